@@ -1,0 +1,101 @@
+"""The errors a user meets, and the one way to write their text.
+
+Owns: the `TrackerError` family. Every class is also the built-in error that a caller would catch.
+A message has three parts: what happened (shapes, dtypes), where (the user's file and line), and
+what to write instead. `user_line` finds the "where": the innermost frame outside this package
+and outside NumPy.
+
+Invariant: this file imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType, FrameType
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_NUMPY = os.sep + "numpy" + os.sep
+
+
+class TrackerError(Exception):
+    """Base of every error raised by this package on purpose."""
+
+
+class ConversionError(TrackerError, TypeError):
+    """A tracked value was about to leave NumPy, which would drop its gradient."""
+
+
+class NotScalarError(TrackerError, TypeError):
+    """A derivative that needs a scalar was asked of something else."""
+
+
+class ComplexLossError(TrackerError, TypeError):
+    """A gradient was asked of a complex number."""
+
+
+class NonFiniteError(TrackerError, ValueError):
+    """The loss is NaN or infinite."""
+
+
+class GraphUsedError(TrackerError, RuntimeError):
+    """`back` was called twice through a graph that was given up after the first call."""
+
+
+class NotTrackedError(TrackerError, ValueError):
+    """A tracked value was needed, and something else was given."""
+
+
+class RuleError(TrackerError, ValueError):
+    """A differentiation rule is missing or broke its contract."""
+
+
+class UnsupportedError(TrackerError, NotImplementedError, TypeError):
+    """NumPy can do this, and this package cannot (yet, or at all)."""
+
+
+class CompileError(TrackerError, RuntimeError):
+    """Compilation was refused (`strict=True`) or failed."""
+
+
+class IRError(TrackerError, ValueError):
+    """An IR function breaks an invariant, or IR text does not parse."""
+
+
+def user_frame(depth: int = 1) -> FrameType | None:
+    """The innermost frame that belongs to neither this package nor NumPy."""
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None:
+        if not is_internal(frame.f_code):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+_INTERNAL: dict[CodeType, bool] = {}
+
+
+def is_internal(code: CodeType) -> bool:
+    """Whether a code object belongs to this package or to NumPy (cached: tracing asks per op)."""
+    known = _INTERNAL.get(code)
+    if known is None:
+        if len(_INTERNAL) > 10_000:
+            _INTERNAL.clear()
+        name = code.co_filename
+        known = _INTERNAL[code] = name.startswith((_HERE, "<__array_function__")) or _NUMPY in name
+    return known
+
+
+def user_line() -> str:
+    """`file:line` of the user's code that is running now, or `<unknown>`."""
+    frame = user_frame(2)
+    return "<unknown>" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def message(what: str, instead: str = "", where: str | None = None) -> str:
+    """Compose the three-part text of an error."""
+    text = what.rstrip(".")
+    if instead:
+        text += f". {instead.rstrip('.')}"
+    line = user_line() if where is None else where
+    return f"{text}. (at {line})" if line and line != "<unknown>" else f"{text}."

@@ -1,0 +1,1 @@
+"""The intermediate representation; start reading at `graph.py`."""

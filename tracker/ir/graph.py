@@ -1,0 +1,120 @@
+"""The IR: typed SSA equations in functions.
+
+Owns: `Var`, `Const`, `Eqn`, `Guard`, `Function`. An operand is a `Var`, or a Python/NumPy scalar wrapped in
+`Const` (arrays are never literals: staging hoists them to inputs). Start at `Function`.
+
+Invariants (checked by `verify.py`): every variable is defined once, before its uses; types agree with
+`op.infer`; equations are immutable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from tracker.ir.op import Op
+from tracker.ir.types import Type, type_of
+
+
+class Var:
+    """One SSA value. Identity is what matters; `name` is for people."""
+
+    __slots__ = ("name", "type")
+
+    def __init__(self, type: Type, name: str = "") -> None:
+        self.type = type
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"{self.name or 'v'}: {self.type}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Const:
+    """A scalar literal: a Python number or a NumPy scalar."""
+
+    value: Any
+    type: Type
+
+    @staticmethod
+    def of(value: Any) -> Const:
+        return Const(value, type_of(value))
+
+
+Atom = Var | Const
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Eqn:
+    """out = op(*operands, **params), written at `where` (the user's `file:line`)."""
+
+    op: Op
+    operands: tuple[Atom, ...]
+    params: dict[str, Any]
+    out: Var
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guard:
+    """The function holds only while `kind(operand) == expected`; it stands between equations.
+
+    kind: 'bool' or 'int': which Python conversion the user's code made of the value.
+    """
+
+    operand: Atom
+    kind: str
+    expected: Any
+    where: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Function:
+    """A straight line of equations and guards.
+
+    inputs: the leaves of the arguments; captures: arrays the code reached from outside, passed
+    by reference; outputs: atoms, in the order of the result's leaves. `functions` holds nested
+    functions (loop bodies, branches, mapped bodies, calls) by name; an equation's params refer
+    to them.
+    """
+
+    name: str
+    inputs: tuple[Var, ...]
+    captures: tuple[Var, ...]
+    body: tuple[Eqn | Guard, ...]
+    outputs: tuple[Atom, ...]
+    functions: dict[str, Function] = field(default_factory=dict)
+    printer: ClassVar[Callable[[Function], str]]  # set by text.py, which owns the grammar
+
+    @property
+    def eqns(self) -> Iterator[Eqn]:
+        return (step for step in self.body if isinstance(step, Eqn))
+
+    def __str__(self) -> str:
+        return Function.printer(self)
+
+
+def name_variables(function: Function) -> None:
+    """Give every unnamed variable a short name: a, b, ..., z, a1, b1, ..."""
+    taken = {v.name for v in variables(function) if v.name}
+    fresh = (n for n in _names() if n not in taken)
+    for v in variables(function):
+        if not v.name:
+            v.name = next(fresh)
+
+
+def variables(function: Function) -> Iterator[Var]:
+    """Every variable, in order of definition."""
+    yield from function.inputs
+    yield from function.captures
+    for eqn in function.eqns:
+        yield eqn.out
+
+
+def _names() -> Iterator[str]:
+    k = 0
+    while True:
+        for letter in "abcdefghijklmnopqrstuvwxyz":
+            yield letter if k == 0 else f"{letter}{k}"
+        k += 1

@@ -1,0 +1,143 @@
+"""What an operation is: one declaration with every slot filled.
+
+Owns: `Op`, the kinds of lowering (`Map`, `View`, `Reduce`, `Contract`, `Host`), `define`, and the
+tables in which NumPy callables and array methods find their op. Declarations live in
+`tracker/ops/`, one file per family; see `define` for the slots.
+
+Invariants: an `Op` is inert data: it cannot apply itself (the gate in `tape.py` does). A slot left
+out is a `TypeError` at import. A kind, never a name, tells the compiler what loop an op is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from tracker.ir.types import Type
+
+LINEAR: Final = "linear"  # the jvp is the op itself applied to the tangent
+Rule = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Elementwise with broadcasting. body(e, *scalars, **params) -> scalar.
+
+    `loop` is the ufunc whose loop decides the dtypes in which the body computes, or None when
+    operands and result have one dtype.
+    """
+
+    body: Callable[..., Any]
+    loop: np.ufunc | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An index map. source(e, index, *types, **params) -> (operand number, its index, inside).
+
+    `index` and the answer are tuples of the emitter's index values; `inside` is None, or a
+    condition: outside of it the element is zero.
+    """
+
+    source: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """A fold over axes. combine(e, acc, x) -> acc; `identity(dtype)` starts it.
+
+    The op's params are `axis` (a tuple of ints) and `keepdims`. Elements are cast to the output's
+    dtype first. `reorder` allows the compiler to reassociate (sums), never to change a value
+    otherwise.
+    """
+
+    identity: Callable[[np.dtype[Any]], Any]
+    combine: Callable[..., Any]
+    reorder: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """A matrix product in `np.matmul`'s sense; goes to BLAS, or inline when small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """NumPy runs it between kernels. `why` is what `explain` says."""
+
+    why: str
+
+
+Lowering = Map | View | Reduce | Contract | Host
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Op:
+    """One operation; see `define` for the slots."""
+
+    name: str
+    numpy: tuple[Callable[..., Any], ...]
+    method: str | None
+    entry: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] | None
+    infer: Callable[..., Type]
+    evaluate: Callable[..., Any]
+    jvp: tuple[Rule | None, ...] | str
+    vjp: tuple[Rule | None, ...]
+    partials: tuple[Rule | None, ...] | None
+    lower: Lowering
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+OPS: dict[str, Op] = {}
+NUMPY: dict[Any, Callable[..., Any]] = {}
+METHODS: dict[str, Callable[..., Any]] = {}
+
+
+def define(
+    name: str,
+    *,
+    numpy: Sequence[Callable[..., Any]],
+    method: str | None,
+    entry: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] | None,
+    infer: Callable[..., Type],
+    evaluate: Callable[..., Any],
+    jvp: Sequence[Rule | None] | str,
+    vjp: Sequence[Rule | None],
+    lower: Lowering,
+    partials: Sequence[Rule | None] | None = None,
+) -> Op:
+    """Declare an op and enter it in `OPS`.
+
+    numpy     the NumPy callables that land here
+    method    the array method that lands here, or None
+    entry     NumPy's own signature -> (operands, params); None when it is not called by users
+    infer     (*types, **params) -> Type, equal to what NumPy gives
+    evaluate  (*arrays, **params) -> array, usually the NumPy function
+    jvp       per operand rule(t, y, *operands, **params) -> tangent of y; LINEAR: the op itself
+    vjp       per operand rule(g, y, *operands, **params) -> cotangent of the operand;
+              None: no derivative. A single rule serves any number of operands when the op is
+              variadic: it then receives the operand's position as keyword `at`.
+    lower     which kind of loop
+    partials  elementwise only: the rules from which jvp and vjp were derived
+    """
+    op = Op(
+        name,
+        tuple(numpy),
+        method,
+        entry,
+        infer,
+        evaluate,
+        jvp if isinstance(jvp, str) else tuple(jvp),
+        tuple(vjp),
+        None if partials is None else tuple(partials),
+        lower,
+    )
+    if name in OPS:
+        raise ValueError(f"op {name!r} is declared twice")
+    OPS[name] = op
+    return op

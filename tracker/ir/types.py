@@ -1,0 +1,104 @@
+"""Types of IR values: shape, dtype, and whether a scalar is Python's own.
+
+Owns: `Type`, its text (`f64[3,4]`, `float`), and `type_of`. A *weak* type is that of a plain Python
+number: it has no shape, and in promotion it bends to its neighbour (NEP 50).
+
+Invariant: types are immutable, hashable, compared by value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import IRError
+
+NAMES = {
+    np.dtype(np.bool_): "bool",
+    np.dtype(np.int8): "i8",
+    np.dtype(np.int16): "i16",
+    np.dtype(np.int32): "i32",
+    np.dtype(np.int64): "i64",
+    np.dtype(np.uint8): "u8",
+    np.dtype(np.uint16): "u16",
+    np.dtype(np.uint32): "u32",
+    np.dtype(np.uint64): "u64",
+    np.dtype(np.float16): "f16",
+    np.dtype(np.float32): "f32",
+    np.dtype(np.float64): "f64",
+    np.dtype(np.longdouble): "flong",
+    np.dtype(np.complex64): "c64",
+    np.dtype(np.complex128): "c128",
+    np.dtype(np.clongdouble): "clong",
+}
+DTYPES = {name: dtype for dtype, name in NAMES.items()}
+PYTHON = {float: np.dtype(np.float64), int: np.dtype(np.int64), complex: np.dtype(np.complex128)}
+_WEAK = {np.dtype(np.float64): "float", np.dtype(np.int64): "int", np.dtype(np.complex128): "complex"}
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """The type of one IR value.
+
+    shape: extents, in elements; dtype: NumPy's; weak: a Python `float`, `int` or `complex`.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    weak: bool = False
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        n = 1
+        for extent in self.shape:
+            n *= extent
+        return n
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def with_shape(self, shape: tuple[int, ...]) -> Type:
+        return Type(shape, self.dtype)
+
+    def with_dtype(self, dtype: Any) -> Type:
+        return Type(self.shape, np.dtype(dtype))
+
+    def __str__(self) -> str:
+        if self.weak:
+            return _WEAK[self.dtype]
+        return f"{dtype_name(self.dtype)}[{','.join(map(str, self.shape))}]"
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """Short name of a dtype; other dtypes print as NumPy's own string in quotes."""
+    name = NAMES.get(dtype)
+    return name if name is not None else f"'{dtype.str}'"
+
+
+def parse_dtype(text: str) -> np.dtype[Any]:
+    """Inverse of `dtype_name`."""
+    if text in DTYPES:
+        return DTYPES[text]
+    try:
+        return np.dtype(text.strip("'"))
+    except TypeError as error:
+        raise IRError(f"unknown dtype {text!r}; known: {', '.join(DTYPES)}") from error
+
+
+def type_of(x: Any) -> Type:
+    """The type of a Python number, NumPy scalar or array."""
+    cls = type(x)
+    if cls in PYTHON:
+        return Type((), PYTHON[cls], True)
+    if cls is bool:
+        return Type((), np.dtype(np.bool_))
+    if isinstance(x, (np.ndarray, np.generic)):
+        return Type(x.shape, x.dtype)
+    raise IRError(f"{cls.__name__} has no IR type; only numbers and NumPy arrays have")

@@ -1,0 +1,222 @@
+"""Nested structures: tuples, lists, dicts, named tuples, dataclasses, registered classes.
+
+Owns: `Structure` (what a nested value looks like with its leaves taken out), `flatten`,
+`unflatten`, `map`, `leaves`, `ravel`, `register`. Start at `flatten`.
+
+Invariants: `unflatten(*flatten(x)[::-1])` rebuilds `x` without running a constructor; structures are
+hashable and compare by value; anything that is not a container is a leaf. This file imports
+nothing of ours.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Structure:
+    """One container: its class, what names its children (keys, fields), and the children.
+
+    A leaf is `LEAF`. `count` is the number of leaves below.
+    """
+
+    cls: type | None
+    names: tuple[Any, ...]
+    children: tuple[Structure, ...]
+    count: int
+
+    def __repr__(self) -> str:
+        if self.cls is None:
+            return "*"
+        inner = ", ".join(
+            repr(child) if name is None else f"{name}={child!r}"
+            for name, child in zip(self.labels(), self.children, strict=True)
+        )
+        return f"{self.cls.__name__}({inner})"
+
+    def labels(self) -> tuple[Any, ...]:
+        """A name for each child, `None` where only its position tells."""
+        return self.names if len(self.names) == len(self.children) else (None,) * len(self.children)
+
+
+LEAF = Structure(None, (), (), 1)
+
+Flatten = Callable[[Any], tuple[Iterable[Any], Any]]
+Unflatten = Callable[[Any, Sequence[Any]], Any]
+_REGISTERED: dict[type, tuple[Flatten, Unflatten]] = {}
+
+
+def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
+    """Make a class a container.
+
+    flatten(obj) gives (children, aux) with hashable aux; unflatten(aux, children) rebuilds.
+    """
+    _REGISTERED[cls] = (flatten, unflatten)
+
+
+def is_namedtuple(cls: type) -> bool:
+    return issubclass(cls, tuple) and hasattr(cls, "_fields")
+
+
+def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    """(names, children) of a container, or None of a leaf."""
+    cls = type(x)
+    if cls in _REGISTERED:
+        kids, aux = _REGISTERED[cls][0](x)
+        return (aux,), tuple(kids)
+    if cls is dict or isinstance(x, dict):
+        return tuple(x), tuple(x.values())
+    if isinstance(x, tuple):
+        return (x._fields if is_namedtuple(cls) else ()), tuple(x)
+    if isinstance(x, list):
+        return (), tuple(x)
+    if dataclasses.is_dataclass(cls):
+        names = tuple(f.name for f in dataclasses.fields(x) if hasattr(x, f.name))
+        return names, tuple(getattr(x, name) for name in names)
+    return None
+
+
+def rebuild(
+    cls: type, names: tuple[Any, ...], children: Sequence[Any], template: Any = None
+) -> Any:
+    """A container of the given class around the children; `template` lends other attributes."""
+    if cls in _REGISTERED:
+        return _REGISTERED[cls][1](names[0], children)
+    if issubclass(cls, dict):
+        if cls is dict:
+            return dict(zip(names, children, strict=True))
+        made = copy.copy(template) if template is not None else cls()
+        made.update(zip(names, children, strict=True))
+        return made
+    if is_namedtuple(cls):
+        return cls._make(children)  # type: ignore[attr-defined]
+    if issubclass(cls, (tuple, list)):
+        return cls(children)
+    made = copy.copy(template) if template is not None else object.__new__(cls)
+    for name, child in zip(names, children, strict=True):
+        object.__setattr__(made, name, child)
+    return made
+
+
+def is_number_list(x: Any) -> bool:
+    """Whether a list is an array in disguise: numbers, or lists of them, and not empty."""
+    if type(x) is not list or not x:
+        return False
+    return all(is_number_list(e) or isinstance(e, (int, float, complex, np.number)) for e in x)
+
+
+def flatten(
+    x: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[Any], Structure]:
+    """The leaves of `x` in order, and its structure.
+
+    >>> flatten({"w": [1.0, 2.0], "f": None})
+    ([1.0, 2.0, None], dict(w=list(*, *), f=*))
+    """
+    found: list[Any] = []
+    return found, _flatten_into(found, x, is_leaf)
+
+
+def _flatten_into(
+    found: list[Any], x: Any, is_leaf: Callable[[Any], bool] | None
+) -> Structure:
+    parts = None if is_leaf is not None and is_leaf(x) else children_of(x)
+    if parts is None:
+        found.append(x)
+        return LEAF
+    before = len(found)
+    kids = tuple(_flatten_into(found, child, is_leaf) for child in parts[1])
+    return Structure(type(x), parts[0], kids, len(found) - before)
+
+
+def unflatten(structure: Structure, leaves: Iterable[Any], template: Any = None) -> Any:
+    """The value with this structure and these leaves."""
+    return _unflatten_from(structure, iter(leaves), template)
+
+
+def _unflatten_from(structure: Structure, leaves: Iterator[Any], template: Any) -> Any:
+    if structure.cls is None:
+        return next(leaves)
+    parts = None if template is None else children_of(template)
+    templates = parts[1] if parts else (None,) * len(structure.children)
+    kids = [
+        _unflatten_from(child, leaves, t)
+        for child, t in zip(structure.children, templates, strict=True)
+    ]
+    return rebuild(structure.cls, structure.names, kids, template)
+
+
+def map(f: Callable[..., Any], x: Any, *rest: Any) -> Any:
+    """Apply `f` to the leaves of structures that have the shape of `x`.
+
+    >>> map(lambda p, g: p - 0.5 * g, {"w": 1.0}, {"w": 2.0})
+    {'w': 0.0}
+    """
+    parts = children_of(x)
+    if parts is None:
+        return f(x, *rest)
+    columns = [_children_like(x, parts, other) for other in rest]
+    kids = [map(f, *row) for row in zip(parts[1], *columns, strict=True)]
+    return rebuild(type(x), parts[0], kids, x)
+
+
+def _children_like(
+    x: Any, parts: tuple[tuple[Any, ...], tuple[Any, ...]], other: Any
+) -> tuple[Any, ...]:
+    """The children of `other`, which must match `x`; None stands for a container of None."""
+    if other is None:
+        return (None,) * len(parts[1])
+    found = children_of(other)
+    if found is None or len(found[1]) != len(parts[1]):
+        raise ValueError(
+            f"structures differ: {flatten(x)[1]!r} and {flatten(other)[1]!r}; "
+            "give tree.map structures of the same shape"
+        )
+    if isinstance(other, dict):
+        return tuple(other[key] for key in parts[0])
+    return found[1]
+
+
+def leaves(x: Any) -> list[Any]:
+    """The leaves of `x`, in order."""
+    return flatten(x)[0]
+
+
+def ravel(x: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """All numbers of `x` in one vector, and the function that puts such a vector back.
+
+    >>> vector, back = ravel({"w": np.ones(2), "b": 3.0})
+    >>> vector
+    array([1., 1., 3.])
+    """
+    found, structure = flatten(x)
+    numeric = [is_numeric(leaf) for leaf in found]
+    parts = [np.ravel(leaf) for leaf, yes in zip(found, numeric, strict=True) if yes]
+    vector = np.concatenate(parts) if parts else np.empty(0)
+
+    def restore(flat: Any) -> Any:
+        out, at = [], 0
+        for leaf, yes in zip(found, numeric, strict=True):
+            if not yes:
+                out.append(leaf)
+                continue
+            size = int(np.size(leaf))
+            piece = np.reshape(flat[at : at + size], np.shape(leaf))
+            out.append(piece if np.ndim(leaf) else piece[()])
+            at += size
+        return unflatten(structure, out, x)
+
+    return vector, restore
+
+
+def is_numeric(x: Any) -> bool:
+    """Whether a leaf is a number or an array of numbers (bools count, objects and text do not)."""
+    if isinstance(x, (bool, int, float, complex)):
+        return True
+    dtype = getattr(x, "dtype", None)
+    return isinstance(dtype, np.dtype) and dtype.kind in "biufc" and hasattr(x, "shape")
