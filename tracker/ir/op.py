@@ -26,12 +26,13 @@ Rule = Callable[..., Any]
 class Map:
     """Elementwise with broadcasting. body(e, *scalars, **params) -> scalar.
 
-    `loop` is the ufunc whose loop decides the dtypes in which the body computes, or None when
-    operands and result have one dtype.
+    `dtypes(*types) -> (operand dtypes)` says in which dtypes the body wants its operands; `kinds`
+    are the dtype kinds it can compute in (others go through NumPy).
     """
 
     body: Callable[..., Any]
-    loop: np.ufunc | None = None
+    dtypes: Callable[..., tuple[np.dtype[Any], ...]]
+    kinds: str = "f"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +51,14 @@ class Reduce:
     """A fold over axes. combine(e, acc, x) -> acc; `identity(dtype)` starts it.
 
     The op's params are `axis` (a tuple of ints) and `keepdims`. Elements are cast to the output's
-    dtype first. `reorder` allows the compiler to reassociate (sums), never to change a value
-    otherwise.
+    dtype first. `reorder`: partial results may be combined in any order. `finish(e, acc, count)`
+    turns the folded value into the result (a mean divides).
     """
 
     identity: Callable[[np.dtype[Any]], Any]
     combine: Callable[..., Any]
     reorder: bool = True
+    finish: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,11 @@ Lowering = Map | View | Reduce | Contract | Host
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Op:
-    """One operation; see `define` for the slots."""
+    """One operation; see `define` for the slots.
+
+    Two facts follow from them: `constant`, no operand has a derivative; `saves`, some rule looks
+    at an operand's numbers (and not only at its shape).
+    """
 
     name: str
     numpy: tuple[Callable[..., Any], ...]
@@ -86,8 +92,10 @@ class Op:
     evaluate: Callable[..., Any]
     jvp: tuple[Rule | None, ...] | str
     vjp: tuple[Rule | None, ...]
-    partials: tuple[Rule | None, ...] | None
+    partials: tuple[Rule | float, ...] | None
     lower: Lowering
+    constant: bool
+    saves: bool
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
@@ -96,6 +104,7 @@ class Op:
 OPS: dict[str, Op] = {}
 NUMPY: dict[Any, Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}
+UFUNCS: dict[np.ufunc, Op] = {}  # plain calls of these go straight to the gate
 
 
 def define(
@@ -109,7 +118,7 @@ def define(
     jvp: Sequence[Rule | None] | str,
     vjp: Sequence[Rule | None],
     lower: Lowering,
-    partials: Sequence[Rule | None] | None = None,
+    partials: Sequence[Rule | float] | None = None,
 ) -> Op:
     """Declare an op and enter it in `OPS`.
 
@@ -123,7 +132,8 @@ def define(
               None: no derivative. A single rule serves any number of operands when the op is
               variadic: it then receives the operand's position as keyword `at`.
     lower     which kind of loop
-    partials  elementwise only: the rules from which jvp and vjp were derived
+    partials  elementwise only: what jvp and vjp were derived from; per operand a
+              rule(y, *operands, **params), or a number where the derivative is constant
     """
     op = Op(
         name,
@@ -136,6 +146,8 @@ def define(
         tuple(vjp),
         None if partials is None else tuple(partials),
         lower,
+        constant=all(rule is None for rule in vjp),
+        saves=partials is None or any(callable(p) for p in partials),
     )
     if name in OPS:
         raise ValueError(f"op {name!r} is declared twice")

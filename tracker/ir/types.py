@@ -35,7 +35,11 @@ NAMES = {
 }
 DTYPES = {name: dtype for dtype, name in NAMES.items()}
 PYTHON = {float: np.dtype(np.float64), int: np.dtype(np.int64), complex: np.dtype(np.complex128)}
-_WEAK = {np.dtype(np.float64): "float", np.dtype(np.int64): "int", np.dtype(np.complex128): "complex"}
+_WEAK = {
+    np.dtype(np.float64): "float",
+    np.dtype(np.int64): "int",
+    np.dtype(np.complex128): "complex",
+}
 
 
 @dataclass(frozen=True, slots=True)

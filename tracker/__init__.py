@@ -1,0 +1,34 @@
+"""tracker: automatic differentiation for people who write NumPy."""
+
+from tracker import mutation, ops, tree
+from tracker.errors import (
+    CompileError,
+    ComplexLossError,
+    ConversionError,
+    GraphUsedError,
+    IRError,
+    NonFiniteError,
+    NotScalarError,
+    NotTrackedError,
+    RuleError,
+    TrackerError,
+    UnsupportedError,
+)
+from tracker.gradients import (
+    back,
+    data,
+    forward,
+    grad,
+    gradient,
+    isleaf,
+    istracked,
+    jvp,
+    param,
+    pullback,
+    pushforward,
+    update,
+    value_and_grad,
+    withgradient,
+    zero_grad,
+)
+from tracker.tracked import Tracked

@@ -1,0 +1,630 @@
+"""Derivatives of functions, and the older style of `param`, `back`, `grad`.
+
+Owns: `param`, `data`, `grad`, `back`, `update`, `zero_grad`; `gradient`, `withgradient`,
+`value_and_grad`, `pullback`, `pushforward`, `jvp`. Start at `pullback`: the others ask it.
+
+Every derivative has the same three steps: wrap the arguments' numbers in fresh leaves of a new epoch
+(`Wrapped`), run the function, read the tape from the results to the leaves.
+"""
+
+from __future__ import annotations
+
+import cmath
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tracker import tree
+from tracker.errors import (
+    ComplexLossError,
+    NonFiniteError,
+    NotScalarError,
+    NotTrackedError,
+    UnsupportedError,
+    message,
+)
+from tracker.forward import push
+from tracker.ops.declare import project
+from tracker.ops.unary import positive
+from tracker.reverse import USED, sweep
+from tracker.tape import NO_PARAMS, Value, apply1, close, leaf, new_epoch, snapshot, value_of, wrap
+from tracker.tracked import Leaf, Tracked, grad_of, new_param
+
+# Tracked values ---------------------------------------------------------------------------------
+
+
+def param(x: Any) -> Any:
+    """A tracked leaf with its own copy of `x`: a number, an array, or a list of numbers.
+
+    Integers and bools become float64; float and complex dtypes are kept. A tracked `x` gives an
+    identity node of `x`.
+
+    >>> param([1, 2, 3])
+    tracked(array([1., 2., 3.]))
+    """
+    if isinstance(x, Tracked):
+        return apply1(positive, x)
+    if isinstance(x, (bool, int)):
+        return new_param(float(x))
+    if isinstance(x, (float, complex, np.inexact)):
+        return new_param(x)
+    if not isinstance(x, (np.ndarray, np.generic)) and not tree.is_number_list(x):
+        raise NotTrackedError(
+            message(
+                f"param got a {type(x).__name__}",
+                "Give a number, a NumPy array or a list of numbers; for a structure, "
+                "tracker.tree.map(tracker.param, model)",
+            )
+        )
+    array = np.array(x)
+    if array.dtype.kind in "biu":
+        array = array.astype(np.float64)
+    if array.dtype.kind not in "fc":
+        raise NotTrackedError(
+            message(f"param got an array of dtype {array.dtype}", "Give real or complex numbers")
+        )
+    return new_param(array[()])
+
+
+def data(x: Any) -> Any:
+    """The plain array or number inside `x`; an untracked `x` itself."""
+    return x.data if isinstance(x, Tracked) else x
+
+
+def grad(x: Any) -> Any:
+    """The accumulated gradient of `x` as a plain array.
+
+    Zeros for a leaf nothing has reached; None for an untracked value, or an interior one that no
+    `back` has reached.
+    """
+    return grad_of(value_of(x)) if isinstance(x, Tracked) else None
+
+
+def istracked(x: Any) -> bool:
+    """Whether `x` records what is done with it."""
+    return isinstance(x, Tracked)
+
+
+def isleaf(x: Any) -> bool:
+    """Whether `x` has no history: made by `param`, or not tracked."""
+    return not isinstance(x, Tracked) or not value_of(x).operands
+
+
+def zero_grad(x: Any) -> Any:
+    """Forget the accumulated gradient of a leaf; returns `x`."""
+    if isinstance(x, Tracked) and isinstance(owner := value_of(x).params, Leaf):
+        owner.grad = None
+    return x
+
+
+def update(x: Any, delta: Any) -> Any:
+    """Add `delta` in place to a tracked leaf or a plain array; zero the leaf's gradient.
+
+    Callers of gradient descent pass `-rate * grad(x)`. Returns `x`.
+    """
+    delta = data(delta)
+    if not isinstance(x, Tracked):
+        if not isinstance(x, np.ndarray):
+            raise NotTrackedError(
+                message(
+                    f"update cannot change a {type(x).__name__} in place",
+                    "Give a tracked leaf or a NumPy array",
+                )
+            )
+        x += delta
+        return x
+    value = value_of(x)
+    if not isinstance(value.params, Leaf):
+        raise NotTrackedError(
+            message("update of a tracked value that is not a leaf", "Update the param it came from")
+        )
+    # Values that saw the old data keep it; only the handle moves on.
+    if isinstance(value.data, np.ndarray):
+        moved = value.data.copy()
+        moved += delta
+    else:
+        moved = type(value.data)(value.data + delta)
+    made = leaf(moved)
+    made.params = value.params
+    x._value = made
+    return zero_grad(x)
+
+
+def back(y: Any, seed: Any = None, *, once: bool = True) -> None:
+    """Run the reverse pass from `y`; gradients of leaves add up over calls.
+
+    `y` must be a scalar unless `seed`, of the same shape, is given. With `once`, the history of `y`
+    is given up afterwards.
+    """
+    if not isinstance(y, Tracked):
+        raise NotTrackedError(
+            message(
+                f"back got a plain {type(y).__name__}: the value does not depend on any param",
+                "Wrap what it is computed from in tracker.param",
+            )
+        )
+    root = value_of(y)
+    if root.op is USED:
+        sweep([(root, 1.0)], [])
+    if seed is None:
+        if np.shape(root.data) != ():
+            raise NotScalarError(
+                message(
+                    f"value has shape {np.shape(root.data)}",
+                    "Use back(np.sum(y)) or back(y, seed)",
+                )
+            )
+        _check_loss(root.data, "back")
+        seed = np.ones_like(root.data)[()]
+    else:
+        seed = np.asarray(data(seed))
+        if seed.shape != np.shape(root.data):
+            raise NotScalarError(
+                message(f"seed has shape {seed.shape}, the value has shape {np.shape(root.data)}")
+            )
+        seed = np.array(seed, dtype=np.result_type(seed, np.float16))[()]
+    _back(root, seed, once)
+
+
+def _back(root: Value, seed: Any, once: bool) -> None:
+    history = _history(root)
+    leaves = [value for value in history if isinstance(value.params, Leaf)]
+    if not leaves:
+        raise NotTrackedError(
+            message(
+                "the value does not depend on any param",
+                "Wrap what it is computed from in tracker.param",
+            )
+        )
+    interior: dict[Value, Any] = {}
+    found = sweep([(root, seed)], leaves, keep=interior)
+    for value, c in zip(leaves, found, strict=True):  # nothing can fail from here on
+        if c is not None:
+            owner = value.params
+            c = _plain_cotangent(c, value.data)
+            owner.grad = c if owner.grad is None else owner.grad + c  # type: ignore[attr-defined]
+    for value, c in interior.items():
+        value.grad = c
+    if once:
+        for value in history:
+            if value.operands:
+                value.op = USED  # type: ignore[assignment]
+                value.operands = ()
+
+
+def _history(root: Value) -> list[Value]:
+    seen = {root}
+    stack = [root]
+    while stack:
+        value = stack.pop()
+        for operand in value.operands:
+            if type(operand) is Value and operand not in seen:
+                seen.add(operand)
+                stack.append(operand)
+    return list(seen)
+
+
+def _plain_cotangent(c: Any, x: Any) -> Any:
+    """A cotangent as a plain array of its own, in the leaf's dtype and shape."""
+    c = data(c)
+    if isinstance(x, np.ndarray):
+        kind = x.dtype if x.dtype.kind in "fc" else np.float64
+        return np.array(np.broadcast_to(c, x.shape), dtype=kind)
+    if isinstance(x, np.inexact):
+        return x.dtype.type(c)
+    return complex(c) if isinstance(x, complex) else float(c)
+
+
+def _check_loss(loss: Any, who: str) -> None:
+    value = complex(loss)
+    if cmath.isnan(value):
+        raise NonFiniteError(
+            message(f"{who}: the loss is NaN", "tracker.debug.nan_check() finds the line it came from")
+        )
+    if cmath.isinf(value):
+        raise NonFiniteError(message(f"{who}: the loss is infinite"))
+
+
+# Arguments as leaves ------------------------------------------------------------------------------
+
+
+class Wrapped:
+    """The arguments of one derivative: their numbers as fresh leaves, and how to put results back.
+
+    `leaves[i]` is the Value of leaf i of the flattened arguments, or None where it is not a number.
+    """
+
+    def __init__(self, args: Sequence[Any], only: Sequence[int] | None = None) -> None:
+        self.since = new_epoch()
+        self.leaves: list[Value | None] = []
+        self.structures: list[tree.Structure] = []
+        self.originals: list[Any] = []
+        self.args = tuple(
+            self._wrap(arg) if only is None or i in only else arg for i, arg in enumerate(args)
+        )
+
+    def _wrap(self, arg: Any) -> Any:
+        found, structure = tree.flatten(arg, tree.is_number_list)
+        self.structures.append(structure)
+        self.originals.append(arg)
+        trained = _trained(arg, structure)
+        wrapped = []
+        for x, yes in zip(found, trained, strict=True):
+            value = _leaf_of(x) if yes else None
+            self.leaves.append(value)
+            wrapped.append(x if value is None else wrap(value))
+        return tree.unflatten(structure, wrapped, arg)
+
+    @property
+    def own(self) -> list[Value]:
+        return [value for value in self.leaves if value is not None]
+
+    def close(self) -> None:
+        """The function has run: its leaves are constants for everyone else."""
+        for value in self.own:
+            close(value)
+
+    def restore(self, entries: list[Any]) -> tuple[Any, ...]:
+        """Entries, one per leaf, in the structures of the arguments."""
+        out = []
+        at = 0
+        for structure, original in zip(self.structures, self.originals, strict=True):
+            part = entries[at : at + structure.count]
+            at += structure.count
+            out.append(_empty_as_none(structure, part, original))
+        return tuple(out)
+
+
+def _empty_as_none(structure: tree.Structure, part: list[Any], original: Any) -> Any:
+    if structure.cls is not None and not structure.count:
+        return None
+    return tree.unflatten(structure, part, original)
+
+
+def _trained(arg: Any, structure: tree.Structure) -> list[bool]:
+    """Which leaves are trained: all, unless a class names its trainable fields."""
+    if structure.cls is None:
+        return [True]
+    parts = tree.children_of(arg)
+    names, kids = parts if parts is not None else ((), ())
+    allowed = getattr(type(arg), "trainable", None)
+    if allowed is not None:
+        allowed = arg.trainable() if callable(allowed) else arg.trainable
+    out: list[bool] = []
+    for i, (kid, below) in enumerate(zip(kids, structure.children, strict=True)):
+        if allowed is not None and i < len(names) and names[i] not in allowed:
+            out.extend([False] * below.count)
+        elif below.cls is None:
+            out.append(True)
+        else:
+            out.extend(_trained(kid, below))
+    return out
+
+
+def _leaf_of(x: Any) -> Value | None:
+    """A fresh leaf around a number or an array; None for anything else."""
+    if isinstance(x, Tracked):  # an outer derivative's value: stand for it
+        outer = value_of(x)
+        return Value(outer.data, positive, (outer,), NO_PARAMS)
+    if type(x) is list:
+        x = np.array(x)
+    if type(x) is np.ndarray:
+        return leaf(snapshot(x)) if x.dtype.kind in "biufc" else None
+    if isinstance(x, (bool, int, float, complex, np.bool_, np.number)):
+        return leaf(x)
+    if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
+        return leaf(np.array(x, subok=False))
+    return None
+
+
+# Reverse mode -------------------------------------------------------------------------------------
+
+
+class ValueAndGradient(NamedTuple):
+    """`val`, the function's plain value, and `grad`, a tuple with an entry per argument."""
+
+    val: Any
+    grad: Any
+
+
+def gradient(f: Callable[..., Any], *args: Any, check_finite: bool = True, **kwargs: Any) -> Any:
+    """The gradient of a scalar function: a tuple, one entry per positional argument.
+
+    Each entry has its argument's structure and float dtype. Float leaves that the result does not
+    depend on get zeros; leaves that are not numbers, and integers that nothing reached, None.
+    `kwargs` go to `f` untracked. For complex arguments the gradient is df/dx + i df/dy.
+
+    >>> gradient(lambda x: np.sum(np.abs(x) ** 2) + np.prod(x[1:]), [1, 2, 3])
+    (array([2., 7., 8.]),)
+    """
+    wrapped, y = _run(f, args, kwargs)
+    root = _scalar_root(y, "gradient", check_finite)
+    return wrapped.restore(_gradient_entries(wrapped, root))
+
+
+def withgradient(
+    f: Callable[..., Any], *args: Any, check_finite: bool = True, **kwargs: Any
+) -> ValueAndGradient:
+    """The value and the gradient of `f`, as a named tuple (val, grad).
+
+    If `f` returns a tuple, named tuple or dict, its first item is the loss, and `val` is the whole.
+    Integers inside structures are not differentiated (entry None).
+
+    >>> withgradient(lambda x: np.sum(x**2), [1.0, 2.0])
+    ValueAndGradient(val=np.float64(5.0), grad=(array([2., 4.]),))
+    """
+    wrapped, y = _run(f, args, kwargs)
+    loss = next(iter(y.values())) if isinstance(y, dict) else y[0] if isinstance(y, tuple) else y
+    root = _scalar_root(loss, "withgradient", check_finite)
+    entries = _gradient_entries(wrapped, root)
+    at = 0
+    for structure in wrapped.structures:
+        if structure.cls is not None:
+            for i in range(at, at + structure.count):
+                value = wrapped.leaves[i]
+                if value is not None and np.result_type(value.data).kind in "biu":
+                    entries[i] = None
+        at += structure.count
+    return ValueAndGradient(tree.map(_strip(wrapped), y), wrapped.restore(entries))
+
+
+def value_and_grad(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, check_finite: bool = True
+) -> Callable[..., Any]:
+    """A function of the same arguments that returns (value, gradient).
+
+    `argnums` names the positional arguments to differentiate; an int gives one entry, a tuple a tuple.
+    Made for `scipy.optimize.minimize(value_and_grad(f), x0, jac=True)`.
+    """
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+    def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        only = [n + len(args) if n < 0 else n for n in numbers]
+        wrapped, y = _run(f, args, kwargs, only)
+        root = _scalar_root(y, "value_and_grad", check_finite)
+        entries = dict(zip(sorted(only), wrapped.restore(_gradient_entries(wrapped, root)), strict=True))
+        grads = tuple(entries[n] for n in only)
+        return _strip(wrapped)(y), grads[0] if isinstance(argnums, int) else grads
+
+    return both
+
+
+def _run(
+    f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], only: Any = None
+) -> tuple[Wrapped, Any]:
+    wrapped = Wrapped(args, only)
+    try:
+        return wrapped, f(*wrapped.args, **kwargs)
+    finally:
+        wrapped.close()
+
+
+def _scalar_root(y: Any, who: str, check_finite: bool) -> Value | None:
+    """The value to differentiate; None if the result is a plain number."""
+    plain = value_of(y).data if isinstance(y, Tracked) else y
+    if not tree.is_numeric(plain):
+        raise NotScalarError(
+            message(
+                f"{who} needs a scalar; the output is a {type(plain).__name__}",
+                "Return one number, or use tracker.pullback",
+            )
+        )
+    if np.shape(plain) != ():
+        raise NotScalarError(
+            message(
+                f"{who} needs a scalar; the output has shape {np.shape(plain)}",
+                "Use np.sum, or tracker.jacobian",
+            )
+        )
+    if np.iscomplexobj(plain):
+        raise ComplexLossError(
+            message(
+                f"{who} needs a real number; the output is complex ({np.result_type(plain)})",
+                "Use np.real or np.abs, or tracker.jacobian",
+            )
+        )
+    if check_finite:
+        # Under a trace these comparisons become guards.
+        if bool(y != y):
+            _check_loss(plain, who)
+        if bool(np.abs(y) == np.inf):
+            _check_loss(plain, who)
+    return value_of(y) if isinstance(y, Tracked) else None
+
+
+def _gradient_entries(wrapped: Wrapped, root: Value | None) -> list[Any]:
+    own = wrapped.own
+    found: list[Any] = [None] * len(own)
+    if root is not None:
+        y = wrap(root)
+        found = sweep([(root, _one(y, root))], own, wrapped.since)
+    arrived = dict(zip(own, found, strict=True))
+    return [
+        None if value is None else _entry(arrived[value], value) for value in wrapped.leaves
+    ]
+
+
+def _one(y: Any, root: Value) -> Any:
+    """The seed of a scalar: traced, so that a compiled pullback sees where it comes from."""
+    kind = np.result_type(root.data)
+    return np.ones_like(y if _is_traced() else root.data, dtype=kind if kind.kind in "fc" else float)[()]
+
+
+def _is_traced() -> bool:
+    from tracker.tape import is_recording
+
+    return is_recording()
+
+
+def _entry(c: Any, value: Value) -> Any:
+    """What the user gets for one leaf."""
+    x = value.data
+    discrete = np.result_type(x).kind in "biu"
+    if c is None:
+        if discrete:
+            return None
+        return np.zeros_like(_outer(value) if _is_traced() else x)[()]
+    if isinstance(c, Tracked):
+        return c if discrete else project(c, x)
+    return _plain_cotangent(c, x)
+
+
+def _outer(value: Value) -> Any:
+    return wrap(value)
+
+
+def _strip(wrapped: Wrapped) -> Callable[[Any], Any]:
+    """Plain results, unless they also depend on somebody else's leaves."""
+    return lambda y: _release(y, wrapped)
+
+
+def _release(y: Any, wrapped: Wrapped) -> Any:
+    if not isinstance(y, Tracked):
+        return y
+    value = value_of(y)
+    if _is_traced() or _depends_elsewhere(value):
+        return y
+    return data(y) if not isinstance(value.data, np.ndarray) else value.data.copy()
+
+
+def _depends_elsewhere(root: Value) -> bool:
+    """Whether an open leaf is in the history of a value."""
+    return any(value.op is None for value in _history(root))
+
+
+def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[..., Any]]:
+    """The value of `f`, and a function that pulls a cotangent of it back to the arguments.
+
+    `y, back = pullback(f, *args)`; `back(seed)` gives a tuple, one entry per argument, and may be
+    called again. `y` may be any structure; the seed then has the same one (None stands for zero).
+
+    >>> y, back = pullback(lambda x: [3 * x**2, 2 * x], 5.0)
+    >>> back([1.0, 1.0])
+    (32.0,)
+    """
+    wrapped, y = _run(f, args, kwargs)
+    outputs, structure = tree.flatten(y)
+    shown = tree.unflatten(structure, [_release(out, wrapped) for out in outputs], y)
+
+    def pull(seed: Any) -> tuple[Any, ...]:
+        seeds = _like_structure(y, structure, seed, "seed")
+        roots = [
+            (value_of(out), _seed_for(value_of(out), s))
+            for out, s in zip(outputs, seeds, strict=True)
+            if isinstance(out, Tracked) and s is not None
+        ]
+        found = sweep(roots, wrapped.own, wrapped.since)
+        arrived = dict(zip(wrapped.own, found, strict=True))
+        return wrapped.restore(
+            [None if value is None else _entry(arrived[value], value) for value in wrapped.leaves]
+        )
+
+    return shown, pull
+
+
+def _like_structure(y: Any, structure: tree.Structure, seed: Any, what: str) -> list[Any]:
+    """The leaves of a seed, which must have the structure of `y`."""
+    if structure.cls is None:
+        return [seed]
+    if seed is None:
+        return [None] * structure.count
+    found: list[Any] = []
+    try:
+        tree.map(lambda _, s: found.append(s), y, seed)
+    except (ValueError, KeyError) as error:
+        raise NotScalarError(
+            message(f"the {what} has another structure than the output {structure!r}")
+        ) from error
+    return found
+
+
+def _seed_for(value: Value, seed: Any) -> Any:
+    shape = np.shape(value.data)
+    if not isinstance(seed, Tracked):
+        seed = np.asarray(seed)
+        if seed.dtype.kind in "biu":
+            seed = seed.astype(np.float64)
+        seed = seed.copy()[()]
+    if np.shape(seed) != shape:
+        raise NotScalarError(
+            message(f"seed has shape {np.shape(seed)}, the output has shape {shape}")
+        )
+    return seed
+
+
+forward = pullback
+
+
+# Forward mode -------------------------------------------------------------------------------------
+
+
+def pushforward(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., Any]]:
+    """The value of `f`, and a function that pushes tangents of the arguments forward to it.
+
+    `y, push = pushforward(f, *args)`; `push(*tangents)` takes one tangent per argument, of its
+    structure (None stands for zero), and gives the tangent of `y`.
+
+    >>> y, push = pushforward(lambda x: x**2, 3.0)
+    >>> push(1.0)
+    6.0
+    """
+    wrapped, y = _run(f, args, {})
+    outputs, structure = tree.flatten(y)
+    shown = tree.unflatten(structure, [_release(out, wrapped) for out in outputs], y)
+
+    def push_tangents(*tangents: Any) -> Any:
+        if len(tangents) != len(args):
+            raise UnsupportedError(
+                message(f"{len(args)} arguments need {len(args)} tangents; {len(tangents)} were given")
+            )
+        seeds: list[Any] = []
+        for arg, below, tangent in zip(args, wrapped.structures, tangents, strict=True):
+            seeds.extend(_like_structure(arg, below, tangent, "tangent"))
+        pairs = [
+            (value, None if s is None else _tangent_for(value, s))
+            for value, s in zip(wrapped.leaves, seeds, strict=True)
+            if value is not None
+        ]
+        roots = [value_of(out) for out in outputs if isinstance(out, Tracked)]
+        arrived = iter(push(pairs, roots, wrapped.since))
+        return tree.unflatten(
+            structure,
+            [
+                _tangent_entry(next(arrived), out) if isinstance(out, Tracked) else _no_tangent(out)
+                for out in outputs
+            ],
+            y,
+        )
+
+    return shown, push_tangents
+
+
+def _tangent_for(value: Value, seed: Any) -> Any:
+    t = _seed_for(value, seed)
+    if isinstance(t, np.ndarray) and isinstance(value.data, np.ndarray):
+        kind = value.data.dtype
+        return t.astype(kind) if kind.kind in "fc" and kind != t.dtype else t
+    return t
+
+
+def _tangent_entry(t: Any, out: Any) -> Any:
+    if t is None:
+        return np.zeros_like(value_of(out).data)[()]
+    if isinstance(t, Tracked):
+        return t if _is_traced() or _depends_elsewhere(value_of(t)) else data(t)
+    return t
+
+
+def _no_tangent(out: Any) -> Any:
+    return np.zeros_like(out)[()] if tree.is_numeric(out) else None
+
+
+def jvp(f: Callable[..., Any], args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """The value of `f` at `args`, and its derivative in the direction of `tangents`.
+
+    >>> jvp(np.sin, (0.0,), (2.0,))
+    (np.float64(0.0), np.float64(2.0))
+    """
+    y, push_tangents = pushforward(f, *args)
+    return y, push_tangents(*tangents)

@@ -1,0 +1,65 @@
+"""When two constants, or two sets of params, are the same: equal type and equal bits.
+
+Owns: `const_key` and `params_key`, hashable stand-ins for values that Python's own `==` would
+confuse (`0.0 == -0.0`, `1 == True`, `nan != nan`) or cannot hash (lists).
+
+Invariants: 1. equal keys mean that no op can tell the values apart; 2. an opaque value (a callable,
+a generator, an array: it may hold state) has no key, and the equation that holds it is left alone.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Hashable
+from types import EllipsisType, NoneType
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Const, Function
+
+_double = struct.Struct("<d").pack
+_doubles = struct.Struct("<dd").pack
+
+
+class _Opaque(Exception):
+    """A value whose equality cannot be judged."""
+
+
+def const_key(const: Const) -> Hashable:
+    """Equal for two literals of the same type and the same bits."""
+    value = const.value
+    return const.type, _double(value) if value.__class__ is float else _key(value)
+
+
+def params_key(params: dict[str, Any]) -> Hashable | None:
+    """Equal for two sets of params that no op can tell apart; None when one of them is opaque."""
+    try:
+        return tuple([(name, _key(value)) for name, value in params.items()])
+    except _Opaque:
+        return None
+
+
+def _key(value: Any) -> Hashable:
+    cls = value.__class__
+    if cls in _PLAIN:
+        return value  # type: ignore[no-any-return]
+    make = _KEYS.get(cls)
+    if make is not None:
+        return make(value)
+    if isinstance(value, np.generic):
+        return (value.dtype, value.tobytes())
+    if isinstance(value, np.dtype):
+        return (np.dtype, value)
+    raise _Opaque
+
+
+_PLAIN = frozenset({int, str, NoneType, EllipsisType, Function})
+_KEYS: dict[type, Callable[[Any], Hashable]] = {
+    bool: lambda v: (bool, v),
+    float: _double,
+    complex: lambda v: _doubles(v.real, v.imag),
+    tuple: lambda v: (tuple, *map(_key, v)),
+    list: lambda v: (list, *map(_key, v)),
+    slice: lambda v: (slice, _key(v.start), _key(v.stop), _key(v.step)),
+}

@@ -1,0 +1,237 @@
+"""Passes: named functions from Function to Function, and the driver that runs them.
+
+Owns: `Pass`, `run`, the passes `dead_code`, `common_subexpressions`, `constant_folding`, and the
+helpers `resolve` and `substitute` that passes share. A pass builds new steps and shares all
+that did not change; `@as_pass` takes it into nested functions, innermost first.
+
+Invariants: 1. a pass is linear in the number of steps; 2. inputs, captures, their order and the
+types of the outputs stay; 3. no pass changes a value, not even the sign of a zero; 4. an equation
+with an opaque param may hold state, so it is neither merged nor evaluated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
+from tracker.ir.keys import const_key, params_key
+from tracker.ir.types import Type, type_of
+from tracker.ir.verify import verify
+
+Substitution = Mapping[Var, Atom]
+_CONVERSIONS = {"bool": bool, "int": int}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pass:
+    """A transformation of functions; `body` does one function, calling does the nested ones too."""
+
+    name: str
+    body: Callable[[Function], Function]
+
+    def __call__(self, function: Function) -> Function:
+        if function.functions:
+            function = map_nested(function, self)
+        return self.body(function)
+
+
+def as_pass(body: Callable[[Function], Function]) -> Pass:
+    """The pass that bears the function's name."""
+    return Pass(body.__name__, body)
+
+
+def run(
+    function: Function,
+    passes: Iterable[Pass],
+    *,
+    check: bool = False,
+    dump: Callable[[str, Function], None] | None = None,
+) -> Function:
+    """Run passes in order; `check` verifies after each, `dump` is handed each result."""
+    for each in passes:
+        function = each(function)
+        if dump is not None:
+            dump(each.name, function)
+        if check:
+            verify(function)
+    return function
+
+
+# ---------------------------------------------------------------------------------------- helpers
+
+
+def resolve(atom: Atom, by: Substitution) -> Atom:
+    """What stands for an atom after a substitution."""
+    return by.get(atom, atom) if atom.__class__ is Var else atom
+
+
+def substitute(step: Eqn | Guard, by: Substitution) -> Eqn | Guard:
+    """The step with its operands replaced; itself when none is."""
+    if isinstance(step, Guard):
+        operand = resolve(step.operand, by)
+        if operand is step.operand:
+            return step
+        return Guard(operand, step.kind, step.expected, step.where)
+    for operand in step.operands:
+        if operand in by:
+            operands = tuple([resolve(each, by) for each in step.operands])
+            return Eqn(step.op, operands, step.params, step.out, step.where)
+    return step
+
+
+def with_body(
+    function: Function, body: list[Eqn | Guard], by: Substitution | None = None
+) -> Function:
+    """The function with another body, and its outputs replaced."""
+    outputs = function.outputs
+    if by:
+        outputs = tuple([resolve(atom, by) for atom in outputs])
+    return dataclasses.replace(function, body=tuple(body), outputs=outputs)
+
+
+def map_nested(function: Function, change: Callable[[Function], Function]) -> Function:
+    """Change the nested functions, and the params that refer to them."""
+    changed = {nested: change(nested) for nested in function.functions.values()}
+    if all(old is new for old, new in changed.items()):
+        return function
+
+    def renew(step: Eqn | Guard) -> Eqn | Guard:
+        if isinstance(step, Guard) or not any(_is_nested(v) for v in step.params.values()):
+            return step
+        params = {
+            name: changed.get(value, value) if _is_nested(value) else value
+            for name, value in step.params.items()
+        }
+        return dataclasses.replace(step, params=params)
+
+    body = tuple([renew(step) for step in function.body])
+    functions = {name: changed[nested] for name, nested in function.functions.items()}
+    return dataclasses.replace(function, body=body, functions=functions)
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, Function)
+
+
+# ----------------------------------------------------------------------------------------- passes
+
+
+@as_pass
+def dead_code(function: Function) -> Function:
+    """Drop equations that neither an output nor a guard needs, and nested functions nobody uses."""
+    live: set[Atom] = set(function.outputs)
+    kept: list[Eqn | Guard] = []
+    for step in reversed(function.body):
+        if isinstance(step, Guard):
+            live.add(step.operand)
+        elif step.out in live:
+            live.update(step.operands)
+        else:
+            continue
+        kept.append(step)
+    if len(kept) < len(function.body):
+        kept.reverse()
+        function = with_body(function, kept)
+    return _without_unused_functions(function)
+
+
+def _without_unused_functions(function: Function) -> Function:
+    if not function.functions:
+        return function
+    used = {v for eqn in function.eqns for v in eqn.params.values() if _is_nested(v)}
+    functions = {name: nested for name, nested in function.functions.items() if nested in used}
+    if len(functions) == len(function.functions):
+        return function
+    return dataclasses.replace(function, functions=functions)
+
+
+@as_pass
+def common_subexpressions(function: Function) -> Function:
+    """Compute once what has the same op, operands and params; ask a guard's question once."""
+    seen: dict[Hashable, Var | None] = {}
+    by: dict[Var, Atom] = {}
+    body: list[Eqn | Guard] = []
+    for old in function.body:
+        step = substitute(old, by) if by else old
+        key = _guard_key(step) if isinstance(step, Guard) else _eqn_key(step)
+        if key is None:
+            body.append(step)
+        elif key not in seen:
+            seen[key] = None if isinstance(step, Guard) else step.out
+            body.append(step)
+        elif isinstance(step, Eqn) and (first := seen[key]) is not None:
+            by[step.out] = first
+    return function if len(body) == len(function.body) else with_body(function, body, by)
+
+
+def _eqn_key(eqn: Eqn) -> Hashable | None:
+    frozen = params_key(eqn.params) if eqn.params else ()
+    if frozen is None:
+        return None
+    return eqn.op, frozen, *[_atom_key(operand) for operand in eqn.operands]
+
+
+def _guard_key(guard: Guard) -> Hashable:
+    return Guard, _atom_key(guard.operand), guard.kind, guard.expected
+
+
+def _atom_key(atom: Atom) -> Hashable:
+    return const_key(atom) if isinstance(atom, Const) else atom
+
+
+@as_pass
+def constant_folding(function: Function) -> Function:
+    """Evaluate equations whose operands are all literals and whose result is a scalar.
+
+    Guards on literals that hold are dropped. An op that raises is left to raise at run time.
+    """
+    by: dict[Var, Atom] = {}
+    body: list[Eqn | Guard] = []
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for old in function.body:
+            step = substitute(old, by) if by else old
+            if isinstance(step, Guard):
+                if not _holds(step):
+                    body.append(step)
+            elif (folded := _fold(step)) is not None:
+                by[step.out] = folded
+            else:
+                body.append(step)
+    return function if len(body) == len(function.body) else with_body(function, body, by)
+
+
+def _holds(guard: Guard) -> bool:
+    operand = guard.operand
+    if not isinstance(operand, Const):
+        return False
+    return bool(_CONVERSIONS[guard.kind](operand.value) == guard.expected)
+
+
+def _fold(eqn: Eqn) -> Const | None:
+    if not eqn.operands or eqn.out.type.shape:
+        return None
+    values = []
+    for operand in eqn.operands:
+        if not isinstance(operand, Const):
+            return None
+        values.append(operand.value)
+    if params_key(eqn.params) is None or any(map(_is_nested, eqn.params.values())):
+        return None
+    try:
+        return _literal(eqn.op.evaluate(*values, **eqn.params), eqn.out.type)
+    except Exception:
+        return None
+
+
+def _literal(result: Any, type: Type) -> Const | None:
+    """A result as a literal of the given type, if it is one."""
+    value = np.asarray(result)[()]
+    if type.weak:
+        value = value.item()
+    return Const(value, type) if type_of(value) == type else None

@@ -1,0 +1,124 @@
+"""The machinery of rewriting: rules, and one forward sweep that applies them.
+
+Owns: `rule` and `RULES`, `Definitions` (the simplified body so far, as rules see it), `become`. The
+rules themselves are in `simplify.py`.
+
+A rule looks at one equation, whose operands are simple already, and returns what replaces it: an
+atom, an equation made by `become`, or None.
+
+Invariants: 1. types stay: `become` refuses an equation whose inferred type is another, and the
+sweep refuses such atoms; 2. rules see equations in order, each once and again after a rewrite.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from tracker.ir.graph import Atom, Eqn, Guard, Var
+from tracker.ir.op import OPS, Map, Op
+from tracker.ir.passes import substitute
+from tracker.ir.types import Type
+
+Rewrite = Callable[[Eqn, "Definitions"], Atom | Eqn | None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rule:
+    """A named rewrite of the equations of some ops; no ops means every elementwise op."""
+
+    name: str
+    ops: tuple[str, ...]
+    rewrite: Rewrite
+
+
+RULES: list[Rule] = []
+
+
+def rule(*ops: str) -> Callable[[Rewrite], Rewrite]:
+    """Decorator: the function rewrites equations of these ops."""
+
+    def enter(rewrite: Rewrite) -> Rewrite:
+        RULES.append(Rule(rewrite.__name__, ops, rewrite))
+        return rewrite
+
+    return enter
+
+
+class Definitions:
+    """The simplified body so far, and which equation defines which variable."""
+
+    def __init__(self) -> None:
+        self.body: list[Eqn | Guard] = []
+        self.by: dict[Var, Atom] = {}
+        self.changed = False
+        self._eqns: dict[Atom, Eqn] = {}
+        self._rules: dict[Op, list[Rewrite]] = {}
+
+    def visit(self, step: Eqn | Guard) -> None:
+        old, step = step, substitute(step, self.by) if self.by else step
+        if isinstance(step, Guard):
+            self.body.append(step)
+            return
+        simple = self.rewrite(step)
+        if simple is not old:
+            self.changed = True
+        if isinstance(simple, Eqn):
+            self.body.append(simple)
+            self._eqns[simple.out] = simple
+        else:
+            self.by[step.out] = simple
+
+    def rewrite(self, eqn: Eqn) -> Atom | Eqn:
+        """What is left of an equation when no rule applies to it any more."""
+        again = True
+        while again:
+            again = False
+            for rewrite in self.rules(eqn.op):
+                new = rewrite(eqn, self)
+                if isinstance(new, Eqn):
+                    eqn, again = new, True
+                    break
+                if new is not None and new.type == eqn.out.type:
+                    return new
+        return eqn
+
+    def rules(self, op: Op) -> list[Rewrite]:
+        found = self._rules.get(op)
+        if found is None:
+            everywhere = isinstance(op.lower, Map)
+            found = self._rules[op] = [
+                each.rewrite for each in RULES if (op.name in each.ops if each.ops else everywhere)
+            ]
+        return found
+
+    def of(self, atom: Atom, *names: str) -> Eqn | None:
+        """The equation that defines an atom, if it is of one of these ops."""
+        eqn = self._eqns.get(atom)
+        return eqn if eqn is not None and eqn.op.name in names else None
+
+    def emit(
+        self, like: Eqn, type: Type, name: str, operands: tuple[Atom, ...], **params: Any
+    ) -> Atom | None:
+        """Add an equation in front of the one being rewritten; None if its type is another."""
+        eqn = become(Eqn(like.op, (), {}, Var(type), like.where), name, operands, **params)
+        if eqn is None:
+            return None
+        self.visit(eqn)
+        return self.by.get(eqn.out, eqn.out)
+
+
+def become(eqn: Eqn, name: str, operands: tuple[Atom, ...], **params: Any) -> Eqn | None:
+    """The equation with another right-hand side; None if its result would be of another type."""
+    op = OPS.get(name)
+    if op is None or _infer(op, operands, params) != eqn.out.type:
+        return None
+    return Eqn(op, operands, params, eqn.out, eqn.where)
+
+
+def _infer(op: Op, operands: tuple[Atom, ...], params: dict[str, Any]) -> Type | None:
+    try:
+        return op.infer(*[operand.type for operand in operands], **params)
+    except Exception:  # a combination of types that the op does not take
+        return None

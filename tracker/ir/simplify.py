@@ -1,0 +1,378 @@
+"""Rewrite rules: what an equation may be replaced by without changing its value.
+
+Owns: the pass `simplify`, and the rules, each named for what it rewrites. They name ops, because
+rules relate several; an op that is not declared makes its rules silent. How rules are applied, and
+that they keep types, is in `rewrite.py`.
+
+Invariants
+1. Exact: signed zeros, infinities and NaN come out as before (a NaN's own sign and payload are not
+   values). What fails this is absent: x + 0.0, x * 0, 0 - x, x * y * z in another order.
+2. Termination: an equation becomes an atom; or its op moves down in the order {power, sum,
+   strong_multiply, divide}, {others}, multiply, {negative, square}, reshape, broadcast_to; or it
+   stays at its level, and the tree of equations above its operands shrinks.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Atom, Const, Eqn, Function
+from tracker.ir.passes import as_pass, with_body
+from tracker.ir.rewrite import Definitions, become, rule
+
+
+@as_pass
+def simplify(function: Function) -> Function:
+    """Apply the rules until none applies; equations that become unused are left to `dead_code`."""
+    sweep = Definitions()
+    for step in function.body:
+        sweep.visit(step)
+    if not sweep.changed:
+        return function
+    return with_body(function, sweep.body, sweep.by)
+
+
+def spread(eqn: Eqn, atom: Atom) -> Atom | Eqn | None:
+    """The atom in the shape of the equation's result, if it has its dtype."""
+    want = eqn.out.type
+    if atom.type == want:
+        return atom
+    if isinstance(atom, Const) and atom.type.dtype == want.dtype:
+        atom = _scalar(atom.value, want.dtype)
+    if atom.type.dtype != want.dtype or atom.type.weak:
+        return None
+    return atom if atom.type == want else become(eqn, "broadcast_to", (atom,), shape=want.shape)
+
+
+def _scalar(value: Any, dtype: np.dtype[Any]) -> Const:
+    """A NumPy scalar of this dtype as a literal."""
+    return Const.of(np.asarray(value, dtype)[()])
+
+
+def _number(atom: Atom) -> Any:
+    """The value of a literal, else NaN, which equals nothing."""
+    return atom.value if isinstance(atom, Const) else math.nan
+
+
+def _is_zero(atom: Atom, sign: float) -> bool:
+    """Whether an atom is the literal zero of this sign; integers have only the positive one."""
+    value = _number(atom)
+    return bool(value == 0) and not np.iscomplexobj(value) and math.copysign(1.0, value) == sign
+
+
+def _kind(eqn: Eqn) -> str:
+    return eqn.out.type.dtype.kind
+
+
+# ------------------------------------------------------------------------------------ arithmetic
+
+
+@rule("multiply", "strong_multiply")
+def multiply_by_one(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """x * 1 -> x. Not for complex x: inf * (1+0j) has a NaN part."""
+    a, b = eqn.operands
+    if _kind(eqn) == "c":
+        return None
+    if _number(b) == 1:
+        return spread(eqn, a)
+    return spread(eqn, b) if _number(a) == 1 else None
+
+
+@rule("strong_multiply")
+def strong_multiply_by_literal(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """A finite literal other than zero -> multiply: no infinity or NaN of its own to silence."""
+    for operand in eqn.operands:
+        if isinstance(operand, Const) and operand.value != 0 and np.isfinite(operand.value):
+            return become(eqn, "multiply", eqn.operands)
+    return None
+
+
+@rule("divide")
+def divide_by_one(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """x / 1 -> x. Not for complex x, as above."""
+    a, b = eqn.operands
+    return spread(eqn, a) if _number(b) == 1 and _kind(eqn) != "c" else None
+
+
+@rule("add")
+def add_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """x + -0.0 -> x, and n + 0 -> n for integers. (x + 0.0 turns -0.0 into 0.0.)"""
+    if _kind(eqn) == "c":
+        return None
+    sign = -1.0 if _kind(eqn) == "f" else 1.0
+    a, b = eqn.operands
+    if _is_zero(b, sign):
+        return spread(eqn, a)
+    return spread(eqn, b) if _is_zero(a, sign) else None
+
+
+@rule("subtract")
+def subtract_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """x - 0 -> x: also -0.0 - 0.0 is -0.0."""
+    a, b = eqn.operands
+    return spread(eqn, a) if _is_zero(b, 1.0) and _kind(eqn) != "c" else None
+
+
+@rule("negative", "conjugate", "logical_not")
+def undone(eqn: Eqn, defs: Definitions) -> Atom | None:
+    """-(-x) -> x, and likewise conjugate and (of booleans) not: each undoes itself."""
+    inner = defs.of(eqn.operands[0], eqn.op.name)
+    return inner.operands[0] if inner is not None else None
+
+
+@rule("positive", "copy", "conjugate", "real")
+def same_value(eqn: Eqn, defs: Definitions) -> Atom | None:
+    """+x -> x, and the conjugate and real part of a real x: the IR has values, not memory."""
+    (x,) = eqn.operands
+    return None if _kind(eqn) == "c" and eqn.op.name in ("conjugate", "real") else x
+
+
+@rule("add")
+def add_negative(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """a + -b -> a - b, which IEEE 754 defines to be the same."""
+    a, b = eqn.operands
+    if (minus := defs.of(b, "negative")) is not None:
+        return become(eqn, "subtract", (a, minus.operands[0]))
+    if (minus := defs.of(a, "negative")) is not None:
+        return become(eqn, "subtract", (b, minus.operands[0]))
+    return None
+
+
+@rule("subtract")
+def subtract_negative(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """a - -b -> a + b, likewise."""
+    a, b = eqn.operands
+    minus = defs.of(b, "negative")
+    return None if minus is None else become(eqn, "add", (a, minus.operands[0]))
+
+
+@rule("multiply", "divide")
+def signs_cancel(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """-a * -b -> a * b, and the same for quotients: a sign never affects rounding."""
+    minus = [defs.of(operand, "negative") for operand in eqn.operands]
+    if _kind(eqn) != "f" or minus[0] is None or minus[1] is None:
+        return None
+    return become(eqn, eqn.op.name, (minus[0].operands[0], minus[1].operands[0]))
+
+
+@rule("multiply", "divide")
+def sign_into_literal(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """-a * 2.0 -> a * -2.0, and the same for quotients."""
+    if _kind(eqn) != "f":
+        return None
+    a, b = eqn.operands
+    for x, c in ((a, b), (b, a)):
+        minus = defs.of(x, "negative")
+        if minus is not None and isinstance(c, Const) and isinstance(c.value, (float, np.floating)):
+            (inner,), opposite = minus.operands, Const.of(-c.value)
+            return become(eqn, eqn.op.name, (inner, opposite) if x is a else (opposite, inner))
+    return None
+
+
+@rule("multiply")
+def multiply_by_minus_one(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """x * -1 -> -x."""
+    a, b = eqn.operands
+    if _kind(eqn) not in "fi":
+        return None
+    if _number(b) == -1:
+        return become(eqn, "negative", (a,))
+    return become(eqn, "negative", (b,)) if _number(a) == -1 else None
+
+
+@rule("square", "absolute")
+def even_function(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """square(-x) -> square(x), and the same for the absolute value."""
+    minus = defs.of(eqn.operands[0], "negative")
+    return None if minus is None else become(eqn, eqn.op.name, minus.operands)
+
+
+@rule("absolute")
+def absolute_twice(eqn: Eqn, defs: Definitions) -> Atom | None:
+    """| |x| | -> |x|."""
+    (x,) = eqn.operands
+    return x if defs.of(x, "absolute") is not None else None
+
+
+@rule("divide")
+def divide_by_power_of_two(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """x / 4 -> x * 0.25: both round the same real number, as 0.25 is exact."""
+    a, b = eqn.operands
+    if _kind(eqn) != "f" or not isinstance(b, Const) or np.iscomplexobj(b.value):
+        return None
+    with np.errstate(all="ignore"):
+        divisor = np.asarray(b.value, eqn.out.type.dtype)[()]
+        inverse = 1 / divisor
+        exact = abs(np.frexp(divisor)[0]) == 0.5 and 1 / inverse == divisor == b.value
+    if not exact or not math.isfinite(inverse):
+        return None
+    return become(eqn, "multiply", (a, Const.of(float(inverse) if b.type.weak else inverse)))
+
+
+# NumPy's loops take these exponents apart since 2.3; before, they call pow, which is an ulp off.
+_POWER_IS_ROOT = bool(np.signbit(np.power(np.float64(-0.0), 0.5)))
+_POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"} if _POWER_IS_ROOT else {2: "square"}
+
+
+@rule("power")
+def power_by_literal(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """x ** 2, 1, 0.5, 0, -1 -> square, x, sqrt, 1, reciprocal, as NumPy's own loops do for floats.
+
+    (The `**` of a NumPy scalar calls libm's pow, which may miss by an ulp where x * x does not.)
+    """
+    x, n = eqn.operands
+    if not isinstance(n, Const) or eqn.out.type.dtype not in (np.float32, np.float64):
+        return None
+    if n.value == 1:
+        return spread(eqn, x)
+    if n.value == 0:
+        return spread(eqn, _scalar(1, eqn.out.type.dtype))
+    name = _POWERS.get(n.value)
+    return None if name is None else become(eqn, name, (x,))
+
+
+@rule("where")
+def where_decided(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """where(True, a, b) -> a, where(c, a, a) -> a."""
+    condition, a, b = eqn.operands
+    if isinstance(condition, Const):
+        return spread(eqn, a if condition.value else b)
+    return spread(eqn, a) if a is b and a.type == eqn.out.type else None
+
+
+# ------------------------------------------------------------------------- shapes and splats
+
+
+@rule("reshape", "astype", "to_discrete", "broadcast_to")
+def already_so(eqn: Eqn, defs: Definitions) -> Atom | None:
+    """To the shape and dtype that x has -> x."""
+    return eqn.operands[0]  # the sweep refuses it when the type differs
+
+
+@rule("reshape", "broadcast_to")
+def through_itself(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """reshape(reshape x) -> reshape x, broadcast_to(broadcast_to x) -> broadcast_to x."""
+    inner = defs.of(eqn.operands[0], eqn.op.name)
+    if inner is None or set(eqn.params) != {"shape"} or set(inner.params) != {"shape"}:
+        return None
+    return become(eqn, eqn.op.name, inner.operands, **eqn.params)
+
+
+@rule("transpose")
+def transpose_of_transpose(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """transpose(transpose x) -> one transpose of x; transposing nothing -> x."""
+    (x,) = eqn.operands
+    axes = _axes(eqn)
+    if axes == tuple(range(len(axes))):
+        return x
+    inner = defs.of(x, "transpose")
+    if inner is None:
+        return None
+    first = _axes(inner)
+    return become(eqn, "transpose", inner.operands, axes=tuple([first[axis] for axis in axes]))
+
+
+def _axes(eqn: Eqn) -> tuple[int, ...]:
+    axes, ndim = eqn.params.get("axes"), eqn.operands[0].type.ndim
+    if axes is None:
+        return tuple(range(ndim))[::-1]
+    return tuple([axis % ndim for axis in axes])
+
+
+@rule("astype")
+def there_and_back(eqn: Eqn, defs: Definitions) -> Atom | None:
+    """astype(astype(x, wider), x's own dtype) -> x, among floats or among integers of one kind."""
+    inner = defs.of(eqn.operands[0], "astype")
+    if inner is None:
+        return None
+    narrow, wide = inner.operands[0].type.dtype, inner.out.type.dtype
+    if narrow.kind != wide.kind or narrow.kind not in "fiu" or narrow.itemsize > wide.itemsize:
+        return None
+    return inner.operands[0]
+
+
+@rule("zeros_like", "ones_like", "full_like")
+def filled(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """ones_like(x) -> a broadcast literal, which does not need x."""
+    fill: Atom = Const.of({"zeros_like": 0, "ones_like": 1}.get(eqn.op.name, 0))
+    if eqn.op.name == "full_like":
+        fill = eqn.operands[-1]
+    if not isinstance(fill, Const):
+        return None
+    return spread(eqn, _scalar(fill.value, eqn.out.type.dtype))
+
+
+@rule()
+def broadcast_operand(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """a * broadcast_to(b) -> a * b: elementwise ops broadcast by themselves."""
+    for k, operand in enumerate(eqn.operands):
+        source = _broadcast_source(operand, defs)
+        if source is not None:
+            operands = (*eqn.operands[:k], source, *eqn.operands[k + 1 :])
+            new = become(eqn, eqn.op.name, operands, **eqn.params)
+            if new is not None:
+                return new
+    return None
+
+
+def _broadcast_source(atom: Atom, defs: Definitions) -> Atom | None:
+    """What an atom is a broadcast of, of the same dtype: a weak source would promote otherwise."""
+    inner = defs.of(atom, "broadcast_to")
+    if inner is None:
+        return None
+    source = inner.operands[0]
+    if isinstance(source, Const):
+        return _scalar(source.value, inner.out.type.dtype)
+    return None if source.type.weak else source
+
+
+@rule()
+def map_of_splats(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """f(broadcast_to(scalar), ...) -> broadcast_to(f(scalar, ...)): computed once."""
+    shape = eqn.out.type.shape
+    if not shape or not eqn.operands:
+        return None
+    sources = [_broadcast_source(operand, defs) or operand for operand in eqn.operands]
+    if any(source.type.shape for source in sources):
+        return None
+    one = defs.emit(eqn, eqn.out.type.with_shape(()), eqn.op.name, tuple(sources), **eqn.params)
+    return None if one is None else become(eqn, "broadcast_to", (one,), shape=shape)
+
+
+@rule("reshape", "transpose", "getitem")
+def view_of_splat(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """A view of broadcast_to(scalar) -> broadcast_to(scalar), or the scalar."""
+    if len(eqn.operands) != 1:
+        return None
+    source = _broadcast_source(eqn.operands[0], defs)
+    return None if source is None or source.type.shape else spread(eqn, source)
+
+
+@rule("getitem")
+def getitem_of_all(eqn: Eqn, defs: Definitions) -> Atom | None:
+    """x[:, :] -> x, for an index of one slice per axis."""
+    x, index = eqn.operands[0], eqn.params.get("index")
+    shape = x.type.shape
+    if not isinstance(index, tuple) or len(index) != len(shape):
+        return None
+    for part, extent in zip(index, shape, strict=True):
+        if not isinstance(part, slice) or part.indices(extent) != (0, extent, 1):
+            return None
+    return x
+
+
+@rule("sum", "prod", "max", "min")
+def reduction_of_one(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """Over axes of extent 1 -> reshape; a sum adds 0.0, because NumPy's sum of -0.0 is 0.0."""
+    (x,), axis = eqn.operands, eqn.params.get("axis")
+    if set(eqn.params) != {"axis", "keepdims"} or not isinstance(axis, tuple):
+        return None
+    if any(x.type.shape[k] != 1 for k in axis) or x.type.dtype != eqn.out.type.dtype:
+        return None
+    if eqn.op.name == "sum" and _kind(eqn) in "fc":
+        reshaped = defs.emit(eqn, eqn.out.type, "reshape", (x,), shape=eqn.out.type.shape)
+        return None if reshaped is None else become(eqn, "add", (reshaped, Const.of(0.0)))
+    return x if x.type == eqn.out.type else become(eqn, "reshape", (x,), shape=eqn.out.type.shape)

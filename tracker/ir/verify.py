@@ -1,0 +1,161 @@
+"""The verifier: what must hold of every function, checked in one linear sweep.
+
+Owns: `verify`, which raises an IRError that shows the offending step among its neighbours. It
+always runs when staging ends, so it is cheap: `infer` is asked once per op, types and params.
+
+Checked: 1. inputs, captures and results are distinct variables, each defined before it is used;
+2. an op has as many operands as rules, or more if it is variadic; 3. a result has the type that
+`op.infer` gives; 4. a literal is a scalar with its own type; 5. a guard looks at a boolean or
+integer scalar; 6. outputs are defined; 7. nested functions hold to the same, and params refer to no
+others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tracker.errors import IRError
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
+from tracker.ir.keys import params_key
+from tracker.ir.literal import print_value
+from tracker.ir.text import Printer
+from tracker.ir.types import Type, type_of
+
+_NEIGHBOURS = 5
+_GUARD_KINDS = {"bool": bool, "int": int}
+Memo = dict[Hashable, Type]
+
+
+def verify(function: Function) -> None:
+    """Raise an IRError unless the function keeps every invariant of the IR."""
+    _verify(function, {})
+
+
+def _verify(function: Function, memo: Memo) -> None:
+    for key, nested in function.functions.items():
+        if key != nested.name:
+            raise IRError(f"the nested function {nested.name!r} is entered as {key!r}")
+        _verify(nested, memo)
+    _Checker(function, memo).check()
+
+
+class _Checker:
+    """One sweep over one function; `at` is the step being looked at."""
+
+    def __init__(self, function: Function, memo: Memo) -> None:
+        self.function = function
+        self.memo = memo
+        self.defined: set[Var] = set()
+        self.at = -1
+
+    def check(self) -> None:
+        function, defined = self.function, self.defined
+        for var in (*function.inputs, *function.captures):
+            if var in defined:
+                self.fail(f"{self.show(var)} is an input or capture twice")
+            defined.add(var)
+        for self.at, step in enumerate(function.body):
+            if step.__class__ is Eqn:
+                self.eqn(step)
+            elif isinstance(step, Guard):
+                self.guard(step)
+            else:
+                self.fail(f"a step is an equation or a guard, not a {type(step).__name__}")
+        self.at = len(function.body)
+        for output in function.outputs:
+            self.atom(output)
+
+    def eqn(self, eqn: Eqn) -> None:
+        defined, types = self.defined, []
+        for operand in eqn.operands:
+            if operand not in defined:
+                self.atom(operand)
+            types.append(operand.type)
+        if eqn.params:
+            self.nested(eqn.params)
+        out = eqn.out
+        expected = self.infer(eqn, tuple(types))
+        if expected is not out.type and expected != out.type:
+            self.fail(
+                f"{eqn.op.name} gives {expected}, and {self.show(out)} is said to be {out.type}"
+            )
+        if out in defined:
+            self.fail(f"{self.show(out)} is defined a second time")
+        defined.add(out)
+
+    def infer(self, eqn: Eqn, types: tuple[Type, ...]) -> Type:
+        """What `op.infer` says, remembered from the last time it was asked."""
+        frozen = params_key(eqn.params) if eqn.params else ()
+        key = (eqn.op, types, frozen)
+        found = self.memo.get(key)
+        if found is None:
+            found = self.ask(eqn, types)
+            if frozen is not None:
+                self.memo[key] = found
+        return found
+
+    def ask(self, eqn: Eqn, types: tuple[Type, ...]) -> Type:
+        self.count(eqn)
+        try:
+            return eqn.op.infer(*types, **eqn.params)
+        except Exception as error:
+            shown = " ".join(map(str, types))
+            self.fail(f"{eqn.op.name} does not take ({shown}) with these params: {error}", error)
+
+    def count(self, eqn: Eqn) -> None:
+        rules, given = len(eqn.op.vjp), len(eqn.operands)
+        if given < rules:  # more than rules: the op is variadic, or `infer` complains
+            self.fail(f"{eqn.op.name} takes {rules} operands, and is given {given}")
+
+    def nested(self, params: dict[str, Any]) -> None:
+        known = self.function.functions
+        for value in params.values():
+            if isinstance(value, Function) and known.get(value.name) is not value:
+                self.fail(f"@{value.name} is not among the nested functions")
+
+    def atom(self, atom: Atom) -> None:
+        if isinstance(atom, Const):
+            self.const(atom)
+        elif atom not in self.defined:
+            self.fail(f"{self.show(atom)} is used, and not defined before")
+
+    def const(self, const: Const) -> None:
+        value = const.value
+        if isinstance(value, np.ndarray):
+            self.fail("an array cannot be a literal; make it a capture")
+        expected = type_of(value)
+        if const.type != expected:
+            self.fail(f"the literal {print_value(value)} is {expected}, and not {const.type}")
+
+    def guard(self, guard: Guard) -> None:
+        self.atom(guard.operand)
+        expected = _GUARD_KINDS.get(guard.kind)
+        if expected is None:
+            self.fail(f"a guard is of kind bool or int, not {guard.kind!r}")
+        type = guard.operand.type
+        if type.shape != () or type.dtype.kind not in "biu":
+            self.fail(f"a guard looks at a boolean or integer scalar, not at {type}")
+        if guard.expected.__class__ is not expected:
+            self.fail(f"a {guard.kind} guard cannot expect {print_value(guard.expected)}")
+
+    def show(self, atom: Atom) -> str:
+        return Printer(self.function).atom(atom)
+
+    def fail(self, why: str, cause: Exception | None = None) -> NoReturn:
+        printer, body = Printer(self.function), self.function.body
+        low, high = max(0, self.at - _NEIGHBOURS), self.at + _NEIGHBOURS + 1
+        lines = [f"{why}, in", f"  {printer.header()}"]
+        if low > 0:
+            lines.append("    ...")
+        for k, step in enumerate(body[low:high], low):
+            shown = printer.step(step) if isinstance(step, (Eqn, Guard)) else repr(step)
+            lines.append(f"{'->' if k == self.at else '  '}  {shown}")
+        if high < len(body):
+            lines.append("    ...")
+        else:
+            outputs = ", ".join(map(printer.atom, self.function.outputs))
+            lines.append(f"{'->' if self.at == len(body) else '  '}  return ({outputs})")
+        raise IRError("\n".join(lines)) from cause

@@ -1,0 +1,299 @@
+"""What a native call takes and gives: leaves, containers, names. Plain data, no machine code.
+
+Owns: the input leaves (`Array`, `Scalar`, `Static`, `Foreign`), the output leaves (`ArrayOut`,
+`ScalarOut`, `ConstOut`, `InputOut`, `SameOut`), `Signature`, `Outputs`, and the slots they take
+in the frame that native code computes on. Start at `signature_of`.
+
+Invariants: two calls have equal signatures exactly when one compiled entry serves both (a
+signature with a `Foreign` leaf has none); signatures are hashable; they never keep alive an object
+that they know by identity, if that object can be referred to weakly.
+"""
+
+from __future__ import annotations
+
+import struct
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.tree import Structure
+
+PYTHON_SCALARS: dict[type, np.dtype[Any]] = {
+    float: np.dtype(np.float64),
+    int: np.dtype(np.int64),
+    bool: np.dtype(np.bool_),
+    complex: np.dtype(np.complex128),
+}
+_NUMBERS = "? b B h H i I l L q Q e f d F D"
+DTYPES: frozenset[np.dtype[Any]] = frozenset(np.dtype(code) for code in _NUMBERS.split())
+NUMPY_SCALARS: dict[type, np.dtype[Any]] = {
+    np.dtype(code).type: np.dtype(code) for code in _NUMBERS.split()
+}
+SCALARS = PYTHON_SCALARS | NUMPY_SCALARS
+_BY_VALUE = (str, bytes, int)
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """Exactly an ndarray: native byte order, C-contiguous, aligned, this dtype and this shape."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    slots = 1
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """Exactly this class: `float`, `int` (fitting int64), `bool`, `complex`, a NumPy scalar."""
+
+    cls: type
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return SCALARS[self.cls]
+
+    @property
+    def slots(self) -> int:
+        return 2 if self.dtype.kind == "c" else 1
+
+    def __str__(self) -> str:
+        return self.cls.__name__
+
+
+class Static:
+    """An object that is part of the specialisation: text and integers by type and value, floats
+    by their bits, everything else by identity (referred to weakly where possible)."""
+
+    __slots__ = ("_hash", "_ref", "key")
+
+    slots = 0
+
+    def __init__(self, value: Any) -> None:
+        cls = type(value)
+        self._ref: Callable[[], Any]
+        self.key: Any = None
+        if cls in _BY_VALUE or cls is float:
+            self.key = (cls, struct.pack("d", value) if cls is float else value)
+            self._ref = lambda: value
+        else:
+            self._ref = _reference(value)
+        self._hash = hash(self.key) if self.key is not None else id(value)
+
+    @property
+    def value(self) -> Any:
+        """The object, or None once it is gone."""
+        return self._ref()
+
+    @property
+    def by_value(self) -> bool:
+        return self.key is not None
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Static):
+            return NotImplemented
+        if self.key is not None or other.key is not None:
+            return bool(self.key == other.key)
+        return self is other or (
+            self._hash == other._hash
+            and (self.value is other.value is not None or _both(self, other))
+        )
+
+    def __repr__(self) -> str:
+        return f"Static({self.value!r})"
+
+
+def _both(a: Static, b: Static) -> bool:
+    """Whether both stand for None itself, not for an object that is gone."""
+    return a._hash == b._hash == id(None)
+
+
+def _reference(value: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return lambda: value
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A value that no native entry takes; `why` says what it is."""
+
+    why: str
+
+    slots = 0
+
+
+Leaf = Array | Scalar | Static | Foreign
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The arguments of a call: one structure for each positional argument, then one for each
+    name in `names`; all leaves in order."""
+
+    structures: tuple[Structure, ...]
+    names: tuple[str, ...]
+    leaves: tuple[Leaf, ...]
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.structures, self.names, self.leaves))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def positional(self) -> int:
+        return len(self.structures) - len(self.names)
+
+    @property
+    def native(self) -> bool:
+        """Whether a native entry can take these arguments."""
+        return not any(isinstance(leaf, Foreign) for leaf in self.leaves)
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """The first slot of each leaf; one more number, the count of slots."""
+        return slot_offsets(self.leaves)
+
+
+def signature_of(
+    args: Sequence[Any], kwargs: Mapping[str, Any], static: frozenset[int | str] = frozenset()
+) -> tuple[Signature, list[Any]]:
+    """The signature of a call and its leaves. Arguments in `static` are one static leaf each."""
+    values: list[Any] = []
+    leaves: list[Leaf] = []
+    structures = [_take(arg, at in static, values, leaves) for at, arg in enumerate(args)]
+    structures += [_take(arg, name in static, values, leaves) for name, arg in kwargs.items()]
+    return Signature(tuple(structures), tuple(kwargs), tuple(leaves)), values
+
+
+def _take(arg: Any, static: bool, values: list[Any], leaves: list[Leaf]) -> Structure:
+    if static:
+        values.append(arg)
+        leaves.append(Static(arg))
+        return tree.LEAF
+    cls = type(arg)
+    if cls is np.ndarray or cls in SCALARS:
+        values.append(arg)
+        leaves.append(leaf_of(arg))
+        return tree.LEAF
+    found, structure = tree.flatten(arg)
+    values += found
+    leaves += map(leaf_of, found)
+    return structure
+
+
+def leaf_of(x: Any) -> Leaf:
+    """How a native entry would take a value that is not a container."""
+    cls = type(x)
+    if cls is np.ndarray:
+        return _array_leaf(x)
+    if cls is int and not -(2**63) <= x < 2**63:
+        return Foreign("an int beyond 64 bits")
+    if cls in SCALARS:
+        return Scalar(cls)
+    if isinstance(x, (np.ndarray, np.generic)):
+        return Foreign(f"a {cls.__name__}")
+    return Static(x)
+
+
+def _array_leaf(x: np.ndarray[Any, Any]) -> Leaf:
+    dtype, flags = x.dtype, x.flags
+    if dtype not in DTYPES or not dtype.isnative:
+        return Foreign(f"an array of {dtype!r}")
+    if not flags.c_contiguous:
+        return Foreign("an array that is not C-contiguous")
+    if not flags.aligned:
+        return Foreign("an array that is not aligned")
+    return Array(dtype, x.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayOut:
+    """A fresh ndarray; the plan finds the address of its data in the slot."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    slots = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarOut:
+    """A scalar of this class, Python's or NumPy's, that the plan stores in the slot."""
+
+    cls: type
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return SCALARS[self.cls]
+
+    @property
+    def slots(self) -> int:
+        return 2 if self.dtype.kind == "c" else 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstOut:
+    """This very object, at each call."""
+
+    value: Any
+
+    slots = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InputOut:
+    """The object given as input leaf number `leaf`."""
+
+    leaf: int
+
+    slots = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SameOut:
+    """The object made for an earlier output leaf, number `leaf`."""
+
+    leaf: int
+
+    slots = 0
+
+
+OutLeaf = ArrayOut | ScalarOut | ConstOut | InputOut | SameOut
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """The result of a call. Tuples, named tuples, lists and dicts are made by native code, other
+    containers by `build(structure, children)`."""
+
+    structure: Structure
+    leaves: tuple[OutLeaf, ...]
+    build: Callable[[Structure, Sequence[Any]], Any] | None = None
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """The first slot of each leaf, from the first output slot; then the count of slots."""
+        return slot_offsets(self.leaves)
+
+
+def slot_offsets(leaves: Sequence[Leaf | OutLeaf]) -> tuple[int, ...]:
+    """Running sum of the slots that leaves take."""
+    offsets = [0]
+    for leaf in leaves:
+        offsets.append(offsets[-1] + leaf.slots)
+    return tuple(offsets)

@@ -1,0 +1,205 @@
+"""exp and what is made of one exp: exp2, expm1, sigmoid, tanh, sinh, cosh.
+
+Owns: the reduction `x = k ln 2 + r` with |r| <= ln 2 / 2, and the fits on that interval. Start at
+`_reduce`. Coefficients are weighted Remez fits (mpmath, 300 bits) rounded to the format.
+
+Invariant: `2**k` is applied last and, where the result may be subnormal, as two exact factors, so
+that a result is rounded once.
+"""
+
+from __future__ import annotations
+
+from tracker.jit.vmath.text import (
+    Format,
+    Value,
+    at_least,
+    at_most,
+    copysign,
+    fma,
+    polynomial,
+    quick_sum,
+    select,
+)
+
+LOG2_E = 1.4426950408889634
+LN2 = {
+    "double": (0.6931471805599453, 2.3190468138462996e-17),
+    "float": (0.6931471824645996, -1.904654323148236e-09),
+}
+# Where exp leaves the finite numbers for good, rounded outwards.
+LOWEST = {"double": -746.0, "float": -104.0}
+HIGHEST = {"double": 710.0, "float": 89.0}
+
+# (exp(r) - 1) / r
+EXP = {
+    "double": (
+        1.0,
+        0.5000000000000013,
+        0.16666666666666718,
+        0.041666666666514834,
+        0.00833333333330115,
+        0.0013888888947133661,
+        0.00019841269926454405,
+        2.480148983658417e-05,
+        2.755720996737561e-06,
+        2.7631315302520624e-07,
+        2.5119531374052508e-08,
+    ),
+    "float": (
+        1.0,
+        0.5,
+        0.16666416823863983,
+        0.041666124016046524,
+        0.008375048637390137,
+        0.0013954484602436423,
+    ),
+}
+# (exp(r) - 1 - r) / r**2
+EXPM1 = {
+    "double": (
+        0.5,
+        0.16666666666666677,
+        0.041666666666666706,
+        0.008333333333321657,
+        0.0013888888888865907,
+        0.0001984126988606211,
+        2.4801587362419605e-05,
+        2.7557244267696497e-06,
+        2.755724119940582e-07,
+        2.510901895991452e-08,
+        2.0924908887420875e-09,
+    ),
+    "float": (
+        0.5,
+        0.16666525602340698,
+        0.041666220873594284,
+        0.008368242532014847,
+        0.0013949782587587833,
+    ),
+}
+# (2**r - 1) / r for |r| <= 1/2
+EXP2 = {
+    "double": (
+        0.6931471805599453,
+        0.24022650695910133,
+        0.05550410866482175,
+        0.009618129107593458,
+        0.0013333558146376991,
+        0.00015403530457939449,
+        1.5252733869505134e-05,
+        1.3215434876856542e-06,
+        1.0178045672292988e-07,
+        7.0738514628129425e-09,
+        4.457500197825348e-10,
+    ),
+    "float": (
+        0.6931471824645996,
+        0.24022650718688965,
+        0.055503278970718384,
+        0.009618003852665424,
+        0.0013400290627032518,
+        0.0001547626598039642,
+    ),
+}
+
+
+def _reduce(x: Value, bias: int) -> tuple[Value, Value, Value]:
+    """`r`, what its rounding lost, and a word whose low bits are `k + bias`."""
+    magic = x.format.magic + bias
+    high, low = LN2[x.type]
+    shifted = fma(x, LOG2_E, magic)
+    minus_k = magic - shifted
+    # The first step is exact: both terms are multiples of the last bit of `high`.
+    near = fma(minus_k, high, x)
+    r = fma(minus_k, low, near)
+    return r, fma(minus_k, low, near - r), shifted.bits
+
+
+def _power(word: Value, format: Format) -> Value:
+    """2**k from a word whose low bits are `k + bias`."""
+    return (word << format.fraction).number
+
+
+def _halves(word: Value, format: Format) -> tuple[Value, Value]:
+    """Two factors of 2**k, neither subnormal, from a word whose low bits are `k + 2 bias`."""
+    half = word >> 1
+    return _power(half, format), _power(word - half, format)
+
+
+def _scaled(mantissa: Value, word: Value, deep: Value) -> Value:
+    """`mantissa * 2**k` for a word whose low bits are `k`; `deep` if that may be subnormal."""
+    format = mantissa.format
+    lift = format.fraction + 8
+    # The exponent field has no room for a subnormal, nor for k = 1024: step aside, multiply back.
+    step = select(deep, word.like(lift << format.fraction), -1 << format.fraction)
+    inside = mantissa.bits + ((word << format.fraction) + step)
+    return inside.number * select(deep, mantissa.like(2.0**-lift), 2.0)
+
+
+def exp(x: Value) -> Value:
+    x = at_least(at_most(x, HIGHEST[x.type]), LOWEST[x.type])
+    r, _, word = _reduce(x, 0)
+    deep = x < (2 - x.format.bias) * LN2[x.type][0]
+    return _scaled(polynomial(r, (1.0, *EXP[x.type])), word, deep)
+
+
+def exp2(x: Value) -> Value:
+    limit = 1.5 * x.format.bias
+    x = at_least(at_most(x, limit), -limit)
+    shifted = x + x.format.magic
+    r = x - (shifted - x.format.magic)
+    return _scaled(polynomial(r, (1.0, *EXP2[x.type])), shifted.bits, x < 2.0 - x.format.bias)
+
+
+def exp_parts(x: Value, exponent: int = 0) -> tuple[Value, Value, Value, Value]:
+    """exp(x) * 2**exponent as `(high + low) * first * second`, the last two powers of two."""
+    x = at_least(at_most(x, HIGHEST[x.type]), LOWEST[x.type])
+    r, _, word = _reduce(x, 2 * x.format.bias + exponent)
+    slope = polynomial(r, EXP[x.type])
+    high = fma(r, slope, 1.0)
+    return high, fma(r, slope, 1.0 - high), *_halves(word, x.format)
+
+
+def _minus_one(x: Value, exponent: int) -> tuple[Value, Value]:
+    """(exp(x) - 1) * 2**exponent as a sum; x is clamped, so that 2**(k + exponent) is normal."""
+    r, lost, word = _reduce(x, x.format.bias + exponent)
+    scale, one = _power(word, x.format), 2.0**exponent
+    whole = scale - one
+    # `scale * r` is exact, and `whole` is zero or the larger: the sum loses nothing.
+    high, low = quick_sum(whole, scale * r)
+    tail = fma(scale, fma(r * r, polynomial(r, EXPM1[x.type]), lost), low)
+    return quick_sum(high, tail + ((scale - whole) - one))
+
+
+def expm1(x: Value) -> Value:
+    high, _ = _minus_one(at_least(at_most(x, HIGHEST[x.type]), -40.0), -1)
+    return select(abs(x) < 2.0 ** -(x.format.fraction + 2), x, high * 2.0)
+
+
+def _ratio(high: Value, low: Value, bottom: Value, rest: Value) -> Value:
+    """(high + low) / (bottom + rest), rounded once: one division, then one Newton step."""
+    inverse = 1.0 / bottom
+    quotient = high * inverse
+    error = fma(-quotient, bottom, high) + fma(-quotient, rest, low)
+    return fma(error, inverse, quotient)
+
+
+def tanh(x: Value) -> Value:
+    high, low = _minus_one(at_least(abs(x) * -2.0, -44.0), 0)
+    bottom, rest = quick_sum(high.like(2.0), high)
+    return copysign(_ratio(high, low, bottom, rest + low), x)
+
+
+def sigmoid(x: Value) -> Value:
+    """exp(-|x|) is `(high + low) * scale`; for x < 0 that scale waits until after the division."""
+    high, low, first, second = exp_parts(-abs(x))
+    scale = first * second
+    bottom, rest = quick_sum(x.like(1.0), high * scale)
+    negative = x < 0.0
+    quotient = _ratio(
+        select(negative, high, 1.0),
+        select(negative, low, 0.0),
+        bottom,
+        fma(low, scale, rest),
+    )
+    return quotient * select(negative, first, 1.0) * select(negative, second, 1.0)

@@ -1,0 +1,318 @@
+"""Elementwise functions of two operands, comparisons, and `where`.
+
+Partials are functions of (y, a, b). Each row: ufunc, partials, scalar body.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.op import Host, Map
+from tracker.ir.types import Type
+from tracker.ops.declare import broadcast, declare, elementwise, implements, piecewise, project
+from tracker.tape import apply, data_of
+
+add = elementwise(
+    np.add,
+    partials=[1, 1],
+    lower=lambda e, a, b: e.add(a, b),
+    kinds="iuf",
+    operator=operator.add,
+)
+subtract = elementwise(
+    np.subtract,
+    partials=[1, -1],
+    lower=lambda e, a, b: e.sub(a, b),
+    kinds="iuf",
+    operator=operator.sub,
+)
+multiply = elementwise(
+    np.multiply,
+    partials=[lambda y, a, b: b, lambda y, a, b: a],
+    lower=lambda e, a, b: e.mul(a, b),
+    kinds="biuf",
+    operator=operator.mul,
+)
+divide = elementwise(
+    np.divide,
+    partials=[lambda y, a, b: 1 / b, lambda y, a, b: -y / b],
+    lower=lambda e, a, b: e.div(a, b),
+    operator=operator.truediv,
+)
+floor_divide = elementwise(
+    np.floor_divide, partials=[0, 0], lower=Host("floor division"), operator=operator.floordiv
+)
+remainder = elementwise(
+    np.remainder,
+    partials=[1, lambda y, a, b: -np.floor_divide(a, b)],
+    lower=Host("remainder"),
+    operator=operator.mod,
+)
+fmod = elementwise(
+    np.fmod, partials=[1, lambda y, a, b: -np.trunc(a / b)], lower=Host("remainder")
+)
+
+
+def _constant_like(value: float, y: Any) -> Any:
+    """A scalar of y's dtype, so that a float32 derivative stays float32."""
+    return y.dtype.type(value) if hasattr(y, "dtype") else value
+
+
+def _power_base(y: Any, x: Any, n: Any) -> Any:
+    if type(n) is int or type(n) is float:  # the common exponent: known, and the same everywhere
+        if n == 2:
+            return 2 * x
+        if n == 0:
+            return np.zeros_like(x)
+        return n * np.power(x, n - 1)
+    zero = n == 0
+    return n * np.power(x, np.where(zero, _constant_like(1, y), n - 1))
+
+
+def _power_exponent(y: Any, x: Any, n: Any) -> Any:
+    if np.iscomplexobj(x):
+        return y * np.log(np.where(x == 0, 1, x))
+    positive = x > 0
+    one = _constant_like(1, y)
+    return np.where(positive, y * np.log(np.where(positive, x, one)), _constant_like(0, y))
+
+
+power = elementwise(
+    np.power,
+    partials=[_power_base, _power_exponent],
+    lower=lambda e, x, n: e.power(x, n),
+    operator=operator.pow,
+)
+float_power = elementwise(
+    np.float_power,
+    partials=[_power_base, _power_exponent],
+    lower=lambda e, x, n: e.power(x, n),
+)
+arctan2 = elementwise(
+    np.arctan2,
+    partials=[
+        lambda y, a, b: np.where((a == 0) & (b == 0), 0.0, 1.0) * b / _safe_norm2(a, b),
+        lambda y, a, b: np.where((a == 0) & (b == 0), 0.0, -1.0) * a / _safe_norm2(a, b),
+    ],
+    lower=lambda e, a, b: e.math("atan2", a, b),
+)
+
+
+def _safe_norm2(a: Any, b: Any) -> Any:
+    r = np.square(a) + np.square(b)
+    return np.where(r == 0, 1.0, r)
+
+
+def _over_norm(x: Any, y: Any) -> Any:
+    """x / y, and 0 where both are 0 (the subgradient of a norm)."""
+    return x / np.where(y == 0, _constant_like(1, y), y)
+
+
+hypot = elementwise(
+    np.hypot,
+    partials=[lambda y, a, b: _over_norm(a, y), lambda y, a, b: _over_norm(b, y)],
+    lower=lambda e, a, b: e.math("hypot", a, b),
+)
+
+
+def _share(y: Any, a: Any, b: Any) -> Any:
+    """exp(a - y) for y = logaddexp(a, b), also where both are the same infinity."""
+    return np.where(a == b, _constant_like(0.5, y), np.exp(a - y))
+
+
+logaddexp = elementwise(
+    np.logaddexp,
+    partials=[lambda y, a, b: _share(y, a, b), lambda y, a, b: _share(y, b, a)],
+    lower=Host("logaddexp"),
+)
+logaddexp2 = elementwise(
+    np.logaddexp2,
+    partials=[
+        lambda y, a, b: np.where(a == b, _constant_like(0.5, y), np.exp2(a - y)),
+        lambda y, a, b: np.where(a == b, _constant_like(0.5, y), np.exp2(b - y)),
+    ],
+    lower=Host("logaddexp2"),
+)
+
+
+def _wins(y: Any, winner: Any, tie: Any) -> Any:
+    """1 to the winner, half to each side of a tie."""
+    one, half, zero = (_constant_like(v, y) for v in (1.0, 0.5, 0.0))
+    return np.where(winner, one, np.where(tie, half, zero))
+
+
+_GREATER = [lambda y, a, b: _wins(y, a > b, a == b), lambda y, a, b: _wins(y, b > a, a == b)]
+_LESS = [lambda y, a, b: _wins(y, a < b, a == b), lambda y, a, b: _wins(y, b < a, a == b)]
+maximum = elementwise(
+    np.maximum, partials=_GREATER, lower=lambda e, a, b: e.extremum(">", a, b), kinds="biuf"
+)
+minimum = elementwise(
+    np.minimum, partials=_LESS, lower=lambda e, a, b: e.extremum("<", a, b), kinds="biuf"
+)
+fmax = elementwise(
+    np.fmax,
+    partials=[
+        lambda y, a, b: _wins(y, (a > b) | np.isnan(b), a == b),
+        lambda y, a, b: _wins(y, (b > a) | np.isnan(a), a == b),
+    ],
+    lower=lambda e, a, b: e.select(e.isnan(b), a, e.select(e.isnan(a), b, e.extremum(">", a, b))),
+)
+fmin = elementwise(
+    np.fmin,
+    partials=[
+        lambda y, a, b: _wins(y, (a < b) | np.isnan(b), a == b),
+        lambda y, a, b: _wins(y, (b < a) | np.isnan(a), a == b),
+    ],
+    lower=lambda e, a, b: e.select(e.isnan(b), a, e.select(e.isnan(a), b, e.extremum("<", a, b))),
+)
+copysign = elementwise(
+    np.copysign,
+    partials=[lambda y, a, b: np.sign(a) * np.copysign(_constant_like(1, y), b), 0],
+    lower=lambda e, a, b: e.intrinsic("copysign", a, b),
+)
+heaviside = elementwise(
+    np.heaviside,
+    partials=[0, lambda y, a, b: np.where(a == 0, _constant_like(1, y), _constant_like(0, y))],
+    lower=Host("heaviside"),
+)
+
+
+# Products in which zero is strong ----------------------------------------------------------------
+
+
+def _strong(a: Any, b: Any) -> Any:
+    """a * b, where an exact zero beats an infinity, and a zero cotangent `a` beats NaN, too."""
+    with np.errstate(all="ignore"):
+        product = np.multiply(a, b)
+        dead = np.isnan(product) & ((a == 0) | ((b == 0) & ~np.isnan(a)))
+        return np.where(dead, _constant_like(0, product), product)[()] if np.any(dead) else product
+
+
+def _strong_body(e: Any, a: Any, b: Any) -> Any:
+    zero = e.constant(0, a)
+    dead = e.logical_or(e.compare("==", a, zero), e.logical_and(
+        e.compare("==", b, zero), e.compare("==", a, a)
+    ))
+    return e.select(dead, zero, e.mul(a, b))
+
+
+strong_multiply = declare(
+    "strong_multiply",
+    numpy=[],
+    method=None,
+    entry=None,
+    infer=lambda a, b: Type(broadcast((a, b)), np.result_type(*(_weakly(t) for t in (a, b)))),
+    evaluate=_strong,
+    jvp=[
+        lambda t, y, a, b: np.broadcast_to(t * b, np.shape(y)),
+        lambda t, y, a, b: np.broadcast_to(t * a, np.shape(y)),
+    ],
+    vjp=[lambda g, y, a, b: project(g * b, a), lambda g, y, a, b: project(g * a, b)],
+    lower=Map(_strong_body, lambda a, b: (np.result_type(_weakly(a), _weakly(b)),) * 2),
+    partials=[lambda y, a, b: b, lambda y, a, b: a],
+)
+
+
+def _weakly(t: Type) -> Any:
+    return {"f": 1.0, "i": 1, "c": 1j}[t.dtype.kind] if t.weak else t.dtype
+
+
+# Comparisons and logic ---------------------------------------------------------------------------
+
+
+def _comparison(ufunc: np.ufunc, sign: str, op: Any) -> Any:
+    return piecewise(
+        ufunc, lower=lambda e, a, b: e.compare(sign, a, b), kinds="biuf", operator=op
+    )
+
+
+greater = _comparison(np.greater, ">", operator.gt)
+greater_equal = _comparison(np.greater_equal, ">=", operator.ge)
+less = _comparison(np.less, "<", operator.lt)
+less_equal = _comparison(np.less_equal, "<=", operator.le)
+equal = _comparison(np.equal, "==", operator.eq)
+not_equal = _comparison(np.not_equal, "!=", operator.ne)
+
+logical_and = piecewise(
+    np.logical_and,
+    lower=lambda e, a, b: e.logical_and(e.truth(a), e.truth(b)),
+    kinds="biuf",
+)
+logical_or = piecewise(
+    np.logical_or, lower=lambda e, a, b: e.logical_or(e.truth(a), e.truth(b)), kinds="biuf"
+)
+logical_xor = piecewise(
+    np.logical_xor, lower=lambda e, a, b: e.compare("!=", e.truth(a), e.truth(b)), kinds="biuf"
+)
+bitwise_and = piecewise(
+    np.bitwise_and,
+    lower=lambda e, a, b: e.bitwise("and", a, b),
+    kinds="biu",
+    operator=operator.and_,
+)
+bitwise_or = piecewise(
+    np.bitwise_or, lower=lambda e, a, b: e.bitwise("or", a, b), kinds="biu", operator=operator.or_
+)
+bitwise_xor = piecewise(
+    np.bitwise_xor, lower=lambda e, a, b: e.bitwise("xor", a, b), kinds="biu", operator=operator.xor
+)
+left_shift = piecewise(
+    np.left_shift, lower=Host("integer shift"), operator=operator.lshift
+)
+right_shift = piecewise(
+    np.right_shift, lower=Host("integer shift"), operator=operator.rshift
+)
+
+
+# where -------------------------------------------------------------------------------------------
+
+
+def _where_infer(c: Type, a: Type, b: Type) -> Type:
+    return Type(broadcast((c, a, b)), np.result_type(_weakly(a), _weakly(b)))
+
+
+where = declare(
+    "where",
+    numpy=[],
+    method=None,
+    entry=None,
+    infer=_where_infer,
+    evaluate=lambda c, a, b: np.where(c, a, b)[()],
+    jvp=[
+        None,
+        lambda t, y, c, a, b: np.where(c, t, np.zeros_like(t)),
+        lambda t, y, c, a, b: np.where(c, np.zeros_like(t), t),
+    ],
+    vjp=[
+        None,
+        lambda g, y, c, a, b: project(np.where(c, g, np.zeros_like(g)), a),
+        lambda g, y, c, a, b: project(np.where(c, np.zeros_like(g), g), b),
+    ],
+    lower=Map(
+        lambda e, c, a, b: e.select(c, a, b),
+        lambda c, a, b: (np.dtype(bool), *(_where_infer(c, a, b).dtype,) * 2),
+        "biuf",
+    ),
+)
+
+
+@implements(np.where)
+def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    if x is None and y is None:
+        return np.where(data_of(condition))
+    return apply(where, (condition, x, y))
+
+
+@implements(np.clip, method="clip")
+def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    low = kwargs.pop("min", a_min)
+    high = kwargs.pop("max", a_max)
+    y = a if low is None else np.maximum(a, low)
+    y = y if high is None else np.minimum(y, high)
+    if out is not None:
+        out[...] = y
+        return out
+    return y

@@ -1,0 +1,106 @@
+"""Matrix products. One op, `matmul`; `dot`, `inner`, `outer`, `vdot` are composed of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.op import METHODS, NUMPY, UFUNCS, Contract
+from tracker.ir.types import Type
+from tracker.ops.declare import declare, implements, project
+from tracker.ops.reduce import into
+from tracker.tape import apply
+from tracker.tracked import install
+
+
+def _infer(a: Type, b: Type) -> Type:
+    if not a.ndim or not b.ndim:
+        raise ValueError("matmul: operands need at least one dimension; use * for scalars")
+    if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
+        raise ValueError(f"matmul: shapes {a.shape} and {b.shape} do not match")
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    rows = a.shape[-2:-1]
+    columns = b.shape[-1:] if b.ndim > 1 else ()
+    return Type((*batch, *rows, *columns), np.result_type(a.dtype, b.dtype))
+
+
+def _as_matrix(a: Any, b: Any, g: Any) -> tuple[Any, Any, Any]:
+    """Operands and cotangent with the axes that matmul left out for vectors put back."""
+    if np.ndim(b) == 1:
+        b = np.reshape(b, (-1, 1))
+        g = np.reshape(g, (*np.shape(g), 1))
+    if np.ndim(a) == 1:
+        a = np.reshape(a, (1, -1))
+        g = np.reshape(g, (*np.shape(g)[:-1], 1, np.shape(g)[-1]))
+    return a, b, g
+
+
+def _adjoint(a: Any) -> Any:
+    flipped = np.swapaxes(a, -1, -2)
+    return np.conjugate(flipped) if np.iscomplexobj(a) else flipped
+
+
+def _vjp_left(g: Any, y: Any, a: Any, b: Any) -> Any:
+    if np.ndim(a) == 1 and np.ndim(b) == 1:
+        return project(g * (np.conjugate(b) if np.iscomplexobj(b) else b), a)
+    matrix, right, g = _as_matrix(a, b, g)
+    c = project(np.matmul(g, _adjoint(right)), matrix)
+    return c if np.ndim(a) > 1 else np.reshape(c, np.shape(a))
+
+
+def _vjp_right(g: Any, y: Any, a: Any, b: Any) -> Any:
+    if np.ndim(a) == 1 and np.ndim(b) == 1:
+        return project(g * (np.conjugate(a) if np.iscomplexobj(a) else a), b)
+    left, matrix, g = _as_matrix(a, b, g)
+    c = project(np.matmul(_adjoint(left), g), matrix)
+    return c if np.ndim(b) > 1 else np.reshape(c, np.shape(b))
+
+
+matmul = declare(
+    "matmul",
+    method=None,
+    entry=None,
+    infer=_infer,
+    evaluate=np.matmul,
+    jvp=[lambda t, y, a, b: np.matmul(t, b), lambda t, y, a, b: np.matmul(a, t)],
+    vjp=[_vjp_left, _vjp_right],
+    lower=Contract(),
+)
+UFUNCS[np.matmul] = matmul
+NUMPY[np.matmul] = lambda a, b: apply(matmul, (a, b))
+install("__matmul__")(lambda self, other: apply(matmul, (self, other)))
+install("__rmatmul__")(lambda self, other: apply(matmul, (other, self)))
+
+
+@implements(np.dot, method="dot")
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    a, b = (x if hasattr(x, "shape") else np.asarray(x) for x in (a, b))
+    if np.ndim(a) == 0 or np.ndim(b) == 0:
+        return into(out, a * b)
+    if np.ndim(b) <= 2:
+        return into(out, np.matmul(a, b))
+    left, right = np.shape(a), np.shape(b)
+    flat = np.reshape(np.moveaxis(b, -2, 0), (right[-2], -1))
+    product = np.matmul(a, flat)
+    return into(out, np.reshape(product, (*left[:-1], *right[:-2], right[-1])))
+
+
+@implements(np.inner)
+def inner(a: Any, b: Any) -> Any:
+    if np.ndim(a) == 0 or np.ndim(b) == 0:
+        return a * b
+    return dot(a, np.swapaxes(b, -1, -2) if np.ndim(b) > 1 else b)
+
+
+@implements(np.outer)
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    return into(out, np.reshape(a, (-1, 1)) * np.reshape(b, (1, -1)))
+
+
+@implements(np.vdot)
+def vdot(a: Any, b: Any) -> Any:
+    return np.matmul(np.ravel(np.conjugate(a)), np.ravel(b))
+
+
+METHODS["dot"] = dot

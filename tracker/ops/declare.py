@@ -1,0 +1,243 @@
+"""How the op files declare: factories over `define`, and the helpers that rules share.
+
+Owns: `elementwise`, `piecewise` (ufuncs without a derivative), `implements`, `sum_to`, `project`.
+
+Invariant: rules are plain NumPy on whatever they are handed; zeros and ones come from `*_like` or
+`broadcast_to` of an operand, so that staging sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import UnsupportedError, message
+from tracker.ir.op import METHODS, NUMPY, UFUNCS, Host, Map, Op, Rule, define
+from tracker.ir.types import Type, type_of
+from tracker.tape import apply, apply2
+from tracker.tracked import install
+
+_WEAK_PYTHON = {"f": float, "i": int, "c": complex}
+Body = Callable[..., Any]
+
+
+# Types ------------------------------------------------------------------------------------------
+
+
+def loop_dtypes(ufunc: np.ufunc, types: Sequence[Type]) -> tuple[np.dtype[Any], ...]:
+    """The dtypes of the ufunc's inner loop for these operand types: operands, then results."""
+    given = [_WEAK_PYTHON[t.dtype.kind] if t.weak else t.dtype for t in types]
+    return ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout))
+
+
+def broadcast(types: Sequence[Type]) -> tuple[int, ...]:
+    shapes = {t.shape for t in types}
+    if len(shapes) == 1:
+        return shapes.pop()
+    return np.broadcast_shapes(*shapes)
+
+
+def infer_ufunc(ufunc: np.ufunc, python: Callable[..., Any] | None) -> Callable[..., Type]:
+    """`infer` of a ufunc; `python` is the operator that Python numbers go through instead."""
+
+    def infer(*types: Type) -> Type:
+        if python is not None and all(t.weak for t in types):
+            return type_of(python(*(_WEAK_PYTHON[t.dtype.kind](1) for t in types)))
+        return Type(broadcast(types), loop_dtypes(ufunc, types)[ufunc.nin])
+
+    return infer
+
+
+def infer_by_example(evaluate: Callable[..., Any]) -> Callable[..., Type]:
+    """`infer` for an op whose result type depends on operand types only: run it on zeros."""
+
+    def infer(*types: Type, **params: Any) -> Type:
+        with np.errstate(all="ignore"):
+            samples = [np.broadcast_to(np.zeros((), t.dtype), t.shape) for t in types]
+            return type_of(evaluate(*samples, **params))
+
+    return infer
+
+
+# Cotangents -------------------------------------------------------------------------------------
+
+
+def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
+    """Undo broadcasting: sum a cotangent over the axes along which its operand was repeated."""
+    have = np.shape(g)
+    if have == shape:
+        return g
+    if not shape:
+        return np.sum(g)
+    lead = len(have) - len(shape)
+    axes = (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 != have[lead + i]))
+    return np.reshape(np.sum(g, axis=axes), shape) if axes else np.reshape(g, shape)
+
+
+def project(c: Any, x: Any) -> Any:
+    """Bring a cotangent into the space of its operand: same shape; real for real; same precision."""
+    c = sum_to(c, np.shape(x))
+    want = x.dtype if hasattr(x, "dtype") else np.result_type(x)
+    have = c.dtype if hasattr(c, "dtype") else np.result_type(c)
+    if have == want or want.kind not in "fc":
+        return np.real(c) if have.kind == "c" and want.kind != "c" else c
+    if have.kind == "c" and want.kind == "f":
+        c = np.real(c)
+    if type(x) is float or type(x) is complex:
+        return c
+    return c.astype(want) if hasattr(c, "astype") else want.type(c)
+
+
+def partial_product(times: Callable[[Any, Any], Any], g: Any, partial: Any, y: Any, xs: Any) -> Any:
+    """g times a partial derivative, conjugated where that is complex (see docs/conventions.md)."""
+    if not callable(partial):
+        return g if partial == 1 else -g if partial == -1 else times(g, partial)
+    d = partial(y, *xs)
+    return times(g, np.conjugate(d) if np.iscomplexobj(d) else d)
+
+
+def _vjp_from(partial: Any, at: int) -> Rule:
+    def rule(g: Any, y: Any, *xs: Any) -> Any:
+        return project(partial_product(np.multiply, g, partial, y, xs), xs[at])
+
+    return rule
+
+
+def tangent_product(times: Callable[[Any, Any], Any], t: Any, partial: Any, y: Any, xs: Any) -> Any:
+    """A partial derivative times a tangent, in the shape of the result."""
+    d = partial(y, *xs) if callable(partial) else partial
+    out = times(t, d)
+    if np.iscomplexobj(out) and not np.iscomplexobj(y):
+        out = np.real(out)
+    return out if np.shape(out) == np.shape(y) else np.broadcast_to(out, np.shape(y))
+
+
+def _jvp_from(partial: Any) -> Rule:
+    def rule(t: Any, y: Any, *xs: Any) -> Any:
+        return tangent_product(np.multiply, t, partial, y, xs)
+
+    return rule
+
+
+# Factories --------------------------------------------------------------------------------------
+
+
+def elementwise(
+    ufunc: np.ufunc,
+    *,
+    partials: Sequence[Rule | float],
+    lower: Body | Host,
+    kinds: str = "f",
+    operator: Callable[..., Any] | None = None,
+    method: str | None = None,
+    name: str | None = None,
+) -> Op:
+    """Declare an op that is a ufunc, from its partial derivatives.
+
+    operator  Python's operator of the same meaning (`operator.add`): its methods (`__add__`,
+              `__radd__`) are installed, and Python numbers go through it, keeping Python's arithmetic
+    kinds     dtype kinds in which the body `lower` computes
+    """
+    op = define(
+        name or ufunc.__name__,
+        numpy=[ufunc],
+        method=method,
+        entry=None,
+        infer=infer_ufunc(ufunc, operator),
+        evaluate=operator or ufunc,
+        jvp=[_jvp_from(p) for p in partials],
+        vjp=[_vjp_from(p, i) for i, p in enumerate(partials)],
+        lower=lower if isinstance(lower, Host) else map_lowering(ufunc, lower, kinds),
+        partials=partials,
+    )
+    UFUNCS[ufunc] = op
+    _install_operator(op, operator)
+    return op
+
+
+def piecewise(
+    ufunc: np.ufunc,
+    *,
+    lower: Body | Host,
+    kinds: str = "f",
+    operator: Callable[..., Any] | None = None,
+) -> Op:
+    """Declare a ufunc whose results carry no derivative (comparisons, tests, bit operations)."""
+    op = define(
+        ufunc.__name__,
+        numpy=[ufunc],
+        method=None,
+        entry=None,
+        infer=infer_ufunc(ufunc, operator),
+        evaluate=operator or ufunc,
+        jvp=[None] * ufunc.nin,
+        vjp=[None] * ufunc.nin,
+        lower=lower if isinstance(lower, Host) else map_lowering(ufunc, lower, kinds),
+    )
+    UFUNCS[ufunc] = op
+    _install_operator(op, operator)
+    return op
+
+
+def map_lowering(ufunc: np.ufunc, body: Body, kinds: str) -> Map:
+    """The Map of a ufunc: the body computes in the dtypes of NumPy's inner loop."""
+    return Map(body, lambda *types: loop_dtypes(ufunc, types)[: ufunc.nin], kinds)
+
+
+def _install_operator(op: Op, operator: Callable[..., Any] | None) -> None:
+    if operator is None:
+        return
+    name = operator.__name__.strip("_")
+    if len(op.vjp) == 1:
+        install(f"__{name}__")(lambda self: apply(op, (self,)))
+        return
+    if op.constant:
+        install(f"__{name}__")(lambda self, other: apply(op, (self, other)))
+        install(f"__r{name}__")(lambda self, other: apply(op, (other, self)))
+        return
+    install(f"__{name}__")(lambda self, other: apply2(op, self, other))
+    install(f"__r{name}__")(lambda self, other: apply2(op, other, self))
+
+
+def declare(name: str, *, numpy: Sequence[Callable[..., Any]] = (), **slots: Any) -> Op:
+    """`define`, and make NumPy's callables and the array method lead to the op through its entry."""
+    op = define(name, numpy=numpy, **slots)
+    entry = op.entry
+    if entry is not None:
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            operands, params = entry(*args, **kwargs)
+            return apply(op, operands, params)
+
+        for function in numpy:
+            NUMPY[function] = call
+        if op.method is not None:
+            METHODS[op.method] = call
+    return op
+
+
+def implements(*functions: Callable[..., Any], method: str | None = None) -> Callable[[Rule], Rule]:
+    """Decorator: this function of tracked values stands for these NumPy functions."""
+
+    def enter(function: Rule) -> Rule:
+        for numpy_function in functions:
+            NUMPY[numpy_function] = function
+        if method is not None:
+            METHODS[method] = function
+        return function
+
+    return enter
+
+
+def refuse(function: str, **given: Any) -> None:
+    """Refuse, by name, keywords that are not at their defaults."""
+    for keyword, value in given.items():
+        if value is not None and value is not np._NoValue:  # type: ignore[attr-defined]
+            raise UnsupportedError(
+                message(
+                    f"{function} with {keyword}={value!r} is not supported on tracked values",
+                    f"Leave {keyword}= out, or use tracker.data(x) where no gradient is wanted",
+                )
+            )

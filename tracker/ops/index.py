@@ -1,0 +1,406 @@
+"""Reading and writing by index, as pure functions.
+
+Ops come in adjoint pairs: `getitem`/`embed` for basic indices (ints, slices, new axes, ellipsis), and
+`gather`/`scatter_add` for integer and boolean arrays. `put` and `scatter` give a copy with elements
+replaced; `mutation.py` turns them into NumPy's assignment.
+
+An index travels as a param: a tuple of slices, ints, None, and `HOLE` where an operand array goes.
+Invariant: a stored basic index is canonical: one entry per axis (and None), no ellipsis, ints
+non-negative, slices with explicit non-negative starts (see `canonical`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.op import LINEAR, Host, View
+from tracker.ir.types import Type
+from tracker.ops.declare import declare, sum_to
+from tracker.tape import apply, data_of
+from tracker.tracked import Tracked, note_guard
+
+HOLE = "_"  # in an index: the next operand array goes here
+Index = tuple[Any, ...]
+
+
+# Reading an index as users write it ----------------------------------------------------------------
+
+
+def split(key: Any, shape: tuple[int, ...]) -> tuple[Index, tuple[Any, ...]]:
+    """(index with holes, arrays for the holes) of a subscript; no arrays: the index is basic."""
+    parts = key if isinstance(key, tuple) else (key,)
+    arrays: list[Any] = []
+    index: list[Any] = []
+    for part in parts:
+        entry, array = _entry(part)
+        index.append(entry)
+        if array is not None:
+            arrays.append(array)
+    if arrays:
+        return tuple(index), tuple(arrays)
+    return canonical(tuple(index), shape), ()
+
+
+def _entry(part: Any) -> tuple[Any, Any]:
+    """(entry, None) for a basic part, (HOLE, array) for an array."""
+    if part is None or part is Ellipsis:
+        return part, None
+    if isinstance(part, slice):
+        return slice(*(_plain_int(e) for e in (part.start, part.stop, part.step))), None
+    data = data_of(part)
+    if isinstance(data, (bool, np.bool_)):
+        return HOLE, np.asarray(data)
+    if isinstance(data, (int, np.integer)) or (
+        isinstance(data, np.ndarray) and data.ndim == 0 and data.dtype.kind in "iu"
+    ):
+        return _plain_int(part), None
+    if isinstance(data, (list, tuple)):
+        array = np.asarray(data)
+        return HOLE, array.astype(np.intp) if array.size == 0 else array
+    if isinstance(data, np.ndarray):
+        return HOLE, part
+    if hasattr(data, "__index__"):
+        return data.__index__(), None
+    raise IndexError(
+        "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
+        f"boolean arrays are valid indices, not {type(data).__name__}"
+    )
+
+
+def _plain_int(x: Any) -> int | None:
+    """A bound or position as an int; a traced one becomes a guard."""
+    if x is None or type(x) is int:
+        return x
+    return int(x.__index__())
+
+
+def canonical(index: Index, shape: tuple[int, ...]) -> Index:
+    """A basic index with one entry per axis; raises IndexError as NumPy does."""
+    used = sum(1 for part in index if part is not None and part is not Ellipsis)
+    dots = sum(1 for part in index if part is Ellipsis)
+    if dots > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if used > len(shape):
+        raise IndexError(
+            f"too many indices for array: array is {len(shape)}-dimensional, but {used} were indexed"
+        )
+    fill = (slice(None),) * (len(shape) - used)
+    if dots:
+        at = next(i for i, part in enumerate(index) if part is Ellipsis)
+        index = index[:at] + fill + index[at + 1 :]
+    else:
+        index = index + fill
+    out: list[Any] = []
+    axis = 0
+    for part in index:
+        if part is None:
+            out.append(None)
+            continue
+        out.append(_canonical_part(part, shape[axis], axis))
+        axis += 1
+    return tuple(out)
+
+
+def _canonical_part(part: Any, extent: int, axis: int) -> Any:
+    if isinstance(part, slice):
+        start, stop, step = part.indices(extent)
+        if step > 0:
+            return slice(start, max(start, stop), step)
+        return slice(start, None if stop < 0 else stop, step)
+    at = part + extent if part < 0 else part
+    if not 0 <= at < extent:
+        raise IndexError(
+            f"index {part} is out of bounds for axis {axis} with size {extent}"
+        )
+    return at
+
+
+def lengths(index: Index, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of x[index] for a canonical index."""
+    out = []
+    axis = 0
+    for part in index:
+        if part is None:
+            out.append(1)
+            continue
+        if isinstance(part, slice):
+            out.append(len(range(*part.indices(shape[axis]))))
+        axis += 1
+    return tuple(out)
+
+
+# Basic indices ------------------------------------------------------------------------------------
+
+
+def _getitem_source(e: Any, at: Any, x: Type, *, index: Index) -> Any:
+    position = iter(at)
+    source = []
+    for part in index:
+        if part is None:
+            next(position)
+        elif isinstance(part, slice):
+            source.append(e.affine(next(position), part.step, part.start))
+        else:
+            source.append(e.fixed(part))
+    return 0, tuple(source), None
+
+
+def _embed_source(e: Any, at: Any, g: Type, *, index: Index, shape: tuple[int, ...]) -> Any:
+    """Where in `g` the element `at` of the embedded array comes from, and whether it does."""
+    source = []
+    conditions = []
+    axis = 0
+    for part in index:
+        if part is None:
+            source.append(e.zero)
+            continue
+        if isinstance(part, slice):
+            n = len(range(*part.indices(shape[axis])))
+            inner, inside = e.within(at[axis], part.start, part.step, n)
+            source.append(inner)
+        else:
+            _, inside = e.within(at[axis], part, 1, 1)
+        conditions.append(inside)
+        axis += 1
+    return 0, tuple(source), e.every(conditions)
+
+
+def _embed(g: Any, *, index: Index, shape: tuple[int, ...]) -> Any:
+    out = np.zeros(shape, np.result_type(g))
+    out[index] = g
+    return out
+
+
+getitem = declare(
+    "getitem",
+    method=None,
+    entry=None,
+    infer=lambda x, *, index: Type(lengths(index, x.shape), x.dtype),
+    evaluate=lambda x, *, index: x[index],
+    jvp=LINEAR,
+    vjp=[lambda g, y, x, *, index: apply(embed, (g,), {"index": index, "shape": np.shape(x)})],
+    lower=View(_getitem_source),
+)
+embed = declare(
+    "embed",
+    method=None,
+    entry=None,
+    infer=lambda g, *, index, shape: Type(shape, g.dtype),
+    evaluate=_embed,
+    jvp=LINEAR,
+    vjp=[lambda g, y, x, *, index, shape: apply(getitem, (g,), {"index": index})],
+    lower=View(_embed_source),
+)
+
+
+def _put(x: Any, v: Any, *, index: Index) -> Any:
+    out = np.array(x)
+    out[index] = v
+    return out
+
+
+def _put_vjp_value(g: Any, y: Any, x: Any, v: Any, *, index: Index) -> Any:
+    piece = sum_to(apply(getitem, (g,), {"index": index}), np.shape(v))
+    return np.real(piece) if np.iscomplexobj(piece) and not np.iscomplexobj(v) else piece
+
+
+def _put_vjp_base(g: Any, y: Any, x: Any, v: Any, *, index: Index) -> Any:
+    hole = np.zeros_like(apply(getitem, (g,), {"index": index}))
+    return apply(put, (g, hole), {"index": index})
+
+
+def _broadcast_value(v: Any, index: Index, x: Any) -> Any:
+    """A value to be written, in the shape and dtype of the place."""
+    return np.astype(np.broadcast_to(_array(v), lengths(index, np.shape(x))), np.result_type(x))
+
+
+def _array(x: Any) -> Any:
+    return x if isinstance(x, Tracked) else np.asarray(x)
+
+
+put = declare(
+    "put",
+    method=None,
+    entry=None,
+    infer=lambda x, v, *, index: x,
+    evaluate=_put,
+    jvp=[
+        lambda t, y, x, v, *, index: apply(
+            put, (t, np.zeros_like(apply(getitem, (t,), {"index": index}))), {"index": index}
+        ),
+        lambda t, y, x, v, *, index: apply(
+            embed, (_broadcast_value(t, index, y),), {"index": index, "shape": np.shape(x)}
+        ),
+    ],
+    vjp=[_put_vjp_base, _put_vjp_value],
+    lower=View(
+        lambda e, at, x, v, *, index: e.either(
+            _embed_source(e, at, v, index=index, shape=x.shape), v, at
+        )
+    ),
+)
+
+
+# Array indices ------------------------------------------------------------------------------------
+
+
+def _filled(index: Index, arrays: tuple[Any, ...]) -> Index:
+    rest = iter(arrays)
+    return tuple(next(rest) if part is HOLE or part == HOLE else part for part in index)
+
+
+def _gather_infer(x: Type, *arrays: Type, index: Index) -> Type:
+    samples = tuple(np.zeros(a.shape, a.dtype) for a in arrays)
+    return Type(np.broadcast_to(np.int8(0), x.shape)[_filled(index, samples)].shape, x.dtype)
+
+
+def _scatter_add(g: Any, *arrays: Any, index: Index, shape: tuple[int, ...]) -> Any:
+    out = np.zeros(shape, np.result_type(g))
+    np.add.at(out, _filled(index, arrays), g)
+    return out
+
+
+gather = declare(
+    "gather",
+    method=None,
+    entry=None,
+    infer=_gather_infer,
+    evaluate=lambda x, *arrays, index: x[_filled(index, arrays)],
+    jvp=[lambda t, y, x, *arrays, index: apply(gather, (t, *arrays), {"index": index}), None],
+    vjp=[
+        lambda g, y, x, *arrays, index: apply(
+            scatter_add, (g, *arrays), {"index": index, "shape": np.shape(x)}
+        ),
+        None,
+    ],
+    lower=Host("indexing with arrays"),
+)
+scatter_add = declare(
+    "scatter_add",
+    method=None,
+    entry=None,
+    infer=lambda g, *arrays, index, shape: Type(shape, g.dtype),
+    evaluate=_scatter_add,
+    jvp=[
+        lambda t, y, g, *arrays, index, shape: apply(
+            scatter_add, (t, *arrays), {"index": index, "shape": shape}
+        ),
+        None,
+    ],
+    vjp=[lambda g, y, x, *arrays, index, shape: apply(gather, (g, *arrays), {"index": index}), None],
+    lower=Host("indexing with arrays"),
+)
+
+
+def _scatter(x: Any, v: Any, *arrays: Any, index: Index) -> Any:
+    out = np.array(x)
+    out[_filled(index, arrays)] = v
+    return out
+
+
+def _winners(shape: tuple[int, ...], arrays: tuple[Any, ...], index: Index) -> Any:
+    """Which written elements survive, where one place is written more than once (the last one)."""
+    place = _filled(index, tuple(data_of(a) for a in arrays))
+    count = np.broadcast_to(np.int8(0), shape)[place].size
+    turn = np.arange(count).reshape(np.broadcast_to(np.int8(0), shape)[place].shape)
+    last = np.zeros(shape, np.intp)
+    last[place] = turn
+    return last[place] == turn
+
+
+def _scatter_vjp_base(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index) -> Any:
+    zero = np.zeros_like(apply(gather, (g, *arrays), {"index": index}))
+    return apply(scatter, (g, zero, *arrays), {"index": index})
+
+
+def _scatter_vjp_value(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index) -> Any:
+    piece = apply(gather, (g, *arrays), {"index": index})
+    alive = apply(winners, arrays, {"index": index, "shape": np.shape(x)})
+    piece = sum_to(np.where(alive, piece, np.zeros_like(piece)), np.shape(v))
+    return np.real(piece) if np.iscomplexobj(piece) and not np.iscomplexobj(v) else piece
+
+
+winners = declare(
+    "winners",
+    method=None,
+    entry=None,
+    infer=lambda *arrays, index, shape: _gather_infer(
+        Type(shape, np.dtype(bool)), *arrays, index=index
+    ),
+    evaluate=lambda *arrays, index, shape: _winners(shape, arrays, index),
+    jvp=[None],
+    vjp=[None],
+    lower=Host("indexing with arrays"),
+)
+
+
+def _scatter_jvp_value(t: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index) -> Any:
+    return apply(scatter, (np.zeros_like(y), t, *arrays), {"index": index})
+
+
+scatter = declare(
+    "scatter",
+    method=None,
+    entry=None,
+    infer=lambda x, v, *arrays, index: x,
+    evaluate=_scatter,
+    jvp=[
+        lambda t, y, x, v, *arrays, index: apply(
+            scatter, (t, np.zeros_like(v), *arrays), {"index": index}
+        ),
+        _scatter_jvp_value,
+        None,
+    ],
+    vjp=[_scatter_vjp_base, _scatter_vjp_value, None],
+    lower=Host("indexing with arrays"),
+)
+
+
+# What subscripts do -------------------------------------------------------------------------------
+
+
+def read(x: Any, key: Any) -> tuple[Any, Index | None]:
+    """x[key], and the basic index if it was one (then the result is a view of x)."""
+    index, arrays = split(key, np.shape(x))
+    if arrays:
+        _fix_masks(arrays)
+        return apply(gather, (x, *arrays), {"index": index}), None
+    return apply(getitem, (x,), {"index": index}), index
+
+
+def written(x: Any, key: Any, v: Any) -> Any:
+    """The value of x after x[key] = v; v is cast to x's dtype, as assignment does."""
+    index, arrays = split(key, np.shape(x))
+    if arrays:
+        _fix_masks(arrays)
+        return apply(scatter, (x, _cast(v, x), *arrays), {"index": index})
+    return apply(put, (x, _fit(_cast(v, x), index, x)), {"index": index})
+
+
+def _fix_masks(arrays: tuple[Any, ...]) -> None:
+    """A traced mask decides the shape of the result: the trace holds for this mask only."""
+    for array in arrays:
+        if isinstance(array, Tracked) and array.dtype == np.bool_:
+            note_guard(array, "array")
+
+
+def _cast(v: Any, x: Any) -> Any:
+    v = _array(v)
+    want = np.result_type(x)
+    if want.kind != "c" and np.iscomplexobj(v):
+        raise TypeError(f"cannot write complex values into an array of dtype {want}")
+    return v if np.result_type(data_of(v)) == want else np.astype(v, want)
+
+
+def _fit(v: Any, index: Index, x: Any) -> Any:
+    """Drop leading axes of extent 1 that assignment ignores; raise if v does not fit."""
+    place = lengths(index, np.shape(x))
+    while np.ndim(v) > len(place) and np.shape(v)[0] == 1:
+        v = np.reshape(v, np.shape(v)[1:])
+    if np.broadcast_shapes(place, np.shape(v)) != place:
+        raise ValueError(
+            f"could not broadcast input array from shape {np.shape(v)} into shape {place}"
+        )
+    return v

@@ -1,0 +1,344 @@
+"""Reductions: sum, prod, max, min, mean, and what is composed of them (var, std, ptp, any, ...).
+
+Params of every reduction: `axis`, a sorted tuple of non-negative ints, and `keepdims`. NumPy's other
+keywords (`where`, `initial`, `dtype`, `out`) are composed around the op in `_reduction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from tracker.ir.op import LINEAR, METHODS, NUMPY, Host, Op, Reduce
+from tracker.ir.types import Type
+from tracker.ops.declare import declare, implements, infer_by_example, refuse
+from tracker.tape import apply
+
+_NO = np._NoValue  # type: ignore[attr-defined]
+
+
+def axes_of(x: Any, axis: Any) -> tuple[int, ...]:
+    """NumPy's `axis` argument as a sorted tuple."""
+    ndim = np.ndim(x)
+    if axis is None:
+        return tuple(range(ndim))
+    return tuple(sorted(normalize_axis_tuple(axis, ndim)))
+
+
+def kept(shape: tuple[int, ...], axis: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape with the reduced axes kept as 1."""
+    return tuple(1 if i in axis else n for i, n in enumerate(shape))
+
+
+def spread(g: Any, x: Any, axis: tuple[int, ...]) -> Any:
+    """A reduction's cotangent (or result), in a shape that broadcasts against its operand."""
+    return np.reshape(g, kept(np.shape(x), axis))
+
+
+def _reduced(x: Type, axis: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    if keepdims:
+        return kept(x.shape, axis)
+    return tuple(n for i, n in enumerate(x.shape) if i not in axis)
+
+
+def _infer_with(function: Callable[..., Any]) -> Callable[..., Type]:
+    def infer(x: Type, *, axis: tuple[int, ...], keepdims: bool) -> Type:
+        return Type(_reduced(x, axis, keepdims), function(np.ones(1, x.dtype)).dtype)
+
+    return infer
+
+
+def _reduction(
+    op: Op, function: Callable[..., Any], neutral: Callable[[Any], Any] | None, join: Any
+) -> None:
+    """Make NumPy's function and method lead to the op, honouring every keyword."""
+
+    def call(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: Any = False,
+        initial: Any = _NO,
+        where: Any = True,
+    ) -> Any:
+        if dtype is not None:
+            a = np.astype(_array(a), dtype)
+        if where is not True and where is not _NO:
+            fill = initial if neutral is None else neutral(a)
+            if fill is _NO:
+                raise ValueError(
+                    f"reduction operation '{op.name}' does not have an identity, so to use a where "
+                    "mask one has to specify 'initial'"
+                )
+            a = np.where(where, a, fill)
+        y = apply(op, (a,), {"axis": axes_of(a, axis), "keepdims": _flag(keepdims)})
+        if initial is not _NO and initial is not None:
+            y = join(y, initial)
+        return into(out, y)
+
+    def positional(a: Any, axis: Any = None, out: Any = None, *rest: Any, **kwargs: Any) -> Any:
+        """max and min have no dtype: out is the third argument."""
+        names = ("keepdims", "initial", "where")
+        return call(a, axis, None, out, **dict(zip(names, rest, strict=False)), **kwargs)
+
+    entry = call if neutral is not None else positional
+    NUMPY[function] = entry
+    METHODS[op.name] = entry
+
+
+def _array(x: Any) -> Any:
+    return x if hasattr(x, "dtype") else np.asarray(x)
+
+
+def _flag(keepdims: Any) -> bool:
+    return False if keepdims is _NO else bool(keepdims)
+
+
+def into(out: Any, y: Any) -> Any:
+    """NumPy's `out=`: store and return the target."""
+    if out is None or out is _NO:
+        return y
+    out[...] = y
+    return out
+
+
+# The ops ----------------------------------------------------------------------------------------
+
+
+sum_ = declare(
+    "sum",
+    method=None,
+    entry=None,
+    infer=_infer_with(np.sum),
+    evaluate=np.sum,
+    jvp=LINEAR,
+    vjp=[
+        lambda g, y, x, *, axis, keepdims: np.broadcast_to(spread(g, x, axis), np.shape(x)),
+    ],
+    lower=Reduce(lambda dtype: dtype.type(0), lambda e, acc, x: e.add(acc, x)),
+)
+_reduction(sum_, np.sum, lambda a: 0, np.add)
+
+
+def _mean_vjp(g: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    n = _count(np.shape(x), axis)
+    return np.broadcast_to(spread(g / n, x, axis), np.shape(x))
+
+
+def _count(shape: tuple[int, ...], axis: tuple[int, ...]) -> int:
+    n = 1
+    for i in axis:
+        n *= shape[i]
+    return n
+
+
+mean_ = declare(
+    "mean",
+    method=None,
+    entry=None,
+    infer=_infer_with(np.mean),
+    evaluate=np.mean,
+    jvp=LINEAR,
+    vjp=[_mean_vjp],
+    lower=Reduce(
+        lambda dtype: dtype.type(0),
+        lambda e, acc, x: e.add(acc, x),
+        finish=lambda e, acc, count: e.div(acc, e.constant(count, acc)),
+    ),
+)
+
+
+@implements(np.mean, method="mean")
+def mean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **rest: Any
+) -> Any:
+    where = rest.pop("where", True)
+    refuse("np.mean", **rest)
+    if dtype is not None:
+        a = np.astype(_array(a), dtype)
+    if where is not True and where is not _NO:
+        total = np.sum(a, axis=axis, keepdims=_flag(keepdims), where=where)
+        mask = np.broadcast_to(where, np.shape(a))
+        return into(out, total / np.sum(mask, axis=axis, keepdims=_flag(keepdims)))
+    return into(out, apply(mean_, (a,), {"axis": axes_of(a, axis), "keepdims": _flag(keepdims)}))
+
+
+def _others(x: Any) -> Any:
+    """Along the last axis: the product of all other elements, without dividing.
+
+    Elements are multiplied in pairs, the pairs' own "others" found recursively: linear work.
+    """
+    n = np.shape(x)[-1]
+    if n <= 1:
+        return np.ones_like(x)
+    if n % 2:
+        x = np.concatenate([x, np.ones_like(x[..., :1])], axis=-1)
+    left, right = x[..., 0::2], x[..., 1::2]
+    rest = _others(left * right)
+    both = np.stack([rest * right, rest * left], axis=-1)
+    return np.reshape(both, np.shape(x))[..., :n]
+
+
+def _prod_vjp(g: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    others = _product_of_others(x, axis)
+    return spread(g, x, axis) * (np.conjugate(others) if np.iscomplexobj(others) else others)
+
+
+def _product_of_others(x: Any, axis: tuple[int, ...]) -> Any:
+    shape = np.shape(x)
+    if not axis:
+        return np.ones_like(x)
+    rest = tuple(i for i in range(len(shape)) if i not in axis)
+    order = rest + axis
+    moved = np.transpose(x, order)
+    front = np.shape(moved)[: len(rest)]
+    flat = np.reshape(moved, (*front, _count(shape, axis)))
+    back = np.reshape(_others(flat), np.shape(moved))
+    return np.transpose(back, tuple(int(i) for i in np.argsort(order)))
+
+
+def _prod_jvp(t: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    return np.sum(t * _product_of_others(x, axis), axis=axis, keepdims=keepdims)
+
+
+prod_ = declare(
+    "prod",
+    method=None,
+    entry=None,
+    infer=_infer_with(np.prod),
+    evaluate=np.prod,
+    jvp=[_prod_jvp],
+    vjp=[_prod_vjp],
+    lower=Reduce(lambda dtype: dtype.type(1), lambda e, acc, x: e.mul(acc, x)),
+)
+_reduction(prod_, np.prod, lambda a: 1, np.multiply)
+
+
+def _extreme_share(y: Any, x: Any, axis: tuple[int, ...]) -> Any:
+    """1/k for each of the k elements that attain the extreme, else 0."""
+    hit = x == spread(y, x, axis)
+    count = np.sum(hit, axis=axis, keepdims=True)
+    unit = y.dtype.type(1) if hasattr(y, "dtype") and y.dtype.kind in "fc" else 1.0
+    return np.where(hit, unit, unit * 0) / np.astype(count, np.result_type(unit))
+
+
+def _extreme_vjp(g: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    return spread(g, x, axis) * _extreme_share(y, x, axis)
+
+
+def _extreme_jvp(t: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    return np.sum(t * _extreme_share(y, x, axis), axis=axis, keepdims=keepdims)
+
+
+def _lowest(dtype: Any) -> Any:
+    return dtype.type(-np.inf) if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+def _highest(dtype: Any) -> Any:
+    return dtype.type(np.inf) if dtype.kind == "f" else np.iinfo(dtype).max
+
+
+max_ = declare(
+    "max",
+    method=None,
+    entry=None,
+    infer=_infer_with(np.max),
+    evaluate=np.max,
+    jvp=[_extreme_jvp],
+    vjp=[_extreme_vjp],
+    lower=Reduce(_lowest, lambda e, acc, x: e.extremum(">", acc, x)),
+)
+min_ = declare(
+    "min",
+    method=None,
+    entry=None,
+    infer=_infer_with(np.min),
+    evaluate=np.min,
+    jvp=[_extreme_jvp],
+    vjp=[_extreme_vjp],
+    lower=Reduce(_highest, lambda e, acc, x: e.extremum("<", acc, x)),
+)
+_reduction(max_, np.max, None, np.maximum)
+_reduction(min_, np.min, None, np.minimum)
+NUMPY[np.amax] = NUMPY[np.max]
+NUMPY[np.amin] = NUMPY[np.min]
+
+
+# Composites -------------------------------------------------------------------------------------
+
+
+@implements(np.var, method="var")
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = _NO,
+    correction: Any = _NO,
+) -> Any:
+    ddof = ddof if correction is _NO else correction
+    if dtype is not None:
+        a = np.astype(_array(a), dtype)
+    masked = where is not True and where is not _NO
+    mask = {"where": where} if masked else {}
+    center = np.mean(a, axis=axis, keepdims=True, **mask) if mean is _NO else mean
+    apart = a - center
+    squares = np.real(apart * np.conjugate(apart)) if np.iscomplexobj(apart) else np.square(apart)
+    count: Any = _count(np.shape(a), axes_of(a, axis))
+    if masked:
+        count = np.sum(np.broadcast_to(where, np.shape(a)), axis=axis, keepdims=_flag(keepdims))
+    total = np.sum(squares, axis=axis, keepdims=_flag(keepdims), **mask)
+    return into(out, total / np.maximum(count - ddof, 0))
+
+
+@implements(np.std, method="std")
+def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *rest: Any, **kw: Any) -> Any:
+    return into(out, np.sqrt(var(a, axis, dtype, None, *rest, **kw)))
+
+
+@implements(np.ptp)
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    high = np.max(a, axis=axis, keepdims=_flag(keepdims))
+    return into(out, high - np.min(a, axis=axis, keepdims=_flag(keepdims)))
+
+
+# Reductions without a derivative ------------------------------------------------------------------
+
+
+def _constant_reduction(function: Callable[..., Any], method: str | None) -> Op:
+    op = declare(
+        function.__name__,
+        method=None,
+        entry=None,
+        infer=infer_by_example(function),
+        evaluate=function,
+        jvp=[None],
+        vjp=[None],
+        lower=Host("an integer or boolean result"),
+    )
+
+    def call(a: Any, axis: Any = None, out: Any = None, **kwargs: Any) -> Any:
+        kwargs = {k: v for k, v in kwargs.items() if v is not _NO}
+        return into(out, apply(op, (a,), {"axis": axis, **kwargs}))
+
+    NUMPY[function] = call
+    if method is not None:
+        METHODS[method] = call
+    return op
+
+
+argmax = _constant_reduction(np.argmax, "argmax")
+argmin = _constant_reduction(np.argmin, "argmin")
+any_ = _constant_reduction(np.any, "any")
+all_ = _constant_reduction(np.all, "all")
+count_nonzero = _constant_reduction(np.count_nonzero, None)
+_argsort = _constant_reduction(np.argsort, "argsort")
+

@@ -1,0 +1,462 @@
+"""Ops that move elements without changing them: reshape, transpose, broadcast, join, cast.
+
+The ops are `reshape`, `transpose`, `broadcast_to`, `concatenate`, `astype`, `copy` and the fills
+`zeros_like`, `ones_like`; every other NumPy name here is composed of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from tracker.ir.op import LINEAR, METHODS, NUMPY, Host, Map, View
+from tracker.ir.types import Type
+from tracker.ops.declare import declare, implements, refuse, sum_to
+from tracker.ops.reduce import into
+from tracker.tape import CLOSED, NO_PARAMS, Value, apply, data_of, wrap
+from tracker.tracked import Tracked, install
+
+# reshape ----------------------------------------------------------------------------------------
+
+reshape = declare(
+    "reshape",
+    method=None,
+    entry=None,
+    infer=lambda x, *, shape: Type(shape, x.dtype),
+    evaluate=lambda x, *, shape: np.reshape(x, shape),
+    jvp=LINEAR,
+    vjp=[lambda g, y, x, *, shape: np.reshape(g, np.shape(x))],
+    lower=View(lambda e, index, x, *, shape: (0, e.unflatten(e.flatten(index, shape), x.shape), None)),
+)
+
+
+@implements(np.reshape)
+def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None) -> Any:
+    if order in ("F", "A") and np.ndim(a) > 1:
+        if order == "A" and not data_of(a).flags.f_contiguous:
+            return reshape_(a, shape)
+        return np.transpose(reshape_(np.transpose(a), tuple(reversed(_full_shape(a, shape)))))
+    return apply(reshape, (a,), {"shape": _full_shape(a, shape)})
+
+
+def _full_shape(a: Any, shape: Any) -> tuple[int, ...]:
+    """A target shape with its -1 worked out."""
+    given = tuple(int(n) for n in shape) if isinstance(shape, (tuple, list)) else (int(shape),)
+    if given == np.shape(a):
+        return given
+    return tuple(np.broadcast_to(np.int8(0), np.shape(a)).reshape(given).shape)
+
+
+def _reshape_method(a: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
+    return reshape_(a, shape[0] if len(shape) == 1 else shape, order)
+
+
+METHODS["reshape"] = _reshape_method
+
+
+@implements(np.ravel, method="ravel")
+def ravel(a: Any, order: str = "C") -> Any:
+    return reshape_(a, (-1,), "C" if order == "K" else order)
+
+
+METHODS["flatten"] = lambda a, order="C": np.copy(ravel(a, order))
+
+
+@implements(np.expand_dims)
+def expand_dims(a: Any, axis: Any) -> Any:
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    ndim = np.ndim(a) + len(axes)
+    places = normalize_axis_tuple(axes, ndim)
+    old = iter(np.shape(a))
+    return np.reshape(a, tuple(1 if i in places else next(old) for i in range(ndim)))
+
+
+@implements(np.squeeze, method="squeeze")
+def squeeze(a: Any, axis: Any = None) -> Any:
+    shape = np.squeeze(np.broadcast_to(np.int8(0), np.shape(a)), axis).shape
+    return np.reshape(a, shape)
+
+
+@implements(np.atleast_1d)
+def atleast_1d(*arrays: Any) -> Any:
+    return _each(lambda a: np.reshape(a, (1,)) if np.ndim(a) == 0 else a, arrays)
+
+
+@implements(np.atleast_2d)
+def atleast_2d(*arrays: Any) -> Any:
+    return _each(lambda a: a if np.ndim(a) >= 2 else np.reshape(a, (1, -1)), arrays)
+
+
+def _each(f: Any, arrays: tuple[Any, ...]) -> Any:
+    done = tuple(f(a) for a in arrays)
+    return done[0] if len(done) == 1 else done
+
+
+# transpose --------------------------------------------------------------------------------------
+
+
+def _inverse(axes: Sequence[int]) -> tuple[int, ...]:
+    back = [0] * len(axes)
+    for i, axis in enumerate(axes):
+        back[axis] = i
+    return tuple(back)
+
+
+transpose = declare(
+    "transpose",
+    method=None,
+    entry=None,
+    infer=lambda x, *, axes: Type(tuple(x.shape[i] for i in axes), x.dtype),
+    evaluate=lambda x, *, axes: np.transpose(x, axes),
+    jvp=LINEAR,
+    vjp=[lambda g, y, x, *, axes: np.transpose(g, _inverse(axes))],
+    lower=View(lambda e, index, x, *, axes: (0, tuple(index[i] for i in _inverse(axes)), None)),
+)
+
+
+@implements(np.transpose, np.permute_dims)
+def transpose_(a: Any, axes: Any = None) -> Any:
+    ndim = np.ndim(a)
+    if axes is None:
+        order = tuple(reversed(range(ndim)))
+    else:
+        order = normalize_axis_tuple(axes, ndim)
+        if len(order) != ndim:
+            raise ValueError("axes don't match array")
+    return apply(transpose, (a,), {"axes": order})
+
+
+def _transpose_method(a: Any, *axes: Any) -> Any:
+    if not axes or axes == (None,):
+        return transpose_(a)
+    return transpose_(a, axes[0] if len(axes) == 1 else axes)
+
+
+METHODS["transpose"] = _transpose_method
+install("T")(property(lambda self: transpose_(self)))
+
+
+@implements(np.matrix_transpose, np.linalg.matrix_transpose)
+def matrix_transpose(x: Any) -> Any:
+    return np.swapaxes(x, -1, -2)
+
+
+install("mT")(property(matrix_transpose))
+install("real")(property(lambda self: np.real(self) if np.iscomplexobj(self) else self))
+install("imag")(property(lambda self: np.imag(self)))
+install("flat")(property(lambda self: iter(ravel(self))))
+
+
+@implements(np.swapaxes, method="swapaxes")
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    order = list(range(np.ndim(a)))
+    i, j = (normalize_axis_index(k, np.ndim(a)) for k in (axis1, axis2))
+    order[i], order[j] = order[j], order[i]
+    return transpose_(a, order)
+
+
+@implements(np.moveaxis)
+def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    ndim = np.ndim(a)
+    come, go = normalize_axis_tuple(source, ndim), normalize_axis_tuple(destination, ndim)
+    order = [i for i in range(ndim) if i not in come]
+    for to, at in sorted(zip(go, come, strict=True)):
+        order.insert(to, at)
+    return transpose_(a, order)
+
+
+# broadcast --------------------------------------------------------------------------------------
+
+
+def _broadcast_source(e: Any, index: Any, x: Type, *, shape: tuple[int, ...]) -> Any:
+    lead = len(shape) - x.ndim
+    return 0, tuple(e.zero if n == 1 else index[lead + i] for i, n in enumerate(x.shape)), None
+
+
+broadcast_to = declare(
+    "broadcast_to",
+    method=None,
+    entry=None,
+    infer=lambda x, *, shape: Type(shape, x.dtype),
+    evaluate=lambda x, *, shape: np.broadcast_to(x, shape),
+    jvp=LINEAR,
+    vjp=[lambda g, y, x, *, shape: sum_to(g, np.shape(x))],
+    lower=View(_broadcast_source),
+)
+
+
+@implements(np.broadcast_to)
+def broadcast_to_(array: Any, shape: Any, subok: bool = False) -> Any:
+    target = (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
+    if target == np.shape(array):
+        return array
+    return apply(broadcast_to, (array,), {"shape": target})
+
+
+@implements(np.broadcast_arrays)
+def broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
+    shape = np.broadcast_shapes(*(np.shape(a) for a in arrays))
+    return tuple(np.broadcast_to(a, shape) for a in arrays)
+
+
+# join -------------------------------------------------------------------------------------------
+
+
+def _concatenate_infer(*xs: Type, axis: int) -> Type:
+    shape = list(xs[0].shape)
+    shape[axis] = sum(x.shape[axis] for x in xs)
+    return Type(tuple(shape), np.result_type(*(x.dtype for x in xs)))
+
+
+def _concatenate_vjp(g: Any, y: Any, *xs: Any, axis: int, at: int) -> Any:
+    start = sum(np.shape(x)[axis] for x in xs[:at])
+    cut = (slice(None),) * axis + (slice(start, start + np.shape(xs[at])[axis]),)
+    piece = g[cut]
+    return piece if piece.dtype == np.result_type(xs[at]) else np.astype(piece, xs[at].dtype)
+
+
+def _concatenate_source(e: Any, index: Any, *xs: Type, axis: int) -> Any:
+    edges = [0]
+    for x in xs:
+        edges.append(edges[-1] + x.shape[axis])
+    which = e.segment(index[axis], edges)
+    moved = (*index[:axis], e.offset(index[axis], -edges[which]), *index[axis + 1 :])
+    return which, moved, None
+
+
+concatenate = declare(
+    "concatenate",
+    method=None,
+    entry=None,
+    infer=_concatenate_infer,
+    evaluate=lambda *xs, axis: np.concatenate(xs, axis),
+    jvp=LINEAR,
+    vjp=[_concatenate_vjp],
+    lower=View(_concatenate_source),
+)
+
+
+@implements(np.concatenate, np.concat)
+def concatenate_(
+    arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
+) -> Any:
+    refuse("np.concatenate", casting=casting)
+    parts = [a if isinstance(a, Tracked) else np.asarray(a) for a in arrays]
+    if axis is None:
+        parts, axis = [np.ravel(a) for a in parts], 0
+    if dtype is not None:
+        parts = [np.astype(a, dtype) for a in parts]
+    axis = normalize_axis_index(axis, np.ndim(parts[0]))
+    return into(out, apply(concatenate, tuple(parts), {"axis": axis}))
+
+
+@implements(np.stack)
+def stack(
+    arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
+) -> Any:
+    parts = [a if isinstance(a, Tracked) else np.asarray(a) for a in arrays]
+    if not parts:
+        raise ValueError("need at least one array to stack")
+    if len({np.shape(a) for a in parts}) != 1:
+        raise ValueError("all input arrays must have the same shape")
+    axis = normalize_axis_index(axis, np.ndim(parts[0]) + 1)
+    lifted = [np.expand_dims(a, axis) for a in parts]
+    return concatenate_(lifted, axis, out, dtype=dtype, casting=casting)
+
+
+@implements(np.vstack)
+def vstack(tup: Any, *, dtype: Any = None, casting: Any = None) -> Any:
+    return concatenate_([np.atleast_2d(a) for a in tup], 0, dtype=dtype, casting=casting)
+
+
+@implements(np.hstack)
+def hstack(tup: Any, *, dtype: Any = None, casting: Any = None) -> Any:
+    parts = [np.atleast_1d(a) for a in tup]
+    return concatenate_(parts, 0 if np.ndim(parts[0]) == 1 else 1, dtype=dtype, casting=casting)
+
+
+@implements(np.column_stack)
+def column_stack(tup: Any) -> Any:
+    parts = [a if np.ndim(a) >= 2 else np.reshape(a, (-1, 1)) for a in tup]
+    return concatenate_(parts, 1)
+
+
+# cast, copy, fill --------------------------------------------------------------------------------
+
+
+def _astype_vjp(g: Any, y: Any, x: Any, *, dtype: Any) -> Any:
+    have = np.result_type(x)
+    if have.kind not in "fc":
+        return g
+    if have.kind == "f" and np.iscomplexobj(g):
+        g = np.real(g)
+    return np.astype(g, have)
+
+
+astype = declare(
+    "astype",
+    method=None,
+    entry=None,
+    infer=lambda x, *, dtype: Type(x.shape, np.dtype(dtype)),
+    evaluate=lambda x, *, dtype: np.asarray(x).astype(dtype)[()],
+    jvp=LINEAR,
+    vjp=[_astype_vjp],
+    lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biuf"),
+)
+# To a discrete dtype no derivative goes through.
+to_discrete = declare(
+    "to_discrete",
+    method=None,
+    entry=None,
+    infer=lambda x, *, dtype: Type(x.shape, np.dtype(dtype)),
+    evaluate=lambda x, *, dtype: np.asarray(x).astype(dtype)[()],
+    jvp=[None],
+    vjp=[None],
+    lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biuf"),
+)
+
+
+@implements(np.astype)
+def astype_(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    want = np.dtype(dtype)
+    data = data_of(x)
+    if getattr(data, "dtype", None) == want:
+        return x
+    if want.kind not in "fc":
+        return apply(to_discrete, (x,), {"dtype": want})
+    return apply(astype, (x,), {"dtype": want})
+
+
+METHODS["astype"] = lambda x, dtype, *_, **__: np.copy(x) if x.dtype == dtype else astype_(x, dtype)
+
+copy = declare(
+    "copy",
+    method=None,
+    entry=None,
+    infer=lambda x: Type(x.shape, x.dtype),
+    evaluate=lambda x: np.copy(x)[()],
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: g],
+    lower=View(lambda e, index, x: (0, index, None)),
+)
+
+
+@implements(np.copy, np.ascontiguousarray, np.asanyarray)
+def copy_(a: Any, order: str = "K", subok: bool = False) -> Any:
+    return apply(copy, (a,))
+
+
+METHODS["copy"] = copy_
+
+
+def _fill(name: str, function: Any, value: int) -> Any:
+    return declare(
+        name,
+        method=None,
+        entry=None,
+        infer=lambda x, *, shape, dtype: Type(shape, dtype),
+        evaluate=lambda x, *, shape, dtype: function(shape, dtype)[()],
+        jvp=[None],
+        vjp=[None],
+        lower=Map(lambda e, x, *, shape, dtype: e.literal(value, dtype), lambda x: (x.dtype,), "biuf"),
+    )
+
+
+zeros_like = _fill("zeros_like", np.zeros, 0)
+ones_like = _fill("ones_like", np.ones, 1)
+
+
+def _like(op: Any) -> Any:
+    def call(
+        a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any
+    ) -> Any:
+        want = np.dtype(dtype) if dtype is not None else np.result_type(data_of(a))
+        extent = np.shape(a) if shape is None else _shape_tuple(shape)
+        return buffer(apply(op, (a,), {"shape": extent, "dtype": want}))
+
+    return call
+
+
+def _shape_tuple(shape: Any) -> tuple[int, ...]:
+    return (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
+
+
+def buffer(x: Any) -> Any:
+    """A tracked constant, which can be written into."""
+    if isinstance(x, Tracked):
+        return x
+    return wrap(Value(x, CLOSED, (), NO_PARAMS))  # type: ignore[arg-type]
+
+
+NUMPY[np.zeros_like] = NUMPY[np.empty_like] = _like(zeros_like)
+NUMPY[np.ones_like] = _like(ones_like)
+
+
+@implements(np.full_like)
+def full_like(a: Any, fill_value: Any, dtype: Any = None, *rest: Any, **kwargs: Any) -> Any:
+    made = np.zeros_like(a, dtype, *rest, **kwargs)
+    return np.broadcast_to(np.astype(_as_array(fill_value), made.dtype), np.shape(made)) + made
+
+
+def _as_array(x: Any) -> Any:
+    return x if isinstance(x, Tracked) else np.asarray(x)
+
+
+def _allocate(function: Any) -> Any:
+    """np.zeros(n, like=t) and its relatives: a plain constant that can be written into."""
+
+    def call(*args: Any, like: Any = None, **kwargs: Any) -> Any:
+        return buffer(function(*args, **kwargs))
+
+    return call
+
+
+for _function in (np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.arange):
+    NUMPY[_function] = _allocate(_function)
+
+
+@implements(np.asarray, np.array)
+def asarray(a: Any, dtype: Any = None, *rest: Any, like: Any = None, **kwargs: Any) -> Any:
+    if isinstance(a, Tracked):
+        return np.copy(a) if dtype is None else np.astype(a, dtype)
+    if isinstance(a, (list, tuple)) and any(isinstance(e, (Tracked, list, tuple)) for e in a):
+        made = np.stack([asarray(e) for e in a])
+        return made if dtype is None else np.astype(made, dtype)
+    return buffer(np.array(a, dtype))
+
+
+# Questions about shape and type, answered without recording ----------------------------------------
+
+
+def _static(function: Any) -> Any:
+    return lambda a, *args, **kwargs: function(data_of(a), *args, **kwargs)
+
+
+for _function in (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj):
+    NUMPY[_function] = _static(_function)
+NUMPY[np.result_type] = lambda *args: np.result_type(*(data_of(a) for a in args))
+NUMPY[np.can_cast] = lambda a, *rest, **kw: np.can_cast(data_of(a), *rest, **kw)
+NUMPY[np.may_share_memory] = NUMPY[np.shares_memory] = lambda a, b, *_: np.shares_memory(
+    data_of(a), data_of(b)
+)
+
+
+def _item(a: Any, *index: Any) -> Any:
+    """`t.item()` stays tracked."""
+    if not index:
+        return np.reshape(a, ())
+    return a[index] if len(index) > 1 else np.ravel(a)[index[0]]
+
+
+METHODS["item"] = _item
+
+
+def _tolist(a: Any) -> Any:
+    return a if np.ndim(a) == 0 else [_tolist(row) for row in a]
+
+
+METHODS["tolist"] = _tolist
+

@@ -1,0 +1,206 @@
+"""Elementwise functions of one operand. Each row: ufunc, partial derivative, scalar body.
+
+Partials are functions of (y, x). They use the result `y` where that avoids overflow.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.op import LINEAR, METHODS, NUMPY, Host
+from tracker.ops.declare import declare, elementwise, implements, piecewise
+from tracker.tape import apply, apply1
+
+_LN2 = float(np.log(2.0))
+_LN10 = float(np.log(10.0))
+_DEG = float(np.pi / 180.0)
+
+
+def _math(name: str) -> Any:
+    return lambda e, x: e.math(name, x)
+
+
+negative = elementwise(
+    np.negative,
+    partials=[-1],
+    lower=lambda e, x: e.neg(x),
+    kinds="iuf",
+    operator=operator.neg,
+)
+positive = elementwise(
+    np.positive, partials=[1], lower=lambda e, x: x, kinds="iuf", operator=operator.pos
+)
+absolute = elementwise(
+    np.absolute,
+    partials=[lambda y, x: np.conjugate(np.sign(x))],
+    lower=lambda e, x: e.abs(x),
+    kinds="iuf",
+    operator=operator.abs,
+)
+fabs = elementwise(np.fabs, partials=[lambda y, x: np.sign(x)], lower=lambda e, x: e.abs(x))
+sign = elementwise(np.sign, partials=[0], lower=lambda e, x: e.sign(x))
+
+exp = elementwise(np.exp, partials=[lambda y, x: y], lower=_math("exp"))
+exp2 = elementwise(np.exp2, partials=[lambda y, x: y * _LN2], lower=_math("exp2"))
+expm1 = elementwise(np.expm1, partials=[lambda y, x: np.exp(x)], lower=_math("expm1"))
+log = elementwise(np.log, partials=[lambda y, x: 1 / x], lower=_math("log"))
+log2 = elementwise(np.log2, partials=[lambda y, x: 1 / (x * _LN2)], lower=_math("log2"))
+log10 = elementwise(np.log10, partials=[lambda y, x: 1 / (x * _LN10)], lower=_math("log10"))
+log1p = elementwise(np.log1p, partials=[lambda y, x: 1 / (1 + x)], lower=_math("log1p"))
+
+sqrt = elementwise(np.sqrt, partials=[lambda y, x: 0.5 / y], lower=_math("sqrt"))
+cbrt = elementwise(np.cbrt, partials=[lambda y, x: 1 / (3 * np.square(y))], lower=_math("cbrt"))
+square = elementwise(
+    np.square, partials=[lambda y, x: 2 * x], lower=lambda e, x: e.mul(x, x), kinds="iuf"
+)
+reciprocal = elementwise(
+    np.reciprocal,
+    partials=[lambda y, x: -np.square(y)],
+    lower=lambda e, x: e.div(e.constant(1, x), x),
+)
+
+sin = elementwise(np.sin, partials=[lambda y, x: np.cos(x)], lower=_math("sin"))
+cos = elementwise(np.cos, partials=[lambda y, x: -np.sin(x)], lower=_math("cos"))
+tan = elementwise(np.tan, partials=[lambda y, x: 1 + np.square(y)], lower=_math("tan"))
+arcsin = elementwise(
+    np.arcsin, partials=[lambda y, x: 1 / np.sqrt((1 - x) * (1 + x))], lower=_math("asin")
+)
+arccos = elementwise(
+    np.arccos, partials=[lambda y, x: -1 / np.sqrt((1 - x) * (1 + x))], lower=_math("acos")
+)
+arctan = elementwise(
+    np.arctan, partials=[lambda y, x: 1 / (1 + np.square(x))], lower=_math("atan")
+)
+sinh = elementwise(np.sinh, partials=[lambda y, x: np.cosh(x)], lower=_math("sinh"))
+cosh = elementwise(np.cosh, partials=[lambda y, x: np.sinh(x)], lower=_math("cosh"))
+tanh = elementwise(np.tanh, partials=[lambda y, x: 1 - np.square(y)], lower=_math("tanh"))
+arcsinh = elementwise(
+    np.arcsinh, partials=[lambda y, x: 1 / np.hypot(1, x)], lower=_math("asinh")
+)
+arccosh = elementwise(
+    np.arccosh,
+    partials=[lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1))],
+    lower=_math("acosh"),
+)
+arctanh = elementwise(
+    np.arctanh, partials=[lambda y, x: 1 / ((1 - x) * (1 + x))], lower=_math("atanh")
+)
+deg2rad = elementwise(
+    np.deg2rad, partials=[_DEG], lower=lambda e, x: e.mul(x, e.constant(_DEG, x))
+)
+rad2deg = elementwise(
+    np.rad2deg, partials=[1 / _DEG], lower=lambda e, x: e.mul(x, e.constant(180.0 / np.pi, x))
+)
+radians = elementwise(
+    np.radians, partials=[_DEG], lower=lambda e, x: e.mul(x, e.constant(_DEG, x))
+)
+degrees = elementwise(
+    np.degrees, partials=[1 / _DEG], lower=lambda e, x: e.mul(x, e.constant(180.0 / np.pi, x))
+)
+
+floor = elementwise(np.floor, partials=[0], lower=lambda e, x: e.intrinsic("floor", x))
+ceil = elementwise(np.ceil, partials=[0], lower=lambda e, x: e.intrinsic("ceil", x))
+trunc = elementwise(np.trunc, partials=[0], lower=lambda e, x: e.intrinsic("trunc", x))
+rint = elementwise(np.rint, partials=[0], lower=lambda e, x: e.intrinsic("rint", x))
+
+isnan = piecewise(np.isnan, lower=lambda e, x: e.compare("!=", x, x))
+isinf = piecewise(
+    np.isinf, lower=lambda e, x: e.compare("==", e.abs(x), e.constant(float("inf"), x))
+)
+isfinite = piecewise(
+    np.isfinite, lower=lambda e, x: e.compare("<", e.abs(x), e.constant(float("inf"), x))
+)
+signbit = piecewise(np.signbit, lower=Host("looks at the sign bit"))
+logical_not = piecewise(
+    np.logical_not, lower=lambda e, x: e.compare("==", x, e.constant(0, x)), kinds="biuf"
+)
+invert = piecewise(
+    np.invert, lower=lambda e, x: e.invert(x), kinds="biu", operator=operator.invert
+)
+
+
+# Complex parts: linear over the reals, so not partials -------------------------------------------
+
+
+def _real_dtype(x: Any) -> Any:
+    return x.with_dtype(np.zeros(0, x.dtype).real.dtype)
+
+
+real = declare(
+    "real",
+    numpy=[np.real],
+    method=None,
+    entry=lambda val: ((val,), {}),
+    infer=_real_dtype,
+    evaluate=np.real,
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: g + np.zeros_like(x)],
+    lower=Host("complex numbers"),
+)
+imag = declare(
+    "imag",
+    numpy=[np.imag],
+    method=None,
+    entry=lambda val: ((val,), {}),
+    infer=_real_dtype,
+    evaluate=np.imag,
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: 1j * g + np.zeros_like(x) if np.iscomplexobj(x) else np.zeros_like(x)],
+    lower=Host("complex numbers"),
+)
+conjugate = declare(
+    "conjugate",
+    numpy=[],
+    method=None,
+    entry=lambda x: ((x,), {}),
+    infer=lambda x: x,
+    evaluate=np.conjugate,
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: np.conjugate(g)],
+    lower=Host("complex numbers"),
+)
+
+
+def _conjugate(x: Any) -> Any:
+    return apply(conjugate, (x,)) if np.iscomplexobj(x) else apply1(positive, x)
+
+
+for _name in ("conj", "conjugate"):
+    METHODS[_name] = _conjugate
+NUMPY[np.conjugate] = _conjugate
+
+
+@implements(np.angle)
+def angle(z: Any, deg: bool = False) -> Any:
+    out = np.arctan2(np.imag(z), np.real(z))
+    return out * (180 / np.pi) if deg else out
+
+
+@implements(np.round, np.around, method="round")
+def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    scale = 10.0**decimals
+    return np.rint(a) if decimals == 0 else np.rint(a * scale) / scale
+
+
+@implements(np.sinc)
+def sinc(x: Any) -> Any:
+    """sin(pi x) / (pi x), 1 at 0, differentiable there."""
+    dead = x == 0
+    safe = np.where(dead, 1.0, np.pi * x)
+    near = np.where(dead, x, 0.0)
+    return np.where(dead, 1 - np.square(np.pi * near) / 6, np.sin(safe) / safe)
+
+
+@implements(np.nan_to_num)
+def nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    limits = np.finfo(np.result_type(x))
+    high = limits.max if posinf is None else posinf
+    low = limits.min if neginf is None else neginf
+    x = np.where(np.isnan(x), nan, x)
+    x = np.where(x == np.inf, high, x)
+    return np.where(x == -np.inf, low, x)

@@ -1,0 +1,229 @@
+"""The reverse reader: walk the tape backwards from a value and collect cotangents.
+
+Owns: `sweep`. Data structures: `uses`, how many consumers of a value have yet to report; `cotangents`,
+what they reported so far. Both belong to one pass, so passes nest and an exception leaves nothing
+behind.
+
+How higher derivatives work: rules are plain NumPy. When the history holds leaves that are not ours (an
+outer derivative's, a param's, a trace's), the rules are handed tracked operands, so that what they do
+is recorded in turn; otherwise they are handed plain arrays.
+
+How zeros stay strong: a pass multiplies plainly first. Only where a NaN comes out is it repeated with
+`strong_multiply`, in which an exact zero (a branch not taken) beats an infinity or NaN.
+
+Invariants
+1. A value is visited after all of its consumers, once.
+2. Values of an epoch before `since` are not entered: they cannot depend on the leaves.
+3. A cotangent in `cotangents` is never written into unless this pass made it (`owned`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import GraphUsedError, RuleError, TrackerError, message
+from tracker.ops.binary import strong_multiply
+from tracker.ops.declare import partial_product, project
+from tracker.tape import CLOSED, Value, apply, wrap
+
+_ndarray = np.ndarray
+_float64 = np.dtype(np.float64)
+USED = "used"  # the op of a value whose history `back` has given up
+
+
+def sweep(
+    roots: Sequence[tuple[Value, Any]], leaves: Sequence[Value], since: int = 0, keep: Any = None
+) -> list[Any]:
+    """Cotangents of `leaves`, given those of the roots; None where nothing arrived.
+
+    keep: a dict to be filled with the cotangent of every value on the way.
+    """
+    uses, foreign = _consumers(roots, leaves, since)
+    found = _pass(roots, leaves, uses, foreign, np.multiply, keep)
+    if any(_has_nan(c) for c in found):
+        if keep is not None:
+            keep.clear()
+        return _pass(roots, leaves, uses, foreign, _strong, keep)
+    return found
+
+
+def _strong(a: Any, b: Any) -> Any:
+    return apply(strong_multiply, (a, b))
+
+
+def _has_nan(c: Any) -> bool:
+    if c is None:
+        return False
+    if type(c) is float:
+        return c != c
+    total = np.sum(c)
+    return bool(total != total)
+
+
+def _consumers(
+    roots: Sequence[tuple[Value, Any]], leaves: Sequence[Value], since: int
+) -> tuple[dict[Value, int], bool]:
+    """How many times each value between roots and leaves is used, and whether others' leaves are
+    among them."""
+    uses: dict[Value, int] = {value: 0 for value in leaves}
+    own = set(leaves)
+    foreign = False
+    stack: list[Value] = []
+    for root, _ in roots:
+        if root not in uses:
+            uses[root] = 0
+            stack.append(root)
+        uses[root] += 1
+    while stack:
+        value = stack.pop()
+        op = value.op
+        if op is None:
+            foreign = True
+        elif op is USED:
+            raise GraphUsedError(
+                message("back was already used on this value", "Pass once=False to keep it")
+            )
+        for operand in value.operands:
+            if type(operand) is Value:
+                if operand in uses:
+                    uses[operand] += 1
+                elif operand.epoch < since:
+                    foreign = True
+                else:
+                    uses[operand] = 1
+                    stack.append(operand)
+    for value in own:  # a leaf that stands for an outer value: what is above it is not ours
+        if value.operands:
+            foreign = True
+    return uses, foreign
+
+
+def _pass(
+    roots: Sequence[tuple[Value, Any]],
+    leaves: Sequence[Value],
+    uses: dict[Value, int],
+    foreign: bool,
+    times: Callable[[Any, Any], Any],
+    keep: dict[Value, Any] | None,
+) -> list[Any]:
+    waiting = dict(uses)
+    cotangents: dict[Value, Any] = {}
+    owned: set[Value] = set()
+    wanted = set(leaves)
+    ready: list[Value] = []
+
+    def report(value: Value, c: Any) -> None:
+        """One consumer of `value` has been heard; `c` is its contribution, if any."""
+        if c is not None:
+            old = cotangents.get(value)
+            if old is None:
+                cotangents[value] = c
+            elif value in owned and type(old) is _ndarray and old.shape == np.shape(c) and (
+                type(c) is _ndarray and c.dtype == old.dtype
+            ):
+                old += c
+            else:
+                cotangents[value] = old + c
+                owned.add(value)
+        left = waiting[value] - 1
+        waiting[value] = left
+        if not left and value not in wanted:
+            ready.append(value)
+
+    with np.errstate(all="ignore"):
+        for root, seed in roots:
+            report(root, seed)
+        while ready:
+            value = ready.pop()
+            g = cotangents.pop(value, None)
+            if keep is not None and g is not None:
+                keep[value] = g
+            _visit(value, g, waiting, report, foreign, times)
+    return [cotangents.get(value) for value in leaves]
+
+
+def _visit(
+    value: Value,
+    g: Any,
+    waiting: dict[Value, int],
+    report: Callable[[Value, Any], None],
+    foreign: bool,
+    times: Callable[[Any, Any], Any],
+) -> None:
+    """Send the cotangent of a value on to its operands."""
+    operands = value.operands
+    op: Any = value.op
+    if g is None or op is None or op is CLOSED:
+        for operand in operands:
+            if type(operand) is Value and operand in waiting:
+                report(operand, None)
+        return
+    if foreign:
+        xs = [wrap(o) if type(o) is Value else o for o in operands]
+        y = wrap(value)
+    else:
+        xs = [o.data if type(o) is Value else o for o in operands]
+        y = value.data
+    partials = op.partials
+    params = value.params
+    for at, operand in enumerate(operands):
+        if type(operand) is not Value or operand not in waiting:
+            continue
+        try:
+            if partials is not None:
+                partial = partials[at]
+                if partial == 0:
+                    c = None
+                elif foreign:
+                    c = project(partial_product(times, g, partial, y, xs), xs[at])
+                else:
+                    c = _plain_partial(times, g, partial, y, xs, at)
+            else:
+                c = _by_rule(op, at, g, y, xs, params)
+        except TrackerError:
+            raise
+        except Exception as error:
+            error.add_note(f"in the derivative rule of {op.name}, operand {at}")
+            raise
+        report(operand, c)
+
+
+def _plain_partial(
+    times: Callable[[Any, Any], Any], g: Any, partial: Any, y: Any, xs: list[Any], at: int
+) -> Any:
+    """`project(partial_product(...))` with the common cases (float64, same shape) first."""
+    x = xs[at]
+    c = partial_product(times, g, partial, y, xs)
+    kind = type(c)
+    if kind is _ndarray:
+        if (
+            type(x) is _ndarray
+            and c.dtype is _float64
+            and x.dtype is _float64
+            and c.shape == x.shape
+        ):
+            return c
+    elif (kind is float or kind is np.float64) and (type(x) is float or type(x) is np.float64):
+        return c
+    return project(c, x)
+
+
+def _by_rule(op: Any, at: int, g: Any, y: Any, xs: list[Any], params: dict[str, Any]) -> Any:
+    rules = op.vjp
+    if len(rules) == 1 and len(xs) > 1:  # a variadic op
+        return rules[0](g, y, *xs, **params, at=at)
+    rule = rules[min(at, len(rules) - 1)]
+    if rule is None:
+        return None
+    c = rule(g, y, *xs, **params)
+    if c is not None and np.shape(c) != np.shape(xs[at]):
+        raise RuleError(
+            message(
+                f"the rule of {op.name} gave operand {at} a cotangent of shape {np.shape(c)}; "
+                f"the operand has shape {np.shape(xs[at])}"
+            )
+        )
+    return c

@@ -1,0 +1,277 @@
+"""Recording: the one gate through which every op passes, and staging.
+
+Owns: `Value` (one SSA value: its data and the equation that made it), the gates `apply`, `apply1`,
+`apply2`, `snapshot`, and `Stage`, which listens to the gate while a function is traced.
+Start at `apply`.
+
+There is no global tape. A value holds the values it was made from, so history lives exactly as long
+as somebody can reach it. A leaf is a value whose `op` is None; when the derivative that made the leaf
+has run the function, the leaf is closed (`op` becomes `CLOSED`) and is a constant for everyone else.
+
+Invariants
+1. `Value.data` is always plain (a number or an array), whatever derivatives are being taken.
+2. A value is never changed after it was made, but for `close` and `use_up`.
+3. A plain array on the tape is a private copy, so nobody can change it behind the tape's back; while
+   staging it is kept by reference, for the compiler to read afresh on every call.
+4. `epoch` never decreases: a value cannot depend on a leaf of a later epoch.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import UnsupportedError, message, user_frame
+from tracker.ir.op import Op
+
+NO_PARAMS: dict[str, Any] = {}
+_ndarray = np.ndarray
+_new = object.__new__
+_epoch = 0
+_listeners = 0  # how many stages are listening, in all threads together
+
+
+class Value:
+    """One SSA value: `data`, made by `op(*operands, **params)`.
+
+    An operand is a Value, or plain data. A leaf has `op` None; what `params` holds then is its
+    owner's business (a `Leaf` for `param`). `grad` is unset until a `back` reaches the value.
+    """
+
+    __slots__ = ("__weakref__", "data", "epoch", "grad", "op", "operands", "params")
+
+    def __init__(
+        self, data: Any, op: Op | None, operands: tuple[Any, ...], params: dict[str, Any]
+    ) -> None:
+        self.data = data
+        self.op = op
+        self.operands = operands
+        self.params = params
+        self.epoch = _epoch
+
+
+def new_epoch() -> int:
+    """Start an epoch: leaves made from now on are out of reach of older values."""
+    global _epoch
+    _epoch += 1
+    return _epoch
+
+
+_handle: type = object
+
+
+def set_handle(cls: type) -> None:
+    """Tell the tape which class its values wear towards users (`Tracked`; said once, at import)."""
+    global _handle
+    _handle = cls
+
+
+def wrap(value: Value) -> Any:
+    """A handle on a value."""
+    handle = _new(_handle)
+    handle._value = value
+    return handle
+
+
+def value_of(handle: Any) -> Value:
+    """The current value of a handle (a view is brought up to date first)."""
+    value: Value = handle._value or handle._refresh()
+    return value
+
+
+def data_of(x: Any) -> Any:
+    """The plain data of a handle; anything else as it is."""
+    return value_of(x).data if type(x) is _handle else x
+
+
+def apply1(op: Op, a: Any) -> Any:
+    """Record `op(a)` for a tracked `a`: the fast way for an elementwise op without params."""
+    value = a._value or a._refresh()
+    made = Value(op.evaluate(value.data), op, (value,), NO_PARAMS)
+    if _listeners:
+        _note(made)
+    handle = _new(_handle)
+    handle._value = made
+    return handle
+
+
+def apply2(op: Op, a: Any, b: Any) -> Any:
+    """Record `op(a, b)`, at least one of them tracked: as `apply1`, for two operands."""
+    if type(a) is _handle:
+        left = a._value or a._refresh()
+        x = left.data
+    else:
+        left = x = _plain(a, op)
+    if type(b) is _handle:
+        right = b._value or b._refresh()
+        y = right.data
+    else:
+        right = y = b if type(b) is float else _plain(b, op)
+    made = Value(op.evaluate(x, y), op, (left, right), NO_PARAMS)
+    if _listeners:
+        _note(made)
+    handle = _new(_handle)
+    handle._value = made
+    return handle
+
+
+def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -> Any:
+    """Evaluate `op`; record it where that can matter.
+
+    Nothing is recorded, and the result is plain, when no operand is tracked, or when the op has no
+    derivative and nobody is tracing.
+    """
+    taken: list[Any] = []
+    data: list[Any] = []
+    tracked = False
+    for operand in operands:
+        if type(operand) is _handle:
+            value = operand._value or operand._refresh()
+            taken.append(value)
+            data.append(value.data)
+            tracked = True
+        else:
+            taken.append(operand)
+            data.append(operand)
+    if not tracked or (op.constant and not _listeners):
+        return op.evaluate(*data, **params)
+    for i, operand in enumerate(taken):
+        if type(operand) is not Value:
+            taken[i] = data[i] = _plain(operand, op)
+    made = Value(op.evaluate(*data, **params), op, tuple(taken), params)
+    if _listeners:
+        _note(made)
+    return wrap(made)
+
+
+# Plain operands ---------------------------------------------------------------------------------
+
+_SMALL = 1 << 12  # bytes; below this, copying is cheaper than remembering
+_copies: dict[int, tuple[weakref.ref[Any], Any]] = {}
+
+
+def _plain(x: Any, op: Op) -> Any:
+    """What the tape keeps of a plain operand."""
+    cls = type(x)
+    if cls is _ndarray:
+        return snapshot(x) if op.saves and not _listeners else x
+    if cls is int or cls is float or isinstance(x, np.generic) or cls is complex or cls is bool:
+        return x
+    if isinstance(x, (list, tuple)):
+        return np.asarray(x)
+    if isinstance(x, np.ndarray):
+        return snapshot(np.asarray(x))
+    raise UnsupportedError(
+        message(
+            f"{op.name} got a {cls.__name__} beside a tracked value",
+            "Give numbers or NumPy arrays",
+        )
+    )
+
+
+def snapshot(x: Any) -> Any:
+    """A private copy of an array, so that later writes by its owner cannot reach the tape.
+
+    A large array that has not changed since it was last copied is not copied again.
+    """
+    if x.nbytes <= _SMALL:
+        return x.copy()
+    known = _copies.get(id(x))
+    if known is not None and known[0]() is x and _same_bytes(known[1], x):
+        return known[1]
+    copy = x.copy()
+    key = id(x)
+    _copies[key] = (weakref.ref(x, lambda _: _copies.pop(key, None)), copy)
+    return copy
+
+
+def _same_bytes(a: Any, b: Any) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.dtype.kind in "fc":  # compare bits, so that NaN equals itself
+        if not (a.flags.c_contiguous and b.flags.c_contiguous) or a.dtype.itemsize not in (4, 8):
+            return bool(np.array_equal(a, b, equal_nan=True))
+        kind = np.dtype(f"u{a.dtype.itemsize}")
+        return bool(np.array_equal(a.view(kind), b.view(kind)))
+    return bool(np.array_equal(a, b))
+
+
+# Leaves -----------------------------------------------------------------------------------------
+
+CLOSED = "closed"  # the op of a leaf whose derivative has finished running the function
+
+
+def leaf(data: Any) -> Value:
+    """A fresh leaf."""
+    return Value(data, None, (), NO_PARAMS)
+
+
+def close(value: Value) -> None:
+    """Make a leaf a constant for everyone but the pass that owns it."""
+    if value.op is None:
+        value.op = CLOSED  # type: ignore[assignment]
+
+
+# Staging ----------------------------------------------------------------------------------------
+
+
+class Stage:
+    """Listens to the gate in this thread, between `with` and its end.
+
+    `notes`: the equations in order, each (value, code, line). `guards`: each (how many equations came
+    before, value, kind, (code, line)). `images`: what each plain operand held when it was first seen.
+    """
+
+    def __init__(self) -> None:
+        self.notes: list[tuple[Value, Any, int]] = []
+        self.guards: list[tuple[int, Value, str, tuple[Any, int]]] = []
+        self.images: dict[int, tuple[Any, Any]] = {}
+
+    def __enter__(self) -> Stage:
+        global _listeners
+        stack = _thread.__dict__.setdefault("stages", [])
+        stack.append(self)
+        _listeners += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        global _listeners
+        _thread.stages.remove(self)
+        _listeners -= 1
+
+    def guard(self, value: Value, kind: str) -> None:
+        """Python is about to depend on `kind(value)`."""
+        self.guards.append((len(self.notes), value, kind, _where(4)))
+
+
+_thread = threading.local()
+
+
+def current_stage() -> Stage | None:
+    """The innermost stage of this thread."""
+    if not _listeners:
+        return None
+    stack: list[Stage] = getattr(_thread, "stages", [])
+    return stack[-1] if stack else None
+
+
+def is_recording() -> bool:
+    """Whether ops without a derivative are recorded, too, because somebody is tracing."""
+    return current_stage() is not None
+
+
+def _note(value: Value) -> None:
+    stage = current_stage()
+    if stage is not None:
+        stage.notes.append((value, *_where(3)))
+        for operand in value.operands:
+            if type(operand) is _ndarray and id(operand) not in stage.images:
+                stage.images[id(operand)] = (operand, operand.copy())
+
+
+def _where(depth: int) -> tuple[Any, int]:
+    frame = user_frame(depth)
+    return (None, 0) if frame is None else (frame.f_code, frame.f_lineno)

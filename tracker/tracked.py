@@ -1,0 +1,305 @@
+"""The one class users meet: `Tracked`, a handle on a value of the tape.
+
+Owns: the class, its conversions and refusals, and NumPy's two protocols (`__array_ufunc__` and
+`__array_function__`), which look ops up in the tables of `ir/op.py`. Operators and array methods are
+not written here: each op brings its own (`install`, and the table `METHODS`).
+
+A handle has slots: `_value`, the current Value (None: a view that must be read again from its base);
+`_view` and `_views`, owned by `mutation.py`, unset on most handles.
+
+Invariant: nothing leaves NumPy's world with a gradient on it; conversions to plain floats raise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from types import MethodType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tracker.errors import ConversionError, UnsupportedError, message, user_line
+from tracker.ir.op import METHODS, NUMPY, UFUNCS
+from tracker.tape import (
+    NO_PARAMS,
+    Value,
+    apply1,
+    apply2,
+    current_stage,
+    leaf,
+    set_handle,
+    value_of,
+    wrap,
+)
+
+
+class Leaf:
+    """What a `param` owns: the gradient that `back` adds to. It survives `update` of the data."""
+
+    __slots__ = ("grad",)
+
+    def __init__(self) -> None:
+        self.grad: Any = None
+
+
+class Tracked:
+    """A number or array whose history is recorded. Made by `tracker.param` and by derivatives.
+
+    It behaves as the ndarray (or Python number) inside: operators, NumPy functions, indexing,
+    writing, methods. `x.data` is what is inside, read-only; `x.grad` the accumulated gradient.
+    """
+
+    __slots__ = ("__weakref__", "_value", "_view", "_views")
+    __array_priority__ = 1000.0
+
+    def __new__(cls, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError(message("Tracked is not called directly", "Use tracker.param(x)"))
+
+    _value: Value | None
+
+    def _refresh(self) -> Value:
+        """Read a view again after its base was written into."""
+        value: Value = self._view.read()  # type: ignore[attr-defined]
+        self._value = value
+        return value
+
+    # What it is
+
+    @property
+    def data(self) -> Any:
+        """The plain array (read-only: history has kept it) or number."""
+        data = value_of(self).data
+        if type(data) is np.ndarray:
+            data = data.view()
+            data.flags.writeable = False
+        return data
+
+    @property
+    def grad(self) -> Any:
+        """The accumulated gradient, as a plain array; None where no `back` has reached."""
+        return grad_of(value_of(self))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return np.shape(value_of(self).data)
+
+    @property
+    def ndim(self) -> int:
+        return np.ndim(value_of(self).data)
+
+    @property
+    def size(self) -> int:
+        return int(np.size(value_of(self).data))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        data = value_of(self).data
+        return data.dtype if hasattr(data, "dtype") else np.asarray(data).dtype
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    def __repr__(self) -> str:
+        data = value_of(self).data
+        return f"tracked({data.item() if isinstance(data, np.generic) else data!r})"
+
+    def __format__(self, spec: str) -> str:
+        return format(value_of(self).data, spec) if spec else repr(self)
+
+    def __len__(self) -> int:
+        return len(value_of(self).data)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.ndim == 0:
+            raise TypeError(message("iteration over a 0-d tracked value"))
+        return (self[i] for i in range(len(self)))
+
+    def __contains__(self, x: Any) -> bool:
+        return bool(np.any(self == x))
+
+    def __hash__(self) -> int:
+        data = value_of(self).data
+        if isinstance(data, np.ndarray):
+            raise TypeError("unhashable type: a tracked array; use id(x) or tracker.Params")
+        note_guard(self, "hash")
+        return hash(data)
+
+    def __getattr__(self, name: str) -> Any:
+        method = METHODS.get(name)
+        if method is not None:
+            return MethodType(method, self)
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if hasattr(np.ndarray, name):
+            raise UnsupportedError(
+                message(f".{name} is not supported on a tracked value", "Use x.data for plain NumPy")
+            )
+        raise AttributeError(
+            f"a tracked value has no attribute {name!r}"
+        )
+
+    # Leaving NumPy
+
+    def __bool__(self) -> bool:
+        answer = bool(value_of(self).data)
+        note_guard(self, "bool")
+        return answer
+
+    def __int__(self) -> int:
+        answer = int(value_of(self).data)
+        note_guard(self, "int")
+        return answer
+
+    def __index__(self) -> int:
+        answer = value_of(self).data.__index__()
+        note_guard(self, "int")
+        return int(answer)
+
+    def __float__(self) -> float:
+        self._refuse("float(t) or a function of `math`", "Use np.sin, np.exp, ... on it")
+
+    def __complex__(self) -> complex:
+        self._refuse("complex(t) or a function of `cmath`", "Use np.exp, np.sqrt, ... on it")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        data = value_of(self).data
+        if np.asarray(data).dtype.kind in "biu":
+            note_guard(self, "array")
+            return np.array(data, dtype=dtype)
+        self._refuse(
+            "np.array([t]), np.asarray(t), or storing t into a plain array",
+            "Use np.stack([...]) to join tracked values; allocate what you fill with "
+            "np.zeros_like(t), np.zeros(n, like=t) or `import tracker.numpy as np`",
+        )
+
+    def _refuse(self, what: str, instead: str) -> NoReturn:
+        raise ConversionError(
+            message(
+                f"{what} would turn a tracked value of shape {self.shape}, dtype {self.dtype} "
+                "into plain numbers and lose its gradient",
+                f"{instead}; or tracker.data(t) where no gradient is wanted",
+                user_line(),
+            )
+        )
+
+    def __floor__(self) -> int:
+        note_guard(self, "floor")
+        return math.floor(value_of(self).data)
+
+    def __ceil__(self) -> int:
+        note_guard(self, "ceil")
+        return math.ceil(value_of(self).data)
+
+    def __trunc__(self) -> int:
+        note_guard(self, "int")
+        return math.trunc(value_of(self).data)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        if digits is None:
+            note_guard(self, "round")
+            return round(value_of(self).data)
+        return np.round(self, digits)  # type: ignore[call-overload]
+
+    # NumPy's protocols
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method == "__call__" and not kwargs:
+            op = UFUNCS.get(ufunc)
+            if op is not None and not op.constant:
+                if len(inputs) == 1:
+                    return apply1(op, inputs[0])
+                return apply2(op, *inputs)
+        return _ufunc_protocol(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        handler = NUMPY.get(func)
+        if handler is None:
+            raise UnsupportedError(
+                message(
+                    f"{_public_name(func)} has no derivative rule here",
+                    "Use tracker.data(x) where no gradient is wanted, or write a rule with "
+                    "tracker.rrule",
+                )
+            )
+        return handler(*args, **kwargs)
+
+    # Copies
+
+    def __copy__(self) -> Any:
+        return np.copy(self)  # type: ignore[call-overload]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        value = value_of(self)
+        if not isinstance(value.params, Leaf):
+            return np.copy(self)  # type: ignore[call-overload]
+        return _restore(np.copy(value.data)[()], np.copy(value.params.grad))
+
+    def __reduce__(self) -> Any:
+        return _restore, (value_of(self).data, self.grad)
+
+
+set_handle(Tracked)
+
+
+def new_param(data: Any) -> Any:
+    """A tracked leaf around plain data, which must be the caller's to give away."""
+    made = leaf(data)
+    made.params = Leaf()  # type: ignore[assignment]
+    return wrap(made)
+
+
+def _restore(data: Any, grad: Any) -> Any:
+    made = new_param(data)
+    made._value.params.grad = grad
+    return made
+
+
+def grad_of(value: Value) -> Any:
+    """See `Tracked.grad`."""
+    owner = value.params
+    if isinstance(owner, Leaf):
+        if owner.grad is None:
+            return np.zeros_like(value.data)[()]
+        return owner.grad
+    return getattr(value, "grad", None)
+
+
+def note_guard(handle: Tracked, kind: str) -> None:
+    """Python is about to depend on a value: a trace must know."""
+    stage = current_stage()
+    if stage is not None:
+        stage.guard(value_of(handle), kind)
+
+
+def install(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: make a function the method of `Tracked` with these names."""
+
+    def put(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            setattr(Tracked, name, function)
+        return function
+
+    return put
+
+
+_ufunc_protocol: Callable[..., Any]
+
+
+def set_ufunc_protocol(function: Callable[..., Any]) -> None:
+    """Name the function that handles every ufunc call beyond the plain one (said once)."""
+    global _ufunc_protocol
+    _ufunc_protocol = function
+
+
+def _public_name(func: Any) -> str:
+    module = getattr(func, "__module__", "numpy").replace("numpy", "np", 1)
+    return f"{module}.{getattr(func, '__name__', func)}"
+
+
+__all__ = ["NO_PARAMS", "Leaf", "Tracked", "grad_of", "install", "new_param", "note_guard"]
