@@ -1,6 +1,6 @@
 """The text of literals, params and dtypes; the grammar is in `text.py`.
 
-Owns: `print_value`, `print_type`; `read_number` and `read_scalar`, which undo the first for numbers.
+Owns: `print_value`, `print_type`; `read_number` and `read_scalar`, which undo it for numbers.
 
 Invariant: a number reads back with the same bits, whatever kind of NaN it is.
 """
