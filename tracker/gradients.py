@@ -220,7 +220,9 @@ def _check_loss(loss: Any, who: str) -> None:
     value = complex(loss)
     if cmath.isnan(value):
         raise NonFiniteError(
-            message(f"{who}: the loss is NaN", "tracker.debug.nan_check() finds the line it came from")
+            message(
+                f"{who}: the loss is NaN", "tracker.debug.nan_check() finds the line it came from"
+            )
         )
     if cmath.isinf(value):
         raise NonFiniteError(message(f"{who}: the loss is infinite"))
@@ -383,7 +385,9 @@ def value_and_grad(
         only = [n + len(args) if n < 0 else n for n in numbers]
         wrapped, y = _run(f, args, kwargs, only)
         root = _scalar_root(y, "value_and_grad", check_finite)
-        entries = dict(zip(sorted(only), wrapped.restore(_gradient_entries(wrapped, root)), strict=True))
+        entries = dict(
+            zip(sorted(only), wrapped.restore(_gradient_entries(wrapped, root)), strict=True)
+        )
         grads = tuple(entries[n] for n in only)
         return _strip(wrapped)(y), grads[0] if isinstance(argnums, int) else grads
 
@@ -440,15 +444,15 @@ def _gradient_entries(wrapped: Wrapped, root: Value | None) -> list[Any]:
         y = wrap(root)
         found = sweep([(root, _one(y, root))], own, wrapped.since)
     arrived = dict(zip(own, found, strict=True))
-    return [
-        None if value is None else _entry(arrived[value], value) for value in wrapped.leaves
-    ]
+    return [None if value is None else _entry(arrived[value], value) for value in wrapped.leaves]
 
 
 def _one(y: Any, root: Value) -> Any:
     """The seed of a scalar: traced, so that a compiled pullback sees where it comes from."""
     kind = np.result_type(root.data)
-    return np.ones_like(y if _is_traced() else root.data, dtype=kind if kind.kind in "fc" else float)[()]
+    return np.ones_like(
+        y if _is_traced() else root.data, dtype=kind if kind.kind in "fc" else float
+    )[()]
 
 
 def _is_traced() -> bool:
@@ -576,7 +580,9 @@ def pushforward(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., A
     def push_tangents(*tangents: Any) -> Any:
         if len(tangents) != len(args):
             raise UnsupportedError(
-                message(f"{len(args)} arguments need {len(args)} tangents; {len(tangents)} were given")
+                message(
+                    f"{len(args)} arguments need {len(args)} tangents; {len(tangents)} were given"
+                )
             )
         seeds: list[Any] = []
         for arg, below, tangent in zip(args, wrapped.structures, tangents, strict=True):

@@ -93,7 +93,9 @@ def _getitem(self: Tracked, key: Any) -> Any:
 @install("__setitem__")
 def _setitem(self: Tracked, key: Any, v: Any) -> None:
     if type(value_of(self).data) is not np.ndarray:
-        raise TypeError(f"a tracked {type(data_of(self)).__name__} does not support item assignment")
+        raise TypeError(
+            f"a tracked {type(data_of(self)).__name__} does not support item assignment"
+        )
     write(self, index.written(self, key, v))
 
 

@@ -138,11 +138,11 @@ class Tracked:
             raise AttributeError(name)
         if hasattr(np.ndarray, name):
             raise UnsupportedError(
-                message(f".{name} is not supported on a tracked value", "Use x.data for plain NumPy")
+                message(
+                    f".{name} is not supported on a tracked value", "Use x.data for plain NumPy"
+                )
             )
-        raise AttributeError(
-            f"a tracked value has no attribute {name!r}"
-        )
+        raise AttributeError(f"a tracked value has no attribute {name!r}")
 
     # Leaving NumPy
 

@@ -51,9 +51,7 @@ remainder = elementwise(
     lower=Host("remainder"),
     operator=operator.mod,
 )
-fmod = elementwise(
-    np.fmod, partials=[1, lambda y, a, b: -np.trunc(a / b)], lower=Host("remainder")
-)
+fmod = elementwise(np.fmod, partials=[1, lambda y, a, b: -np.trunc(a / b)], lower=Host("remainder"))
 
 
 def _constant_like(value: float, y: Any) -> Any:
@@ -193,9 +191,9 @@ def _strong(a: Any, b: Any) -> Any:
 
 def _strong_body(e: Any, a: Any, b: Any) -> Any:
     zero = e.constant(0, a)
-    dead = e.logical_or(e.compare("==", a, zero), e.logical_and(
-        e.compare("==", b, zero), e.compare("==", a, a)
-    ))
+    dead = e.logical_or(
+        e.compare("==", a, zero), e.logical_and(e.compare("==", b, zero), e.compare("==", a, a))
+    )
     return e.select(dead, zero, e.mul(a, b))
 
 
@@ -224,9 +222,7 @@ def _weakly(t: Type) -> Any:
 
 
 def _comparison(ufunc: np.ufunc, sign: str, op: Any) -> Any:
-    return piecewise(
-        ufunc, lower=lambda e, a, b: e.compare(sign, a, b), kinds="biuf", operator=op
-    )
+    return piecewise(ufunc, lower=lambda e, a, b: e.compare(sign, a, b), kinds="biuf", operator=op)
 
 
 greater = _comparison(np.greater, ">", operator.gt)
@@ -259,12 +255,8 @@ bitwise_or = piecewise(
 bitwise_xor = piecewise(
     np.bitwise_xor, lower=lambda e, a, b: e.bitwise("xor", a, b), kinds="biu", operator=operator.xor
 )
-left_shift = piecewise(
-    np.left_shift, lower=Host("integer shift"), operator=operator.lshift
-)
-right_shift = piecewise(
-    np.right_shift, lower=Host("integer shift"), operator=operator.rshift
-)
+left_shift = piecewise(np.left_shift, lower=Host("integer shift"), operator=operator.lshift)
+right_shift = piecewise(np.right_shift, lower=Host("integer shift"), operator=operator.rshift)
 
 
 # where -------------------------------------------------------------------------------------------

@@ -111,9 +111,7 @@ def _canonical_part(part: Any, extent: int, axis: int) -> Any:
         return slice(start, None if stop < 0 else stop, step)
     at = part + extent if part < 0 else part
     if not 0 <= at < extent:
-        raise IndexError(
-            f"index {part} is out of bounds for axis {axis} with size {extent}"
-        )
+        raise IndexError(f"index {part} is out of bounds for axis {axis} with size {extent}")
     return at
 
 
@@ -289,7 +287,10 @@ scatter_add = declare(
         ),
         None,
     ],
-    vjp=[lambda g, y, x, *arrays, index, shape: apply(gather, (g, *arrays), {"index": index}), None],
+    vjp=[
+        lambda g, y, x, *arrays, index, shape: apply(gather, (g, *arrays), {"index": index}),
+        None,
+    ],
     lower=Host("indexing with arrays"),
 )
 

@@ -341,4 +341,3 @@ any_ = _constant_reduction(np.any, "any")
 all_ = _constant_reduction(np.all, "all")
 count_nonzero = _constant_reduction(np.count_nonzero, None)
 _argsort = _constant_reduction(np.argsort, "argsort")
-

@@ -29,7 +29,9 @@ reshape = declare(
     evaluate=lambda x, *, shape: np.reshape(x, shape),
     jvp=LINEAR,
     vjp=[lambda g, y, x, *, shape: np.reshape(g, np.shape(x))],
-    lower=View(lambda e, index, x, *, shape: (0, e.unflatten(e.flatten(index, shape), x.shape), None)),
+    lower=View(
+        lambda e, index, x, *, shape: (0, e.unflatten(e.flatten(index, shape), x.shape), None)
+    ),
 )
 
 
@@ -361,7 +363,9 @@ def _fill(name: str, function: Any, value: int) -> Any:
         evaluate=lambda x, *, shape, dtype: function(shape, dtype)[()],
         jvp=[None],
         vjp=[None],
-        lower=Map(lambda e, x, *, shape, dtype: e.literal(value, dtype), lambda x: (x.dtype,), "biuf"),
+        lower=Map(
+            lambda e, x, *, shape, dtype: e.literal(value, dtype), lambda x: (x.dtype,), "biuf"
+        ),
     )
 
 
@@ -459,4 +463,3 @@ def _tolist(a: Any) -> Any:
 
 
 METHODS["tolist"] = _tolist
-

@@ -36,7 +36,9 @@ def protocol(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
     reducer = _REDUCTIONS.get(ufunc)
     if method == "reduce" and reducer is not None:
         kwargs = {"axis": 0, **kwargs}
-        return NUMPY[reducer](*inputs, **{k: v for k, v in kwargs.items() if v is not None or k == "axis"})
+        return NUMPY[reducer](
+            *inputs, **{k: v for k, v in kwargs.items() if v is not None or k == "axis"}
+        )
     raise UnsupportedError(
         message(
             f"np.{ufunc.__name__}.{method} has no derivative rule here",

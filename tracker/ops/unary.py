@@ -71,15 +71,11 @@ arcsin = elementwise(
 arccos = elementwise(
     np.arccos, partials=[lambda y, x: -1 / np.sqrt((1 - x) * (1 + x))], lower=_math("acos")
 )
-arctan = elementwise(
-    np.arctan, partials=[lambda y, x: 1 / (1 + np.square(x))], lower=_math("atan")
-)
+arctan = elementwise(np.arctan, partials=[lambda y, x: 1 / (1 + np.square(x))], lower=_math("atan"))
 sinh = elementwise(np.sinh, partials=[lambda y, x: np.cosh(x)], lower=_math("sinh"))
 cosh = elementwise(np.cosh, partials=[lambda y, x: np.sinh(x)], lower=_math("cosh"))
 tanh = elementwise(np.tanh, partials=[lambda y, x: 1 - np.square(y)], lower=_math("tanh"))
-arcsinh = elementwise(
-    np.arcsinh, partials=[lambda y, x: 1 / np.hypot(1, x)], lower=_math("asinh")
-)
+arcsinh = elementwise(np.arcsinh, partials=[lambda y, x: 1 / np.hypot(1, x)], lower=_math("asinh"))
 arccosh = elementwise(
     np.arccosh,
     partials=[lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1))],
@@ -88,15 +84,11 @@ arccosh = elementwise(
 arctanh = elementwise(
     np.arctanh, partials=[lambda y, x: 1 / ((1 - x) * (1 + x))], lower=_math("atanh")
 )
-deg2rad = elementwise(
-    np.deg2rad, partials=[_DEG], lower=lambda e, x: e.mul(x, e.constant(_DEG, x))
-)
+deg2rad = elementwise(np.deg2rad, partials=[_DEG], lower=lambda e, x: e.mul(x, e.constant(_DEG, x)))
 rad2deg = elementwise(
     np.rad2deg, partials=[1 / _DEG], lower=lambda e, x: e.mul(x, e.constant(180.0 / np.pi, x))
 )
-radians = elementwise(
-    np.radians, partials=[_DEG], lower=lambda e, x: e.mul(x, e.constant(_DEG, x))
-)
+radians = elementwise(np.radians, partials=[_DEG], lower=lambda e, x: e.mul(x, e.constant(_DEG, x)))
 degrees = elementwise(
     np.degrees, partials=[1 / _DEG], lower=lambda e, x: e.mul(x, e.constant(180.0 / np.pi, x))
 )
@@ -117,9 +109,7 @@ signbit = piecewise(np.signbit, lower=Host("looks at the sign bit"))
 logical_not = piecewise(
     np.logical_not, lower=lambda e, x: e.compare("==", x, e.constant(0, x)), kinds="biuf"
 )
-invert = piecewise(
-    np.invert, lower=lambda e, x: e.invert(x), kinds="biu", operator=operator.invert
-)
+invert = piecewise(np.invert, lower=lambda e, x: e.invert(x), kinds="biu", operator=operator.invert)
 
 
 # Complex parts: linear over the reals, so not partials -------------------------------------------
