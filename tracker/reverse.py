@@ -109,58 +109,74 @@ def _pass(
     times: Callable[[Any, Any], Any],
     keep: dict[Value, Any] | None,
 ) -> list[Any]:
-    waiting = dict(uses)
+    waiting = uses.copy()
     cotangents: dict[Value, Any] = {}
     owned: set[Value] = set()
-    wanted = set(leaves)
     ready: list[Value] = []
-
-    def report(value: Value, c: Any) -> None:
-        """One consumer of `value` has been heard; `c` is its contribution, if any."""
-        if c is not None:
-            old = cotangents.get(value)
-            if old is None:
-                cotangents[value] = c
-            elif value in owned and type(old) is _ndarray and old.shape == np.shape(c) and (
-                type(c) is _ndarray and c.dtype == old.dtype
-            ):
-                old += c
-            else:
-                cotangents[value] = old + c
-                owned.add(value)
-        left = waiting[value] - 1
-        waiting[value] = left
-        if not left and value not in wanted:
-            ready.append(value)
-
+    for leaf in leaves:
+        waiting[leaf] = -1  # a leaf is never visited, however many consumers it has
     with np.errstate(all="ignore"):
         for root, seed in roots:
-            report(root, seed)
+            _add(cotangents, owned, root, seed)
+            waiting[root] -= 1
+            if not waiting[root]:
+                ready.append(root)
         while ready:
             value = ready.pop()
             g = cotangents.pop(value, None)
             if keep is not None and g is not None:
                 keep[value] = g
-            _visit(value, g, waiting, report, foreign, times)
-    return [cotangents.get(value) for value in leaves]
+            op: Any = value.op
+            operands = value.operands
+            if g is None or op is None or op is CLOSED:
+                contributions: Any = _NOTHING
+            else:
+                contributions = _contributions(value, op, g, waiting, foreign, times)
+            for at, operand in enumerate(operands):
+                if type(operand) is Value and operand in waiting:
+                    if contributions is not _NOTHING:
+                        c = contributions[at]
+                        if c is not None:
+                            if operand in cotangents:
+                                _add(cotangents, owned, operand, c)
+                            else:
+                                cotangents[operand] = c
+                    left = waiting[operand] - 1
+                    waiting[operand] = left
+                    if not left:
+                        ready.append(operand)
+    return [cotangents.get(leaf) for leaf in leaves]
 
 
-def _visit(
+_NOTHING: tuple[Any, ...] = ()
+
+
+def _add(cotangents: dict[Value, Any], owned: set[Value], value: Value, c: Any) -> None:
+    """Add to a cotangent; in place where the array is this pass's own."""
+    old = cotangents.get(value)
+    if old is None:
+        cotangents[value] = c
+    elif (
+        value in owned and type(c) is _ndarray and c.dtype == old.dtype and c.shape == old.shape
+    ):
+        old += c
+    else:
+        total = old + c
+        cotangents[value] = total
+        if type(total) is _ndarray:
+            owned.add(value)
+
+
+def _contributions(
     value: Value,
+    op: Any,
     g: Any,
     waiting: dict[Value, int],
-    report: Callable[[Value, Any], None],
     foreign: bool,
     times: Callable[[Any, Any], Any],
-) -> None:
-    """Send the cotangent of a value on to its operands."""
+) -> list[Any]:
+    """What the cotangent of a value contributes to each of its operands; None: nothing."""
     operands = value.operands
-    op: Any = value.op
-    if g is None or op is None or op is CLOSED:
-        for operand in operands:
-            if type(operand) is Value and operand in waiting:
-                report(operand, None)
-        return
     if foreign:
         xs = [wrap(o) if type(o) is Value else o for o in operands]
         y = wrap(value)
@@ -168,35 +184,45 @@ def _visit(
         xs = [o.data if type(o) is Value else o for o in operands]
         y = value.data
     partials = op.partials
-    params = value.params
-    for at, operand in enumerate(operands):
-        if type(operand) is not Value or operand not in waiting:
-            continue
-        try:
-            if partials is not None:
+    out: list[Any] = []
+    try:
+        for at, operand in enumerate(operands):
+            if type(operand) is not Value or operand not in waiting:
+                out.append(None)
+            elif partials is None:
+                out.append(_by_rule(op, at, g, y, xs, value.params))
+            elif foreign or times is not np.multiply:
                 partial = partials[at]
-                if partial == 0:
-                    c = None
-                elif foreign:
-                    c = project(partial_product(times, g, partial, y, xs), xs[at])
-                else:
-                    c = _plain_partial(times, g, partial, y, xs, at)
+                out.append(
+                    None
+                    if partial == 0
+                    else project(partial_product(times, g, partial, y, xs), xs[at])
+                )
             else:
-                c = _by_rule(op, at, g, y, xs, params)
-        except TrackerError:
-            raise
-        except Exception as error:
-            error.add_note(f"in the derivative rule of {op.name}, operand {at}")
-            raise
-        report(operand, c)
+                out.append(_plain_partial(g, partials[at], y, xs, xs[at]))
+    except TrackerError:
+        raise
+    except Exception as error:
+        error.add_note(f"in the derivative rule of {op.name}, operand {len(out)}")
+        raise
+    return out
 
 
-def _plain_partial(
-    times: Callable[[Any, Any], Any], g: Any, partial: Any, y: Any, xs: list[Any], at: int
-) -> Any:
-    """`project(partial_product(...))` with the common cases (float64, same shape) first."""
-    x = xs[at]
-    c = partial_product(times, g, partial, y, xs)
+def _plain_partial(g: Any, partial: Any, y: Any, xs: list[Any], x: Any) -> Any:
+    """`project(partial_product(...))` on plain data, with the common cases (float64) first."""
+    if callable(partial):
+        d = partial(y, *xs)
+        kind = type(d)
+        if kind is float or kind is np.float64 or (kind is _ndarray and d.dtype is _float64):
+            c = g * d
+        else:
+            c = g * (np.conjugate(d) if np.iscomplexobj(d) else d)
+    elif partial == 1:
+        c = g
+    elif partial == 0:
+        return None
+    else:
+        c = g * partial
     kind = type(c)
     if kind is _ndarray:
         if (
