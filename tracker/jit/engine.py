@@ -259,7 +259,8 @@ def _machine(level: int) -> Any:
 @functools.cache
 def _linker() -> Any:
     """One linker for the process. JITLink reaches far symbols through stubs and gives memory
-    back when a library goes; the older linker leaks a little for each."""
+    back when a library goes; the older linker leaks a little for each. At interpreter exit
+    llvmlite disposes of nothing, so types and functions that outlive this file still work."""
     return llvm.create_lljit_compiler(_machine(2), use_jit_link=True, suppress_errors=True)
 
 

@@ -97,6 +97,11 @@ class Static:
     def by_value(self) -> bool:
         return self.key is not None
 
+    @property
+    def weak(self) -> bool:
+        """Whether the object may die, and its address mean another."""
+        return isinstance(self._ref, weakref.ref)
+
     def __hash__(self) -> int:
         return self._hash
 

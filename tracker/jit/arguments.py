@@ -1,0 +1,256 @@
+"""How an entry checks its arguments and fills the plan's input slots.
+
+Owns: `Inputs`, which writes the checks of one signature. Start at `Inputs.arguments`.
+
+Invariants: every check that fails goes to `miss`, where what the call owns by then is released. A
+value held by a list or dict is owned before Python code can run, for that code may drop it.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.jit.signature import Array, Scalar, Signature, Static
+from tracker.jit.writer import (
+    ALIGNED,
+    CONTIGUOUS,
+    DATA,
+    DESCR,
+    DIMS,
+    FLAGS,
+    ITEMS,
+    NDIM,
+    SIZE,
+    STRIDES,
+    TYPE,
+    VALUE,
+    Writer,
+    is_plain_namedtuple,
+    llvm_type,
+)
+from tracker.tree import Structure
+
+
+class Inputs:
+    """Writes the checks of the arguments and fills the input slots."""
+
+    def __init__(self, w: Writer, signature: Signature, returned: frozenset[int]) -> None:
+        self.w = w
+        self.signature = signature
+        self.objects: list[str] = []
+        self._returned = returned
+        self._opens = any(map(_needs_python, signature.structures))
+
+    def arguments(self) -> None:
+        w, signature = self.w, self.signature
+        count = w.let(f"and i64 %nargsf, {2**63 - 1}")
+        w.check(w.equal("i64", count, signature.positional))
+        self._names(signature.names)
+        for at, structure in enumerate(signature.structures):
+            self._value(w.load("ptr", "%args", 8 * at), structure, safe=True)
+
+    def _names(self, names: tuple[str, ...]) -> None:
+        w = self.w
+        present = w.let("icmp ne ptr %kwnames, null")
+        if not names:
+            some, none = w.block(), w.block()
+            w.branch(present, some, none)
+            w.label(some)
+            w.branch(w.equal("i64", w.load("i64", "%kwnames", SIZE), 0), none, "miss")
+            w.label(none)
+            return
+        w.check(present)
+        w.check(w.equal("i64", w.load("i64", "%kwnames", SIZE), len(names)))
+        for at, name in enumerate(names):
+            self._same(w.load("ptr", "%kwnames", ITEMS + 8 * at), name)
+
+    def _same(self, x: str, expected: Any) -> None:
+        """`x` is this object, or equal to it and of its type (text, bytes, integers)."""
+        w, name = self.w, self.w.objects.name(expected)
+        other, then = w.block(), w.block()
+        w.branch(w.equal("ptr", x, name), then, other)
+        w.label(other)
+        w.branch(w.let(f"call i1 @native.equal(ptr {x}, ptr {name})"), then, "miss")
+        w.label(then)
+
+    def _is(self, x: str, cls: type) -> None:
+        w = self.w
+        w.check(w.equal("ptr", w.load("ptr", x, TYPE), w.objects.name(cls)))
+
+    def _value(self, x: str, structure: Structure, safe: bool) -> None:
+        """Check a value; `safe` if whoever holds it keeps it alive during the call."""
+        cls = structure.cls
+        if cls is None:
+            self._leaf(x, safe)
+            return
+        if not safe and self._opens:
+            self._keep(x)
+        self._is(x, cls)
+        if cls is tuple or is_plain_namedtuple(structure):
+            self._sequence(x, structure, self.w.at(x, ITEMS), safe)
+        elif cls is list:
+            self._sequence(x, structure, "", False)
+        elif _is_plain_dict(structure):
+            self._dict(x, structure)
+        else:
+            self._opened(x, structure)
+
+    def _keep(self, x: str) -> None:
+        self.w.emit(f"call void @Py_IncRef(ptr {x})")
+        self.w.hold(x)
+
+    def _sequence(self, x: str, structure: Structure, items: str, safe: bool) -> None:
+        w = self.w
+        w.check(w.equal("i64", w.load("i64", x, SIZE), len(structure.children)))
+        for at, child in enumerate(structure.children):
+            base = items or w.load("ptr", x, ITEMS)
+            self._value(w.load("ptr", base, 8 * at), child, safe)
+
+    def _dict(self, x: str, structure: Structure) -> None:
+        w = self.w
+        w.check(w.equal("i64", w.load("i64", x, SIZE), len(structure.names)))
+        place, key, value = (w.alloca("ptr") for _ in range(3))
+        w.emit(f"store i64 0, ptr {place}")
+        for name, child in zip(structure.names, structure.children, strict=True):
+            more = w.let(f"call i32 @PyDict_Next(ptr {x}, ptr {place}, ptr {key}, ptr {value})")
+            w.check(w.let(f"icmp ne i32 {more}, 0"))
+            self._same(w.load("ptr", key, 0), name)
+            self._value(w.load("ptr", value, 0), child, False)
+
+    def _opened(self, x: str, structure: Structure) -> None:
+        """A container whose children only Python can tell: a function gives them in a tuple."""
+        w = self.w
+        cell = w.alloca("ptr")
+        w.emit(f"store ptr {x}, ptr {cell}")
+        opener = w.objects.name(functools.partial(_children, structure.names))
+        kids = w.let(f"call ptr @PyObject_Vectorcall(ptr {opener}, ptr {cell}, i64 1, ptr null)")
+        w.check(w.let(f"icmp ne ptr {kids}, null"), "fail")
+        w.hold(kids)
+        self._sequence(kids, structure, w.at(kids, ITEMS), True)
+
+    def _leaf(self, x: str, safe: bool) -> None:
+        number = len(self.objects)
+        leaf, slot = self.signature.leaves[number], self.signature.offsets[number]
+        self.objects.append(x)
+        if not safe and (type(leaf) is Array or number in self._returned):
+            self._keep(x)
+        if type(leaf) is Array:
+            self._is(x, np.ndarray)
+            self._array(x, leaf.dtype, leaf.shape, None, slot)
+        elif type(leaf) is Scalar:
+            self._scalar(x, leaf, slot)
+        elif type(leaf) is Static:
+            self._static(x, leaf)
+        else:
+            raise ValueError(f"a native entry cannot take {leaf}")
+
+    def capture(self, array: np.ndarray[Any, Any], slot: int) -> None:
+        """A known array: it must still look as it did."""
+        strides = None if array.flags.c_contiguous else array.strides
+        self._array(self.w.objects.name(array), array.dtype, array.shape, strides, slot)
+
+    def _array(
+        self,
+        x: str,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        strides: tuple[int, ...] | None,
+        slot: int,
+    ) -> None:
+        w = self.w
+        wanted = CONTIGUOUS | ALIGNED if strides is None else ALIGNED
+        flags = w.let(f"and i32 {w.load('i32', x, FLAGS)}, {wanted}")
+        rank = w.equal("i32", w.load("i32", x, NDIM), len(shape))
+        w.check(w.all([rank, w.equal("i32", flags, wanted)]))
+        self._dtype(w.load("ptr", x, DESCR), dtype)
+        self._extents(x, DIMS, shape)
+        if strides is not None:
+            self._extents(x, STRIDES, strides)
+        w.store("ptr", w.load("ptr", x, DATA), "%slots", 8 * slot)
+
+    def _dtype(self, descr: str, dtype: np.dtype[Any]) -> None:
+        w = self.w
+        other, then = w.block(), w.block()
+        w.branch(w.equal("ptr", descr, w.objects.name(np.dtype(dtype.type))), then, other)
+        w.label(other)
+        call = f"@native.dtype(ptr {descr}, i8 {ord(dtype.kind)}, i64 {dtype.itemsize})"
+        w.branch(w.let(f"call i1 {call}"), then, "miss")
+        w.label(then)
+
+    def _extents(self, x: str, offset: int, expected: tuple[int, ...]) -> None:
+        if not expected:
+            return
+        w = self.w
+        base = w.load("ptr", x, offset)
+        w.check(
+            w.all([w.equal("i64", w.load("i64", base, 8 * k), n) for k, n in enumerate(expected)])
+        )
+
+    def _scalar(self, x: str, leaf: Scalar, slot: int) -> None:
+        w = self.w
+        if leaf.cls is bool:
+            true = w.equal("ptr", x, w.objects.name(True))
+            false = w.equal("ptr", x, w.objects.name(False))
+            w.check(w.let(f"or i1 {true}, {false}"))
+            w.store("i64", w.let(f"zext i1 {true} to i64"), "%slots", 8 * slot)
+            return
+        self._is(x, leaf.cls)
+        if leaf.cls is int:
+            self._int(x, slot)
+            return
+        type_ = llvm_type(leaf.dtype)
+        size = leaf.dtype.itemsize // leaf.slots
+        for part in range(leaf.slots):
+            value = w.load(type_, x, VALUE + part * size)
+            self._widen(value, type_, leaf.dtype, slot + part)
+
+    def _widen(self, value: str, type_: str, dtype: np.dtype[Any], slot: int) -> None:
+        w = self.w
+        if dtype.kind in "biu" and type_ != "i64":
+            value = w.let(f"{'sext' if dtype.kind == 'i' else 'zext'} {type_} {value} to i64")
+            type_ = "i64"
+        w.store(type_, value, "%slots", 8 * slot)
+
+    def _int(self, x: str, slot: int) -> None:
+        w = self.w
+        cell = w.alloca("i32")
+        value = w.let(f"call i64 @PyLong_AsLongLongAndOverflow(ptr {x}, ptr {cell})")
+        w.check(w.equal("i32", w.load("i32", cell, 0), 0))
+        w.store("i64", value, "%slots", 8 * slot)
+
+    def _static(self, x: str, leaf: Static) -> None:
+        w = self.w
+        value = leaf.value
+        if type(value) is float:
+            self._is(x, float)
+            bits = int.from_bytes(np.float64(value).tobytes(), "little")
+            w.check(w.equal("i64", w.load("i64", x, VALUE), bits))
+        elif leaf.by_value:
+            self._same(x, value)
+        elif leaf.weak:
+            w.check(w.equal("ptr", x, w.load("ptr", w.objects.watch(leaf), 0)))
+        else:
+            w.check(w.equal("ptr", x, w.objects.name(value)))
+
+
+def _is_plain_dict(structure: Structure) -> bool:
+    """A dict with text keys: the keys compare without running Python code."""
+    return structure.cls is dict and all(type(name) is str for name in structure.names)
+
+
+def _needs_python(structure: Structure) -> bool:
+    cls = structure.cls
+    if cls is None:
+        return False
+    native = cls in (tuple, list) or is_plain_namedtuple(structure) or _is_plain_dict(structure)
+    return not native or any(map(_needs_python, structure.children))
+
+
+def _children(names: tuple[Any, ...], x: Any) -> tuple[Any, ...]:
+    """The children of a container with these names; none if it has others."""
+    found = tree.children_of(x)
+    return found[1] if found is not None and found[0] == names else ()

@@ -1,0 +1,302 @@
+"""The types whose instances are called in machine code, without a Python frame.
+
+Owns: `make_type`, `new`, `push_entry`, `reset`, `builtin`, and the small runtime in IR that such
+types need: garbage collection, method binding, and the slow path, which calls a Python object.
+
+An instance has a vectorcall pointer (the first candidate), a `__dict__`, weak references, the slow
+callable, a pair of lists (entries in use, entries given up) and the count of calls inside native
+code. Start at `new`.
+
+Invariants: the last candidate of every chain is the slow path; an entry that was given up is freed
+only when no call is inside native code; types are final; all of this happens under the GIL.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tracker.jit import engine, native
+from tracker.jit.native import Entry
+from tracker.jit.writer import ACTIVE, CALL, DICT, KEEP, OBJECT_SIZE, SLOW, TYPE, WEAKREFS
+
+_FLAGS = (
+    1 << 7  # DISALLOW_INSTANTIATION: instances come from `new`
+    | 1 << 11  # HAVE_VECTORCALL
+    | 1 << 14  # HAVE_GC
+    | 1 << 17  # METHOD_DESCRIPTOR: a method call makes no bound method
+)
+_SLOT_CALL, _SLOT_CLEAR, _SLOT_DEALLOC, _SLOT_DESCR_GET = 50, 51, 52, 54
+_SLOT_TRAVERSE, _SLOT_MEMBERS, _SLOT_GETSET = 71, 72, 73
+_T_PYSSIZET, _READONLY = 19, 1
+_METH_FASTCALL_KEYWORDS = 0x80 | 0x02
+_NATIVE_NAMES = {"__call__", "__get__", "__dict__", "__new__", "__init__", "__del__", "__slots__"}
+
+_RUNTIME = f"""
+declare void @Py_IncRef(ptr)
+declare void @Py_DecRef(ptr)
+declare void @PyObject_GC_UnTrack(ptr)
+declare void @PyObject_GC_Del(ptr)
+declare void @PyObject_ClearWeakRefs(ptr)
+declare ptr @PyMethod_New(ptr, ptr)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+@_Py_NoneStruct = external global i8
+
+define ptr @slow(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames) nounwind {{
+  %cell = getelementptr i8, ptr %self, i64 {SLOW}
+  %callable = load ptr, ptr %cell
+  %r = musttail call ptr @PyObject_Vectorcall(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames)
+  ret ptr %r
+}}
+
+define internal i32 @visit_field(ptr %self, i64 %offset, ptr %visit, ptr %arg) alwaysinline {{
+  %cell = getelementptr i8, ptr %self, i64 %offset
+  %ref = load ptr, ptr %cell
+  %none = icmp eq ptr %ref, null
+  br i1 %none, label %done, label %some
+some:
+  %stop = call i32 %visit(ptr %ref, ptr %arg)
+  ret i32 %stop
+done:
+  ret i32 0
+}}
+
+define i32 @traverse(ptr %self, ptr %visit, ptr %arg) nounwind {{
+  %a = call i32 @visit_field(ptr %self, i64 {TYPE}, ptr %visit, ptr %arg)
+  %a.go = icmp eq i32 %a, 0
+  br i1 %a.go, label %next.b, label %stop
+next.b:
+  %b = call i32 @visit_field(ptr %self, i64 {DICT}, ptr %visit, ptr %arg)
+  %b.go = icmp eq i32 %b, 0
+  br i1 %b.go, label %next.c, label %stop
+next.c:
+  %c = call i32 @visit_field(ptr %self, i64 {SLOW}, ptr %visit, ptr %arg)
+  %c.go = icmp eq i32 %c, 0
+  br i1 %c.go, label %next.d, label %stop
+next.d:
+  %d = call i32 @visit_field(ptr %self, i64 {KEEP}, ptr %visit, ptr %arg)
+  br label %stop
+stop:
+  %r = phi i32 [%a, %0], [%b, %next.b], [%c, %next.c], [%d, %next.d]
+  ret i32 %r
+}}
+
+define internal void @replace(ptr %self, i64 %offset, ptr %new) {{
+  %cell = getelementptr i8, ptr %self, i64 %offset
+  %old = load ptr, ptr %cell
+  store ptr %new, ptr %cell
+  call void @Py_DecRef(ptr %old)
+  ret void
+}}
+
+; A cleared instance can still be called, by a finalizer: it then calls None, which is an error.
+define i32 @clear(ptr %self) nounwind {{
+  %call = getelementptr i8, ptr %self, i64 {CALL}
+  store ptr @slow, ptr %call
+  call void @Py_IncRef(ptr @_Py_NoneStruct)
+  call void @replace(ptr %self, i64 {SLOW}, ptr @_Py_NoneStruct)
+  call void @replace(ptr %self, i64 {DICT}, ptr null)
+  call void @replace(ptr %self, i64 {KEEP}, ptr null)
+  ret i32 0
+}}
+
+define void @dealloc(ptr %self) nounwind {{
+  %cell = getelementptr i8, ptr %self, i64 {TYPE}
+  %type = load ptr, ptr %cell
+  call void @PyObject_GC_UnTrack(ptr %self)
+  call void @PyObject_ClearWeakRefs(ptr %self)
+  %cleared = call i32 @clear(ptr %self)
+  call void @replace(ptr %self, i64 {SLOW}, ptr null)
+  call void @PyObject_GC_Del(ptr %self)
+  call void @Py_DecRef(ptr %type)
+  ret void
+}}
+
+define ptr @bind(ptr %self, ptr %instance, ptr %owner) nounwind {{
+  %unbound = icmp eq ptr %instance, null
+  br i1 %unbound, label %same, label %method
+same:
+  call void @Py_IncRef(ptr %self)
+  ret ptr %self
+method:
+  %r = call ptr @PyMethod_New(ptr %self, ptr %instance)
+  ret ptr %r
+}}
+"""
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("basicsize", ctypes.c_int),
+        ("itemsize", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("slots", ctypes.c_void_p),
+    )
+
+
+class _Member(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("type", ctypes.c_int),
+        ("offset", ctypes.c_ssize_t),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class _GetSet(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("get", ctypes.c_void_p),
+        ("set", ctypes.c_void_p),
+        ("doc", ctypes.c_char_p),
+        ("closure", ctypes.c_void_p),
+    )
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+_from_spec = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(
+    ("PyType_FromSpec", ctypes.pythonapi)
+)
+_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_ssize_t)(
+    ("PyType_GenericAlloc", ctypes.pythonapi)
+)
+_new_function = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
+)(("PyCFunction_NewEx", ctypes.pythonapi))
+_incref = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
+# CPython keeps pointers into these: a type made here lives as long as the process does.
+_IMMORTAL: list[Any] = []
+
+
+@functools.cache
+def _runtime() -> engine.Module:
+    names = set(native.C_NAME.findall(_RUNTIME))
+    symbols = {name: native.address_of(name) for name in names}
+    return engine.compile_module(_RUNTIME, symbols={**symbols, "_Py_NoneStruct": id(None)})
+
+
+def make_type(name: str, namespace: Mapping[str, Any]) -> type:
+    """A final class of native callables; `namespace` has its Python methods and properties.
+
+    `name` is dotted, its first part the module. Instances come from `new` only.
+    """
+    refused = _NATIVE_NAMES & set(namespace)
+    if refused:
+        raise ValueError(f"{', '.join(sorted(refused))} cannot be given: native code has this part")
+    made: type = _from_spec(ctypes.addressof(_spec(name)))
+    for key, value in namespace.items():
+        setattr(made, key, value)
+    return made
+
+
+def _spec(name: str) -> _Spec:
+    offsets = {"vectorcall": CALL, "dict": DICT, "weaklist": WEAKREFS}
+    members = (_Member * 4)(
+        *(
+            _Member(f"__{key}offset__".encode(), _T_PYSSIZET, offset, _READONLY, None)
+            for key, offset in offsets.items()
+        )
+    )
+    get, set_ = (native.address_of(f"PyObject_Generic{verb}Dict") for verb in ("Get", "Set"))
+    getset = (_GetSet * 2)(_GetSet(b"__dict__", get, set_, None, None))
+    runtime = _runtime()
+    functions = {
+        _SLOT_CALL: native.address_of("PyVectorcall_Call"),
+        _SLOT_CLEAR: runtime.address("clear"),
+        _SLOT_DEALLOC: runtime.address("dealloc"),
+        _SLOT_DESCR_GET: runtime.address("bind"),
+        _SLOT_TRAVERSE: runtime.address("traverse"),
+        _SLOT_MEMBERS: ctypes.addressof(members),
+        _SLOT_GETSET: ctypes.addressof(getset),
+    }
+    slots = (_Slot * (len(functions) + 1))(*(_Slot(*item) for item in functions.items()))
+    spec = _Spec(name.encode(), OBJECT_SIZE, 0, _FLAGS, ctypes.addressof(slots))
+    _IMMORTAL.append((spec, slots, members, getset))
+    return spec
+
+
+def new(cls: type, slow: Callable[..., Any]) -> Any:
+    """An instance with no entries: every call goes to `slow`."""
+    made = _alloc(cls, 0)
+    for offset, thing in ((SLOW, slow), (KEEP, ([], []))):
+        _incref(thing)
+        _cell(made, offset).value = id(thing)
+    _cell(made, CALL).value = _runtime().address("slow")
+    return made
+
+
+def push_entry(callable_: Any, entry: Entry) -> None:
+    """Put an entry in front of the others."""
+    if entry.next:
+        raise ValueError("this entry is in use: its code has room for one next candidate")
+    live, _ = _entries(callable_)
+    _sweep(callable_)
+    live.append(entry)
+    call = _cell(callable_, CALL)
+    entry.next = call.value or 0
+    call.value = entry.address
+
+
+def reset(callable_: Any) -> None:
+    """Forget all entries: calls go to the slow path again."""
+    live, given_up = _entries(callable_)
+    _cell(callable_, CALL).value = _runtime().address("slow")
+    given_up += live
+    live.clear()
+    _sweep(callable_)
+
+
+def entries(callable_: Any) -> tuple[Entry, ...]:
+    """The entries in use, first candidate first."""
+    return tuple(reversed(_entries(callable_)[0]))
+
+
+def slow_callable(callable_: Any) -> Any:
+    """The Python callable at the end of the chain."""
+    return ctypes.py_object.from_address(id(callable_) + SLOW).value
+
+
+@functools.cache
+def _function_self() -> type:
+    return make_type("tracker.jit.native_function", {})
+
+
+def builtin(entry: Entry, name: str, slow: Callable[..., Any]) -> Any:
+    """A built-in function over one entry; what the entry does not take goes to `slow`."""
+    state = new(_function_self(), slow)
+    push_entry(state, entry)
+    definition = _MethodDef(name.encode(), entry.address, _METH_FASTCALL_KEYWORDS, None)
+    state.definition = definition
+    return _new_function(ctypes.addressof(definition), state, None)
+
+
+def _entries(callable_: Any) -> tuple[list[Entry], list[Entry]]:
+    pair: Any = ctypes.py_object.from_address(id(callable_) + KEEP).value
+    live, given_up = pair
+    return live, given_up
+
+
+def _sweep(callable_: Any) -> None:
+    """Free what was given up, unless a call may still be inside it."""
+    if ctypes.c_ssize_t.from_address(id(callable_) + ACTIVE).value == 0:
+        _entries(callable_)[1].clear()
+
+
+def _cell(callable_: Any, offset: int) -> ctypes.c_void_p:
+    return ctypes.c_void_p.from_address(id(callable_) + offset)

@@ -1,0 +1,116 @@
+"""The IR text of a call entry: arguments checked, results allocated, plan called, result built.
+
+Owns: `entry_text`, which joins what `arguments.py` and `results.py` write. `native.py` binds the
+names and loads it. No ctypes, no llvmlite.
+
+The text defines `@entry(self, args, nargsf, kwnames)`, good as a vectorcall and as METH_FASTCALL |
+METH_KEYWORDS, and `@entry.link`, the cell with the next candidate's address. The caller's text
+defines `i64 @plan(ptr %slots)`. Slots are 8 bytes: first each input leaf's (an array's data
+address, a number's bits; integers widened to 64; complex numbers take two), then a data address for
+each capture, then each output leaf's. The plan returns 0; or > 0 when a guard fails, so that the
+next candidate must be tried; or < 0 when it has set a Python exception.
+
+Invariants: a miss leaves no trace, so the next candidate sees the call as it was; `self->active`
+counts the calls inside the code, so that it is not freed under them; where Python code may run,
+the call owns every object that it will need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.jit.arguments import Inputs
+from tracker.jit.results import Results
+from tracker.jit.signature import InputOut, Outputs, Signature
+from tracker.jit.writer import ACTIVE, HELPERS, Objects, Writer
+
+
+def entry_text(
+    signature: Signature,
+    outputs: Outputs,
+    captures: Sequence[np.ndarray[Any, Any]],
+    objects: Objects,
+    *,
+    release_gil: bool = False,
+) -> str:
+    """The text of `@entry`, its helpers and globals, without the declarations of C functions."""
+    w = Writer(objects)
+    inputs = Inputs(w, signature, frozenset(o.leaf for o in outputs.leaves if type(o) is InputOut))
+    inputs.arguments()
+    first = signature.offsets[-1]
+    for at, array in enumerate(captures):
+        inputs.capture(array, first + at)
+    results = Results(w, outputs, inputs.objects, first + len(captures))
+    results.allocate()
+    _call_plan(w, release_gil)
+    root = results.build()
+    _finish(w, root)
+    slots = max(1, first + len(captures) + outputs.offsets[-1])
+    body = "\n".join([*_prologue(w, slots), *w.lines])
+    parts = [objects.declarations(), "@entry.link = global ptr null", *w.globals, HELPERS, body]
+    return "\n".join(parts) + "\n}\n"
+
+
+def _prologue(w: Writer, slots: int) -> list[str]:
+    lines = [
+        "define ptr @entry(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames) nounwind {",
+        f"  %slots = alloca [{slots} x i64], align 16",
+    ]
+    for name, count in (("held", w.held), ("made", w.made)):
+        if count:
+            lines.append(f"  %{name} = alloca [{count} x ptr], align 16")
+            lines.append(f"  store [{count} x ptr] zeroinitializer, ptr %{name}")
+    return [
+        *lines,
+        *w.allocas,
+        f"  %active = getelementptr i8, ptr %self, i64 {ACTIVE}",
+        "  %calls = load i64, ptr %active",
+        "  %calls.in = add i64 %calls, 1",
+        "  store i64 %calls.in, ptr %active",
+    ]
+
+
+def _call_plan(w: Writer, release_gil: bool) -> None:
+    if release_gil:
+        w.emit("%thread = call ptr @PyEval_SaveThread()")
+    w.emit("%status = call i64 @plan(ptr %slots) alwaysinline")
+    if release_gil:
+        w.emit("call void @PyEval_RestoreThread(ptr %thread)")
+    w.check(w.equal("i64", "%status", 0), "guard")
+
+
+def _finish(w: Writer, root: str) -> None:
+    """The four ways out: a result, a failed guard, a miss, an exception."""
+    for at in range(w.held):
+        w.emit(f"call void @Py_DecRef(ptr {w.load('ptr', '%held', 8 * at)})")
+    _leave(w)
+    w.emit(f"ret ptr {root}")
+    w.label("guard")
+    w.branch(w.let("icmp slt i64 %status, 0"), "fail", "refuse")
+    w.label("refuse")
+    _release(w, "made", w.made)
+    w.emit("br label %miss")
+    w.label("miss")
+    _release(w, "held", w.held)
+    _leave(w)
+    w.emit("%next = load ptr, ptr @entry.link")
+    w.emit("%other = musttail call ptr %next(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames)")
+    w.emit("ret ptr %other")
+    w.label("fail")
+    _release(w, "made", w.made)
+    _release(w, "held", w.held)
+    _leave(w)
+    w.emit("ret ptr null")
+
+
+def _release(w: Writer, name: str, count: int) -> None:
+    if count:
+        w.emit(f"call void @native.release(ptr %{name}, i64 {count})")
+
+
+def _leave(w: Writer) -> None:
+    count = w.let("load i64, ptr %active")
+    w.emit(f"store i64 {w.let(f'sub i64 {count}, 1')}, ptr %active")

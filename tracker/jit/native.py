@@ -1,0 +1,230 @@
+"""Call entries in memory: struct layouts verified, names bound to addresses, text compiled.
+
+Owns: `Entry` (a loaded entry and all that it needs), `prepare`, `finish` and `compile_entry`, which
+does both. Start there; the text itself is made in `entry.py`.
+
+Invariants: the layouts that texts rely on are checked against live objects when this file is
+imported; an entry keeps alive every object that its code names, except those it knows by identity
+only, and these it forgets when they die.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import re
+import sys
+import sysconfig
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import CompileError
+from tracker.jit import engine, writer
+from tracker.jit.entry import entry_text
+from tracker.jit.signature import NUMPY_SCALARS, Outputs, Signature, Static
+
+C_NAME = re.compile(r"@(Py\w+)\(")
+_DECLARED = re.compile(r"^declare [^@\n]*@(Py\w+)\(", re.MULTILINE)
+_TP_ALLOC = 47
+_PYARRAY_TYPE, _PYARRAY_EMPTY = 2, 184
+
+
+class Entry:
+    """A compiled call entry. It can be pushed on one callable (see `callable.push_entry`)."""
+
+    def __init__(self, module: engine.Module, keep: Sequence[Any]) -> None:
+        self.module = module
+        self.keep = tuple(keep)
+        self.address = module.address("entry")
+        self._link = ctypes.c_void_p.from_address(module.address("entry.link"))
+
+    @property
+    def next(self) -> int:
+        """The address of the next candidate; 0 until the entry is pushed."""
+        return self._link.value or 0
+
+    @next.setter
+    def next(self, address: int) -> None:
+        self._link.value = address
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A module's text, the addresses for its external names, the objects behind them."""
+
+    text: str
+    symbols: dict[str, int]
+    keep: tuple[Any, ...]
+
+
+def compile_entry(
+    plan: str,
+    signature: Signature,
+    outputs: Outputs,
+    captures: Sequence[np.ndarray[Any, Any]] = (),
+    *,
+    symbols: Mapping[str, int] | None = None,
+    release_gil: bool = False,
+    level: int = 3,
+) -> Entry:
+    """A native entry around `plan`, IR text that defines `internal i64 @plan(ptr)`."""
+    prepared = prepare(plan, signature, outputs, captures, symbols=symbols, release_gil=release_gil)
+    module = engine.compile_module(prepared.text, level=level, symbols=prepared.symbols)
+    return finish(prepared, module)
+
+
+def prepare(
+    plan: str,
+    signature: Signature,
+    outputs: Outputs,
+    captures: Sequence[np.ndarray[Any, Any]] = (),
+    *,
+    symbols: Mapping[str, int] | None = None,
+    release_gil: bool = False,
+) -> Prepared:
+    """The whole text (equal for equal calls in any process: a key for a cache) and its bindings."""
+    objects = writer.Objects()
+    body = entry_text(signature, outputs, captures, objects, release_gil=release_gil)
+    text = f"{_declarations(plan, body)}\n{body}\n{plan}"
+    bound = dict(symbols or {})
+    bound.update((name, address_of(name)) for name in set(C_NAME.findall(text)))
+    cells = [_watch(static) for static in objects.watched]
+    bound.update((f"obj.{n}", id(thing)) for n, thing in enumerate(objects.held))
+    bound.update((f"cell.{n}", ctypes.addressof(cell)) for n, (cell, _) in enumerate(cells))
+    bound.update((f"alloc.{n}", _allocator(cls)) for n, cls in enumerate(objects.allocators))
+    return Prepared(text, bound, (*objects.held, *cells))
+
+
+def finish(prepared: Prepared, module: engine.Module) -> Entry:
+    """The entry in a module that was compiled or loaded with the prepared symbols."""
+    return Entry(module, prepared.keep)
+
+
+def _declarations(plan: str, body: str) -> str:
+    used = set(C_NAME.findall(body)) - set(_DECLARED.findall(plan))
+    return "\n".join(f"declare {writer.DECLARATIONS[name]}" for name in sorted(used))
+
+
+def _watch(static: Static) -> tuple[ctypes.c_void_p, Any]:
+    """A cell with the object's address, and the weak reference that clears it."""
+    thing = static.value
+    if thing is None:
+        raise CompileError("a static argument died before its entry was compiled")
+    cell = ctypes.c_void_p(id(thing))
+    return cell, weakref.ref(thing, functools.partial(_forget, cell))
+
+
+def _forget(cell: ctypes.c_void_p, _: Any) -> None:
+    cell.value = 0
+
+
+def address_of(name: str) -> int:
+    """The address of a function of CPython's or NumPy's C API."""
+    if name == "PyArray_Empty":
+        return int(_numpy_api()[_PYARRAY_EMPTY])
+    try:
+        function = getattr(ctypes.pythonapi, name)
+    except AttributeError:
+        raise CompileError(f"this Python has no function {name} in its C API") from None
+    return _address(function)
+
+
+def _address(function: Any) -> int:
+    return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
+
+
+def _allocator(cls: type) -> int:
+    """NumPy allocates some scalar classes in its own way."""
+    return int(_get_slot(cls, _TP_ALLOC))
+
+
+_get_slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(
+    ("PyType_GetSlot", ctypes.pythonapi)
+)
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
+@functools.cache
+def _numpy_api() -> Any:
+    """NumPy's table of C functions; its numbering is fixed within an ABI version."""
+    core = importlib.import_module("numpy._core._multiarray_umath")
+    table = ctypes.cast(_capsule_pointer(core._ARRAY_API, None), ctypes.POINTER(ctypes.c_size_t))
+    abi = ctypes.CFUNCTYPE(ctypes.c_uint)(table[0])() >> 24
+    if abi != 2 or table[_PYARRAY_TYPE] != id(np.ndarray):
+        raise CompileError(f"NumPy {np.__version__} has C ABI {abi}, and native calls know ABI 2")
+    return table
+
+
+def verify_layout() -> None:
+    """Compare every offset that texts use with live objects."""
+    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise CompileError("native calls need CPython with a global interpreter lock")
+    table = _numpy_api()
+    wrong = [what for what, right in _layout_checks() if not right]
+    if table[_PYARRAY_EMPTY] == 0:
+        wrong.append("PyArray_Empty")
+    if wrong:
+        raise CompileError(
+            f"Python {sys.version.split()[0]} with NumPy {np.__version__} lays out "
+            f"{', '.join(wrong)} in a way that native calls do not know"
+        )
+
+
+def _layout_checks() -> list[tuple[str, bool]]:
+    w = writer
+    one, pair, listed, keyed = 1.5, (1.5, 2.5), [1.5, 2.5, 3.5], {"a": 1, "b": 2}
+    array = np.zeros((2, 3), np.float32)
+    items = _read(ctypes.c_size_t, listed, w.ITEMS)
+    dims = _read(ctypes.c_size_t, array, w.DIMS)
+    strides = _read(ctypes.c_size_t, array, w.STRIDES)
+    checks = [
+        ("object", object.__basicsize__ == w.SIZE),
+        ("type", _read(ctypes.c_size_t, one, w.TYPE) == id(float)),
+        ("float", _read(ctypes.c_double, one, w.VALUE) == one),
+        ("complex", _read(ctypes.c_double, 1 + 2j, w.VALUE + 8) == 2.0),
+        ("tuple size", _read(ctypes.c_ssize_t, pair, w.SIZE) == 2),
+        ("tuple items", _read(ctypes.c_size_t, pair, w.ITEMS + 8) == id(pair[1])),
+        ("list size", _read(ctypes.c_ssize_t, listed, w.SIZE) == 3),
+        ("list items", ctypes.c_size_t.from_address(items + 16).value == id(listed[2])),
+        ("dict", _read(ctypes.c_ssize_t, keyed, w.SIZE) == 2),
+        ("array data", _read(ctypes.c_size_t, array, w.DATA) == array.ctypes.data),
+        ("array rank", _read(ctypes.c_int, array, w.NDIM) == 2),
+        ("array shape", ctypes.c_ssize_t.from_address(dims + 8).value == 3),
+        ("array strides", ctypes.c_ssize_t.from_address(strides).value == 12),
+        ("array dtype", _read(ctypes.c_size_t, array, w.DESCR) == id(array.dtype)),
+        ("array flags", _read(ctypes.c_int, array, w.FLAGS) == array.flags.num),
+        *_dtype_checks(np.dtype(np.float32)),
+        *_dtype_checks(np.dtype(">i8")),
+    ]
+    return checks + [_scalar_check(cls, dtype) for cls, dtype in NUMPY_SCALARS.items()]
+
+
+def _dtype_checks(dtype: np.dtype[Any]) -> list[tuple[str, bool]]:
+    w = writer
+    return [
+        ("dtype kind", _read(ctypes.c_char, dtype, w.KIND) == dtype.kind.encode()),
+        ("dtype byte order", _read(ctypes.c_char, dtype, w.BYTEORDER) == dtype.byteorder.encode()),
+        ("dtype number", _read(ctypes.c_int, dtype, w.TYPE_NUMBER) == dtype.num),
+        ("dtype size", _read(ctypes.c_ssize_t, dtype, w.ITEMSIZE) == dtype.itemsize),
+    ]
+
+
+def _scalar_check(cls: type, dtype: np.dtype[Any]) -> tuple[str, bool]:
+    """A NumPy scalar's bytes are where the text reads them."""
+    value = np.array([3 + 5j if dtype.kind == "c" else 1], dtype)
+    raw = ctypes.string_at(id(scalar := value[0]) + writer.VALUE, dtype.itemsize)
+    return cls.__name__, type(scalar) is cls and raw == value.tobytes()
+
+
+def _read(kind: Any, thing: Any, offset: int) -> Any:
+    return kind.from_address(id(thing) + offset).value
+
+
+verify_layout()

@@ -1,0 +1,233 @@
+"""The pieces a call entry's text is made of: lines, names of Python objects, struct offsets.
+
+Owns: the offsets in CPython's, NumPy's and our own structs (`native.py` verifies them), the C
+functions that a text may call, `Objects` and `Writer`. Start at `Writer`.
+
+Invariant: the text names objects and functions, never addresses.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.jit.signature import Static
+from tracker.tree import Structure, is_namedtuple
+
+# Offsets in CPython's and NumPy's structs; `native.verify_layout` checks each of them.
+TYPE, SIZE, VALUE, ITEMS = 8, 16, 16, 24
+DATA, NDIM, DIMS, STRIDES, DESCR, FLAGS = 16, 24, 32, 40, 56, 64
+KIND, BYTEORDER, TYPE_NUMBER, ITEMSIZE = 24, 26, 28, 40
+# Offsets in our own callable objects; `callable.py` makes them.
+CALL, DICT, WEAKREFS, SLOW, KEEP, ACTIVE, OBJECT_SIZE = 16, 24, 32, 40, 48, 56, 64
+
+CONTIGUOUS, ALIGNED = 0x1, 0x100
+_FLOATS = {2: "i16", 4: "float", 8: "double"}
+
+DECLARATIONS = {
+    "Py_IncRef": "void @Py_IncRef(ptr)",
+    "Py_DecRef": "void @Py_DecRef(ptr)",
+    "PyBool_FromLong": "ptr @PyBool_FromLong(i64)",
+    "PyComplex_FromDoubles": "ptr @PyComplex_FromDoubles(double, double)",
+    "PyDict_New": "ptr @PyDict_New()",
+    "PyDict_Next": "i32 @PyDict_Next(ptr, ptr, ptr, ptr)",
+    "PyDict_SetItem": "i32 @PyDict_SetItem(ptr, ptr, ptr)",
+    "PyEval_RestoreThread": "void @PyEval_RestoreThread(ptr)",
+    "PyEval_SaveThread": "ptr @PyEval_SaveThread()",
+    "PyFloat_FromDouble": "ptr @PyFloat_FromDouble(double)",
+    "PyList_New": "ptr @PyList_New(i64)",
+    "PyLong_AsLongLongAndOverflow": "i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)",
+    "PyLong_FromLongLong": "ptr @PyLong_FromLongLong(i64)",
+    "PyObject_GetAttr": "ptr @PyObject_GetAttr(ptr, ptr)",
+    "PyObject_RichCompareBool": "i32 @PyObject_RichCompareBool(ptr, ptr, i32)",
+    "PyObject_Vectorcall": "ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)",
+    "PyTuple_New": "ptr @PyTuple_New(i64)",
+    "PyType_GenericAlloc": "ptr @PyType_GenericAlloc(ptr, i64)",
+    "PyArray_Empty": "ptr @PyArray_Empty(i32, ptr, ptr, i32)",
+}
+
+HELPERS = f"""
+define internal void @native.release(ptr %refs, i64 %count) noinline cold nounwind {{
+start:
+  br label %loop
+loop:
+  %i = phi i64 [0, %start], [%next, %loop]
+  %cell = getelementptr ptr, ptr %refs, i64 %i
+  %ref = load ptr, ptr %cell
+  call void @Py_DecRef(ptr %ref)
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}}
+
+; The same exact type and equal: for types that compare without running Python code.
+define internal i1 @native.equal(ptr %a, ptr %b) noinline cold nounwind {{
+  %a.cell = getelementptr i8, ptr %a, i64 {TYPE}
+  %b.cell = getelementptr i8, ptr %b, i64 {TYPE}
+  %a.type = load ptr, ptr %a.cell
+  %b.type = load ptr, ptr %b.cell
+  %same = icmp eq ptr %a.type, %b.type
+  br i1 %same, label %compare, label %no
+compare:
+  %equal = call i32 @PyObject_RichCompareBool(ptr %a, ptr %b, i32 2)
+  %yes = icmp eq i32 %equal, 1
+  ret i1 %yes
+no:
+  ret i1 false
+}}
+
+; A dtype object that is not NumPy's own one (unpickled, with metadata, long long) but equal to it.
+define internal i1 @native.dtype(ptr %descr, i8 %kind, i64 %size) noinline cold nounwind {{
+  %kind.cell = getelementptr i8, ptr %descr, i64 {KIND}
+  %order.cell = getelementptr i8, ptr %descr, i64 {BYTEORDER}
+  %number.cell = getelementptr i8, ptr %descr, i64 {TYPE_NUMBER}
+  %size.cell = getelementptr i8, ptr %descr, i64 {ITEMSIZE}
+  %k = load i8, ptr %kind.cell
+  %o = load i8, ptr %order.cell
+  %n = load i32, ptr %number.cell
+  %s = load i64, ptr %size.cell
+  %k.ok = icmp eq i8 %k, %kind
+  %o.ok = icmp ne i8 %o, {ord(">")}
+  %n.ok = icmp ult i32 %n, 24
+  %s.ok = icmp eq i64 %s, %size
+  %ko = and i1 %k.ok, %o.ok
+  %ns = and i1 %n.ok, %s.ok
+  %ok = and i1 %ko, %ns
+  ret i1 %ok
+}}
+"""
+
+
+class Objects:
+    """The Python objects that a text refers to by name, in order of first use.
+
+    `held` are named by their own address. `watched` are objects known by identity only: their name
+    is that of a cell with the address, cleared when the object dies.
+    """
+
+    def __init__(self) -> None:
+        self.held: list[Any] = []
+        self.watched: list[Static] = []
+        self.allocators: list[type] = []
+        self._names: dict[int, str] = {}
+
+    def name(self, thing: Any) -> str:
+        """The symbol of an object, which is kept alive."""
+        known = self._names.get(id(thing))
+        if known is None:
+            known = self._names[id(thing)] = f"@obj.{len(self.held)}"
+            self.held.append(thing)
+        return known
+
+    def watch(self, static: Static) -> str:
+        """The symbol of a cell that holds the address of a static leaf's object."""
+        self.watched.append(static)
+        return f"@cell.{len(self.watched) - 1}"
+
+    def allocator(self, cls: type) -> str:
+        """The symbol of a NumPy scalar class's own allocation function."""
+        if cls not in self.allocators:
+            self.allocators.append(cls)
+        return f"@alloc.{self.allocators.index(cls)}"
+
+    def declarations(self) -> str:
+        lines = ["%PyObject = type opaque"]
+        lines += [f"@obj.{n} = external global %PyObject" for n in range(len(self.held))]
+        lines += [f"@cell.{n} = external global ptr" for n in range(len(self.watched))]
+        lines += [f"declare ptr @alloc.{n}(ptr, i64)" for n in range(len(self.allocators))]
+        return "\n".join(lines)
+
+
+class Writer:
+    """Lines of one function; every check that fails goes to `miss`."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.lines: list[str] = []
+        self.allocas: list[str] = []
+        self.globals: list[str] = []
+        self.objects = objects
+        self.held = 0
+        self.made = 0
+        self._fresh = 0
+
+    def emit(self, line: str) -> None:
+        self.lines.append("  " + line)
+
+    def let(self, value: str) -> str:
+        """A new SSA name for an instruction."""
+        self._fresh += 1
+        name = f"%v{self._fresh}"
+        self.lines.append(f"  {name} = {value}")
+        return name
+
+    def alloca(self, type_: str) -> str:
+        """A cell on the stack, made in the first block whatever the place."""
+        name = f"%a{len(self.allocas)}"
+        self.allocas.append(f"  {name} = alloca {type_}")
+        return name
+
+    def label(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+
+    def block(self) -> str:
+        self._fresh += 1
+        return f"b{self._fresh}"
+
+    def branch(self, condition: str, yes: str, no: str) -> None:
+        self.emit(f"br i1 {condition}, label %{yes}, label %{no}")
+
+    def check(self, condition: str, otherwise: str = "miss") -> None:
+        """Go on when the condition holds."""
+        then = self.block()
+        self.branch(condition, then, otherwise)
+        self.label(then)
+
+    def load(self, type_: str, base: str, offset: int) -> str:
+        return self.let(f"load {type_}, ptr {self.at(base, offset)}")
+
+    def at(self, base: str, offset: int) -> str:
+        return self.let(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
+
+    def store(self, type_: str, value: str, base: str, offset: int) -> None:
+        self.emit(f"store {type_} {value}, ptr {self.at(base, offset)}")
+
+    def equal(self, type_: str, a: str, b: str | int) -> str:
+        return self.let(f"icmp eq {type_} {a}, {b}")
+
+    def all(self, conditions: Sequence[str]) -> str:
+        return functools.reduce(lambda a, b: self.let(f"and i1 {a}, {b}"), conditions)
+
+    def hold(self, ref: str) -> None:
+        """Own one reference until the call ends."""
+        self.store("ptr", ref, "%held", 8 * self.held)
+        self.held += 1
+
+    def make(self, value: str) -> tuple[str, int]:
+        """A new reference from a call that may fail; (name, its place among those made)."""
+        ref = self.let(value)
+        self.check(self.let(f"icmp ne ptr {ref}, null"), "fail")
+        self.store("ptr", ref, "%made", 8 * self.made)
+        self.made += 1
+        return ref, self.made - 1
+
+    def disown(self, place: int) -> None:
+        """A made reference has moved into a container."""
+        self.store("ptr", "null", "%made", 8 * place)
+
+
+def llvm_type(dtype: np.dtype[Any]) -> str:
+    """The LLVM type of a number in memory, of one part of a complex number."""
+    if dtype.kind in "fc":
+        return _FLOATS[dtype.itemsize // (2 if dtype.kind == "c" else 1)]
+    return f"i{8 * dtype.itemsize}"
+
+
+def is_plain_namedtuple(structure: Structure) -> bool:
+    """A named tuple that is not registered as something else."""
+    cls = structure.cls
+    return cls is not None and is_namedtuple(cls) and structure.names == cls._fields  # type: ignore[attr-defined]
