@@ -16,6 +16,9 @@ import numpy as np
 from tracker.ir.graph import Function
 from tracker.ir.types import NAMES, Type
 
+# How many bytes matter in the widest number: the rest of an x86 long double is padding.
+_LONG_DOUBLE = 10 if np.finfo(np.longdouble).nmant == 63 else 16
+
 
 def print_type(type: Type) -> str:
     """Like `str(type)`, with a dtype that has no short name in the grammar's form."""
@@ -67,10 +70,12 @@ def _print_float(value: Any) -> str:
     """Shortest digits that read back; a NaN other than the usual one shows its bytes."""
     if value == value:
         return repr(value) if value.__class__ is float else str(value)
-    bits = np.asarray(value).tobytes()
-    if bits == np.asarray(np.nan, np.asarray(value).dtype).tobytes():
-        return "nan"
-    return f"nan:{bits.hex()}"
+    bits = _bits(value)
+    return "nan" if bits == _bits(type(value)("nan")) else f"nan:{bits.hex()}"
+
+
+def _bits(value: Any) -> bytes:
+    return np.asarray(value).tobytes()[:_LONG_DOUBLE]
 
 
 def _print_dtype(dtype: np.dtype[Any]) -> str:
@@ -106,5 +111,5 @@ def read_scalar(dtype: np.dtype[Any], texts: list[str]) -> Any:
 
 def _numpy_real(dtype: np.dtype[Any], text: str) -> Any:
     if text.startswith("nan:"):
-        return np.frombuffer(bytes.fromhex(text[4:]), dtype)[0]
+        return np.frombuffer(bytes.fromhex(text[4:]).ljust(dtype.itemsize, b"\0"), dtype)[0]
     return dtype.type(text)

@@ -192,17 +192,15 @@ def constant_folding(function: Function) -> Function:
     """
     by: dict[Var, Atom] = {}
     body: list[Eqn | Guard] = []
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for old in function.body:
-            step = substitute(old, by) if by else old
-            if isinstance(step, Guard):
-                if not _holds(step):
-                    body.append(step)
-            elif (folded := _fold(step)) is not None:
-                by[step.out] = folded
-            else:
+    for old in function.body:
+        step = substitute(old, by) if by else old
+        if isinstance(step, Guard):
+            if not _holds(step):
                 body.append(step)
+        elif (folded := fold(step)) is not None:
+            by[step.out] = folded
+        else:
+            body.append(step)
     return function if len(body) == len(function.body) else with_body(function, body, by)
 
 
@@ -213,7 +211,8 @@ def _holds(guard: Guard) -> bool:
     return bool(_CONVERSIONS[guard.kind](operand.value) == guard.expected)
 
 
-def _fold(eqn: Eqn) -> Const | None:
+def fold(eqn: Eqn) -> Const | None:
+    """The value of an equation of literals, as NumPy computes it; None if there is none."""
     if not eqn.operands or eqn.out.type.shape:
         return None
     values = []
@@ -223,10 +222,12 @@ def _fold(eqn: Eqn) -> Const | None:
         values.append(operand.value)
     if params_key(eqn.params) is None or any(map(_is_nested, eqn.params.values())):
         return None
-    try:
-        return _literal(eqn.op.evaluate(*values, **eqn.params), eqn.out.type)
-    except Exception:
-        return None
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return _literal(eqn.op.evaluate(*values, **eqn.params), eqn.out.type)
+        except Exception:  # the user's code raises it, too, if it gets there
+            return None
 
 
 def _literal(result: Any, type: Type) -> Const | None:

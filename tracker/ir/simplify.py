@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function
-from tracker.ir.passes import as_pass, with_body
+from tracker.ir.passes import as_pass, fold, with_body
 from tracker.ir.rewrite import Definitions, become, rule
 
 
@@ -70,6 +70,12 @@ def _kind(eqn: Eqn) -> str:
 # ------------------------------------------------------------------------------------ arithmetic
 
 
+@rule()
+def of_literals(eqn: Eqn, defs: Definitions) -> Atom | None:
+    """exp 1.0 -> its value, here too, because other rules look at literals."""
+    return fold(eqn)
+
+
 @rule("multiply", "strong_multiply")
 def multiply_by_one(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """x * 1 -> x. Not for complex x: inf * (1+0j) has a NaN part."""
@@ -88,13 +94,6 @@ def strong_multiply_by_literal(eqn: Eqn, defs: Definitions) -> Eqn | None:
         if isinstance(operand, Const) and operand.value != 0 and np.isfinite(operand.value):
             return become(eqn, "multiply", eqn.operands)
     return None
-
-
-@rule("divide")
-def divide_by_one(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
-    """x / 1 -> x. Not for complex x, as above."""
-    a, b = eqn.operands
-    return spread(eqn, a) if _number(b) == 1 and _kind(eqn) != "c" else None
 
 
 @rule("add")
@@ -199,7 +198,7 @@ def absolute_twice(eqn: Eqn, defs: Definitions) -> Atom | None:
 
 @rule("divide")
 def divide_by_power_of_two(eqn: Eqn, defs: Definitions) -> Eqn | None:
-    """x / 4 -> x * 0.25: both round the same real number, as 0.25 is exact."""
+    """x / 4 -> x * 0.25, x / 1 -> x * 1.0: both round the same number, as 0.25 is exact."""
     a, b = eqn.operands
     if _kind(eqn) != "f" or not isinstance(b, Const) or np.iscomplexobj(b.value):
         return None
@@ -307,7 +306,12 @@ def filled(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
 
 @rule()
 def broadcast_operand(eqn: Eqn, defs: Definitions) -> Eqn | None:
-    """a * broadcast_to(b) -> a * b: elementwise ops broadcast by themselves."""
+    """a * broadcast_to(b) -> a * b: elementwise ops broadcast by themselves.
+
+    Not for power: NumPy's loop computes a scalar exponent in another way than an array of them.
+    """
+    if eqn.op.name == "power":
+        return None
     for k, operand in enumerate(eqn.operands):
         source = _broadcast_source(operand, defs)
         if source is not None:
@@ -333,7 +337,7 @@ def _broadcast_source(atom: Atom, defs: Definitions) -> Atom | None:
 def map_of_splats(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """f(broadcast_to(scalar), ...) -> broadcast_to(f(scalar, ...)): computed once."""
     shape = eqn.out.type.shape
-    if not shape or not eqn.operands:
+    if not shape or not eqn.operands or eqn.op.name == "power":
         return None
     sources = [_broadcast_source(operand, defs) or operand for operand in eqn.operands]
     if any(source.type.shape for source in sources):
@@ -366,13 +370,18 @@ def getitem_of_all(eqn: Eqn, defs: Definitions) -> Atom | None:
 
 @rule("sum", "prod", "max", "min")
 def reduction_of_one(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
-    """Over axes of extent 1 -> reshape; a sum adds 0.0, because NumPy's sum of -0.0 is 0.0."""
-    (x,), axis = eqn.operands, eqn.params.get("axis")
+    """Over axes of extent 1 -> reshape; a sum adds 0.0, because NumPy's sum of -0.0 is 0.0.
+
+    Not for a complex product: NumPy's starts at 1+0j, see `multiply_by_one`.
+    """
+    (x,), axis, want = eqn.operands, eqn.params.get("axis"), eqn.out.type
     if set(eqn.params) != {"axis", "keepdims"} or not isinstance(axis, tuple):
         return None
-    if any(x.type.shape[k] != 1 for k in axis) or x.type.dtype != eqn.out.type.dtype:
+    if any(x.type.shape[k] != 1 for k in axis) or x.type.dtype != want.dtype:
+        return None
+    if eqn.op.name != "sum" and _kind(eqn) == "c":
         return None
     if eqn.op.name == "sum" and _kind(eqn) in "fc":
-        reshaped = defs.emit(eqn, eqn.out.type, "reshape", (x,), shape=eqn.out.type.shape)
+        reshaped = defs.emit(eqn, want, "reshape", (x,), shape=want.shape)
         return None if reshaped is None else become(eqn, "add", (reshaped, Const.of(0.0)))
-    return x if x.type == eqn.out.type else become(eqn, "reshape", (x,), shape=eqn.out.type.shape)
+    return x if x.type == want else become(eqn, "reshape", (x,), shape=want.shape)

@@ -126,7 +126,7 @@ def _unique_names(variables: Iterable[Var]) -> dict[Var, str]:
     """Names that the grammar can hold, no two alike; nearly always the variables' own."""
     names: dict[Var, str] = {}
     taken: set[str] = set()
-    for var in variables:
+    for var in dict.fromkeys(variables):
         name = _legal(var.name)
         stem, k = name, 0
         while name in taken:
