@@ -25,7 +25,7 @@ import numpy as np
 from tracker.jit.arguments import Inputs
 from tracker.jit.results import Results
 from tracker.jit.signature import InputOut, Outputs, Signature
-from tracker.jit.writer import ACTIVE, HELPERS, Objects, Writer
+from tracker.jit.writer import ACTIVE, Objects, Writer
 
 
 def entry_text(
@@ -36,7 +36,7 @@ def entry_text(
     *,
     release_gil: bool = False,
 ) -> str:
-    """The text of `@entry`, its helpers and globals, without the declarations of C functions."""
+    """The text of `@entry` and its globals, without the declarations of C functions."""
     w = Writer(objects)
     inputs = Inputs(w, signature, frozenset(o.leaf for o in outputs.leaves if type(o) is InputOut))
     inputs.arguments()
@@ -50,7 +50,7 @@ def entry_text(
     _finish(w, root)
     slots = max(1, first + len(captures) + outputs.offsets[-1])
     body = "\n".join([*_prologue(w, slots), *w.lines])
-    parts = [objects.declarations(), "@entry.link = global ptr null", *w.globals, HELPERS, body]
+    parts = [objects.declarations(), "@entry.link = global ptr null", *w.globals, body]
     return "\n".join(parts) + "\n}\n"
 
 

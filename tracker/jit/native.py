@@ -28,7 +28,7 @@ from tracker.jit import engine, writer
 from tracker.jit.entry import entry_text
 from tracker.jit.signature import NUMPY_SCALARS, Outputs, Signature, Static
 
-C_NAME = re.compile(r"@(Py\w+)\(")
+C_NAME = re.compile(r"@(Py\w+|native\.\w+)\(")
 _DECLARED = re.compile(r"^declare [^@\n]*@(Py\w+)\(", re.MULTILINE)
 _TP_ALLOC = 47
 _PYARRAY_TYPE, _PYARRAY_EMPTY = 2, 184
@@ -123,8 +123,17 @@ def _forget(cell: ctypes.c_void_p, _: Any) -> None:
     cell.value = 0
 
 
+@functools.cache
+def helpers() -> engine.Module:
+    """The functions that entries share."""
+    names = ("Py_DecRef", "PyObject_RichCompareBool")
+    return engine.compile_module(writer.HELPERS, symbols={name: address_of(name) for name in names})
+
+
 def address_of(name: str) -> int:
-    """The address of a function of CPython's or NumPy's C API."""
+    """The address of a function of CPython's or NumPy's C API, or of a helper of ours."""
+    if name.startswith("native."):
+        return helpers().address(name)
     if name == "PyArray_Empty":
         return int(_numpy_api()[_PYARRAY_EMPTY])
     try:
@@ -149,6 +158,25 @@ _get_slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(
 _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
+
+
+def library_symbols(path: str, names: Sequence[str]) -> dict[str, int]:
+    """The addresses of those names that a shared library has; OSError if it cannot be loaded."""
+    library = ctypes.CDLL(path)
+    return {name: _address(getattr(library, name)) for name in names if hasattr(library, name)}
+
+
+_C_TYPES: dict[str, Any] = {
+    "i": ctypes.c_int,
+    "q": ctypes.c_int64,
+    "d": ctypes.c_double,
+    "p": ctypes.c_void_p,
+}
+
+
+def call_c(address: int, types: str, *args: int | float) -> None:
+    """Call a C function without result: i int, q 64-bit integer, d double, p pointer."""
+    ctypes.CFUNCTYPE(None, *(_C_TYPES[type_] for type_ in types))(address)(*args)
 
 
 @functools.cache

@@ -28,6 +28,9 @@ CONTIGUOUS, ALIGNED = 0x1, 0x100
 _FLOATS = {2: "i16", 4: "float", 8: "double"}
 
 DECLARATIONS = {
+    "native.release": "void @native.release(ptr, i64) cold",
+    "native.equal": "i1 @native.equal(ptr, ptr) cold",
+    "native.dtype": "i1 @native.dtype(ptr, i8, i64) cold",
     "Py_IncRef": "void @Py_IncRef(ptr)",
     "Py_DecRef": "void @Py_DecRef(ptr)",
     "PyBool_FromLong": "ptr @PyBool_FromLong(i64)",
@@ -49,8 +52,12 @@ DECLARATIONS = {
     "PyArray_Empty": "ptr @PyArray_Empty(i32, ptr, ptr, i32)",
 }
 
+# Compiled once for the process (`native.helpers`) and bound like the C functions.
 HELPERS = f"""
-define internal void @native.release(ptr %refs, i64 %count) noinline cold nounwind {{
+declare void @Py_DecRef(ptr)
+declare i32 @PyObject_RichCompareBool(ptr, ptr, i32)
+
+define void @native.release(ptr %refs, i64 %count) nounwind {{
 start:
   br label %loop
 loop:
@@ -66,7 +73,7 @@ done:
 }}
 
 ; The same exact type and equal: for types that compare without running Python code.
-define internal i1 @native.equal(ptr %a, ptr %b) noinline cold nounwind {{
+define i1 @native.equal(ptr %a, ptr %b) nounwind {{
   %a.cell = getelementptr i8, ptr %a, i64 {TYPE}
   %b.cell = getelementptr i8, ptr %b, i64 {TYPE}
   %a.type = load ptr, ptr %a.cell
@@ -82,7 +89,7 @@ no:
 }}
 
 ; A dtype object that is not NumPy's own one (unpickled, with metadata, long long) but equal to it.
-define internal i1 @native.dtype(ptr %descr, i8 %kind, i64 %size) noinline cold nounwind {{
+define i1 @native.dtype(ptr %descr, i8 %kind, i64 %size) nounwind {{
   %kind.cell = getelementptr i8, ptr %descr, i64 {KIND}
   %order.cell = getelementptr i8, ptr %descr, i64 {BYTEORDER}
   %number.cell = getelementptr i8, ptr %descr, i64 {TYPE_NUMBER}
