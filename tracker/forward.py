@@ -13,7 +13,7 @@ import numpy as np
 
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import LINEAR, Op
-from tracker.ops.declare import tangent_product
+from tracker.ops.declare import match, tangent_product
 from tracker.reverse import _consumers, _has_nan, _strong
 from tracker.tape import CLOSED, Value, apply, wrap
 
@@ -71,7 +71,7 @@ def _pass(
                 continue
             t = _tangent(value, ts, foreign, times)
             if t is not None:
-                tangents[value] = t
+                tangents[value] = match(t, value.data)
     return [tangents.get(root) for root in roots]
 
 

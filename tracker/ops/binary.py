@@ -12,7 +12,16 @@ import numpy as np
 
 from tracker.ir.op import Host, Map
 from tracker.ir.types import Type
-from tracker.ops.declare import broadcast, declare, elementwise, implements, piecewise, project
+from tracker.ops.declare import (
+    broadcast,
+    declare,
+    elementwise,
+    implements,
+    into,
+    match,
+    piecewise,
+    project,
+)
 from tracker.tape import apply, data_of
 
 add = elementwise(
@@ -63,9 +72,11 @@ def _power_base(y: Any, x: Any, n: Any) -> Any:
     if type(n) is int or type(n) is float:  # the common exponent: known, and the same everywhere
         if n == 2:
             return 2 * x
+        if n == 3:
+            return 3 * np.square(x)
         if n == 0:
             return np.zeros_like(x)
-        return n * np.power(x, n - 1)
+        return n * np.power(x, float(n - 1))
     zero = n == 0
     return n * np.power(x, np.where(zero, _constant_like(1, y), n - 1))
 
@@ -89,29 +100,28 @@ float_power = elementwise(
     partials=[_power_base, _power_exponent],
     lower=lambda e, x, n: e.power(x, n),
 )
+
+
+def _over(x: Any, size: Any) -> Any:
+    """x / size, and 0 where both are 0."""
+    return x / (size + (size == 0))
+
+
+def _turned(x: Any, a: Any, b: Any) -> Any:
+    """x / (a**2 + b**2), without overflow on the way, and 0 at the origin."""
+    size = np.hypot(a, b)
+    size = size + (size == 0)
+    return x / size / size
+
+
 arctan2 = elementwise(
     np.arctan2,
-    partials=[
-        lambda y, a, b: np.where((a == 0) & (b == 0), 0.0, 1.0) * b / _safe_norm2(a, b),
-        lambda y, a, b: np.where((a == 0) & (b == 0), 0.0, -1.0) * a / _safe_norm2(a, b),
-    ],
+    partials=[lambda y, a, b: _turned(b, a, b), lambda y, a, b: -_turned(a, a, b)],
     lower=lambda e, a, b: e.math("atan2", a, b),
 )
-
-
-def _safe_norm2(a: Any, b: Any) -> Any:
-    r = np.square(a) + np.square(b)
-    return np.where(r == 0, 1.0, r)
-
-
-def _over_norm(x: Any, y: Any) -> Any:
-    """x / y, and 0 where both are 0 (the subgradient of a norm)."""
-    return x / np.where(y == 0, _constant_like(1, y), y)
-
-
 hypot = elementwise(
     np.hypot,
-    partials=[lambda y, a, b: _over_norm(a, y), lambda y, a, b: _over_norm(b, y)],
+    partials=[lambda y, a, b: _over(a, y), lambda y, a, b: _over(b, y)],
     lower=lambda e, a, b: e.math("hypot", a, b),
 )
 
@@ -138,8 +148,7 @@ logaddexp2 = elementwise(
 
 def _wins(y: Any, winner: Any, tie: Any) -> Any:
     """1 to the winner, half to each side of a tie."""
-    one, half, zero = (_constant_like(v, y) for v in (1.0, 0.5, 0.0))
-    return np.where(winner, one, np.where(tie, half, zero))
+    return winner + _constant_like(0.5, y) * tie
 
 
 _GREATER = [lambda y, a, b: _wins(y, a > b, a == b), lambda y, a, b: _wins(y, b > a, a == b)]
@@ -275,8 +284,8 @@ where = declare(
     evaluate=lambda c, a, b: np.where(c, a, b)[()],
     jvp=[
         None,
-        lambda t, y, c, a, b: np.where(c, t, np.zeros_like(t)),
-        lambda t, y, c, a, b: np.where(c, np.zeros_like(t), t),
+        lambda t, y, c, a, b: np.where(c, match(t, y), np.zeros_like(y)),
+        lambda t, y, c, a, b: np.where(c, np.zeros_like(y), match(t, y)),
     ],
     vjp=[
         None,
@@ -303,8 +312,4 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs
     low = kwargs.pop("min", a_min)
     high = kwargs.pop("max", a_max)
     y = a if low is None else np.maximum(a, low)
-    y = y if high is None else np.minimum(y, high)
-    if out is not None:
-        out[...] = y
-        return out
-    return y
+    return into(out, y if high is None else np.minimum(y, high))

@@ -8,8 +8,7 @@ import numpy as np
 
 from tracker.ir.op import METHODS, NUMPY, UFUNCS, Contract
 from tracker.ir.types import Type
-from tracker.ops.declare import declare, implements, project
-from tracker.ops.reduce import into
+from tracker.ops.declare import declare, implements, into, project
 from tracker.tape import apply
 from tracker.tracked import install
 

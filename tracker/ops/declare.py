@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY, UFUNCS, Host, Map, Op, Rule, define
 from tracker.ir.types import Type, type_of
-from tracker.tape import apply, apply2
-from tracker.tracked import install
+from tracker.tape import apply, apply2, data_of
+from tracker.tracked import Tracked, install
 
 _WEAK_PYTHON = {"f": float, "i": int, "c": complex}
 Body = Callable[..., Any]
@@ -77,7 +77,7 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
 
 
 def project(c: Any, x: Any) -> Any:
-    """Bring a cotangent into the space of its operand: same shape; real for real; same precision."""
+    """A cotangent in the space of its operand: same shape; real for real; same precision."""
     c = sum_to(c, np.shape(x))
     want = x.dtype if hasattr(x, "dtype") else np.result_type(x)
     have = c.dtype if hasattr(c, "dtype") else np.result_type(c)
@@ -88,6 +88,21 @@ def project(c: Any, x: Any) -> Any:
     if type(x) is float or type(x) is complex:
         return c
     return c.astype(want) if hasattr(c, "astype") else want.type(c)
+
+
+def match(t: Any, y: Any) -> Any:
+    """A tangent in the shape and dtype of the result."""
+    shape = np.shape(y)
+    if np.shape(t) != shape:
+        t = np.broadcast_to(t, shape)
+    if not hasattr(y, "dtype") or not hasattr(t, "dtype"):
+        return t
+    want = y.dtype
+    if t.dtype == want or want.kind not in "fc":
+        return t
+    if want.kind == "f" and t.dtype.kind == "c":
+        t = np.real(t)
+    return np.astype(t, want) if np.ndim(t) or isinstance(t, Tracked) else want.type(t)
 
 
 def partial_product(times: Callable[[Any, Any], Any], g: Any, partial: Any, y: Any, xs: Any) -> Any:
@@ -106,12 +121,8 @@ def _vjp_from(partial: Any, at: int) -> Rule:
 
 
 def tangent_product(times: Callable[[Any, Any], Any], t: Any, partial: Any, y: Any, xs: Any) -> Any:
-    """A partial derivative times a tangent, in the shape of the result."""
-    d = partial(y, *xs) if callable(partial) else partial
-    out = times(t, d)
-    if np.iscomplexobj(out) and not np.iscomplexobj(y):
-        out = np.real(out)
-    return out if np.shape(out) == np.shape(y) else np.broadcast_to(out, np.shape(y))
+    """A partial derivative times a tangent, in the space of the result."""
+    return match(times(t, partial(y, *xs) if callable(partial) else partial), y)
 
 
 def _jvp_from(partial: Any) -> Rule:
@@ -137,7 +148,7 @@ def elementwise(
     """Declare an op that is a ufunc, from its partial derivatives.
 
     operator  Python's operator of the same meaning (`operator.add`): its methods (`__add__`,
-              `__radd__`) are installed, and Python numbers go through it, keeping Python's arithmetic
+              `__radd__`) are installed, and Python numbers go through it and keep its arithmetic
     kinds     dtype kinds in which the body `lower` computes
     """
     op = define(
@@ -186,6 +197,9 @@ def map_lowering(ufunc: np.ufunc, body: Body, kinds: str) -> Map:
     return Map(body, lambda *types: loop_dtypes(ufunc, types)[: ufunc.nin], kinds)
 
 
+_COMPARISONS = {"lt", "le", "eq", "ne", "gt", "ge"}
+
+
 def _install_operator(op: Op, operator: Callable[..., Any] | None) -> None:
     if operator is None:
         return
@@ -195,14 +209,15 @@ def _install_operator(op: Op, operator: Callable[..., Any] | None) -> None:
         return
     if op.constant:
         install(f"__{name}__")(lambda self, other: apply(op, (self, other)))
-        install(f"__r{name}__")(lambda self, other: apply(op, (other, self)))
+        if name not in _COMPARISONS:  # Python reflects these itself: 2 < t is t > 2
+            install(f"__r{name}__")(lambda self, other: apply(op, (other, self)))
         return
     install(f"__{name}__")(lambda self, other: apply2(op, self, other))
     install(f"__r{name}__")(lambda self, other: apply2(op, other, self))
 
 
 def declare(name: str, *, numpy: Sequence[Callable[..., Any]] = (), **slots: Any) -> Op:
-    """`define`, and make NumPy's callables and the array method lead to the op through its entry."""
+    """`define`, and lead NumPy's callables and the array method to the op through its entry."""
     op = define(name, numpy=numpy, **slots)
     entry = op.entry
     if entry is not None:
@@ -229,6 +244,34 @@ def implements(*functions: Callable[..., Any], method: str | None = None) -> Cal
         return function
 
     return enter
+
+
+def into(out: Any, y: Any) -> Any:
+    """NumPy's `out=`: store and return the target, which must be able to hold a gradient."""
+    if out is None or out is np._NoValue:  # type: ignore[attr-defined]
+        return y
+    if isinstance(out, tuple) and len(out) == 1:
+        out = out[0]
+    if not isinstance(out, Tracked):
+        if not isinstance(y, Tracked):
+            out[...] = y
+            return out
+        raise ConversionError(
+            message(
+                f"out= would store a tracked value of shape {y.shape}, dtype {y.dtype} into a "
+                "plain array and lose its gradient",
+                "Make the target with np.zeros_like(t) or np.zeros(n, like=t)",
+            )
+        )
+    if np.shape(y) != out.shape:
+        raise ValueError(f"output array has shape {out.shape}, the result has shape {np.shape(y)}")
+    kind = np.result_type(data_of(y))
+    if not np.can_cast(kind, out.dtype, "same_kind"):
+        raise TypeError(
+            f"Cannot cast output from {kind!r} to {out.dtype!r} with casting rule 'same_kind'"
+        )
+    out[...] = y  # type: ignore[index]
+    return out
 
 
 def refuse(function: str, **given: Any) -> None:

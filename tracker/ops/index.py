@@ -1,8 +1,8 @@
 """Reading and writing by index, as pure functions.
 
-Ops come in adjoint pairs: `getitem`/`embed` for basic indices (ints, slices, new axes, ellipsis), and
-`gather`/`scatter_add` for integer and boolean arrays. `put` and `scatter` give a copy with elements
-replaced; `mutation.py` turns them into NumPy's assignment.
+Ops come in adjoint pairs: `getitem`/`embed` for basic indices (ints, slices, new axes, ellipsis),
+and `gather`/`scatter_add` for integer and boolean arrays. `put` and `scatter` give a copy with
+elements replaced; `mutation.py` turns them into NumPy's assignment.
 
 An index travels as a param: a tuple of slices, ints, None, and `HOLE` where an operand array goes.
 Invariant: a stored basic index is canonical: one entry per axis (and None), no ellipsis, ints
@@ -17,7 +17,8 @@ import numpy as np
 
 from tracker.ir.op import LINEAR, Host, View
 from tracker.ir.types import Type
-from tracker.ops.declare import declare, sum_to
+from tracker.ops.binary import where
+from tracker.ops.declare import declare, project
 from tracker.tape import apply, data_of
 from tracker.tracked import Tracked, note_guard
 
@@ -25,7 +26,7 @@ HOLE = "_"  # in an index: the next operand array goes here
 Index = tuple[Any, ...]
 
 
-# Reading an index as users write it ----------------------------------------------------------------
+# Reading an index as users write it ---------------------------------------------------------------
 
 
 def split(key: Any, shape: tuple[int, ...]) -> tuple[Index, tuple[Any, ...]]:
@@ -200,8 +201,7 @@ def _put(x: Any, v: Any, *, index: Index) -> Any:
 
 
 def _put_vjp_value(g: Any, y: Any, x: Any, v: Any, *, index: Index) -> Any:
-    piece = sum_to(apply(getitem, (g,), {"index": index}), np.shape(v))
-    return np.real(piece) if np.iscomplexobj(piece) and not np.iscomplexobj(v) else piece
+    return project(apply(getitem, (g,), {"index": index}), v)
 
 
 def _put_vjp_base(g: Any, y: Any, x: Any, v: Any, *, index: Index) -> Any:
@@ -249,8 +249,10 @@ def _filled(index: Index, arrays: tuple[Any, ...]) -> Index:
     return tuple(next(rest) if part is HOLE or part == HOLE else part for part in index)
 
 
-def _gather_infer(x: Type, *arrays: Type, index: Index) -> Type:
+def _gather_infer(x: Type, *arrays: Type, index: Index, counts: tuple[int, ...] = ()) -> Type:
     samples = tuple(np.zeros(a.shape, a.dtype) for a in arrays)
+    for mask, count in zip([m for m in samples if m.dtype == np.bool_], counts, strict=True):
+        mask.flat[:count] = True
     return Type(np.broadcast_to(np.int8(0), x.shape)[_filled(index, samples)].shape, x.dtype)
 
 
@@ -265,10 +267,10 @@ gather = declare(
     method=None,
     entry=None,
     infer=_gather_infer,
-    evaluate=lambda x, *arrays, index: x[_filled(index, arrays)],
-    jvp=[lambda t, y, x, *arrays, index: apply(gather, (t, *arrays), {"index": index}), None],
+    evaluate=lambda x, *arrays, index, counts=(): x[_filled(index, arrays)],
+    jvp=[lambda t, y, x, *arrays, **params: apply(gather, (t, *arrays), params), None],
     vjp=[
-        lambda g, y, x, *arrays, index: apply(
+        lambda g, y, x, *arrays, index, counts=(): apply(
             scatter_add, (g, *arrays), {"index": index, "shape": np.shape(x)}
         ),
         None,
@@ -287,12 +289,20 @@ scatter_add = declare(
         ),
         None,
     ],
-    vjp=[
-        lambda g, y, x, *arrays, index, shape: apply(gather, (g, *arrays), {"index": index}),
-        None,
-    ],
+    vjp=[lambda g, y, x, *arrays, index, shape: _gathered(g, arrays, index), None],
     lower=Host("indexing with arrays"),
 )
+
+
+def _gathered(x: Any, arrays: tuple[Any, ...], index: Index) -> Any:
+    """x[index]; how many elements a mask lets through is part of the op, so that types are."""
+    params: dict[str, Any] = {"index": index}
+    counts = tuple(
+        int(np.count_nonzero(data_of(a))) for a in arrays if np.result_type(data_of(a)) == np.bool_
+    )
+    if counts:
+        params["counts"] = counts
+    return apply(gather, (x, *arrays), params)
 
 
 def _scatter(x: Any, v: Any, *arrays: Any, index: Index) -> Any:
@@ -312,15 +322,16 @@ def _winners(shape: tuple[int, ...], arrays: tuple[Any, ...], index: Index) -> A
 
 
 def _scatter_vjp_base(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index) -> Any:
-    zero = np.zeros_like(apply(gather, (g, *arrays), {"index": index}))
+    zero = np.zeros_like(_gathered(g, arrays, index))
     return apply(scatter, (g, zero, *arrays), {"index": index})
 
 
 def _scatter_vjp_value(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index) -> Any:
-    piece = apply(gather, (g, *arrays), {"index": index})
+    piece = _gathered(g, arrays, index)
+    if all(np.result_type(data_of(a)) == np.bool_ for a in arrays):
+        return project(piece, v)  # a mask writes nowhere twice
     alive = apply(winners, arrays, {"index": index, "shape": np.shape(x)})
-    piece = sum_to(np.where(alive, piece, np.zeros_like(piece)), np.shape(v))
-    return np.real(piece) if np.iscomplexobj(piece) and not np.iscomplexobj(v) else piece
+    return project(np.where(alive, piece, np.zeros_like(piece)), v)
 
 
 winners = declare(
@@ -367,17 +378,24 @@ def read(x: Any, key: Any) -> tuple[Any, Index | None]:
     index, arrays = split(key, np.shape(x))
     if arrays:
         _fix_masks(arrays)
-        return apply(gather, (x, *arrays), {"index": index}), None
+        return _gathered(x, arrays, index), None
     return apply(getitem, (x,), {"index": index}), index
 
 
 def written(x: Any, key: Any, v: Any) -> Any:
     """The value of x after x[key] = v; v is cast to x's dtype, as assignment does."""
     index, arrays = split(key, np.shape(x))
+    if len(arrays) == len(index) == 1 and np.ndim(v) == 0 and _is_mask_of(arrays[0], x):
+        return apply(where, (arrays[0], _cast(v, x), x))
     if arrays:
         _fix_masks(arrays)
         return apply(scatter, (x, _cast(v, x), *arrays), {"index": index})
     return apply(put, (x, _fit(_cast(v, x), index, x)), {"index": index})
+
+
+def _is_mask_of(array: Any, x: Any) -> bool:
+    data = data_of(array)
+    return data.dtype == np.bool_ and data.shape == np.shape(x) != ()
 
 
 def _fix_masks(arrays: tuple[Any, ...]) -> None:

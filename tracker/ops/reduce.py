@@ -1,4 +1,4 @@
-"""Reductions: sum, prod, max, min, mean, and what is composed of them (var, std, ptp, any, ...).
+"""Reductions: sum, prod, max, min, mean, and what is composed of them (var, std, any, ...).
 
 Params of every reduction: `axis`, a sorted tuple of non-negative ints, and `keepdims`. NumPy's other
 keywords (`where`, `initial`, `dtype`, `out`) are composed around the op in `_reduction`.
@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from tracker.ir.op import LINEAR, METHODS, NUMPY, Host, Op, Reduce
 from tracker.ir.types import Type
-from tracker.ops.declare import declare, implements, infer_by_example, refuse
+from tracker.ops.declare import declare, implements, infer_by_example, into, refuse
 from tracker.tape import apply
 
 _NO = np._NoValue  # type: ignore[attr-defined]
@@ -96,14 +96,6 @@ def _array(x: Any) -> Any:
 
 def _flag(keepdims: Any) -> bool:
     return False if keepdims is _NO else bool(keepdims)
-
-
-def into(out: Any, y: Any) -> Any:
-    """NumPy's `out=`: store and return the target."""
-    if out is None or out is _NO:
-        return y
-    out[...] = y
-    return out
 
 
 # The ops ----------------------------------------------------------------------------------------
@@ -340,4 +332,4 @@ argmin = _constant_reduction(np.argmin, "argmin")
 any_ = _constant_reduction(np.any, "any")
 all_ = _constant_reduction(np.all, "all")
 count_nonzero = _constant_reduction(np.count_nonzero, None)
-_argsort = _constant_reduction(np.argsort, "argsort")
+argsort = _constant_reduction(np.argsort, "argsort")

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from tracker.ir.op import LINEAR, METHODS, NUMPY, Host, Map, View
+from tracker.ir.op import LINEAR, METHODS, NUMPY, Map, View
 from tracker.ir.types import Type
-from tracker.ops.declare import declare, implements, refuse, sum_to
-from tracker.ops.reduce import into
+from tracker.ops.declare import declare, implements, into, project, refuse, sum_to
 from tracker.tape import CLOSED, NO_PARAMS, Value, apply, data_of, wrap
 from tracker.tracked import Tracked, install
 
@@ -213,20 +212,21 @@ def _concatenate_infer(*xs: Type, axis: int) -> Type:
     return Type(tuple(shape), np.result_type(*(x.dtype for x in xs)))
 
 
-def _concatenate_vjp(g: Any, y: Any, *xs: Any, axis: int, at: int) -> Any:
+def _concatenate_vjp(g: Any, y: Any, *xs: Any, axis: int, at: int = 0) -> Any:
     start = sum(np.shape(x)[axis] for x in xs[:at])
     cut = (slice(None),) * axis + (slice(start, start + np.shape(xs[at])[axis]),)
-    piece = g[cut]
-    return piece if piece.dtype == np.result_type(xs[at]) else np.astype(piece, xs[at].dtype)
+    return project(g[cut], xs[at])
 
 
 def _concatenate_source(e: Any, index: Any, *xs: Type, axis: int) -> Any:
-    edges = [0]
-    for x in xs:
-        edges.append(edges[-1] + x.shape[axis])
-    which = e.segment(index[axis], edges)
-    moved = (*index[:axis], e.offset(index[axis], -edges[which]), *index[axis + 1 :])
-    return which, moved, None
+    """The first operand whose part of the axis holds the index."""
+    alternatives = []
+    start = 0
+    for which, x in enumerate(xs):
+        inner, inside = e.within(index[axis], start, 1, x.shape[axis])
+        alternatives.append((which, (*index[:axis], inner, *index[axis + 1 :]), inside))
+        start += x.shape[axis]
+    return alternatives
 
 
 concatenate = declare(

@@ -10,9 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import LINEAR, METHODS, NUMPY, Host
-from tracker.ops.declare import declare, elementwise, implements, piecewise
-from tracker.tape import apply, apply1
+from tracker.ir.op import LINEAR, METHODS, NUMPY, UFUNCS, Host
+from tracker.ir.types import Type
+from tracker.ops.declare import (
+    declare,
+    elementwise,
+    implements,
+    infer_ufunc,
+    into,
+    map_lowering,
+    piecewise,
+)
+from tracker.tape import apply, apply1, data_of
 
 _LN2 = float(np.log(2.0))
 _LN10 = float(np.log(10.0))
@@ -35,13 +44,38 @@ positive = elementwise(
 )
 absolute = elementwise(
     np.absolute,
-    partials=[lambda y, x: np.conjugate(np.sign(x))],
+    partials=[lambda y, x: np.conjugate(_direction(x, y)) if np.iscomplexobj(x) else np.sign(x)],
     lower=lambda e, x: e.abs(x),
     kinds="iuf",
     operator=operator.abs,
 )
 fabs = elementwise(np.fabs, partials=[lambda y, x: np.sign(x)], lower=lambda e, x: e.abs(x))
-sign = elementwise(np.sign, partials=[0], lower=lambda e, x: e.sign(x))
+
+
+def _direction(x: Any, size: Any) -> Any:
+    """x / |x|, and 0 at 0."""
+    return x / (size + (size == 0))
+
+
+def _turn(t: Any, y: Any, x: Any) -> Any:
+    """How the direction of a complex number turns; self-adjoint, so both vjp and jvp."""
+    if not np.iscomplexobj(x):
+        return None
+    return _direction(t - y * np.real(np.conjugate(y) * t), np.abs(x))
+
+
+sign = declare(
+    "sign",
+    numpy=[np.sign],
+    method=None,
+    entry=lambda x: ((x,), {}),
+    infer=infer_ufunc(np.sign, None),
+    evaluate=np.sign,
+    jvp=[_turn],
+    vjp=[_turn],
+    lower=map_lowering(np.sign, lambda e, x: e.sign(x), "f"),
+)
+UFUNCS[np.sign] = sign
 
 exp = elementwise(np.exp, partials=[lambda y, x: y], lower=_math("exp"))
 exp2 = elementwise(np.exp2, partials=[lambda y, x: y * _LN2], lower=_math("exp2"))
@@ -75,7 +109,13 @@ arctan = elementwise(np.arctan, partials=[lambda y, x: 1 / (1 + np.square(x))], 
 sinh = elementwise(np.sinh, partials=[lambda y, x: np.cosh(x)], lower=_math("sinh"))
 cosh = elementwise(np.cosh, partials=[lambda y, x: np.sinh(x)], lower=_math("cosh"))
 tanh = elementwise(np.tanh, partials=[lambda y, x: 1 - np.square(y)], lower=_math("tanh"))
-arcsinh = elementwise(np.arcsinh, partials=[lambda y, x: 1 / np.hypot(1, x)], lower=_math("asinh"))
+arcsinh = elementwise(
+    np.arcsinh,
+    partials=[
+        lambda y, x: 1 / (np.sqrt(1 + np.square(x)) if np.iscomplexobj(x) else np.hypot(1, x))
+    ],
+    lower=_math("asinh"),
+)
 arccosh = elementwise(
     np.arccosh,
     partials=[lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1))],
@@ -116,7 +156,7 @@ invert = piecewise(np.invert, lower=lambda e, x: e.invert(x), kinds="biu", opera
 
 
 def _real_dtype(x: Any) -> Any:
-    return x.with_dtype(np.zeros(0, x.dtype).real.dtype)
+    return Type(x.shape, np.zeros(0, x.dtype).real.dtype, x.weak)
 
 
 real = declare(
@@ -127,7 +167,7 @@ real = declare(
     infer=_real_dtype,
     evaluate=np.real,
     jvp=LINEAR,
-    vjp=[lambda g, y, x: g + np.zeros_like(x)],
+    vjp=[lambda g, y, x: g + np.zeros_like(x) if np.iscomplexobj(x) else g],
     lower=Host("complex numbers"),
 )
 imag = declare(
@@ -172,23 +212,33 @@ def angle(z: Any, deg: bool = False) -> Any:
 @implements(np.round, np.around, method="round")
 def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     scale = 10.0**decimals
-    return np.rint(a) if decimals == 0 else np.rint(a * scale) / scale
+    return into(out, np.rint(a) if decimals == 0 else np.rint(a * scale) / scale)
 
 
 @implements(np.sinc)
 def sinc(x: Any) -> Any:
     """sin(pi x) / (pi x), 1 at 0, differentiable there."""
-    dead = x == 0
-    safe = np.where(dead, 1.0, np.pi * x)
-    near = np.where(dead, x, 0.0)
-    return np.where(dead, 1 - np.square(np.pi * near) / 6, np.sin(safe) / safe)
+    angle = np.pi * x
+    near = np.abs(angle) < 0.5  # there sin(x) / x has digits, but its derivatives have not
+    safe = np.where(near, 1.0, angle)
+    square = np.square(np.where(near, angle, 0.0))
+    series: Any = 1.0
+    for n in range(16, 0, -2):
+        series = 1 - square / (n * (n + 1)) * series
+    return np.where(near, series, np.sin(safe) / safe)
 
 
 @implements(np.nan_to_num)
 def nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Any:
-    limits = np.finfo(np.result_type(x))
+    kind = np.result_type(data_of(x))
+    if kind.kind == "c":
+        parts = (nan_to_num(p, copy, nan, posinf, neginf) for p in (np.real(x), np.imag(x)))
+        return next(parts) + 1j * next(parts)
+    if kind.kind != "f":
+        return np.copy(x)
+    limits = np.finfo(kind)
     high = limits.max if posinf is None else posinf
     low = limits.min if neginf is None else neginf
     x = np.where(np.isnan(x), nan, x)

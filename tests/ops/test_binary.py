@@ -1,0 +1,96 @@
+"""Rows of the elementwise ops of two operands, comparisons and `where`."""
+
+import numpy as np
+from op_rows import row, sample, x, z
+
+from tracker.ops import binary
+
+REAL = [(-2.0, 2.0), (-2.0, 2.0)]
+POSITIVE = [(0.3, 3.0), (0.3, 3.0)]
+HUGE = [(1e200, 1e-200), (-1e200, 1e200), (1e-300, 1e300), (0.0, 1.0), (3.0, -1e300)]
+INTEGERS = sample(np.arange(4), np.array([3, 1, 0, 7]))
+BOOLS = sample(np.array([True, False, True, False]), np.array([True, True, False, False]))
+
+ROWS = [
+    row(binary.add, domain=REAL, complex=True, extremes=HUGE),
+    row(binary.subtract, domain=REAL, complex=True, extremes=HUGE),
+    row(binary.multiply, domain=REAL, complex=True, extremes=HUGE),
+    row(
+        binary.divide,
+        domain=[(-2.0, 2.0), (0.3, 3.0)],
+        complex=True,
+        extremes=[(1e-200, 1e200), (1e200, 1e200), (0.0, 1e-100), (1e200, 1e150)],
+    ),
+    row(binary.floor_divide, domain=[(1.1, 1.9), (2.1, 2.9)], extremes=[(1e300, 7.0)]),
+    row(binary.remainder, domain=[(2.1, 2.9), (1.6, 1.9)], extremes=[(-7.0, 1e200)]),
+    row(binary.fmod, domain=[(-2.9, -2.1), (1.6, 1.9)], extremes=[(-7.0, 1e200)]),
+    row(
+        binary.power,
+        sample(-1.5, 3),
+        sample(x(3), 2),
+        sample(np.abs(x(3)), 3.0),
+        sample(np.array([-1.5, 0.5, 2.0]), np.array([2, 3, 4])),
+        sample(z(3), 3),
+        domain=[(0.3, 2.0), (-2.0, 2.0)],
+        complex=True,
+        extremes=[(1e-200, 0.5), (1e200, 0.5), (0.0, 2.0), (0.0, 1.0), (1.0, 1e300), (1e-300, 1.0)],
+    ),
+    row(binary.float_power, domain=[(0.3, 2.0), (-2.0, 2.0)], extremes=[(1e-200, 0.5), (0.0, 2.0)]),
+    row(
+        binary.arctan2,
+        domain=[(0.2, 2.0), (-2.0, 2.0)],
+        extremes=[(1e200, 1e200), (1e-200, 1e-200), (0.0, 0.0), (0.0, 1e-200), (1e300, 0.0)],
+    ),
+    row(
+        binary.hypot,
+        domain=[(0.2, 2.0), (-2.0, 2.0)],
+        extremes=[(1e200, 1e200), (1e-200, 1e-200), (0.0, 0.0), (0.0, 1e-200), (1e300, 0.0)],
+    ),
+    row(
+        binary.logaddexp,
+        domain=REAL,
+        extremes=[(1e300, -1e300), (800.0, 801.0), (-800.0, -1e300), (0.0, 0.0)],
+    ),
+    row(
+        binary.logaddexp2,
+        domain=REAL,
+        extremes=[(1e300, -1e300), (1800.0, 1801.0), (-1800.0, -1e300), (0.0, 0.0)],
+    ),
+    row(binary.maximum, domain=REAL, extremes=[*HUGE, (1.0, 1.0), (np.inf, 0.0)]),
+    row(binary.minimum, domain=REAL, extremes=[*HUGE, (1.0, 1.0), (np.inf, 0.0)]),
+    row(binary.fmax, domain=REAL, extremes=[*HUGE, (1.0, 1.0), (np.nan, 0.0), (0.0, np.nan)]),
+    row(binary.fmin, domain=REAL, extremes=[*HUGE, (1.0, 1.0), (np.nan, 0.0), (0.0, np.nan)]),
+    row(binary.copysign, domain=[(0.2, 2.0), (-2.0, -0.2)], extremes=[(1e300, -1.0), (-3.0, 2.0)]),
+    row(binary.heaviside, domain=[(0.2, 2.0), (-2.0, 2.0)], extremes=HUGE),
+    row(
+        binary.strong_multiply,
+        sample(np.array([0.5, 2.0]), np.array([-1.0, 3.0], np.float64)),
+        domain=REAL,
+        complex=True,
+        extremes=HUGE,
+    ),
+    row(binary.greater, INTEGERS, BOOLS, domain=REAL),
+    row(binary.greater_equal, INTEGERS, BOOLS, domain=REAL),
+    row(binary.less, INTEGERS, BOOLS, domain=REAL),
+    row(binary.less_equal, INTEGERS, BOOLS, domain=REAL),
+    row(binary.equal, INTEGERS, BOOLS, domain=REAL),
+    row(binary.not_equal, INTEGERS, BOOLS, domain=REAL),
+    row(binary.logical_and, INTEGERS, BOOLS, domain=REAL),
+    row(binary.logical_or, INTEGERS, BOOLS, domain=REAL),
+    row(binary.logical_xor, INTEGERS, BOOLS, domain=REAL),
+    row(binary.bitwise_and, INTEGERS, BOOLS, sample(5, 3)),
+    row(binary.bitwise_or, INTEGERS, BOOLS, sample(5, 3)),
+    row(binary.bitwise_xor, INTEGERS, BOOLS, sample(5, 3)),
+    row(binary.left_shift, INTEGERS, sample(5, 3)),
+    row(binary.right_shift, INTEGERS, sample(5, 3)),
+    row(
+        binary.where,
+        sample(np.array([True, False, True]), x(3), x(3, seed=1)),
+        sample(np.array([[True], [False]]), x(3), x()),
+        sample(np.array([True, False]), 1.0, x(2)),
+        sample(np.array([True, False]), z(2), x(2)),
+        sample(True, 1.0, 2.0),
+        sample(np.zeros((0, 1), bool), x(1, 3), x(3)),
+        sample(np.arange(3), x(3), x(3, seed=1)),
+    ),
+]

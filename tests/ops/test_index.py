@@ -1,0 +1,87 @@
+"""Rows of the ops that read and write by index."""
+
+import numpy as np
+from op_rows import row, sample, x, z
+
+from tracker.ops import index
+from tracker.ops.index import HOLE
+
+ROW = (1, slice(0, 3, 1))
+STEPS = (slice(0, 3, 2), None, slice(2, None, -1))
+ALL = (slice(0, 3, 1), slice(0, 3, 1))
+NONE = (slice(0, 0, 1), slice(0, 3, 1))
+ONE = (2, 0)
+LIST = (HOLE,)
+TWO = (HOLE, HOLE)
+MIXED = (slice(0, 3, 1), HOLE)
+
+TWICE = np.array([2, 0, 2])
+MASK = np.array([True, False, True])
+MASKS = np.eye(3, dtype=bool)
+FIRST, SECOND = np.array([[0], [2]]), np.array([1, 1])
+
+ROWS = [
+    row(
+        index.getitem,
+        *(sample(x(3, 3), index=i) for i in (ROW, STEPS, ALL, NONE, ONE)),
+        sample(z(3, 3), index=STEPS),
+        sample(x(), index=(None,)),
+    ),
+    row(
+        index.embed,
+        sample(x(3), index=ROW, shape=(3, 3)),
+        sample(x(2, 1, 3), index=STEPS, shape=(3, 3)),
+        sample(x(), index=ONE, shape=(3, 3)),
+        sample(x(0, 3), index=NONE, shape=(3, 3)),
+        sample(z(3), index=ROW, shape=(3, 3)),
+    ),
+    row(
+        index.put,
+        sample(x(3, 3), x(3), index=ROW),
+        sample(x(3, 3), x(2, 1, 3), index=STEPS),
+        sample(x(3, 3), x(3), index=STEPS),
+        sample(x(3, 3), x(), index=ALL),
+        sample(x(3, 3), 1.5, index=ONE),
+        sample(x(3, 3), x(), index=ONE),
+        sample(x(3, 3), x(1), index=NONE),
+        sample(z(3, 3), x(3), index=ROW),
+        sample(z(3, 3), z(3), index=ROW),
+        sample(np.arange(9).reshape(3, 3), np.arange(3), index=ROW),
+    ),
+    row(
+        index.gather,
+        sample(x(3, 3), TWICE, index=LIST),
+        sample(x(3, 3), MASK, index=LIST, counts=(2,)),
+        sample(x(3, 3), MASKS, index=LIST, counts=(3,)),
+        sample(x(3, 3), FIRST, SECOND, index=TWO),
+        sample(x(3, 3), TWICE, index=MIXED),
+        sample(x(3, 3), np.zeros(0, int), index=LIST),
+        sample(z(3, 3), TWICE, index=LIST),
+        sample(x(3), np.array(-1), index=LIST),
+    ),
+    row(
+        index.scatter_add,
+        sample(x(3, 3), TWICE, index=LIST, shape=(3, 3)),
+        sample(x(2, 3), MASK, index=LIST, shape=(3, 3)),
+        sample(x(3), MASKS, index=LIST, shape=(3, 3)),
+        sample(x(2, 2), FIRST, SECOND, index=TWO, shape=(3, 3)),
+        sample(z(3, 3), TWICE, index=MIXED, shape=(3, 3)),
+    ),
+    row(
+        index.scatter,
+        sample(x(3, 3), x(3, 3, seed=1), TWICE, index=LIST),
+        sample(x(3, 3), x(3, seed=1), TWICE, index=LIST),
+        sample(x(3, 3), x(2, 3, seed=1), MASK, index=LIST),
+        sample(x(3, 3), x(seed=1), MASKS, index=LIST),
+        sample(x(3, 3), x(2, 2, seed=1), FIRST, SECOND, index=TWO),
+        sample(x(3, 3), x(2, 1, seed=1), FIRST, SECOND, index=TWO),
+        sample(x(3, 3), x(3, seed=1), TWICE, index=MIXED),
+        sample(z(3, 3), x(3, 3, seed=1), TWICE, index=LIST),
+        sample(x(3, 3), 2.0, TWICE, index=LIST),
+    ),
+    row(
+        index.winners,
+        sample(TWICE, index=LIST, shape=(3, 3)),
+        sample(FIRST, SECOND, index=TWO, shape=(3, 3)),
+    ),
+]

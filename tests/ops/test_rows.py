@@ -1,0 +1,71 @@
+"""The one generic test of every op: each check of `op_rows.CHECKS` on each sample of each row."""
+
+import importlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from op_rows import CHECKS, grid
+
+from tracker import testing
+from tracker.ir.op import OPS
+
+FAMILIES = ["unary", "binary", "reduce", "shape", "index", "contraction"]
+ROWS = [row for name in FAMILIES for row in importlib.import_module(f"test_{name}").ROWS]
+CASES = [
+    pytest.param(row.op, sample, id=f"{row.op.name}: {sample}")
+    for row in ROWS
+    for sample in row.samples
+]
+EXTREMES = [
+    pytest.param(row.op, sample, id=f"{row.op.name}{tuple(map(float, sample.operands))}")
+    for row in ROWS
+    for sample in row.extremes
+]
+ELEMENTWISE = [pytest.param(row, id=row.op.name) for row in ROWS if row.domain is not None]
+
+
+def test_every_op_has_a_row():
+    assert set(OPS.values()) - {row.op for row in ROWS} == set()
+
+
+@pytest.mark.parametrize("op, sample", CASES)
+def test_sample(op, sample):
+    for check in CHECKS:
+        check(op, sample.operands, sample.params)
+
+
+@pytest.mark.parametrize("op, sample", EXTREMES)
+def test_extreme(op, sample):
+    testing.check_extremes(op, sample.operands, sample.params)
+
+
+DTYPES = [np.float64, np.float64, np.float32]
+SHAPES = st.lists(st.integers(0, 3), max_size=3).map(tuple)
+
+
+@st.composite
+def operands(draw, row):
+    """Operands of shapes that broadcast, with values of the row's domain."""
+    whole = draw(SHAPES)
+    out = []
+    for at, interval in enumerate(row.domain):
+        shape = tuple(n if draw(st.booleans()) else 1 for n in whole)
+        shape = shape[draw(st.integers(0, len(shape))) :] if draw(st.booleans()) else shape
+        n = int(np.prod(shape, dtype=int))
+        steps = draw(st.lists(st.integers(0, 40), min_size=n, max_size=n))
+        values = grid(interval, np.reshape(np.array(steps, dtype=int), shape), at)
+        if row.complex and draw(st.booleans()):
+            out.append((values + 0.4j * np.cos(values))[()])
+        else:
+            out.append(np.asarray(values).astype(draw(st.sampled_from(DTYPES)))[()])
+    return tuple(out)
+
+
+@pytest.mark.parametrize("row", ELEMENTWISE)
+@given(data=st.data())
+def test_elementwise(row, data):
+    drawn = data.draw(operands(row))
+    for check in CHECKS:
+        check(row.op, drawn, {})
