@@ -112,7 +112,7 @@ def _trial(path: str) -> str:
     """Examine a library in a process of its own; the reason why not, or nothing."""
     if not Path(path).is_file():
         return "there is no such file"
-    code = "import sys; from tracker.jit import blas; sys.exit(blas.examine(sys.argv[1])[1])"
+    code = "import sys; from tracker.jit import blas; sys.exit(blas.examine(sys.argv[1])[1] or 0)"
     places = os.pathsep.join(filter(None, sys.path))
     try:
         done = subprocess.run(
@@ -126,7 +126,8 @@ def _trial(path: str) -> str:
         return f"trying it out failed ({error})"
     if done.returncode < 0:
         return f"loading it kills the process (signal {-done.returncode})"
-    return done.stderr.strip().splitlines()[-1] if done.returncode else ""
+    lines = done.stderr.strip().splitlines() or ["it failed without a word"]
+    return lines[-1] if done.returncode else ""
 
 
 def _candidates() -> Iterator[str]:

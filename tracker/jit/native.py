@@ -29,7 +29,7 @@ from tracker.jit.entry import entry_text
 from tracker.jit.signature import NUMPY_SCALARS, Outputs, Signature, Static
 
 C_NAME = re.compile(r"@(Py\w+|native\.\w+)\(")
-_DECLARED = re.compile(r"^declare [^@\n]*@(Py\w+)\(", re.MULTILINE)
+_DECLARED = re.compile(r"^(?:declare|define) [^@\n]*@(Py\w+)\(", re.MULTILINE)
 _TP_ALLOC = 47
 _PYARRAY_TYPE, _PYARRAY_EMPTY = 2, 184
 

@@ -1,0 +1,175 @@
+"""LLVM: compiling, linking, freeing, errors, and the choice of pipeline."""
+
+import ctypes
+import os
+import threading
+
+import pytest
+
+from tracker.errors import CompileError
+from tracker.jit import engine
+
+SQUARE = "define double @square(double %x) {\n  %y = fmul double %x, %x\n  ret double %y\n}\n"
+
+
+def function(module, name, *types):
+    return ctypes.CFUNCTYPE(*types)(module.address(name))
+
+
+def straight(count):
+    lines = [f"  %v{k + 1} = fadd double %v{k}, %y" for k in range(count)]
+    body = "\n".join(lines)
+    return f"define double @f(double %v0, double %y) {{\n{body}\n  ret double %v{count}\n}}\n"
+
+
+def test_compile_and_call():
+    module = engine.compile_module(SQUARE)
+    assert function(module, "square", ctypes.c_double, ctypes.c_double)(3.0) == 9.0
+    assert module.exports == ("square",)
+    assert "fmul double" in module.llvm and "mulsd" in module.asm
+    assert module.timings.codegen > 0 and module.timings.total > module.timings.codegen
+    assert "square" in repr(module)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_levels(level):
+    module = engine.compile_module(SQUARE, level=level)
+    assert function(module, "square", ctypes.c_double, ctypes.c_double)(3.0) == 9.0
+
+
+def test_symbols_may_be_anywhere():
+    """Functions and data at any distance, and one name with two meanings."""
+    text = (
+        "@far = external global i8\ndeclare i64 @twice(i64)\n"
+        "define i64 @f() {\n  %a = ptrtoint ptr @far to i64\n"
+        "  %r = call i64 @twice(i64 %a)\n  ret i64 %r\n}\n"
+    )
+    kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+    twice, thrice = kind(lambda x: 2 * x), kind(lambda x: 3 * x)
+    for far in (0x1000, 0x7FFF_FFFF_F000, 0x1234_5678_9ABC):
+        for callback, factor in ((twice, 2), (thrice, 3)):
+            address = ctypes.cast(callback, ctypes.c_void_p).value
+            module = engine.compile_module(text, symbols={"far": far, "twice": address})
+            assert function(module, "f", ctypes.c_int64)() == factor * far
+
+
+def test_load_an_object_file():
+    made = engine.compile_module(SQUARE)
+    module = engine.load(made.object_code, made.exports)
+    assert function(module, "square", ctypes.c_double, ctypes.c_double)(3.0) == 9.0
+    with pytest.raises(CompileError, match="without its text"):
+        assert module.llvm
+    with pytest.raises(CompileError, match="no symbol 'cube'"):
+        module.address("cube")
+
+
+def test_a_corrupt_object_file_is_an_error():
+    code = engine.compile_module(SQUARE).object_code
+    for broken in (b"", b"junk" * 100, code[:100]):
+        with pytest.raises(CompileError, match="linking failed"):
+            engine.load(broken, ["square"])
+
+
+def test_errors_show_the_line():
+    with pytest.raises(CompileError) as caught:
+        engine.compile_module("define i64 @f() {\n  %x = add i64 1, 2\n  ret i32 %x\n}\n")
+    assert ">     3   ret i32 %x" in str(caught.value)
+    with pytest.raises(CompileError, match="refused the IR"):
+        engine.compile_module("define i64 @f() {\n  %x = add i64 %x, 2\n  ret i64 %x\n}\n")
+
+
+def test_an_unbound_symbol_is_named():
+    text = (
+        "declare i64 @nowhere()\ndefine i64 @f() {\n  %x = call i64 @nowhere()\n  ret i64 %x\n}\n"
+    )
+    with pytest.raises(CompileError, match="no address for nowhere"):
+        engine.compile_module(text)
+    assert engine.compile_module(SQUARE).exports == ("square",)
+
+
+def test_pipelines():
+    assert engine.longest_block(straight(100)) in range(100, 104)
+    assert engine.pipeline(straight(50), 3) == engine.Pipeline(3, True, False, 3)
+    assert engine.pipeline(straight(200), 3) == engine.Pipeline(3, False, False, 3)
+    assert engine.pipeline(straight(1000), 3) == engine.Pipeline(3, False, True, 1)
+    assert engine.pipeline(straight(30_000), 3) == engine.Pipeline(3, False, True, 0)
+    loop = straight(1000) + "; a loop\n%i = phi i64 [0, %a]"
+    assert not engine.pipeline(loop, 3).straight
+    many = "".join(straight(100).replace("@f", f"@f{k}") for k in range(20))
+    assert engine.pipeline(many, 3).slp
+
+
+@pytest.mark.parametrize("count", [1000, 25_000])
+def test_long_straight_line_code(count):
+    module = engine.compile_module(straight(count))
+    f = function(module, "f", ctypes.c_double, ctypes.c_double, ctypes.c_double)
+    assert f(1.0, 2.0) == 1.0 + 2.0 * count
+
+
+def test_loops_are_vectorised():
+    text = """
+define void @f(ptr noalias %x, ptr noalias %y, i64 %n) {
+start:
+  br label %loop
+loop:
+  %i = phi i64 [0, %start], [%next, %loop]
+  %xi = getelementptr double, ptr %x, i64 %i
+  %yi = getelementptr double, ptr %y, i64 %i
+  %v = load double, ptr %xi
+  %w = fmul double %v, %v
+  store double %w, ptr %yi
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+"""
+    assert "x double>" in engine.compile_module(text).llvm
+
+
+def test_code_is_freed():
+    """The memory of a module that is gone serves the next one."""
+
+    def addresses(kept):
+        found = set()
+        for _ in range(40):
+            kept.append(engine.compile_module(SQUARE))
+            found.add(kept[-1].address("square"))
+            del kept[:-1]
+        return found
+
+    everything = [engine.compile_module(SQUARE) for _ in range(40)]
+    assert len({module.address("square") for module in everything}) == 40
+    assert len(addresses([])) < 20
+
+
+def test_threads_compile_at_once():
+    results = []
+
+    def work(k):
+        text = SQUARE.replace("fmul double %x, %x", f"fadd double %x, {k}.0")
+        module = engine.compile_module(text)
+        f = function(module, "square", ctypes.c_double, ctypes.c_double)
+        results.append((k, f(0.5)))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [(k, k + 0.5) for k in range(8)]
+
+
+def test_a_forked_child_can_compile():
+    engine.compile_module(SQUARE)
+    child = os.fork()
+    if child == 0:
+        module = engine.compile_module(SQUARE)
+        done = function(module, "square", ctypes.c_double, ctypes.c_double)(3.0) == 9.0
+        os._exit(0 if done else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_host_names_processor_and_llvm():
+    assert "llvm-" in engine.host()
