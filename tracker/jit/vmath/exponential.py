@@ -1,4 +1,4 @@
-"""exp and what is made of one exp: exp2, expm1, sigmoid, tanh, sinh, cosh.
+"""exp and what is made of one exp: exp2, expm1, sigmoid, tanh.
 
 Owns: the reduction `x = k ln 2 + r` with |r| <= ln 2 / 2, and the fits on that interval. Start at
 `_reduce`. Coefficients are weighted Remez fits (mpmath, 300 bits) rounded to the format.
@@ -18,7 +18,9 @@ from tracker.jit.vmath.text import (
     fma,
     polynomial,
     quick_sum,
+    quotient,
     select,
+    two_sum,
 )
 
 LOG2_E = 1.4426950408889634
@@ -28,7 +30,7 @@ LN2 = {
 }
 # Where exp leaves the finite numbers for good, rounded outwards.
 LOWEST = {"double": -746.0, "float": -104.0}
-HIGHEST = {"double": 710.0, "float": 89.0}
+HIGHEST = {"double": 712.0, "float": 91.0}
 
 # (exp(r) - 1) / r
 EXP = {
@@ -126,29 +128,20 @@ def _halves(word: Value, format: Format) -> tuple[Value, Value]:
     return _power(half, format), _power(word - half, format)
 
 
-def _scaled(mantissa: Value, word: Value, deep: Value) -> Value:
-    """`mantissa * 2**k` for a word whose low bits are `k`; `deep` if that may be subnormal."""
-    format = mantissa.format
-    lift = format.fraction + 8
-    # The exponent field has no room for a subnormal, nor for k = 1024: step aside, multiply back.
-    step = select(deep, word.like(lift << format.fraction), -1 << format.fraction)
-    inside = mantissa.bits + ((word << format.fraction) + step)
-    return inside.number * select(deep, mantissa.like(2.0**-lift), 2.0)
-
-
 def exp(x: Value) -> Value:
     x = at_least(at_most(x, HIGHEST[x.type]), LOWEST[x.type])
-    r, _, word = _reduce(x, 0)
-    deep = x < (2 - x.format.bias) * LN2[x.type][0]
-    return _scaled(polynomial(r, (1.0, *EXP[x.type])), word, deep)
+    r, _, word = _reduce(x, 2 * x.format.bias)
+    first, second = _halves(word, x.format)
+    return polynomial(r, (1.0, *EXP[x.type])) * first * second
 
 
 def exp2(x: Value) -> Value:
     limit = 1.5 * x.format.bias
     x = at_least(at_most(x, limit), -limit)
-    shifted = x + x.format.magic
-    r = x - (shifted - x.format.magic)
-    return _scaled(polynomial(r, (1.0, *EXP2[x.type])), shifted.bits, x < 2.0 - x.format.bias)
+    magic = x.format.magic + 2 * x.format.bias
+    shifted = x + magic
+    first, second = _halves(shifted.bits, x.format)
+    return polynomial(x - (shifted - magic), (1.0, *EXP2[x.type])) * first * second
 
 
 def exp_parts(x: Value, exponent: int = 0) -> tuple[Value, Value, Value, Value]:
@@ -163,31 +156,25 @@ def exp_parts(x: Value, exponent: int = 0) -> tuple[Value, Value, Value, Value]:
 def _minus_one(x: Value, exponent: int) -> tuple[Value, Value]:
     """(exp(x) - 1) * 2**exponent as a sum; x is clamped, so that 2**(k + exponent) is normal."""
     r, lost, word = _reduce(x, x.format.bias + exponent)
-    scale, one = _power(word, x.format), 2.0**exponent
-    whole = scale - one
+    scale, one = _power(word, x.format), x.like(2.0**exponent)
+    whole, slip = two_sum(scale, -one)
     # `scale * r` is exact, and `whole` is zero or the larger: the sum loses nothing.
     high, low = quick_sum(whole, scale * r)
-    tail = fma(scale, fma(r * r, polynomial(r, EXPM1[x.type]), lost), low)
-    return quick_sum(high, tail + ((scale - whole) - one))
+    square = r * r
+    curve = fma(square, 0.5, square * r * polynomial(r, EXPM1[x.type][1:]))
+    return quick_sum(high, fma(scale, curve + lost, low + slip))
 
 
 def expm1(x: Value) -> Value:
-    high, _ = _minus_one(at_least(at_most(x, HIGHEST[x.type]), -40.0), -1)
+    # One factor must hold 2**(k - 1), hence a lower limit than that of exp; both overflow.
+    high, _ = _minus_one(at_least(at_most(x, HIGHEST[x.type] - 2.0), -40.0), -1)
     return select(abs(x) < 2.0 ** -(x.format.fraction + 2), x, high * 2.0)
-
-
-def _ratio(high: Value, low: Value, bottom: Value, rest: Value) -> Value:
-    """(high + low) / (bottom + rest), rounded once: one division, then one Newton step."""
-    inverse = 1.0 / bottom
-    quotient = high * inverse
-    error = fma(-quotient, bottom, high) + fma(-quotient, rest, low)
-    return fma(error, inverse, quotient)
 
 
 def tanh(x: Value) -> Value:
     high, low = _minus_one(at_least(abs(x) * -2.0, -44.0), 0)
     bottom, rest = quick_sum(high.like(2.0), high)
-    return copysign(_ratio(high, low, bottom, rest + low), x)
+    return copysign(quotient(high, low, bottom, rest + low), x)
 
 
 def sigmoid(x: Value) -> Value:
@@ -196,10 +183,10 @@ def sigmoid(x: Value) -> Value:
     scale = first * second
     bottom, rest = quick_sum(x.like(1.0), high * scale)
     negative = x < 0.0
-    quotient = _ratio(
+    result = quotient(
         select(negative, high, 1.0),
         select(negative, low, 0.0),
         bottom,
         fma(low, scale, rest),
     )
-    return quotient * select(negative, first, 1.0) * select(negative, second, 1.0)
+    return result * select(negative, first, 1.0) * select(negative, second, 1.0)

@@ -1,7 +1,7 @@
 """log, log2, log10, log1p and softplus.
 
 Owns: the reduction `x = 2**k (1 + f)` with 1 + f in [sqrt(1/2), sqrt(2)) and the series of
-log(1 + f) in s = f / (2 + f). Start at `_split` and `_curve`. Coefficients are a weighted Remez fit
+log(1 + f) in s = f / (2 + f). Start at `split` and `_curve`. Coefficients are a weighted Remez fit
 (mpmath, 300 bits) rounded to the format.
 
 Invariant: `f` is exact and the leading term of the result, so that log keeps its relative accuracy
@@ -60,7 +60,7 @@ def _unpack(x: Value, lift: Value | float = 0.0) -> tuple[Value, Value]:
     return exponent - (x.like(lift) + (exact + format.bias)), mantissa.number
 
 
-def _split(x: Value) -> tuple[Value, Value]:
+def split(x: Value) -> tuple[Value, Value]:
     """`k` and `f` for every finite x > 0, subnormals included."""
     lift = x.format.fraction + 2
     tiny = x < x.format.least_normal
@@ -83,7 +83,7 @@ def _edges(x: Value, result: Value, zero: float = 0.0) -> Value:
 
 
 def log(x: Value) -> Value:
-    k, f = _split(x)
+    k, f = split(x)
     high, low = LN2[x.type]
     return _edges(x, fma(k, high, f - (_curve(f) - k * low)))
 
@@ -97,14 +97,14 @@ def _in_base(f: Value, factors: tuple[float, float]) -> tuple[Value, Value]:
 
 
 def log2(x: Value) -> Value:
-    k, f = _split(x)
+    k, f = split(x)
     high, low = _in_base(f, LOG2_E[x.type])
     total, error = quick_sum(k, high)
     return _edges(x, total + (error + low))
 
 
 def log10(x: Value) -> Value:
-    k, f = _split(x)
+    k, f = split(x)
     high, low = _in_base(f, LOG10_E[x.type])
     total, error = quick_sum(k * LOG10_2[x.type][0], high)
     return _edges(x, total + (error + fma(k, LOG10_2[x.type][1], low)))

@@ -85,6 +85,14 @@ class Body:
         self.intrinsics.add(f"declare {type} {name}({', '.join([type] * len(arguments))})")
         return self.emit(type, f"call {type} {name}({', '.join(map(str, arguments))})")
 
+    def word_at(self, table: str, data: bytes, offset: Value) -> Value:
+        """The 8 bytes of a constant from `offset`: in a loop, one lane of a gather."""
+        escaped = "".join(f"\\{byte:02X}" for byte in data)
+        array = f'[{len(data)} x i8] c"{escaped}"'
+        self.constants[table] = f"@{table} = internal unnamed_addr constant {array}"
+        address = self.emit("ptr", f"getelementptr inbounds i8, ptr @{table}, {offset}")
+        return self.emit("i64", f"load i64, {address}, align 1")
+
 
 class Value:
     """One SSA value or literal of a `Body`."""
@@ -250,3 +258,11 @@ def two_product(a: Value, b: Value | float) -> tuple[Value, Value]:
     """`a * b` as a rounded product and its exact error."""
     product = a * b
     return product, fma(a, b, -product)
+
+
+def quotient(high: Value, low: Value, bottom: Value, rest: Value) -> Value:
+    """(high + low) / (bottom + rest), rounded once: one division, then one Newton step."""
+    inverse = 1.0 / bottom
+    result = high * inverse
+    error = fma(-result, bottom, high) + fma(-result, rest, low)
+    return fma(error, inverse, result)

@@ -1,0 +1,422 @@
+"""Every function of `vmath` against mpmath, over its whole range, in both formats.
+
+Each function is compiled once, as the loop the compiler would write. `EXACT` says what it should
+compute. The bounds are the module's own, `vmath.ULP`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+import re
+from collections.abc import Callable
+from functools import cache
+
+import llvmlite.binding as llvm
+import mpmath
+import numpy as np
+import pytest
+import scipy.special
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracker.jit import vmath
+
+TYPES = {"double": np.float64, "float": np.float32}
+CASES = [(name, type) for name in vmath.NAMES for type in TYPES]
+UNARY = [case for case in CASES if vmath.NAMES[case[0]] == 1]
+BINARY = [case for case in CASES if vmath.NAMES[case[0]] == 2]
+POINTS = 800
+
+context = mpmath.mp.clone()
+context.prec = 160
+
+# One loop, as the emitter of the compiler would write it.
+
+LOOP = """
+{declarations}
+{definitions}
+define void @loop(i64 %n, ptr noalias %out, {parameters}) {{
+entry:
+  %some = icmp sgt i64 %n, 0
+  br i1 %some, label %body, label %done
+body:
+  %i = phi i64 [0, %entry], [%next, %body]
+{loads}
+  %result = call {type} {symbol}({arguments})
+  %to = getelementptr inbounds {type}, ptr %out, i64 %i
+  store {type} %result, ptr %to
+  %next = add nuw nsw i64 %i, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %body, label %done
+done:
+  ret void
+}}
+"""
+
+
+def loop_text(name: str, type: str) -> str:
+    operands = range(vmath.NAMES[name])
+    return LOOP.format(
+        declarations="\n".join(sorted(vmath.intrinsics([(name, type)]))),
+        definitions=vmath.definitions([(name, type)]),
+        parameters=", ".join(f"ptr noalias %in{k}" for k in operands),
+        loads="\n".join(
+            f"  %from{k} = getelementptr inbounds {type}, ptr %in{k}, i64 %i\n"
+            f"  %x{k} = load {type}, ptr %from{k}"
+            for k in operands
+        ),
+        arguments=", ".join(f"{type} %x{k}" for k in operands),
+        type=type,
+        symbol=vmath.symbol(name, type),
+    )
+
+
+def optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    module = llvm.parse_assembly(text)
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = True
+    llvm.create_pass_builder(machine, options).getModulePassManager().run(
+        module, llvm.create_pass_builder(machine, options)
+    )
+    return module
+
+
+@cache
+def host() -> llvm.TargetMachine:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=3,
+        jit=True,
+    )
+
+
+class Loop:
+    """A compiled function of arrays; the engine is kept alive with its code."""
+
+    def __init__(self, name: str, type: str) -> None:
+        module = optimised(loop_text(name, type), host())
+        self.text = str(module)
+        self.dtype = TYPES[type]
+        self.engine = llvm.create_mcjit_compiler(module, host())
+        self.engine.finalize_object()
+        pointers = [ctypes.c_void_p] * (vmath.NAMES[name] + 1)
+        address = self.engine.get_function_address("loop")
+        self.call = ctypes.CFUNCTYPE(None, ctypes.c_int64, *pointers)(address)
+
+    def __call__(self, *xs: object) -> np.ndarray:
+        arrays = [np.ascontiguousarray(x, self.dtype) for x in np.broadcast_arrays(*xs)]
+        out = np.empty_like(arrays[0])
+        self.call(out.size, out.ctypes.data, *(x.ctypes.data for x in arrays))
+        return out
+
+
+loop = cache(Loop)
+
+# What each function should give.
+
+
+def real(f: Callable[..., object]) -> Callable[..., object]:
+    """NaN where mpmath leaves the real line."""
+
+    def g(*xs: object) -> object:
+        y = f(*xs)
+        return context.nan if isinstance(y, context.mpc) else y
+
+    return g
+
+
+def exact_erfc(x: object) -> object:
+    # Past 30 the result is below half the least subnormal of either format.
+    return context.erfc(x) if x < 30 else context.mpf(2) ** -1200
+
+
+def exact_pow(x: object, y: object) -> object:
+    size = y * context.log(abs(x), 2)
+    if x < 0 and y != context.floor(y):
+        return context.nan
+    sign = -1 if x < 0 and context.floor(y / 2) * 2 != y else 1
+    if abs(size) > 1200:
+        return sign * context.mpf(2) ** (1200 if size > 0 else -1200)
+    return sign * context.exp(y * context.log(abs(x)))
+
+
+def sigmoid(x: object, exp: Callable[..., object] = context.exp) -> object:
+    return 1 / (1 + exp(-x)) if x > 0 else exp(x) / (1 + exp(x))
+
+
+def softplus(x: object) -> object:
+    return (x if x > 0 else 0) + context.log1p(context.exp(-abs(x)))
+
+
+NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh"}
+NUMPY_NAMES |= {"acosh": "arccosh", "atanh": "arctanh", "pow": "power", "atan2": "arctan2"}
+
+EXACT: dict[str, Callable[..., object]] = {
+    "exp2": lambda x: context.exp(x * context.log(2)),
+    "log2": lambda x: context.log(x, 2),
+    "cbrt": lambda x: context.sign(x) * context.cbrt(abs(x)),
+    "sigmoid": sigmoid,
+    "softplus": softplus,
+    "hypot": lambda x, y: context.sqrt(x * x + y * y),
+    "erfc": exact_erfc,
+    "pow": exact_pow,
+}
+LIMITS: dict[str, Callable[..., object]] = {
+    "sigmoid": scipy.special.expit,
+    "softplus": lambda x: np.logaddexp(x, 0.0),
+    "erf": scipy.special.erf,
+    "erfc": scipy.special.erfc,
+}
+
+
+def base(name: str) -> str:
+    return name.removesuffix("_near")
+
+
+def exact(name: str, *xs: float) -> object:
+    """The real result; at zeros, infinities and NaN what NumPy or SciPy gives."""
+    name = base(name)
+    if name != "hypot" and not all(math.isfinite(x) and x for x in xs):
+        limit = LIMITS.get(name) or getattr(np, NUMPY_NAMES.get(name, name))
+        with np.errstate(all="ignore"):
+            return float(limit(*map(np.float64, xs)))
+    if not all(map(math.isfinite, xs)):
+        return math.hypot(*xs)
+    function = EXACT.get(name) or getattr(context, name)
+    try:
+        return real(function)(*map(context.mpf, xs))
+    except (ValueError, ZeroDivisionError):  # a pole: log1p(-1), atanh(1)
+        with np.errstate(all="ignore"):
+            return float(getattr(np, NUMPY_NAMES.get(name, name))(*xs))
+
+
+def error(got: float, want: object, type: str) -> float:
+    """The distance in units in the last place of the exact result."""
+    digits, least, top = (53, -1074, 1024) if type == "double" else (24, -149, 128)
+    if context.isnan(want) or math.isnan(got):
+        return 0.0 if context.isnan(want) and math.isnan(got) else math.inf
+    if context.isinf(want):
+        return 0.0 if got == want else math.inf
+    if want == 0:
+        same = got == 0 and math.copysign(1, got) == math.copysign(1, want)
+        return 0.0 if same else math.inf
+    if math.copysign(1, got) != context.sign(want):
+        return math.inf
+    want, distance = abs(want), context.mpf(2) ** top if math.isinf(got) else abs(got)
+    if want >= context.mpf(2) ** top and math.isinf(got):
+        return 0.0
+    exponent = min(context.frexp(want)[1], top)
+    return float(abs(distance - want) / context.mpf(2) ** max(exponent - digits, least))
+
+
+def check(name: str, type: str, *xs: object) -> None:
+    arrays = [np.asarray(x, TYPES[type]) for x in xs]
+    if name in vmath.RANGE_LIMIT:
+        arrays = [x[~(np.abs(x) > vmath.RANGE_LIMIT[name]) | np.isinf(x)] for x in arrays]
+    for *operands, got in zip(*arrays, loop(name, type)(*arrays), strict=True):
+        want = exact(name, *map(float, operands))
+        ulps = error(float(got), want, type)
+        assert ulps <= vmath.ULP[name], f"{name}({operands}) = {got!r}: {ulps:.3f} ulp"
+
+
+# Where the arguments come from.
+
+DENSE = {
+    "exp": (-750, 720),
+    "exp2": (-1080, 1030),
+    "expm1": (-45, 720),
+    "sigmoid": (-750, 50),
+    "softplus": (-750, 50),
+    "tanh": (-25, 25),
+    "sinh": (-712, 712),
+    "cosh": (-712, 712),
+    "log": (0, 4),
+    "log2": (0, 4),
+    "log10": (0, 4),
+    "log1p": (-1, 3),
+    "asin": (-1, 1),
+    "acos": (-1, 1),
+    "atanh": (-1, 1),
+    "acosh": (1, 5),
+    "erf": (-7, 7),
+    "erfc": (-7, 28),
+    "sin": (-50, 50),
+    "cos": (-50, 50),
+    "tan": (-50, 50),
+    "pow": (0, 4),
+}
+HALF_PI_MULTIPLES = [k * math.pi / 2 for k in (1, 2, 3, 4, 5, 710, 10**6)]
+# The double closest to a multiple of pi / 2, relative to its size.
+WORST_ANGLE = math.ldexp(6381956970095103, 797)
+SPECIAL = [
+    *(0.0, 1.0, 0.5, 2.0, 3.0, 10.0, 1000.0, 1 / 3, math.pi, math.e, math.inf, math.nan),
+    *(5e-324, 1e-310, 2.2250738585072014e-308, 1.7976931348623157e308, 1e22, 1e300, 1e16),
+    *(1e-45, 1e-40, 1.1754943508222875e-38, 3.4028234663852886e38, 88.72283, 103.97, 89.4),
+    *(709.782712893384, 709.7827128933841, 745.1332191019411, 745.1332191019412, 708.4),
+    *(710.4758600739439, 710.475860073944, 1e-8, 1e-5, 0.41421356, 2.4142135, 0.9999999999999999),
+    *(4503599627370497.0, 9007199254740993.0, 26.5, 27.2, WORST_ANGLE, *HALF_PI_MULTIPLES),
+]
+EDGES = np.array([*SPECIAL, *(-x for x in SPECIAL)])
+
+
+def edges(type: str) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return EDGES.astype(TYPES[type])
+
+
+def dense(name: str, type: str, seed: int = 0) -> np.ndarray:
+    low, high = DENSE.get(base(name), (-4, 4))
+    if type == "float":
+        low, high = max(low, -110), min(high, 95)
+    random = np.random.default_rng(seed)
+    wide, narrow = random.uniform(low, high, POINTS), random.uniform(max(low, -1.5), 1.5, POINTS)
+    return np.concatenate([wide, narrow])
+
+
+def every_exponent(type: str, seed: int = 0) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    exponents = np.linspace(-1074, 1023, POINTS) if type == "double" else range(-149, 128)
+    mantissas = random.uniform(1, 2, len(exponents)) * random.choice([-1, 1], len(exponents))
+    return np.ldexp(mantissas, np.floor(exponents).astype(int))
+
+
+@pytest.mark.parametrize("name, type", UNARY)
+def test_dense(name: str, type: str) -> None:
+    check(name, type, dense(name, type))
+
+
+@pytest.mark.parametrize("name, type", UNARY)
+def test_every_exponent(name: str, type: str) -> None:
+    check(name, type, every_exponent(type))
+
+
+@pytest.mark.parametrize("name, type", UNARY)
+def test_edges(name: str, type: str) -> None:
+    check(name, type, edges(type))
+
+
+@pytest.mark.parametrize("name, type", BINARY)
+def test_binary_dense(name: str, type: str) -> None:
+    x, y = dense(name, type), dense(name, type, seed=1)
+    check(name, type, x, y)
+    check(name, type, x, np.round(10 * y))
+
+
+@pytest.mark.parametrize("name, type", BINARY)
+def test_binary_every_exponent(name: str, type: str) -> None:
+    x = every_exponent(type)
+    check(name, type, x, np.roll(x, 61))
+    check(name, type, x, np.roll(x, 1))
+
+
+@pytest.mark.parametrize("name, type", BINARY)
+def test_binary_edges(name: str, type: str) -> None:
+    pairs = np.array(list(itertools.product(edges(type), repeat=2)))
+    random = np.random.default_rng(0)
+    few = random.choice(len(pairs), 1500, replace=False)
+    check(name, type, pairs[few, 0], pairs[few, 1])
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_pow_near_one_and_at_the_ends(type: str) -> None:
+    """Where the error of the logarithm is multiplied most."""
+    random = np.random.default_rng(0)
+    end = 1080 if type == "double" else 155
+    near = 1 + random.choice([-1, 1], POINTS) * 10 ** random.uniform(-7, -1, POINTS)
+    x = np.concatenate([near, np.abs(every_exponent(type))]).astype(TYPES[type])
+    x = x[x != 1]
+    y = random.uniform(-end, end, x.size) / np.log2(x.astype(float))
+    check("pow", type, x, np.clip(y, -1e30, 1e30))
+
+
+def test_pow_table() -> None:
+    """The list of C99 F.9.4.4, signs included, by NumPy."""
+    values = [0.0, 0.5, 1.0, 2.0, 3.0, 2.0**53 + 2, 1e300, math.inf, math.nan]
+    values += [-value for value in values]
+    x, y = map(np.ravel, np.meshgrid(values, values))
+    with np.errstate(all="ignore"):
+        want = np.power(x, y)
+    got = loop("pow", "double")(x, y)
+    np.testing.assert_allclose(got, want, rtol=3e-16, atol=0)
+    numbers = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(want[numbers]))
+
+
+EQUAL = {
+    "exp": [(0, 1)],
+    "exp2": [(3, 8), (-1074, 5e-324), (1023, 2.0**1023)],
+    "log2": [(8, 3), (5e-324, -1074), (2.0**-1022, -1022)],
+    "log10": [(1000, 3), (1e22, 22), (0.1, -1)],
+    "cbrt": [(27, 3), (-8, -2), (1e-300, 1e-100)],
+    "sqrt": [(9, 3)],
+    "cos": [(0, 1)],
+    "sigmoid": [(0, 0.5), (1000, 1), (-1000, 0)],
+    "tanh": [(1000, 1), (-1000, -1)],
+    "erfc": [(0, 1), (-30, 2)],
+    "sin": [(1e22, -0.8522008497671888), (1e300, -0.8178819121159085)],
+}
+
+
+@pytest.mark.parametrize("name, x, y", [(n, *pair) for n in EQUAL for pair in EQUAL[n]])
+def test_exact_values(name: str, x: float, y: float) -> None:
+    assert loop(name, "double")([x])[0] == y
+
+
+def floats(type: str) -> st.SearchStrategy[float]:
+    return st.floats(width=64 if type == "double" else 32)
+
+
+@pytest.mark.parametrize("name, type", CASES)
+def test_any_float(name: str, type: str) -> None:
+    @settings(max_examples=20, deadline=None, database=None)
+    @given(st.lists(st.tuples(*[floats(type)] * vmath.NAMES[name]), min_size=1, max_size=8))
+    def run(rows: list[tuple[float, ...]]) -> None:
+        check(name, type, *zip(*rows, strict=True))
+
+    run()
+
+
+@pytest.mark.parametrize("name, type", CASES)
+def test_result_does_not_depend_on_position(name: str, type: str) -> None:
+    """The vector loop and its scalar remainder agree to the bit."""
+    function, operands = loop(name, type), vmath.NAMES[name]
+    xs = [np.roll(np.r_[edges(type), dense(name, type)], k).astype(TYPES[type]) for k in (0, 7)]
+    whole = function(*xs[:operands])
+    alone = [function(*([x[k]] for x in xs[:operands]))[0] for k in range(whole.size)]
+    np.testing.assert_array_equal(whole, np.array(alone))
+
+
+def target(cpu: str) -> llvm.TargetMachine:
+    llvm.initialize_all_targets()
+    triple = "x86_64-unknown-linux-gnu"
+    return llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=3)
+
+
+@pytest.mark.parametrize("cpu, bits", [("x86-64-v3", 256), ("skylake-avx512", 256)])
+@pytest.mark.parametrize("name, type", CASES)
+def test_vectorises(name: str, type: str, cpu: str, bits: int) -> None:
+    text = str(optimised(loop_text(name, type), target(cpu)))
+    widened = type == "float" and "fpext float" in vmath.definitions([(name, type)])
+    lanes = bits // (64 if widened or type == "double" else 32)
+    widths = [int(n) for n in re.findall(r"store <(\d+) x \w+>", text)]
+    assert widths and max(widths) >= lanes
+    assert "@vm." not in re.sub("@vm.two_over_pi", "", text)
+
+
+def test_definitions_are_complete_and_deterministic() -> None:
+    text = vmath.definitions(CASES)
+    assert text == vmath.definitions(reversed(CASES)) == vmath.definitions(CASES * 2)
+    assert "declare" not in text
+    for name, type in CASES:
+        assert text.count(f"define internal {type} {vmath.symbol(name, type)}(") == 1
+    called = set(re.findall(r"call \w+ (@llvm[\w.]+)\(", text))
+    assert called == {re.search(r"@[\w.]+", line)[0] for line in vmath.intrinsics(CASES)}
+    assert set(vmath.ULP) == set(vmath.NAMES) >= set(vmath.RANGE_LIMIT)
+    module = llvm.parse_assembly("\n".join([*sorted(vmath.intrinsics(CASES)), text]))
+    module.verify()

@@ -1,0 +1,120 @@
+"""asin, acos, atan and atan2, in double.
+
+Owns: the fits of atan on [0, sqrt(2) - 1] and asin on [0, 1/2] and the constants that move other
+arguments there. Start at `_arc`. Coefficients are weighted Remez fits (mpmath, 300 bits).
+
+Invariant: a constant that is added to a small angle comes as a sum of two doubles.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tracker.jit.vmath.text import Value, copysign, fma, polynomial, select, sqrt
+
+PI = (3.141592653589793, 1.2246467991473532e-16)
+HALF_PI = (1.5707963267948966, 6.123233995736766e-17)
+QUARTER_PI = (0.7853981633974483, 3.061616997868383e-17)
+TAN_PI_8 = math.sqrt(2.0) - 1.0
+
+# (atan(t) / t - 1) / t**2, in t**2
+ATAN = (
+    -0.333333333333332,
+    0.19999999999953932,
+    -0.1428571428023047,
+    0.11111110785085114,
+    -0.09090897801776837,
+    0.07692060942326966,
+    -0.06663111616711663,
+    0.05847939008635331,
+    -0.05039504163564243,
+    0.038069012780931666,
+    -0.017911428764847262,
+)
+# (asin(t) / t - 1) / t**2, in t**2
+ASIN = (
+    0.16666666666665383,
+    0.0750000000034324,
+    0.04464285682324549,
+    0.030381959344543154,
+    0.022371753114509504,
+    0.01735977867674141,
+    0.013884509602258616,
+    0.012173955695283047,
+    0.006507529085152691,
+    0.019584077784134547,
+    -0.01631168113626158,
+    0.0319721296418939,
+)
+
+
+def _arc(t: Value, coefficients: tuple[float, ...], square: Value) -> Value:
+    """The inverse function of t, less t."""
+    return t * (square * polynomial(square, coefficients))
+
+
+def atan(x: Value) -> Value:
+    """atan(a) = pi/4 + atan((a - 1) / (a + 1)) = pi/2 + atan(-1 / a)."""
+    a = abs(x)
+    middle, far = a > TAN_PI_8, a > 1.0 / TAN_PI_8
+    top = select(far, -1.0, select(middle, a - 1.0, a))
+    bottom = select(far, a, select(middle, a + 1.0, 1.0))
+    high, low = (
+        select(far, top.like(HALF_PI[i]), select(middle, top.like(QUARTER_PI[i]), 0.0))
+        for i in (0, 1)
+    )
+    t = top / bottom
+    return copysign(high + (t + (_arc(t, ATAN, t * t) + low)), x)
+
+
+def atan2(y: Value, x: Value) -> Value:
+    """n pi/4 +- atan(t), where n counts the moves that make t small."""
+    ax, ay = abs(x), abs(y)
+    steep = ay > ax
+    big, small = select(steep, ay, ax), select(steep, ax, ay)
+    scale = select(
+        big > 2.0**1000, x.like(2.0**-60), select(big < 2.0**-900, x.like(2.0**100), 1.0)
+    )
+    # Of infinities only their equality matters, and 0 / 0 is 0.
+    infinite = big.equals(math.inf)
+    small = select(infinite, select(small.equals(math.inf), x.like(1.0), 0.0), small * scale)
+    big = select(infinite, 1.0, select(big.equals(0.0), 1.0, big * scale))
+    middle = small > big * TAN_PI_8
+    t = select(middle, small - big, small) / select(middle, small + big, big)
+
+    # Each mirror image replaces n by m - n and t by -t.
+    behind = x.bits < 0
+    count = select(middle, x.like(1.0), 0.0)
+    count = select(steep, 2.0 - count, count)
+    count = select(behind, 4.0 - count, count)
+    t = select(steep, -t, t)
+    t = select(behind, -t, t)
+    high = count * QUARTER_PI[0]
+    low = fma(count, QUARTER_PI[0], -high) + count * QUARTER_PI[1]
+    result = copysign(high + (t + (_arc(t, ATAN, t * t) + low)), y)
+    either = x + y
+    return select(x.is_nan() | y.is_nan(), either, result)
+
+
+def asin(x: Value) -> Value:
+    """asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)) for a > 1/2."""
+    a = abs(x)
+    far = a > 0.5
+    square = select(far, fma(a, -0.5, 0.5), a * a)
+    t = select(far, sqrt(square), a)
+    arc = _arc(t, ASIN, square)
+    corner = HALF_PI[0] - (t * 2.0 - fma(arc, -2.0, HALF_PI[1]))
+    return copysign(select(far, corner, t + arc), x)
+
+
+def acos(x: Value) -> Value:
+    """2 asin(sqrt((1 - x) / 2)) for x > 1/2, its mirror image below -1/2, else pi/2 - asin(x)."""
+    a = abs(x)
+    far, left = a > 0.5, x < 0.0
+    square = select(far, fma(a, -0.5, 0.5), a * a)
+    t = select(far, sqrt(square), x)
+    arc = _arc(t, ASIN, square)
+    middle = HALF_PI[0] - (t - (HALF_PI[1] - arc))
+    corner = (t + arc) * 2.0
+    mirror = PI[0] - (t * 2.0 - fma(arc, -2.0, PI[1]))
+    return select(far, select(left, mirror, corner), middle)

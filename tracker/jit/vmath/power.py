@@ -1,0 +1,157 @@
+"""sqrt, cbrt, hypot and pow.
+
+Owns: the logarithm with twice the precision that pow needs, since an error in y log2(x) is
+multiplied by up to 1075. Start at `_log2_sum`. Coefficients are weighted Remez fits (mpmath, 300
+bits).
+
+Invariant: special cases are selected after the arithmetic, in the order of the C99 annex F list.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tracker.jit.vmath.exponential import EXP2
+from tracker.jit.vmath.logarithm import LOG2_E, log2, split
+from tracker.jit.vmath.text import (
+    Value,
+    at_least,
+    at_most,
+    copysign,
+    fma,
+    polynomial,
+    quick_sum,
+    round_even,
+    select,
+    two_product,
+    two_sum,
+)
+from tracker.jit.vmath.text import sqrt as sqrt
+
+TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
+# ((log((1 + s) / (1 - s)) / s - 2) / s**2 - 2/3) / s**2, in s**2
+LOG_TAIL = (
+    0.40000000000002267,
+    0.285714285700942,
+    0.22222222520999407,
+    0.18181784264378892,
+    0.15386762398828846,
+    0.13256692973196374,
+    0.13197542481394928,
+)
+# m**(-1/3) to 8 bits on [1/2, 4]
+INVERSE_CBRT = (
+    1.795254819416188,
+    -1.5034848571233437,
+    1.0271639979395144,
+    -0.38914052839902435,
+    0.07449815114854132,
+    -0.005619532773706544,
+)
+
+
+def cbrt(x: Value) -> Value:
+    """m * m**(-2/3), from two steps of Householder for m**(-1/3) and one of Newton."""
+    lifted = abs(x) * 2.0**54
+    tiny = abs(x) < x.format.least_normal
+    word = select(tiny, lifted, abs(x)).bits
+    exponent = ((word >> 52) | x.format.pattern(2.0**52)).number - (2.0**52 + 1023)
+    magic = x.format.magic + 1023
+    shifted = fma(exponent, 1.0 / 3.0, magic)
+    rest = fma(shifted - magic, -3.0, exponent)
+    m = ((word & (2**52 - 1)) | x.format.pattern(1.0)).number
+    m = m * select(rest < 0.0, x.like(0.5), select(rest > 0.0, x.like(2.0), 1.0))
+
+    z = polynomial(m, INVERSE_CBRT)
+    for series in ((1 / 3, 2 / 9, 14 / 81), (1 / 3, 2 / 9)):
+        error = fma(-m * z, z * z, 1.0)
+        z = fma(z * error, polynomial(error, series), z)
+    square = z * z
+    root = m * square
+    power, lost = two_product(root, root)
+    error = fma(power, root, -m) + lost * root
+    root = fma(error * (-1.0 / 3.0), square, root)
+
+    scale = (shifted.bits << 52).number * select(tiny, x.like(2.0**-18), 1.0)
+    ordinary = (abs(x) > 0.0) & (abs(x) < math.inf)
+    return select(ordinary, copysign(root * scale, x), x)
+
+
+def hypot(x: Value, y: Value) -> Value:
+    ax, ay = abs(x), abs(y)
+    big, small = select(ax < ay, ay, ax), select(ax < ay, ax, ay)
+    huge, tiny = big > 2.0**500, big < 2.0**-450
+    scale = select(huge, x.like(2.0**-600), select(tiny, x.like(2.0**600), 1.0))
+    back = select(huge, x.like(2.0**600), select(tiny, x.like(2.0**-600), 1.0))
+    big, small = big * scale, small * scale
+    square, lost = two_product(big, big)
+    result = sqrt(square + fma(small, small, lost)) * back
+    result = select(x.is_nan() | y.is_nan(), x + y, result)
+    return select(ax.equals(math.inf) | ay.equals(math.inf), math.inf, result)
+
+
+def _log2_sum(x: Value) -> tuple[Value, Value]:
+    """log2(x) to 65 bits for finite x > 0."""
+    k, f = split(x)
+    bottom = f + 2.0
+    rest = f - (bottom - 2.0)
+    inverse = 1.0 / bottom
+    s = f * inverse
+    s_low = (fma(-s, bottom, f) - s * rest) * inverse
+
+    # log(1 + f) = 2 s + s z (2/3 + z LOG_TAIL(z)), z = s**2
+    z, z_low = two_product(s, s)
+    z_low = fma(s * 2.0, s_low, z_low)
+    slope, slope_low = quick_sum(z.like(TWO_THIRDS[0]), z * polynomial(z, LOG_TAIL))
+    slope_low = slope_low + TWO_THIRDS[1]
+    u, u_low = two_product(z, slope)
+    u_low = u_low + fma(z, slope_low, z_low * slope)
+    v, v_low = two_product(s, u)
+    v_low = v_low + fma(s, u_low, s_low * u)
+    high, low = quick_sum(s * 2.0, v)
+    high, low = quick_sum(high, low + fma(s_low, 2.0, v_low))
+
+    scale, scale_low = LOG2_E[x.type]
+    product, lost = two_product(high, scale)
+    lost = lost + fma(high, scale_low, low * scale)
+    total, error = two_sum(k, product)
+    return quick_sum(total, error + lost)
+
+
+def _exp2_sum(high: Value, low: Value) -> Value:
+    """2**(high + low), infinite and NaN `high` included."""
+    low = select(abs(high) < 1100.0, low, 0.0)
+    high = at_least(at_most(high, 1100.0), -1100.0)
+    magic = high.format.magic + 2 * high.format.bias
+    shifted = high + magic
+    r = (high - (shifted - magic)) + low
+    half = shifted.bits >> 1
+    first, second = (half << 52).number, ((shifted.bits - half) << 52).number
+    return polynomial(r, (1.0, *EXP2[high.type])) * first * second
+
+
+def _signed_power(x: Value, y: Value, magnitude: Value) -> Value:
+    """x**y from |x|**y."""
+    whole = round_even(y).equals(y)
+    half = y * 0.5
+    odd = whole & ~round_even(half).equals(half)
+    negative = x.bits < 0
+    magnitude = select(abs(x).equals(1.0), 1.0, magnitude)
+    result = select(negative & odd, -magnitude, magnitude)
+    root_of_negative = (x < 0.0) & (x > -math.inf) & ~whole
+    result = select(root_of_negative, math.nan, result)
+    return select(y.equals(0.0) | x.equals(1.0), 1.0, result)
+
+
+def pow(x: Value, y: Value) -> Value:
+    a = abs(x)
+    high, low = _log2_sum(a)
+    high = select(a < math.inf, select(a > 0.0, high, -math.inf), a)
+    product = y * high
+    return _signed_power(x, y, _exp2_sum(product, fma(y, high, -product) + y * low))
+
+
+def pow_short(x: Value, y: Value) -> Value:
+    """pow in double for operands and a result that are float."""
+    product = y * log2(abs(x))
+    return _signed_power(x, y, _exp2_sum(product, product * 0.0))

@@ -1,0 +1,78 @@
+"""erf and erfc.
+
+Owns: the fit of erf on [-1, 1] and that of exp(a**2) erfc(a) on [0, 28]. Start at `_erfc_parts`.
+Coefficients are weighted Remez fits (mpmath, 300 bits).
+
+Invariant: exp(-a**2) uses both halves of a**2, whose rounding error alone would cost 350 ulps.
+"""
+
+from __future__ import annotations
+
+from tracker.jit.vmath.exponential import exp_parts
+from tracker.jit.vmath.text import Value, at_most, copysign, fma, polynomial, select, two_product
+
+# erf(x) / x - 1, in x**2
+ERF = (
+    0.12837916709551256,
+    -0.3761263890318355,
+    0.11283791670945253,
+    -0.02686617064327622,
+    0.005223977607423468,
+    -0.0008548325989696758,
+    0.00012055295320494294,
+    -1.4924744663335489e-05,
+    1.6447517677871873e-06,
+    -1.6209175911748696e-07,
+    1.3722976265924504e-08,
+    -7.801188874097751e-10,
+)
+# (1 + 2 a) exp(a**2) erfc(a), in (a - 4) / (a + 4)
+ERFC = (
+    1.2329951186255526,
+    -0.1396211168405629,
+    0.015379652102619743,
+    0.06809705425473705,
+    -0.10103906603630013,
+    0.09373283499681118,
+    -0.06633036581258453,
+    0.03716751556201157,
+    -0.016197734048197375,
+    0.0050319697624929115,
+    -0.0007577734063619189,
+    -0.00019925555704689612,
+    0.00015062247774504537,
+    -2.440295114043755e-05,
+    -1.1225298906167201e-05,
+    5.717307071463984e-06,
+    3.0198106771116416e-07,
+    -8.342454390369223e-07,
+    6.236797605102406e-08,
+    1.145578124357157e-07,
+    -7.771351771925222e-09,
+    -1.33829883707813e-08,
+    -1.7175001759822705e-09,
+)
+
+
+def _erfc_magnitude(a: Value) -> Value:
+    """erfc(a) for a >= 0."""
+    a = at_most(a, 28.0)
+    square, lost = two_product(a, a)
+    high, low, first, second = exp_parts(-square)
+    slope = polynomial((a - 4.0) / (a + 4.0), ERFC) / fma(a, 2.0, 1.0)
+    return fma(slope, high, slope * fma(-lost, high, low)) * first * second
+
+
+def _erf_near(x: Value) -> Value:
+    return fma(x, polynomial(x * x, ERF), x)
+
+
+def erf(x: Value) -> Value:
+    far = copysign(1.0 - _erfc_magnitude(abs(x)), x)
+    return select(abs(x) < 1.0, _erf_near(x), far)
+
+
+def erfc(x: Value) -> Value:
+    magnitude = _erfc_magnitude(abs(x))
+    far = select(x < 0.0, 2.0 - magnitude, magnitude)
+    return select(abs(x) < 0.5, 1.0 - _erf_near(x), far)

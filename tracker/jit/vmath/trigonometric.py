@@ -1,0 +1,173 @@
+"""sin, cos and tan.
+
+Owns: the reduction of an angle to |r| <= pi / 4, in a short form for |x| <= REACH and in a long
+form for every x, and the fits of sin and cos. Start at `_reduce`. Coefficients are weighted Remez
+fits (mpmath, 300 bits) rounded to double.
+
+Invariant: an angle is reduced to a sum of two doubles, because sin(x) near a multiple of pi is as
+small as r and must be as accurate.
+"""
+
+from __future__ import annotations
+
+from tracker.jit.vmath.text import (
+    Value,
+    fma,
+    polynomial,
+    quick_sum,
+    quotient,
+    round_even,
+    select,
+    two_product,
+    two_sum,
+)
+
+# The short reduction is right up to here: the quadrant stays exact and r keeps 60 bits.
+REACH = 2.0**40
+
+TWO_OVER_PI = 0.6366197723675814
+HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
+
+# The bits of 2 / pi after the point, the last byte first: a load finds a chunk's low byte first.
+_BITS = bytes.fromhex(
+    "A2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561B7246E3A424DD2E0"
+    "06492EEA09D1921CFE1DEB1CB129A73EE88235F52EBB4484E99C7026B45F7E413991D639835339F4"
+    "9C845F8BBDF9283B1FF897FFDE05980FEF2F118B5A0A6D1F6D367ECF27CB09B74F463F669E5FEA2D"
+    "7527BAC7EBE5F17B3D0739F78A5292EA6BFB5FB11F8D5D0856033046FC7B6BABF0CFBC209AF4361D"
+)[::-1] + bytes(2)
+# From the end of the table back to the low byte of the first 48 bits.
+_MARGIN = 2 + 6
+
+# (sin(r) / r - 1) / r**2, in r**2
+SIN = (
+    -0.16666666666666632,
+    0.008333333333322339,
+    -0.0001984126982974062,
+    2.755731366636655e-06,
+    -2.505075379637172e-08,
+    1.58965288000911e-10,
+)
+# (cos(r) - 1 + r**2 / 2) / r**4, in r**2
+COS = (
+    0.0416666666666666,
+    -0.0013888888888873995,
+    2.4801587289396454e-05,
+    -2.755731432616429e-07,
+    2.0875719546391087e-09,
+    -1.135944689170138e-11,
+)
+
+# r, its tail, and a word whose low two bits are the quadrant.
+Angle = tuple[Value, Value, Value]
+
+
+def _reduce(x: Value) -> Angle:
+    shifted = fma(x, TWO_OVER_PI, x.format.magic)
+    minus_k = x.format.magic - shifted
+    # Exact: x and k * HALF_PI[0] are multiples of the last bit of the constant.
+    near = fma(minus_k, HALF_PI[0], x)
+    product, error = two_product(minus_k, HALF_PI[1])
+    r, tail = two_sum(near, product)
+    return r, tail + fma(minus_k, HALF_PI[2], error), shifted.bits
+
+
+def _reduce_any(x: Value) -> Angle:
+    """Payne and Hanek: multiply x by those bits of 2 / pi that matter for its exponent.
+
+    With x = M * 2**e, bits of weight above 2**(2 - e) only add multiples of four quadrants. The
+    next 192 bits are read as four 48-bit integers, whose products with x are kept exactly.
+    """
+    body, magic = x.body, x.format.magic
+    exponent = (x.bits >> 52) & 0x7FF
+    dropped = exponent - (1075 + 2)
+    dropped = select(dropped < 0, exponent.like(0), dropped) & -8
+    place = exponent.like(len(_BITS) - _MARGIN) - (dropped >> 3)
+    scaled = x * ((exponent.like(1023 - 48) - dropped) << 52).number
+    parts = []
+    for index in range(4):
+        word = body.word_at("vm.two_over_pi", _BITS, place - 6 * index)
+        chunk = ((word & (2**48 - 1)) | x.format.pattern(2.0**52)).number - 2.0**52
+        parts.append(two_product(scaled * 2.0 ** (-48 * index), chunk))
+    (first, first_error), (second, second_error), (third, third_error), (fourth, _) = parts
+
+    def turn(part: Value) -> Value:
+        return fma(round_even(part * 0.25), -4.0, part)
+
+    turns, lost = two_sum(turn(first), turn(first_error))
+    turns, lost_too = two_sum(turns, turn(second))
+    shifted = turns + magic
+    h, low = turns - (shifted - magic), third_error + fourth
+    for term in (third, second_error, lost, lost_too):
+        h, error = two_sum(h, term)
+        low = low + error
+    h, low = two_sum(h, low)
+    r, error = two_product(h, HALF_PI[0])
+    return r, error + fma(h, HALF_PI[1], low * HALF_PI[0]), shifted.bits
+
+
+def _sin(r: Value, tail: Value) -> tuple[Value, Value]:
+    square = r * r
+    cube = square * r
+    return r, fma(cube, polynomial(square, SIN), fma(square * tail, -0.5, tail))
+
+
+def _cos(r: Value, tail: Value) -> tuple[Value, Value]:
+    square = r * r
+    half = square * 0.5
+    whole = 1.0 - half
+    rest = (1.0 - whole) - half
+    return whole, fma(square * square, polynomial(square, COS), fma(-r, tail, rest))
+
+
+def _wave(angle: Angle, advance: int) -> Value:
+    """sin(x + advance * pi / 2)."""
+    r, tail, word = angle
+    quadrant = word + advance
+    odd = (quadrant & 1).equals(1)
+    sine, cosine = _sin(r, tail), _cos(r, tail)
+    result = select(odd, cosine[0], sine[0]) + select(odd, cosine[1], sine[1])
+    return (result.bits ^ ((quadrant & 2) << 62)).number
+
+
+def _slope(angle: Angle) -> Value:
+    """tan, whose division needs the sums themselves to stay within two ulps."""
+    r, tail, word = angle
+    odd = (word & 1).equals(1)
+    sine, sine_rest = quick_sum(*_sin(r, tail))
+    cosine, cosine_rest = quick_sum(*_cos(r, tail))
+    result = quotient(
+        select(odd, cosine, sine),
+        select(odd, cosine_rest, sine_rest),
+        select(odd, sine, cosine),
+        select(odd, sine_rest, cosine_rest),
+    )
+    return (result.bits ^ (word << 63)).number
+
+
+def _odd(x: Value, result: Value) -> Value:
+    """Tiny arguments, -0.0 among them, are their own sine."""
+    return select(abs(x) < 2.0**-28, x, result)
+
+
+def sin(x: Value) -> Value:
+    return _odd(x, _wave(_reduce_any(x), 0))
+
+
+def cos(x: Value) -> Value:
+    return _wave(_reduce_any(x), 1)
+
+
+def tan(x: Value) -> Value:
+    return _odd(x, _slope(_reduce_any(x)))
+
+
+def sin_near(x: Value) -> Value:
+    return _odd(x, _wave(_reduce(x), 0))
+
+
+def cos_near(x: Value) -> Value:
+    return _wave(_reduce(x), 1)
+
+
+def tan_near(x: Value) -> Value:
+    return _odd(x, _slope(_reduce(x)))
