@@ -26,9 +26,9 @@ from tracker.errors import (
 )
 from tracker.forward import push
 from tracker.ops.declare import project
-from tracker.ops.unary import positive
+from tracker.ops.shape import identity
 from tracker.reverse import USED, sweep
-from tracker.tape import NO_PARAMS, Value, apply1, close, leaf, new_epoch, snapshot, value_of, wrap
+from tracker.tape import Value, apply, close, leaf, new_epoch, snapshot, value_of, wrap
 from tracker.tracked import Leaf, Tracked, grad_of, new_param
 
 # Tracked values ---------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ def param(x: Any) -> Any:
     tracked(array([1., 2., 3.]))
     """
     if isinstance(x, Tracked):
-        return apply1(positive, x)
+        return apply(identity, (x,))
     if isinstance(x, (bool, int)):
         return new_param(float(x))
     if isinstance(x, (float, complex, np.inexact)):
@@ -307,8 +307,7 @@ def _trained(arg: Any, structure: tree.Structure) -> list[bool]:
 def _leaf_of(x: Any) -> Value | None:
     """A fresh leaf around a number or an array; None for anything else."""
     if isinstance(x, Tracked):  # an outer derivative's value: stand for it
-        outer = value_of(x)
-        return Value(outer.data, positive, (outer,), NO_PARAMS)
+        return value_of(apply(identity, (x,)))
     if type(x) is list:
         x = np.array(x)
     if type(x) is np.ndarray:
@@ -429,10 +428,8 @@ def _scalar_root(y: Any, who: str, check_finite: bool) -> Value | None:
             )
         )
     if check_finite:
-        # Under a trace these comparisons become guards.
-        if bool(y != y):
-            _check_loss(plain, who)
-        if bool(np.abs(y) == np.inf):
+        # Under a trace this comparison becomes a guard.
+        if not bool(np.isfinite(y if _is_traced() else plain)):
             _check_loss(plain, who)
     return value_of(y) if isinstance(y, Tracked) else None
 

@@ -27,12 +27,14 @@ class Map:
     """Elementwise with broadcasting. body(e, *scalars, **params) -> scalar.
 
     `dtypes(*types) -> (operand dtypes)` says in which dtypes the body wants its operands; `kinds`
-    are the dtype kinds it can compute in (others go through NumPy).
+    are the dtype kinds it can compute in (others go through NumPy). `defined(e, y, *scalars)`: where
+    Python's own arithmetic gives this number; elsewhere it raises (division by zero).
     """
 
     body: Callable[..., Any]
     dtypes: Callable[..., tuple[np.dtype[Any], ...]]
     kinds: str = "f"
+    defined: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class View:
     """An index map. source(e, index, *types, **params) -> (operand number, its index, inside).
 
     `index` and the answer are tuples of the emitter's index values; `inside` is None, or a
-    condition: outside of it the element is zero.
+    condition. A list of such triples is a list of alternatives: the element comes from the first
+    one whose condition holds, and is zero if none does.
     """
 
     source: Callable[..., Any]

@@ -1,5 +1,14 @@
 """The ops, one file per family. Importing this package declares them all."""
 
-from tracker.ops import binary, contraction, index, reduce, shape, ufuncs, unary
+from tracker.ops import binary, contraction, index, rearrange, reduce, shape, ufuncs, unary
 
-__all__ = ["binary", "contraction", "index", "reduce", "shape", "ufuncs", "unary"]
+__all__ = [
+    "binary",
+    "contraction",
+    "index",
+    "rearrange",
+    "reduce",
+    "shape",
+    "ufuncs",
+    "unary",
+]

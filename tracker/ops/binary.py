@@ -23,6 +23,7 @@ from tracker.ops.declare import (
     project,
 )
 from tracker.tape import apply, data_of
+from tracker.tracked import install
 
 add = elementwise(
     np.add,
@@ -50,6 +51,7 @@ divide = elementwise(
     partials=[lambda y, a, b: 1 / b, lambda y, a, b: -y / b],
     lower=lambda e, a, b: e.div(a, b),
     operator=operator.truediv,
+    defined=lambda e, y, a, b: e.compare("!=", b, e.constant(0, b)),
 )
 floor_divide = elementwise(
     np.floor_divide, partials=[0, 0], lower=Host("floor division"), operator=operator.floordiv
@@ -60,6 +62,16 @@ remainder = elementwise(
     lower=Host("remainder"),
     operator=operator.mod,
 )
+
+
+@implements(np.divmod)
+def divmod_(a: Any, b: Any) -> tuple[Any, Any]:
+    return np.floor_divide(a, b), np.remainder(a, b)
+
+
+install("__divmod__")(lambda self, other: (self // other, self % other))
+install("__rdivmod__")(lambda self, other: (other // self, other % self))
+
 fmod = elementwise(np.fmod, partials=[1, lambda y, a, b: -np.trunc(a / b)], lower=Host("remainder"))
 
 
@@ -94,6 +106,7 @@ power = elementwise(
     partials=[_power_base, _power_exponent],
     lower=lambda e, x, n: e.power(x, n),
     operator=operator.pow,
+    defined=lambda e, y, x, n: e.compare("<", e.abs(y), e.constant(float("inf"), y)),
 )
 float_power = elementwise(
     np.float_power,

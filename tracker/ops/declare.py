@@ -105,6 +105,15 @@ def match(t: Any, y: Any) -> Any:
     return np.astype(t, want) if np.ndim(t) or isinstance(t, Tracked) else want.type(t)
 
 
+def as_numpy(x: Any) -> Any:
+    """A Python number as NumPy's, whose arithmetic gives inf and NaN instead of raising."""
+    data = data_of(x)
+    if not isinstance(data, (int, float, complex)):
+        return x
+    kind = np.result_type(data, 0.0)
+    return np.astype(x, kind) if isinstance(x, Tracked) else kind.type(x)
+
+
 def partial_product(times: Callable[[Any, Any], Any], g: Any, partial: Any, y: Any, xs: Any) -> Any:
     """g times a partial derivative, conjugated where that is complex (see docs/conventions.md)."""
     if not callable(partial):
@@ -144,12 +153,14 @@ def elementwise(
     operator: Callable[..., Any] | None = None,
     method: str | None = None,
     name: str | None = None,
+    defined: Body | None = None,
 ) -> Op:
     """Declare an op that is a ufunc, from its partial derivatives.
 
     operator  Python's operator of the same meaning (`operator.add`): its methods (`__add__`,
               `__radd__`) are installed, and Python numbers go through it and keep its arithmetic
     kinds     dtype kinds in which the body `lower` computes
+    defined   see `Map`: where Python's operator does not raise
     """
     op = define(
         name or ufunc.__name__,
@@ -160,7 +171,7 @@ def elementwise(
         evaluate=operator or ufunc,
         jvp=[_jvp_from(p) for p in partials],
         vjp=[_vjp_from(p, i) for i, p in enumerate(partials)],
-        lower=lower if isinstance(lower, Host) else map_lowering(ufunc, lower, kinds),
+        lower=lower if isinstance(lower, Host) else map_lowering(ufunc, lower, kinds, defined),
         partials=partials,
     )
     UFUNCS[ufunc] = op
@@ -192,9 +203,11 @@ def piecewise(
     return op
 
 
-def map_lowering(ufunc: np.ufunc, body: Body, kinds: str) -> Map:
+def map_lowering(
+    ufunc: np.ufunc, body: Body, kinds: str, defined: Body | None = None
+) -> Map:
     """The Map of a ufunc: the body computes in the dtypes of NumPy's inner loop."""
-    return Map(body, lambda *types: loop_dtypes(ufunc, types)[: ufunc.nin], kinds)
+    return Map(body, lambda *types: loop_dtypes(ufunc, types)[: ufunc.nin], kinds, defined)
 
 
 _COMPARISONS = {"lt", "le", "eq", "ne", "gt", "ge"}

@@ -85,7 +85,8 @@ def canonical(index: Index, shape: tuple[int, ...]) -> Index:
         raise IndexError("an index can only have a single ellipsis ('...')")
     if used > len(shape):
         raise IndexError(
-            f"too many indices for array: array is {len(shape)}-dimensional, but {used} were indexed"
+            f"too many indices for array: array is {len(shape)}-dimensional, but {used} were "
+            "indexed"
         )
     fill = (slice(None),) * (len(shape) - used)
     if dots:
@@ -391,6 +392,18 @@ def written(x: Any, key: Any, v: Any) -> Any:
         _fix_masks(arrays)
         return apply(scatter, (x, _cast(v, x), *arrays), {"index": index})
     return apply(put, (x, _fit(_cast(v, x), index, x)), {"index": index})
+
+
+def added(shape: tuple[int, ...], key: Any, v: Any) -> Any:
+    """Zeros to which v was added at key; a place named twice gets both."""
+    index, arrays = split(key, shape)
+    if not arrays:
+        v = np.broadcast_to(_array(v), lengths(index, shape))
+        return apply(embed, (v,), {"index": index, "shape": shape})
+    place = np.broadcast_to(np.int8(0), shape)[_filled(index, tuple(map(data_of, arrays)))].shape
+    _fix_masks(arrays)
+    v = np.broadcast_to(_array(v), place)
+    return apply(scatter_add, (v, *arrays), {"index": index, "shape": shape})
 
 
 def _is_mask_of(array: Any, x: Any) -> bool:

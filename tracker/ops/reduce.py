@@ -1,7 +1,7 @@
 """Reductions: sum, prod, max, min, mean, and what is composed of them (var, std, any, ...).
 
-Params of every reduction: `axis`, a sorted tuple of non-negative ints, and `keepdims`. NumPy's other
-keywords (`where`, `initial`, `dtype`, `out`) are composed around the op in `_reduction`.
+Params of every reduction: `axis`, a sorted tuple of non-negative ints, and `keepdims`. NumPy's
+other keywords (`where`, `initial`, `dtype`, `out`) are composed around the op in `_reduction`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def kept(shape: tuple[int, ...], axis: tuple[int, ...]) -> tuple[int, ...]:
 
 def spread(g: Any, x: Any, axis: tuple[int, ...]) -> Any:
     """A reduction's cotangent (or result), in a shape that broadcasts against its operand."""
-    return np.reshape(g, kept(np.shape(x), axis))
+    return g if np.ndim(g) == 0 else np.reshape(g, kept(np.shape(x), axis))
 
 
 def _reduced(x: Type, axis: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:

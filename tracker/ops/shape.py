@@ -334,6 +334,16 @@ def astype_(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> 
 
 METHODS["astype"] = lambda x, dtype, *_, **__: np.copy(x) if x.dtype == dtype else astype_(x, dtype)
 
+identity = declare(  # the same value under another identity: how derivatives mark arguments
+    "identity",
+    method=None,
+    entry=None,
+    infer=lambda x: x,
+    evaluate=lambda x: x,
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: g],
+    lower=View(lambda e, index, x: (0, index, None)),
+)
 copy = declare(
     "copy",
     method=None,
@@ -432,7 +442,7 @@ def asarray(a: Any, dtype: Any = None, *rest: Any, like: Any = None, **kwargs: A
     return buffer(np.array(a, dtype))
 
 
-# Questions about shape and type, answered without recording ----------------------------------------
+# Questions about shape and type, answered without recording ---------------------------------------
 
 
 def _static(function: Any) -> Any:

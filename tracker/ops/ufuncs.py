@@ -1,5 +1,7 @@
-"""Ufunc calls beyond the plain one: `out=`, `where=`, `dtype=`, and the methods `reduce`, ...
+"""Ufunc calls beyond the plain one: `out=`, `where=`, `dtype=`, and the methods.
 
+Of the methods, `reduce` leads to the reductions, `accumulate` to the cumulative functions, `outer`
+to broadcasting, `at` (of add and subtract) to writing; `reduceat` is refused.
 Owns: the handler behind `Tracked.__array_ufunc__`. Start at `protocol`.
 """
 
@@ -11,7 +13,8 @@ import numpy as np
 
 from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import NUMPY, UFUNCS, Op
-from tracker.ops.declare import refuse
+from tracker.ops import index
+from tracker.ops.declare import into, refuse
 from tracker.tape import apply, data_of
 from tracker.tracked import Tracked, set_ufunc_protocol
 
@@ -20,7 +23,7 @@ _PYTHON_NUMBERS = (float, int, complex)
 
 def call(op: Op, operands: tuple[Any, ...]) -> Any:
     """A ufunc applied by name: Python numbers become NumPy's first, as NumPy itself does."""
-    if len(operands) > 1 and all(type(data_of(x)) in _PYTHON_NUMBERS for x in operands):
+    if all(type(data_of(x)) in _PYTHON_NUMBERS for x in operands):
         operands = tuple(np.astype(x, np.result_type(data_of(x))) for x in map(_as_array, operands))
     return apply(op, operands)
 
@@ -33,12 +36,17 @@ def protocol(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
     """What `Tracked.__array_ufunc__` does with everything but the plain call of a common ufunc."""
     if method == "__call__":
         return _call(ufunc, inputs, dict(kwargs))
-    reducer = _REDUCTIONS.get(ufunc)
-    if method == "reduce" and reducer is not None:
-        kwargs = {"axis": 0, **kwargs}
-        return NUMPY[reducer](
-            *inputs, **{k: v for k, v in kwargs.items() if v is not None or k == "axis"}
-        )
+    folded = _FOLDS.get((ufunc, method))
+    if folded in NUMPY:
+        names = ("axis", "dtype", "out", "keepdims", "initial", "where")
+        given = {"axis": 0, **dict(zip(names, inputs[1:], strict=False)), **kwargs}
+        kept = {k: v for k, v in given.items() if v is not None or k == "axis"}
+        return NUMPY[folded](inputs[0], **kept)
+    if method == "outer" and ufunc.nin == 2:
+        a, b = map(_as_array, inputs)
+        return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
+    if method == "at" and ufunc in (np.add, np.subtract):
+        return _at(*inputs, -1 if ufunc is np.subtract else 1)
     raise UnsupportedError(
         message(
             f"np.{ufunc.__name__}.{method} has no derivative rule here",
@@ -47,7 +55,29 @@ def protocol(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
     )
 
 
-_REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min}
+_FOLDS = {
+    (np.add, "reduce"): np.sum,
+    (np.multiply, "reduce"): np.prod,
+    (np.maximum, "reduce"): np.max,
+    (np.minimum, "reduce"): np.min,
+    (np.logical_and, "reduce"): np.all,
+    (np.logical_or, "reduce"): np.any,
+    (np.add, "accumulate"): np.cumsum,
+    (np.multiply, "accumulate"): np.cumprod,
+}
+
+
+def _at(target: Any, key: Any, values: Any, sign: int) -> None:
+    """target[key] += sign * values, where every repetition of a place counts."""
+    if not isinstance(target, Tracked):
+        raise ConversionError(
+            message(
+                "ufunc.at would store a tracked value into a plain array and lose its gradient",
+                "Make the target with np.zeros_like(t) or np.zeros(n, like=t)",
+            )
+        )
+    added = index.added(np.shape(target), key, values)
+    target += np.astype(sign * added, target.dtype)
 
 
 def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -60,7 +90,8 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         raise UnsupportedError(
             message(
                 f"np.{ufunc.__name__} has no derivative rule here",
-                "Use tracker.data(x) where no gradient is wanted, or write a rule with tracker.rrule",
+                "Use tracker.data(x) where no gradient is wanted, or write a rule with "
+                "tracker.rrule",
             )
         )
     if dtype is not None:
@@ -76,27 +107,7 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
                 )
             )
         return result
-    return _store(ufunc, target, result, where)
-
-
-def _store(ufunc: np.ufunc, target: Any, result: Any, where: Any) -> Any:
-    if not isinstance(target, Tracked):
-        raise ConversionError(
-            message(
-                f"np.{ufunc.__name__}(..., out=) would store a tracked value of shape "
-                f"{np.shape(result)} into a plain array and lose its gradient",
-                "Make the target with np.zeros_like(t) or np.zeros(n, like=t)",
-            )
-        )
-    if where is not True:
-        result = np.where(where, result, target)
-    if np.can_cast(np.result_type(data_of(result)), target.dtype, "same_kind"):
-        target[...] = result  # type: ignore[index]
-        return target
-    raise TypeError(
-        f"Cannot cast np.{ufunc.__name__} output from dtype {np.result_type(data_of(result))!r} "
-        f"to dtype {target.dtype!r} with casting rule 'same_kind'"
-    )
+    return into(target, result if where is True else np.where(where, result, target))
 
 
 set_ufunc_protocol(protocol)

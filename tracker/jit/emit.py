@@ -1,0 +1,283 @@
+"""Scalar code: the emitter that `Map` and `Reduce` bodies are written against.
+
+Owns: `Scalar` (an SSA value and its dtype) and `Emitter`, which writes LLVM IR text into a list of
+lines. A literal is a Scalar whose name is the literal itself.
+
+Invariants: an operation's operands have one dtype, the caller casts first; floating-point code carries
+`contract` only, sums in reductions also `reassoc`; never `nnan` or `ninf`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from tracker.jit import vmath
+
+_LLVM = {
+    "bool": "i1",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint8": "i8",
+    "uint16": "i16",
+    "uint32": "i32",
+    "uint64": "i64",
+    "float32": "float",
+    "float64": "double",
+}
+SUPPORTED = frozenset(np.dtype(name) for name in _LLVM)
+_TEXT = {np.dtype(name): text for name, text in _LLVM.items()}
+_BOOL = np.dtype(bool)
+_FLOAT_RELATIONS = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt", ">=": "oge"}
+_INT_RELATIONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+
+
+def llvm_type(dtype: np.dtype[Any]) -> str:
+    """The register type of a dtype."""
+    return _TEXT[dtype]
+
+
+def memory_type(dtype: np.dtype[Any]) -> str:
+    """The type of an element in memory: a bool takes a byte."""
+    return "i8" if dtype == _BOOL else _TEXT[dtype]
+
+
+class Scalar:
+    """A number in a register, or a literal."""
+
+    __slots__ = ("dtype", "name", "value")
+
+    def __init__(self, name: str, dtype: np.dtype[Any], value: Any = None) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.value = value  # of a literal
+
+    def __str__(self) -> str:
+        return f"{_TEXT[self.dtype]} {self.name}"
+
+
+def literal(value: Any, dtype: np.dtype[Any]) -> Scalar:
+    """A constant."""
+    if dtype.kind == "f":
+        number = float(dtype.type(value))
+        return Scalar(f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}", dtype, number)
+    if dtype == _BOOL:
+        return Scalar("true" if value else "false", dtype, bool(value))
+    return Scalar(str(int(value)), dtype, int(value))
+
+
+class Names:
+    """Fresh SSA names of one LLVM function."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def fresh(self) -> str:
+        self.count += 1
+        return f"%v{self.count}"
+
+
+class Emitter:
+    """Writes scalar code into `lines`. `needs` collects (math function, LLVM type) pairs."""
+
+    def __init__(
+        self, lines: list[str], names: Names, needs: set[tuple[str, str]], intrinsics: set[str]
+    ) -> None:
+        self.lines = lines
+        self.names = names
+        self.needs = needs
+        self.intrinsics = intrinsics
+        self.reassociate = False
+
+    def write(self, instruction: str) -> str:
+        self.names.count += 1
+        name = f"%v{self.names.count}"
+        self.lines.append(f"  {name} = {instruction}")
+        return name
+
+    def _op(self, instruction: str, *xs: Scalar, dtype: np.dtype[Any] | None = None) -> Scalar:
+        operands = ", ".join(x.name for x in xs)
+        text = _TEXT[xs[0].dtype]
+        return Scalar(self.write(f"{instruction} {text} {operands}"), dtype or xs[0].dtype)
+
+    def constant(self, value: Any, like: Scalar) -> Scalar:
+        """A constant of the dtype of `like`."""
+        return literal(value, like.dtype)
+
+    def literal(self, value: Any, dtype: np.dtype[Any]) -> Scalar:
+        return literal(value, dtype)
+
+    # Arithmetic
+
+    def _flags(self, sum_: bool = False) -> str:
+        return "reassoc contract " if sum_ and self.reassociate else "contract "
+
+    def add(self, a: Scalar, b: Scalar) -> Scalar:
+        if a.dtype.kind == "f":
+            return self._op("fadd " + self._flags(True).rstrip(), a, b)
+        if a.dtype == _BOOL:
+            return self.logical_or(a, b)
+        return self._op("add", a, b)
+
+    def sub(self, a: Scalar, b: Scalar) -> Scalar:
+        return self._op("fsub contract" if a.dtype.kind == "f" else "sub", a, b)
+
+    def mul(self, a: Scalar, b: Scalar) -> Scalar:
+        if a.dtype.kind == "f":
+            return self._op("fmul " + self._flags(True).rstrip(), a, b)
+        if a.dtype == _BOOL:
+            return self.logical_and(a, b)
+        return self._op("mul", a, b)
+
+    def div(self, a: Scalar, b: Scalar) -> Scalar:
+        return self._op("fdiv contract", a, b)
+
+    def neg(self, x: Scalar) -> Scalar:
+        if x.value is not None:
+            return literal(-x.value, x.dtype)
+        if x.dtype.kind == "f":
+            return self._op("fneg", x)
+        return self._op("sub", literal(0, x.dtype), x)
+
+    def abs(self, x: Scalar) -> Scalar:
+        if x.dtype.kind == "f":
+            return self.intrinsic("fabs", x)
+        if x.dtype.kind == "u":
+            return x
+        return self.select(self.compare("<", x, literal(0, x.dtype)), self.neg(x), x)
+
+    def sign(self, x: Scalar) -> Scalar:
+        """-1, 0 or 1; NaN of NaN."""
+        one, zero = literal(1, x.dtype), literal(0, x.dtype)
+        side = self.select(
+            self.compare("<", x, zero), literal(-1, x.dtype), self.select(self.isnan(x), x, zero)
+        )
+        return self.select(self.compare(">", x, zero), one, side)
+
+    def power(self, x: Scalar, n: Scalar) -> Scalar:
+        if n.value == 2:
+            return self.mul(x, x)
+        if n.value == 1:
+            return x
+        if n.value == -1:
+            return self.div(literal(1, x.dtype), x)
+        if n.value == 3:  # one rounding more than the exact cube
+            return self.mul(self.mul(x, x), x)
+        if n.value == 0.5:
+            return self.math("sqrt", x)
+        return self.math("pow", x, n)
+
+    def extremum(self, relation: str, a: Scalar, b: Scalar) -> Scalar:
+        """The greater (">") or lesser ("<"); NaN if either is NaN."""
+        if a.dtype.kind == "f":
+            return self.intrinsic("maximum" if relation == ">" else "minimum", a, b)
+        return self.select(self.compare(relation, a, b), a, b)
+
+    def math(self, name: str, *xs: Scalar) -> Scalar:
+        """A function of `vmath`."""
+        text = _TEXT[xs[0].dtype]
+        self.needs.add((name, text))
+        arguments = ", ".join(map(str, xs))
+        return Scalar(self.write(f"call {text} {vmath.symbol(name, text)}({arguments})"), xs[0].dtype)
+
+    def intrinsic(self, name: str, *xs: Scalar) -> Scalar:
+        """An intrinsic of LLVM on floating-point operands."""
+        text = _TEXT[xs[0].dtype]
+        symbol = f"@llvm.{name}.f{32 if text == 'float' else 64}"
+        self.intrinsics.add(f"declare {text} {symbol}({', '.join([text] * len(xs))})")
+        return Scalar(self.write(f"call {text} {symbol}({', '.join(map(str, xs))})"), xs[0].dtype)
+
+    # Logic
+
+    def compare(self, relation: str, a: Scalar, b: Scalar) -> Scalar:
+        if a.dtype.kind == "f":
+            return self._op(f"fcmp {_FLOAT_RELATIONS[relation]}", a, b, dtype=_BOOL)
+        kind = _INT_RELATIONS[relation]
+        if kind not in ("eq", "ne"):
+            kind = ("s" if a.dtype.kind == "i" else "u") + kind
+        return self._op(f"icmp {kind}", a, b, dtype=_BOOL)
+
+    def isnan(self, x: Scalar) -> Scalar:
+        return self.compare("!=", x, x)
+
+    def truth(self, x: Scalar) -> Scalar:
+        return x if x.dtype == _BOOL else self.compare("!=", x, literal(0, x.dtype))
+
+    def logical_and(self, a: Scalar, b: Scalar) -> Scalar:
+        return self._op("and", a, b)
+
+    def logical_or(self, a: Scalar, b: Scalar) -> Scalar:
+        return self._op("or", a, b)
+
+    def bitwise(self, name: str, a: Scalar, b: Scalar) -> Scalar:
+        return self._op(name, a, b)
+
+    def invert(self, x: Scalar) -> Scalar:
+        return self._op("xor", x, literal(1 if x.dtype == _BOOL else -1, x.dtype))
+
+    def select(self, c: Scalar, a: Scalar, b: Scalar) -> Scalar:
+        if c.value is not None:
+            return a if c.value else b
+        return Scalar(self.write(f"select i1 {c.name}, {a}, {b}"), a.dtype)
+
+    # Conversion
+
+    def cast(self, x: Scalar, dtype: np.dtype[Any]) -> Scalar:
+        """A dtype conversion with NumPy's meaning."""
+        have = x.dtype
+        if have == dtype:
+            return x
+        if x.value is not None:
+            return literal(x.value, dtype)
+        if dtype == _BOOL:
+            return self.truth(x)
+        to = _TEXT[dtype]
+        if have.kind == "f":
+            if dtype.kind == "f":
+                word = "fpext" if dtype.itemsize > have.itemsize else "fptrunc"
+            else:
+                word = "fptosi" if dtype.kind == "i" else "fptoui"
+        elif dtype.kind == "f":
+            word = "sitofp" if have.kind == "i" else "uitofp"
+        elif have == _BOOL or dtype.itemsize > have.itemsize:
+            word = "sext" if have.kind == "i" else "zext"
+        elif dtype.itemsize < have.itemsize:
+            word = "trunc"
+        else:
+            return Scalar(x.name, dtype)
+        return Scalar(self.write(f"{word} {x} to {to}"), dtype)
+
+    # Memory
+
+    def load(self, pointer: str, dtype: np.dtype[Any]) -> Scalar:
+        text = memory_type(dtype)
+        name = self.write(f"load {text}, ptr {pointer}, align {dtype.itemsize}")
+        if dtype == _BOOL:
+            return Scalar(self.write(f"trunc i8 {name} to i1"), dtype)
+        return Scalar(name, dtype)
+
+    def store(self, x: Scalar, pointer: str) -> None:
+        if x.dtype == _BOOL:
+            byte = self.write(f"zext i1 {x.name} to i8")
+            self.lines.append(f"  store i8 {byte}, ptr {pointer}, align 1")
+            return
+        self.lines.append(f"  store {x}, ptr {pointer}, align {x.dtype.itemsize}")
+
+    def address(self, base: str, dtype: np.dtype[Any], index: str) -> str:
+        if index == "0":
+            return base
+        return self.write(f"getelementptr inbounds {memory_type(dtype)}, ptr {base}, i64 {index}")
+
+
+def module_text(
+    functions: Iterable[str], needs: set[tuple[str, str]], intrinsics: set[str]
+) -> str:
+    """A module: declarations, the math functions needed, the functions."""
+    wanted = sorted(needs)
+    declared = sorted(intrinsics | set(vmath.intrinsics(wanted)))
+    return "\n".join([*declared, vmath.definitions(wanted), *functions])

@@ -1,0 +1,405 @@
+"""Kernels as text: loop nests over an iteration space, with stores and folds.
+
+Owns: `write_kernel`. A kernel's function takes the addresses of the buffers it touches and the numbers
+it uses. Values are written on demand: `_Body.value(var, index)` writes the code for one element and
+remembers it for the rest of the loop body.
+
+A view such as a padded slice asks which part of a loop's range it is in; then the loop is cut there
+(`Split`), and each part is written with the answer known: no branches in loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Atom, Const, Eqn, Var
+from tracker.ir.op import Map, Reduce, View
+from tracker.jit.emit import Emitter, Names, Scalar, literal, llvm_type, memory_type
+from tracker.jit.index import Affine, Split, Tools
+from tracker.jit.plan import Kernel, c_strides
+
+_MANY_PARTS = 24  # loop parts; beyond, conditions are computed in the loop
+
+
+def write_kernel(driver: Any, kernel: Kernel) -> tuple[str, list[str]]:
+    """The text of a kernel's function (named @KERNEL), and the arguments of its call."""
+    cuts: dict[int, set[int]] = {}
+    while True:
+        writer = _Writer(driver, kernel, cuts)
+        try:
+            text = writer.text()
+        except Split as split:
+            cuts.setdefault(split.variable, set()).update(split.points)
+            continue
+        return text, writer.arguments
+
+
+class _Writer:
+    """One attempt to write a kernel, with loops cut at `cuts`."""
+
+    def __init__(self, driver: Any, kernel: Kernel, cuts: dict[int, set[int]]) -> None:
+        self.driver = driver
+        self.plan = driver.plan
+        self.kernel = kernel
+        self.members = {eqn.out for eqn in kernel.members}
+        self.lines: list[str] = []
+        self.head: list[str] = []
+        self.e = Emitter(self.lines, Names(), driver.needs, driver.intrinsics)
+        self.parameters: list[str] = []
+        self.arguments: list[str] = []
+        self.names: dict[Any, str] = {}
+        self.flat = _is_flat(driver, kernel)
+        self.space = (int(np.prod(kernel.space)),) if self.flat else kernel.space
+        self.parts = [_parts(n, cuts.get(v, set())) for v, n in enumerate(self.space)]
+        self.may_split = int(np.prod([len(p) for p in self.parts])) <= _MANY_PARTS
+        self.counters: dict[int, str] = {}
+        self.folds = [_Fold(self, eqn, at) for at, eqn in enumerate(kernel.folds)]
+
+    def text(self) -> str:
+        for fold in self.folds:
+            fold.declare()
+        self.lines.append("  br label %start")
+        self.lines.append("start:")
+        for fold in self.folds:
+            fold.start_memory()
+        self.loop(0, {}, ())
+        for fold in self.folds:
+            fold.end_memory()
+        self.lines.append("  ret void")
+        signature = ", ".join(self.parameters)
+        return "\n".join(
+            [f"define internal void @KERNEL({signature}) {{", *self.head, *self.lines, "}"]
+        )
+
+    # Parameters
+
+    def pointer(self, buffer: Any) -> str:
+        """The address of a buffer, as a parameter."""
+        name = self.names.get(buffer)
+        if name is None:
+            name = self._parameter("ptr noalias", f"ptr {self.driver.pointer(buffer)}")
+            self.names[buffer] = name
+        return name
+
+    def spilled(self, var: Var) -> str:
+        name = self.names.get((var, "spilled"))
+        if name is None:
+            name = self._parameter("ptr", f"ptr {self.driver.spill(var)}")
+            self.names[var, "spilled"] = name
+        return name
+
+    def number(self, var: Var, position: int) -> Scalar:
+        """A tiny value's element, as a parameter."""
+        dtype = var.type.dtype
+        name = self.names.get((var, position))
+        if name is None:
+            x = self.driver.element(var, position)
+            if x.value is not None:
+                return literal(x.value, dtype)
+            name = self._parameter(llvm_type(dtype), str(x))
+            self.names[var, position] = name
+        return Scalar(name, dtype)
+
+    def _parameter(self, text: str, argument: str) -> str:
+        name = f"%p{len(self.parameters)}"
+        self.parameters.append(f"{text} {name}")
+        self.arguments.append(argument)
+        return name
+
+    # Loops
+
+    def loop(self, v: int, ranges: dict[int, tuple[int, int]], index: tuple[Any, ...]) -> None:
+        """Write the loops over variables v, v+1, ...; `index` is that of the outer ones."""
+        if v == len(self.space):
+            _Body(self, ranges, index).write()
+            return
+        for fold in self.folds:
+            fold.start(v, index)
+        for first, last in self.parts[v]:
+            if last - first == 1:
+                self.loop(v + 1, ranges, (*index, first))
+            elif last > first:
+                self._counted(v, first, last, ranges, index)
+        for fold in self.folds:
+            fold.end(v, index)
+
+    def _counted(
+        self,
+        v: int,
+        first: int,
+        last: int,
+        ranges: dict[int, tuple[int, int]],
+        index: tuple[Any, ...],
+    ) -> None:
+        tag = self.e.names.fresh()[1:]
+        counter = f"%i{tag}"
+        self.counters[v] = counter
+        self.lines.append(f"  br label %pre{tag}")
+        self.lines.append(f"pre{tag}:")
+        self.lines.append(f"  br label %loop{tag}")
+        self.lines.append(f"loop{tag}:")
+        self.lines.append(f"  {counter} = phi i64 [ {first}, %pre{tag} ], [ %n{tag}, %latch{tag} ]")
+        self.loop(v + 1, {**ranges, v: (first, last)}, (*index, Affine(((v, 1),))))
+        self.lines.append(f"  br label %latch{tag}")
+        self.lines.append(f"latch{tag}:")
+        self.lines.append(f"  %n{tag} = add nuw nsw i64 {counter}, 1")
+        self.lines.append(f"  %c{tag} = icmp ult i64 %n{tag}, {last}")
+        self.lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}")
+        self.lines.append(f"done{tag}:")
+
+    def element_address(self, base: str, dtype: Any, flat: Any, tools: Tools) -> str:
+        return self.e.address(base, dtype, tools.name(flat))
+
+    def tools(self, ranges: dict[int, tuple[int, int]]) -> Tools:
+        return Tools(ranges, self.e.write, self.counters.__getitem__, self.may_split)
+
+
+class _Body:
+    """The innermost code: every store and fold at one index."""
+
+    def __init__(
+        self, writer: _Writer, ranges: dict[int, tuple[int, int]], index: tuple[Any, ...]
+    ) -> None:
+        self.w = writer
+        self.e = writer.e
+        self.index = index
+        self.tools = writer.tools(ranges)
+        self.done: dict[Any, Scalar] = {}
+        self.casts: dict[tuple[str, Any], Scalar] = {}
+
+    def write(self) -> None:
+        for eqn in self.w.kernel.members:  # in order, so that recursion stays shallow
+            self.value(eqn.out, self.index)
+        for var, buffer in self.w.kernel.stores:
+            x = self.value(var, self.index)
+            flat = self._flat_position(self.index, var.type.shape)
+            pointer = self.w.pointer(buffer)
+            self.e.store(x, self.w.element_address(pointer, var.type.dtype, flat, self.tools))
+        for fold in self.w.folds:
+            operand = fold.eqn.operands[0]
+            fold.add(self.cast(self.value(operand, self.index), fold.dtype), self)
+
+    def _flat_position(self, index: Sequence[Any], shape: tuple[int, ...]) -> Any:
+        if self.w.flat:
+            return index[0]
+        flat: Any = 0
+        for i, stride in zip(index, c_strides(shape), strict=True):
+            flat = i * stride + flat
+        return flat
+
+    def cast(self, x: Scalar, dtype: Any) -> Scalar:
+        if x.dtype == dtype:
+            return x
+        key = (x.name, dtype)
+        if key not in self.casts:
+            self.casts[key] = self.e.cast(x, dtype)
+        return self.casts[key]
+
+    def value(self, atom: Atom, index: Sequence[Any]) -> Scalar:
+        """The element of a value at an index."""
+        if isinstance(atom, Const):
+            return literal(atom.value, atom.type.dtype)
+        key = (atom, tuple(index))
+        found = self.done.get(key)
+        if found is None:
+            found = self.done[key] = self._value(atom, tuple(index))
+        return found
+
+    def _value(self, var: Var, index: tuple[Any, ...]) -> Scalar:
+        place = self.w.plan.places[var]
+        if place.kind == "tiny":
+            return self._tiny(var, index)
+        own = var in self.w.members and index == self.index
+        if not own and place.stored and place.ready <= self.w.kernel.level:
+            return self._load(var, place, index)
+        eqn = self.w.plan.definitions[var]
+        lower = eqn.op.lower
+        if isinstance(lower, View):
+            return self._view(eqn, lower, index)
+        assert isinstance(lower, Map)
+        dtypes = lower.dtypes(*(o.type for o in eqn.operands))
+        xs = [
+            self.cast(self.value(o, self._index_of(o, index)), dtype)
+            for o, dtype in zip(eqn.operands, dtypes, strict=True)
+        ]
+        return self.cast(lower.body(self.e, *xs, **eqn.params), eqn.out.type.dtype)
+
+    def _index_of(self, operand: Atom, index: tuple[Any, ...]) -> tuple[Any, ...]:
+        if self.w.flat:
+            return index if operand.type.size != 1 else (0,) * operand.type.ndim
+        lead = len(index) - operand.type.ndim
+        return tuple(0 if n == 1 else index[lead + i] for i, n in enumerate(operand.type.shape))
+
+    def _tiny(self, var: Var, index: tuple[Any, ...]) -> Scalar:
+        if var.type.size == 1:
+            return self.w.number(var, 0)
+        flat: Any = 0
+        for i, stride in zip(index, c_strides(var.type.shape), strict=True):
+            flat = i * stride + flat
+        if isinstance(flat, int):
+            return self.w.number(var, flat)
+        pointer = self.w.spilled(var)
+        where = self.w.element_address(pointer, var.type.dtype, flat, self.tools)
+        return self.e.load(where, var.type.dtype)
+
+    def _load(self, var: Var, place: Any, index: tuple[Any, ...]) -> Scalar:
+        if self.w.flat:
+            flat: Any = index[0] if var.type.size != 1 else 0
+        else:
+            flat = 0
+            for i, stride in zip(index, place.strides, strict=True):
+                flat = i * stride + flat
+        pointer = self.w.pointer(place.buffer)
+        where = self.w.element_address(pointer, var.type.dtype, flat + place.start, self.tools)
+        return self.e.load(where, var.type.dtype)
+
+    def _view(self, eqn: Eqn, lower: View, index: tuple[Any, ...]) -> Scalar:
+        types = [o.type for o in eqn.operands]
+        found = lower.source(self.tools, index, *types, **eqn.params)
+        dtype = eqn.out.type.dtype
+        alternatives = found if isinstance(found, list) else [found]
+        chosen: list[tuple[Any, Scalar]] = []
+        for which, source, inside in alternatives:
+            if inside is False:
+                continue
+            x = self.cast(self.value(eqn.operands[which], source), dtype)
+            chosen.append((inside, x))
+            if inside is None or inside is True:
+                break
+        else:
+            chosen.append((True, literal(0, dtype)))
+        y = chosen[-1][1]
+        for inside, x in reversed(chosen[:-1]):
+            y = Scalar(self.e.write(f"select i1 {inside}, {x}, {y}"), dtype)
+        return y
+
+
+class _Fold:
+    """A reduction of a kernel: an accumulator in a register, or in the result's memory.
+
+    Where the kept axes are the outer loops, the accumulator is a register, started before the first
+    reduced loop and stored after it; otherwise every step adds into memory.
+    """
+
+    def __init__(self, writer: _Writer, eqn: Eqn, at: int) -> None:
+        self.w = writer
+        self.eqn = eqn
+        lower = eqn.op.lower
+        assert isinstance(lower, Reduce)
+        self.lower = lower
+        self.dtype = eqn.out.type.dtype
+        self.cell = f"%acc{at}"
+        shape = eqn.operands[0].type.shape
+        self.axis = eqn.params["axis"]
+        self.kept = [i for i in range(len(shape)) if i not in self.axis]
+        self.count = 1
+        for i in self.axis:
+            self.count *= shape[i]
+        self.depth = 0 if writer.flat else len(self.kept)
+        self.in_register = writer.flat or self.kept == list(range(len(self.kept)))
+        if self.in_register and self.depth == len(writer.space):
+            self.in_register = False  # nothing is reduced: plain stores
+        self.strides = c_strides(tuple(shape[i] for i in self.kept))
+
+    def declare(self) -> None:
+        if self.in_register:
+            self.w.head.append(f"  {self.cell} = alloca {memory_type(self.dtype)}")
+
+    def _identity(self) -> Scalar:
+        return literal(self.lower.identity(self.dtype), self.dtype)
+
+    def start(self, v: int, index: tuple[Any, ...]) -> None:
+        if self.in_register and v == self.depth:
+            self.w.e.store(self._identity(), self.cell)
+
+    def end(self, v: int, index: tuple[Any, ...]) -> None:
+        if self.in_register and v == self.depth:
+            acc = self._finished(self.w.e.load(self.cell, self.dtype))
+            self.w.e.store(acc, self._address(index, self.w.tools({})))
+
+    def _finished(self, acc: Scalar) -> Scalar:
+        return acc if self.lower.finish is None else self.lower.finish(self.w.e, acc, self.count)
+
+    def _address(self, index: Sequence[Any], tools: Tools) -> str:
+        flat: Any = 0
+        if not self.w.flat:
+            for i, stride in zip(self.kept, self.strides, strict=True):
+                flat = index[i] * stride + flat
+        pointer = self.w.pointer(self.w.plan.places[self.eqn.out].buffer)
+        return self.w.element_address(pointer, self.dtype, flat, tools)
+
+    def add(self, x: Scalar, body: _Body) -> None:
+        e = self.w.e
+        where = self.cell if self.in_register else self._address(body.index, body.tools)
+        acc = e.load(where, self.dtype)
+        e.reassociate = self.lower.reorder
+        total = self.lower.combine(e, acc, x)
+        e.reassociate = False
+        e.store(total, where)
+
+    def start_memory(self) -> None:
+        if not self.in_register:
+            self._over_result(lambda where: self.w.e.store(self._identity(), where))
+
+    def end_memory(self) -> None:
+        if not self.in_register and self.lower.finish is not None:
+            e = self.w.e
+            self._over_result(
+                lambda where: e.store(self._finished(e.load(where, self.dtype)), where)
+            )
+
+    def _over_result(self, act: Any) -> None:
+        """A loop over the result's memory."""
+        size = self.eqn.out.type.size
+        pointer = self.w.pointer(self.w.plan.places[self.eqn.out].buffer)
+        tag = self.w.e.names.fresh()[1:]
+        lines = self.w.lines
+        lines.append(f"  br label %pre{tag}")
+        lines.append(f"pre{tag}:")
+        lines.append(f"  br label %loop{tag}")
+        lines.append(f"loop{tag}:")
+        lines.append(f"  %i{tag} = phi i64 [ 0, %pre{tag} ], [ %n{tag}, %loop{tag} ]")
+        act(self.w.e.address(pointer, self.dtype, f"%i{tag}"))
+        lines.append(f"  %n{tag} = add nuw nsw i64 %i{tag}, 1")
+        lines.append(f"  %c{tag} = icmp ult i64 %n{tag}, {size}")
+        lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}")
+        lines.append(f"done{tag}:")
+
+
+def _parts(extent: int, cuts: set[int]) -> list[tuple[int, int]]:
+    """The range 0 .. extent, cut at the points."""
+    edges = sorted({0, extent, *(c for c in cuts if 0 < c < extent)})
+    return list(zip(edges, edges[1:], strict=False))
+
+
+def _is_flat(driver: Any, kernel: Kernel) -> bool:
+    """Whether everything in the kernel runs along the C order of one shape, so one loop will do."""
+    if len(kernel.space) < 2:
+        return False
+    contiguous = c_strides(kernel.space)
+
+    def flat(atom: Any) -> bool:
+        if isinstance(atom, Const) or atom.type.size == 1:
+            return True
+        place = driver.plan.places[atom]
+        if atom.type.shape != kernel.space or place.kind == "tiny":
+            return False
+        if place.stored and place.ready <= kernel.level:
+            return bool(place.strides == contiguous)
+        if place.home is kernel:
+            return True
+        eqn = driver.plan.definitions[atom]
+        return isinstance(eqn.op.lower, Map) and all(map(flat, eqn.operands))
+
+    if any(set(e.params["axis"]) != set(range(len(kernel.space))) for e in kernel.folds):
+        return False
+    for eqn in kernel.members:
+        if not isinstance(eqn.op.lower, Map) or not all(map(flat, eqn.operands)):
+            return False
+    reached = [var for var, _ in kernel.stores] + [e.operands[0] for e in kernel.folds]
+    return all(map(flat, reached))
+
+

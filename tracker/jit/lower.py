@@ -1,0 +1,441 @@
+"""From a plan to LLVM IR: the driver `@plan(ptr %slots)` and one function per kernel.
+
+Owns: `lower`. The driver is straight-line code: unrolled values, guards, products, and calls of
+kernels, level by level. Start at `_Driver.run`; loops are written in `loops.py`.
+
+Invariants: a driver value, once computed, dominates everything after it (guards only branch away);
+scratch is laid out after the code is written, when it is known from when to when each buffer lives.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
+from tracker.ir.op import Contract, Map, Reduce, View
+from tracker.ir.types import Type
+from tracker.jit.emit import Emitter, Names, Scalar, literal, memory_type, module_text
+from tracker.jit.index import Tools
+from tracker.jit.loops import write_kernel
+from tracker.jit.plan import Buffer, Place, Plan
+from tracker.jit.products import write_product
+
+_ON_STACK = 4096  # bytes of scratch that go on the stack
+_FLOAT64 = np.dtype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Where the frame holds things: first slot of each input, capture, output of the function.
+
+    array[i]: output i is an array (its slot holds an address), not a number.
+    """
+
+    inputs: tuple[int, ...]
+    input_is_array: tuple[bool, ...]
+    captures: tuple[int, ...]
+    capture_is_array: tuple[bool, ...]
+    outputs: tuple[int, ...]
+    output_is_array: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """The text of a module, the external symbols it needs (of BLAS), and facts for `explain`."""
+
+    text: str
+    symbols: frozenset[str]
+    scratch: int
+
+
+def lower(plan: Plan, slots: Slots) -> Lowered:
+    """The module that computes a plan."""
+    return _Driver(plan, slots).run()
+
+
+class _Driver:
+    def __init__(self, plan: Plan, slots: Slots) -> None:
+        self.plan = plan
+        self.slots = slots
+        self.lines: list[str] = []
+        self.needs: set[tuple[str, str]] = set()
+        self.intrinsics: set[str] = set()
+        self.symbols: set[str] = set()
+        self.functions: list[str] = []
+        self.kernel_names: dict[str, str] = {}
+        self.e = Emitter(self.lines, Names(), self.needs, self.intrinsics)
+        self.tools = Tools()
+        self.known: dict[Var, list[Scalar | None]] = {}
+        self.pointers: dict[Buffer, str] = {}
+        self.spilled: dict[Var, str] = {}
+        self.spills: list[str] = []
+        self.life: dict[Buffer, tuple[int, int]] = {}
+        self.level = 0
+        self.has_guards = False
+
+    def run(self) -> Lowered:
+        kernels: dict[int, list[Any]] = {}
+        for kernel in self.plan.kernels:
+            kernels.setdefault(kernel.level, []).append(kernel)
+        for self.level in range(self.plan.levels):
+            for step in self.plan.scalars.get(self.level, ()):
+                if isinstance(step, Guard):
+                    self.guard(step)
+                else:
+                    self.unrolled(step)
+            for eqn in self.plan.products.get(self.level, ()):
+                write_product(self, eqn)
+            for kernel in kernels.get(self.level, ()):
+                self.kernel(kernel)
+        self.outputs()
+        scratch, places = self._layout()
+        head = ["define internal i64 @plan(ptr noalias %slots) {", *self.spills]
+        body = [*self._scratch_lines(scratch, places), *self.lines]
+        free = ["  call void @free(ptr %scratch)"] if scratch > _ON_STACK else []
+        tail = [*free, "  ret i64 0"]
+        if self.has_guards:
+            tail += ["fail:", *free, "  ret i64 1"]
+        if scratch > _ON_STACK:
+            self.intrinsics |= {"declare noalias ptr @malloc(i64)", "declare void @free(ptr)"}
+        driver = "\n".join([*head, *body, *tail, "}"])
+        text = module_text([*self.functions, driver], self.needs, self.intrinsics)
+        return Lowered(text, frozenset(self.symbols), scratch)
+
+    # Values in registers
+
+    def element(self, var: Var, position: int) -> Scalar:
+        """One element of a tiny value, by its position in C order."""
+        cells = self.known.get(var)
+        if cells is None:
+            cells = self.known[var] = [None] * max(var.type.size, 1)
+        cell = cells[position]
+        if cell is None:
+            cell = cells[position] = self._fetch(var, position)
+        return cell
+
+    def _fetch(self, var: Var, position: int) -> Scalar:
+        """Load an element of a tiny input, or of a small result of a kernel."""
+        place = self.plan.places[var]
+        buffer = place.buffer
+        assert buffer is not None, var
+        if buffer.role in ("input", "capture") and not self._is_array(buffer):
+            return self._slot_number(buffer)
+        index = place.start
+        rest = position
+        for extent, stride in zip(reversed(var.type.shape), reversed(place.strides), strict=True):
+            rest, i = divmod(rest, extent)
+            index += i * stride
+        pointer = self.pointer(buffer)
+        return self.e.load(self.e.address(pointer, var.type.dtype, str(index)), var.type.dtype)
+
+    def _is_array(self, buffer: Buffer) -> bool:
+        if buffer.role == "input":
+            return self.slots.input_is_array[buffer.slot]
+        return self.slots.capture_is_array[buffer.slot]
+
+    def _slot_number(self, buffer: Buffer) -> Scalar:
+        """A number that is in the frame itself."""
+        group = self.slots.inputs if buffer.role == "input" else self.slots.captures
+        dtype = buffer.type.dtype
+        pointer = self._slot_pointer(group[buffer.slot])
+        if dtype.kind == "f":
+            return self.e.load(pointer, dtype)
+        wide = self.e.load(pointer, np.dtype(np.int64))
+        return self.e.cast(wide, dtype)
+
+    def _slot_pointer(self, slot: int) -> str:
+        return self.e.write(f"getelementptr i64, ptr %slots, i64 {slot}") if slot else "%slots"
+
+    def pointer(self, buffer: Buffer) -> str:
+        """The address of a buffer."""
+        first, _ = self.life.get(buffer, (self.level, self.level))
+        self.life[buffer] = (first, self.level)
+        if buffer.role == "scratch":
+            return f"%b{buffer.number}"
+        known = self.pointers.get(buffer)
+        if known is None:
+            group = {
+                "input": self.slots.inputs,
+                "capture": self.slots.captures,
+                "output": self.slots.outputs,
+            }[buffer.role]
+            cell = self._slot_pointer(group[buffer.slot])
+            known = self.pointers[buffer] = self.e.write(f"load ptr, ptr {cell}")
+        return known
+
+    def spill(self, var: Var) -> str:
+        """A tiny value in memory, for loops that index it."""
+        place = self.plan.places[var]
+        if place.buffer is not None and (
+            place.buffer.role in ("scratch", "output") or self._is_array(place.buffer)
+        ):
+            if place.start == 0 and place.buffer.type.shape == var.type.shape:
+                return self.pointer(place.buffer)
+        known = self.spilled.get(var)
+        if known is None:
+            text = memory_type(var.type.dtype)
+            known = self.spilled[var] = f"%spill{len(self.spilled)}"
+            self.spills.append(f"  {known} = alloca [{var.type.size} x {text}], align 16")
+            for i in range(var.type.size):
+                pointer = self.e.address(known, var.type.dtype, str(i))
+                self.e.store(self.element(var, i), pointer)
+        return known
+
+    # Steps
+
+    def atom(self, atom: Atom, position: int) -> Scalar:
+        if isinstance(atom, Const):
+            return literal(atom.value, atom.type.dtype)
+        return self.element(atom, position)
+
+    def guard(self, guard: Guard) -> None:
+        self._require(holding(self.e, self.atom(guard.operand, 0), guard))
+
+    def unrolled(self, eqn: Eqn) -> None:
+        lower_ = eqn.op.lower
+        if isinstance(lower_, Map):
+            self.known[eqn.out] = self._map(eqn, lower_)
+        elif isinstance(lower_, View):
+            self.known[eqn.out] = [
+                self.view(eqn, lower_, index) for index in np.ndindex(*eqn.out.type.shape)
+            ]
+        elif isinstance(lower_, Reduce):
+            self.known[eqn.out] = self._reduce(eqn, lower_)
+        else:
+            assert isinstance(lower_, Contract)
+            self.known[eqn.out] = self._contract(eqn)
+
+    def _map(self, eqn: Eqn, lower_: Map) -> list[Scalar | None]:
+        shape = eqn.out.type.shape
+        dtypes = lower_.dtypes(*(o.type for o in eqn.operands))
+        maps = [_positions(o.type.shape, shape) for o in eqn.operands]
+        out: list[Scalar | None] = []
+        for i in range(eqn.out.type.size):
+            xs = [
+                self.e.cast(self.atom(o, m[i]), dtype)
+                for o, m, dtype in zip(eqn.operands, maps, dtypes, strict=True)
+            ]
+            y = lower_.body(self.e, *xs, **eqn.params)
+            if eqn.out.type.weak:
+                self._python(eqn, lower_, xs, y)
+            out.append(self.e.cast(y, eqn.out.type.dtype))
+        return out
+
+    def _python(self, eqn: Eqn, lower_: Map, xs: list[Scalar], y: Scalar) -> None:
+        """Python's numbers: fall back where Python raises, or an int outgrows 64 bits."""
+        if lower_.defined is not None:
+            self._require(lower_.defined(self.e, y, *xs))
+        if eqn.out.type.dtype.kind == "i" and eqn.operands:
+            wide = [self.e.cast(x, _FLOAT64) for x in xs]
+            size = self.e.abs(lower_.body(self.e, *wide, **eqn.params))
+            self._require(self.e.compare("<", size, literal(2.0**62, _FLOAT64)))
+
+    def _require(self, holds: Scalar) -> None:
+        """Abandon the call unless the condition holds."""
+        self.has_guards = True
+        label = f"ok{self.e.names.fresh()[1:]}"
+        self.lines.append(f"  br i1 {holds.name}, label %{label}, label %fail")
+        self.lines.append(f"{label}:")
+
+    def view(self, eqn: Eqn, lower_: View, index: tuple[int, ...]) -> Scalar:
+        """One element of a view, at a known index."""
+        types = [o.type for o in eqn.operands]
+        found = lower_.source(self.tools, index, *types, **eqn.params)
+        for which, source, inside in found if isinstance(found, list) else [found]:
+            if inside is None or inside is True:
+                x = self.at(eqn.operands[which], source)
+                return self.e.cast(x, eqn.out.type.dtype)
+        return literal(0, eqn.out.type.dtype)
+
+    def at(self, atom: Atom, index: Sequence[int]) -> Scalar:
+        """One element of any value, at a known index."""
+        if isinstance(atom, Const):
+            return literal(atom.value, atom.type.dtype)
+        place = self.plan.places[atom]
+        flat = _flat(index, atom.type.shape)
+        if place.kind == "tiny":
+            return self.element(atom, flat)
+        if place.stored:
+            return self._fetch(atom, flat)
+        return self.expression(atom, tuple(index))
+
+    def expression(self, var: Var, index: tuple[int, ...]) -> Scalar:
+        """One element of a cheap expression over big arrays."""
+        eqn = self.plan.definitions[var]
+        if isinstance(eqn.op.lower, View):
+            return self.view(eqn, eqn.op.lower, index)
+        lower_ = eqn.op.lower
+        assert isinstance(lower_, Map)
+        dtypes = lower_.dtypes(*(o.type for o in eqn.operands))
+        xs = [
+            self.e.cast(self.at(o, broadcast_index(index, o.type)), dtype)
+            for o, dtype in zip(eqn.operands, dtypes, strict=True)
+        ]
+        return self.e.cast(lower_.body(self.e, *xs, **eqn.params), eqn.out.type.dtype)
+
+    def _reduce(self, eqn: Eqn, lower_: Reduce) -> list[Scalar | None]:
+        x = eqn.operands[0]
+        dtype = eqn.out.type.dtype
+        axis = eqn.params["axis"]
+        groups = _groups(x.type.shape, axis)
+        out: list[Scalar | None] = []
+        for group in groups:
+            acc: Scalar | None = None
+            for position in group:
+                item = self.e.cast(self.atom(x, position), dtype)
+                acc = item if acc is None else lower_.combine(self.e, acc, item)
+            if acc is None:
+                acc = literal(lower_.identity(dtype), dtype)
+            out.append(acc if lower_.finish is None else lower_.finish(self.e, acc, len(group)))
+        return out
+
+    def _contract(self, eqn: Eqn) -> list[Scalar | None]:
+        a, b = eqn.operands
+        dtype = eqn.out.type.dtype
+        rows, columns, inner = _product_positions(a.type, b.type)
+        out: list[Scalar | None] = []
+        for left, right in itertools.zip_longest(rows, columns):
+            acc: Scalar | None = None
+            for i, j in zip(left, right, strict=True):
+                term = self.e.mul(
+                    self.e.cast(self.atom(a, i), dtype), self.e.cast(self.atom(b, j), dtype)
+                )
+                acc = term if acc is None else self.e.add(acc, term)
+            out.append(acc or literal(0, dtype))
+        return out
+
+    def kernel(self, kernel: Any) -> None:
+        """Call a loop nest; equal nests share one function."""
+        text, arguments = write_kernel(self, kernel)
+        name = self.kernel_names.get(text)
+        if name is None:
+            name = self.kernel_names[text] = f"@k{len(self.kernel_names)}"
+            self.functions.append(text.replace("@KERNEL", name, 1))
+        self.lines.append(f"  call void {name}({', '.join(arguments)})")
+
+    def outputs(self) -> None:
+        """Write the tiny results; the others were computed in place."""
+        for number, (atom, buffer) in enumerate(
+            zip(self.plan.function.outputs, self.plan.outputs, strict=True)
+        ):
+            if buffer is not None:
+                continue
+            cell = self._slot_pointer(self.slots.outputs[number])
+            dtype = atom.type.dtype
+            if not self.slots.output_is_array[number]:
+                self._store_number(self.atom(atom, 0), cell)
+                continue
+            pointer = self.e.write(f"load ptr, ptr {cell}")
+            for i in range(atom.type.size):
+                self.e.store(self.atom(atom, i), self.e.address(pointer, dtype, str(i)))
+
+    def _store_number(self, x: Scalar, cell: str) -> None:
+        if x.dtype.kind == "f":
+            self.e.store(x, cell)
+            return
+        self.e.store(self.e.cast(x, np.dtype(np.int64)), cell)
+
+    # Scratch
+
+    def _layout(self) -> tuple[int, dict[Buffer, int]]:
+        """An offset for each scratch buffer: buffers whose lives do not overlap share memory."""
+        offsets: dict[Buffer, int] = {}
+        active: list[tuple[int, int, int]] = []  # (last level, start, end), sorted by start
+        total = 0
+        ordered = sorted(
+            (b for b in self.life if b.role == "scratch"), key=lambda b: self.life[b][0]
+        )
+        for buffer in ordered:
+            first, last = self.life[buffer]
+            active = sorted((t for t in active if t[0] >= first), key=lambda t: t[1])
+            size = (max(buffer.type.nbytes, 1) + 63) // 64 * 64
+            start = 0
+            for _, low, high in active:
+                if low - start >= size:
+                    break
+                start = max(start, high)
+            offsets[buffer] = start
+            active.append((last, start, start + size))
+            total = max(total, start + size)
+        return total, offsets
+
+    def _scratch_lines(self, size: int, offsets: dict[Buffer, int]) -> list[str]:
+        if not offsets:
+            return []
+        if size <= _ON_STACK:
+            lines = [f"  %scratch = alloca i8, i64 {size}, align 64"]
+        else:
+            lines = [f"  %scratch = call ptr @malloc(i64 {size})"]
+        for buffer, offset in offsets.items():
+            lines.append(f"  %b{buffer.number} = getelementptr i8, ptr %scratch, i64 {offset}")
+        return lines
+
+    def place(self, var: Var) -> Place:
+        return self.plan.copies.get(var) or self.plan.places[var]
+
+
+def holding(e: Emitter, x: Scalar, guard: Guard) -> Scalar:
+    """Whether a guard holds, as an i1."""
+    if guard.kind == "bool":
+        truth = e.truth(x)
+        return truth if guard.expected else e.invert(truth)
+    if x.dtype.kind == "f" and guard.kind != "hash":
+        rounding = {"int": "trunc", "floor": "floor", "ceil": "ceil", "round": "roundeven"}
+        x = e.intrinsic(rounding[guard.kind], x)
+    return e.compare("==", x, literal(guard.expected, x.dtype))
+
+
+def broadcast_index(index: Sequence[Any], type: Type) -> tuple[Any, ...]:
+    """The index into an operand that is broadcast to where `index` points."""
+    lead = len(index) - type.ndim
+    return tuple(0 if n == 1 else index[lead + i] for i, n in enumerate(type.shape))
+
+
+def _flat(index: Sequence[int], shape: tuple[int, ...]) -> int:
+    flat = 0
+    for i, extent in zip(index, shape, strict=True):
+        flat = flat * extent + i
+    return flat
+
+
+@functools.lru_cache(maxsize=4096)
+def _positions(shape: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
+    """For each element of the target shape, the position of its element in an operand."""
+    if not shape:
+        return [0] * int(np.prod(target))
+    found: list[int] = (
+        np.broadcast_to(np.arange(int(np.prod(shape))).reshape(shape), target).ravel().tolist()
+    )
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def _groups(shape: tuple[int, ...], axis: tuple[int, ...]) -> list[list[int]]:
+    """The positions that each result of a reduction folds."""
+    kept = [i for i in range(len(shape)) if i not in axis]
+    count = int(np.prod([shape[i] for i in kept]))
+    positions = np.arange(int(np.prod(shape))).reshape(shape).transpose([*kept, *axis])
+    found: list[list[int]] = positions.reshape(count, -1 if positions.size else 0).tolist()
+    return found
+
+
+def _product_positions(a: Type, b: Type) -> tuple[list[list[int]], list[list[int]], int]:
+    """For each element of a @ b, the positions whose products it sums."""
+    left = np.arange(a.size).reshape(a.shape if a.ndim > 1 else (1, *a.shape))
+    right = np.arange(b.size).reshape(b.shape if b.ndim > 1 else (*b.shape, 1))
+    inner = left.shape[-1]
+    batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    m, n = left.shape[-2], right.shape[-1]
+    rows = np.broadcast_to(left[..., :, None, :], (*batch, m, n, inner))
+    columns = np.broadcast_to(np.swapaxes(right, -1, -2)[..., None, :, :], (*batch, m, n, inner))
+    return (
+        rows.reshape(-1, inner).tolist(),
+        columns.reshape(-1, inner).tolist(),
+        inner,
+    )

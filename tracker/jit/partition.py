@@ -1,0 +1,113 @@
+"""What runs natively and what NumPy runs in between.
+
+Owns: `partition`: a function becomes stages, each a native `Segment` or a `HostCall`. A function that
+can be lowered whole is one segment.
+
+Invariant: stages are in an order in which every operand is there; a guard stands in the earliest
+segment that knows its operand, and every guard stands before the stages that follow it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
+from tracker.ir.op import Contract, Host, Map, Reduce, View
+from tracker.jit.emit import SUPPORTED
+from tracker.jit.products import why_not
+
+@dataclass(slots=True)
+class Segment:
+    """A native piece: its function's inputs and outputs are variables of the whole."""
+
+    function: Function
+    inputs: tuple[Var, ...]
+    outputs: tuple[Var, ...]
+
+
+@dataclass(slots=True)
+class HostCall:
+    """One equation that NumPy runs, and why."""
+
+    eqn: Eqn
+    why: str
+
+
+def why_host(eqn: Eqn) -> str:
+    """Why NumPy must run an equation; empty if it can be lowered."""
+    lower = eqn.op.lower
+    if isinstance(lower, Host):
+        return lower.why
+    for atom in (*eqn.operands, eqn.out):
+        if atom.type.dtype not in SUPPORTED:
+            return f"dtype {atom.type.dtype}"
+    if isinstance(lower, Contract):
+        return why_not(eqn)
+    if isinstance(lower, Map):
+        dtypes = lower.dtypes(*(o.type for o in eqn.operands))
+        for dtype in dtypes:
+            if dtype.kind not in lower.kinds or dtype not in SUPPORTED:
+                return f"{eqn.op.name} of dtype {dtype}"
+    if isinstance(lower, Reduce) and eqn.operands[0].type.size == 0:
+        return "an empty reduction"
+    if isinstance(lower, (View, Reduce)) and eqn.out.type.dtype not in SUPPORTED:
+        return f"dtype {eqn.out.type.dtype}"
+    return ""
+
+
+def partition(function: Function) -> list[Segment | HostCall]:
+    """Cut a function into native segments and host calls."""
+    reasons = {step: why_host(step) for step in function.body if isinstance(step, Eqn)}
+    if not any(reasons.values()):
+        outputs = tuple(a for a in function.outputs if isinstance(a, Var))
+        return [Segment(function, (*function.inputs, *function.captures), outputs)]
+    return _cut(function, reasons)
+
+
+def _cut(function: Function, reasons: dict[Eqn, str]) -> list[Segment | HostCall]:
+    turn: dict[Var, int] = {v: 0 for v in (*function.inputs, *function.captures)}
+    native: dict[int, list[Eqn | Guard]] = {}
+    hosts: dict[int, list[HostCall]] = {}
+    for step in function.body:
+        operands = step.operands if isinstance(step, Eqn) else (step.operand,)
+        at = max((turn[o] for o in operands if isinstance(o, Var)), default=0)
+        if isinstance(step, Guard) or not reasons[step]:
+            native.setdefault(at, []).append(step)
+            if isinstance(step, Eqn):
+                turn[step.out] = at
+        else:
+            hosts.setdefault(at, []).append(HostCall(step, reasons[step]))
+            turn[step.out] = at + 1
+    stages: list[Segment | HostCall] = []
+    for at in range(max((*native, *hosts), default=0) + 1):
+        if at in native:
+            stages.append(_segment(function, native[at], at, turn, native, hosts))
+        stages.extend(hosts.get(at, ()))
+    return stages
+
+
+def _segment(
+    function: Function,
+    body: list[Eqn | Guard],
+    at: int,
+    turn: dict[Var, int],
+    native: dict[int, list[Eqn | Guard]],
+    hosts: dict[int, list[HostCall]],
+) -> Segment:
+    made = {step.out for step in body if isinstance(step, Eqn)}
+    inputs = dict.fromkeys(o for step in body for o in _operands(step) if o not in made)
+    wanted = {a for a in function.outputs if isinstance(a, Var)}
+    for later in range(at, max((*native, *hosts)) + 1):
+        if later > at:
+            wanted.update(o for step in native.get(later, ()) for o in _operands(step))
+        wanted.update(o for call in hosts.get(later, ()) for o in _operands(call.eqn))
+    outputs = tuple(
+        step.out for step in body if isinstance(step, Eqn) and step.out in wanted
+    )
+    piece = Function(f"{function.name}.{at}", tuple(inputs), (), tuple(body), outputs)
+    return Segment(piece, tuple(inputs), outputs)
+
+
+def _operands(step: Eqn | Guard) -> list[Var]:
+    atoms: tuple[Atom, ...] = step.operands if isinstance(step, Eqn) else (step.operand,)
+    return [a for a in atoms if isinstance(a, Var)]

@@ -1,0 +1,252 @@
+"""From an `ir.Function` to something callable: passes, partition, plan, text, machine code.
+
+Owns: `optimise`, `compile_call` (a whole call with its argument structures) and `compile_values` (a
+function of a flat tuple of values, for the executor). Start at `compile_call`.
+
+A function that can be lowered whole becomes one native entry. Otherwise an `Executor` runs its native
+segments and NumPy's calls in turn.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import CompileError
+from tracker.ir import passes
+from tracker.ir.graph import Atom, Const, Function, Guard, Var
+from tracker.ir.simplify import simplify
+from tracker.jit import blas, callable, native, signature
+from tracker.jit.lower import Slots, lower
+from tracker.jit.partition import HostCall, Segment, partition
+from tracker.jit.plan import Plan, make_plan
+from tracker.jit.signature import ArrayOut, ConstOut, Outputs, OutLeaf, ScalarOut, Signature
+from tracker.jit.staging import Trace
+from tracker.tree import LEAF, Structure
+
+PASSES = (
+    passes.common_subexpressions,
+    passes.constant_folding,
+    simplify,
+    passes.common_subexpressions,
+    passes.dead_code,
+)
+
+
+@dataclass(slots=True)
+class Piece:
+    """A compiled native segment, for `explain`."""
+
+    plan: Plan
+    text: str
+    entry: Any
+    scratch: int
+
+
+@dataclass(slots=True)
+class Compiled:
+    """What compiling a trace gave. `entry` is the native entry of a function lowered whole, else
+    `run` executes stages; `seconds` are those of each step."""
+
+    function: Function
+    pieces: list[Piece]
+    hosts: list[HostCall]
+    entry: Any = None
+    run: Callable[[Sequence[Any]], tuple[Any, ...]] | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+class GuardFailed(Exception):
+    """An executor's segment met a guard that does not hold."""
+
+
+def optimise(function: Function) -> Function:
+    """The function after all passes."""
+    return passes.run(function, PASSES)
+
+
+def compile_call(trace: Trace, call: Signature) -> Compiled:
+    """Compile a trace for calls of this signature."""
+    started = time.perf_counter()
+    function = optimise(trace.function)
+    optimised = time.perf_counter()
+    stages = partition(function)
+    whole = len(stages) == 1 and isinstance(stages[0], Segment) and _is_direct(trace)
+    if whole:
+        piece = _native_call(trace, function, call)
+        done = Compiled(function, [piece], [], entry=piece.entry)
+    else:
+        done = _executor(function, stages)
+    done.seconds = {"passes": optimised - started, "code": time.perf_counter() - optimised}
+    return done
+
+
+def _is_direct(trace: Trace) -> bool:
+    """Whether a native entry can serve: it does not write into arguments or read params."""
+    return not trace.writes and not any(trace.owners)
+
+
+def _native_call(trace: Trace, function: Function, call: Signature) -> Piece:
+    leaves = [call.leaves[number] for number in trace.inputs]
+    out_leaves: list[OutLeaf] = []
+    for out in trace.outputs:
+        if out.atom is None:
+            out_leaves.append(ConstOut(out.constant))
+    atoms = iter(function.outputs)
+    out_leaves = [
+        ConstOut(out.constant) if out.atom is None else _out_leaf(out.kind, next(atoms))
+        for out in trace.outputs
+    ]
+    outputs = Outputs(trace.structure, tuple(out_leaves), _build)
+    inputs = call.offsets
+    first = inputs[-1]
+    out_first = first + len(trace.captures)
+    shown = [i for i, out in enumerate(trace.outputs) if out.atom is not None]
+    slots = Slots(
+        tuple(inputs[number] for number in trace.inputs),
+        tuple(isinstance(leaf, signature.Array) for leaf in leaves),
+        tuple(range(first, first + len(trace.captures))),
+        tuple(True for _ in trace.captures),
+        tuple(out_first + outputs.offsets[i] for i in shown),
+        tuple(isinstance(out_leaves[i], ArrayOut) for i in shown),
+    )
+    return _piece(function, slots, call, outputs, trace.captures)
+
+
+def _build(structure: Structure, children: Sequence[Any]) -> Any:
+    from tracker.tree import rebuild
+
+    assert structure.cls is not None
+    return rebuild(structure.cls, structure.names, children)
+
+
+def _piece(
+    function: Function,
+    slots: Slots,
+    call: Signature,
+    outputs: Outputs,
+    captures: Sequence[Any],
+) -> Piece:
+    plan = make_plan(function)
+    lowered = lower(plan, slots)
+    symbols = {}
+    if lowered.symbols:
+        library = blas.find()
+        assert library is not None
+        symbols = {name: library.symbols[name] for name in lowered.symbols}
+    size = sum(v.type.size for v in (*function.inputs,)) + lowered.scratch // 8
+    entry = native.compile_entry(
+        lowered.text, call, outputs, captures, symbols=symbols, release_gil=size > 50_000
+    )
+    return Piece(plan, lowered.text, entry, lowered.scratch)
+
+
+def _out_leaf(kind: str, atom: Atom) -> OutLeaf:
+    type = atom.type
+    if kind == "array":
+        return ArrayOut(type.dtype, type.shape)
+    if kind == "python":
+        return ScalarOut({"f": float, "i": int, "c": complex, "b": bool}[type.dtype.kind])
+    return ScalarOut(type.dtype.type)
+
+
+# Functions with host calls -----------------------------------------------------------------------
+
+
+def _executor(function: Function, stages: list[Segment | HostCall]) -> Compiled:
+    """Run the stages in turn, over a table of values."""
+    pieces: list[Piece] = []
+    hosts: list[HostCall] = []
+    steps: list[Callable[[dict[Var, Any]], None]] = []
+    for stage in stages:
+        if isinstance(stage, HostCall):
+            hosts.append(stage)
+            steps.append(_host_step(stage))
+        elif any(isinstance(step, Guard) for step in stage.function.body) or stage.outputs:
+            steps.append(_Lazy(stage, pieces))
+    parameters = (*function.inputs, *function.captures)
+
+    def run(values: Sequence[Any]) -> tuple[Any, ...]:
+        table = dict(zip(parameters, values, strict=True))
+        for step in steps:
+            step(table)
+        return tuple(a.value if isinstance(a, Const) else table[a] for a in function.outputs)
+
+    return Compiled(function, pieces, hosts, run=run)
+
+
+def _host_step(stage: HostCall) -> Callable[[dict[Var, Any]], None]:
+    eqn = stage.eqn
+
+    def step(table: dict[Var, Any]) -> None:
+        xs = [o.value if isinstance(o, Const) else table[o] for o in eqn.operands]
+        table[eqn.out] = eqn.op.evaluate(*xs, **eqn.params)
+
+    return step
+
+
+class _Lazy:
+    """A segment, compiled when it first runs: only then are its inputs' exact classes known."""
+
+    def __init__(self, segment: Segment, pieces: list[Piece]) -> None:
+        self.segment = segment
+        self.pieces = pieces
+        self.calls: dict[Any, Any] = {}
+
+    def __call__(self, table: dict[Var, Any]) -> None:
+        values = [_plain_layout(table[v]) for v in self.segment.inputs]
+        call, leaves = signature.signature_of(values, {})
+        native_call = self.calls.get(call)
+        if native_call is None:
+            native_call = self.calls[call] = self._compile(call)
+        results = native_call(*leaves)
+        if results is GuardFailed:
+            raise GuardFailed
+        table.update(zip(self.segment.outputs, results, strict=True))
+
+    def _compile(self, call: Signature) -> Any:
+        segment = self.segment
+        leaves = tuple(
+            ArrayOut(v.type.dtype, v.type.shape)
+            if v.type.shape
+            else _out_leaf("python" if v.type.weak else "numpy", v)
+            for v in segment.outputs
+        )
+        structure = Structure(tuple, (), (LEAF,) * len(leaves), len(leaves))
+        outputs = Outputs(structure, leaves)
+        first = call.offsets[-1]
+        slots = Slots(
+            call.offsets[:-1],
+            tuple(isinstance(leaf, signature.Array) for leaf in call.leaves),
+            (),
+            (),
+            tuple(first + at for at in outputs.offsets[:-1]),
+            tuple(isinstance(leaf, ArrayOut) for leaf in leaves),
+        )
+        if not call.native:
+            raise CompileError(f"a segment of {segment.function.name} got {call.leaves}")
+        function = Function(
+            segment.function.name, segment.inputs, (), segment.function.body, segment.outputs
+        )
+        piece = _piece(function, slots, call, outputs, ())
+        self.pieces.append(piece)
+        return callable.builtin(piece.entry, segment.function.name, _guard_failed)
+
+
+def _guard_failed(*_: Any) -> type[GuardFailed]:
+    return GuardFailed
+
+
+def _plain_layout(x: Any) -> Any:
+    """A value as a native segment takes it."""
+    if isinstance(x, np.ndarray):
+        if type(x) is np.ndarray and x.flags.c_contiguous and x.flags.aligned and x.dtype.isnative:
+            return x
+        return np.ascontiguousarray(x, dtype=x.dtype.newbyteorder("=")).reshape(x.shape)
+    return x
+
+

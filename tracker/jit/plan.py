@@ -1,0 +1,428 @@
+"""The plan: where each value of a function lives, and which loops compute what.
+
+Data structures
+- `Place` says where a value lives: 'tiny' (unrolled into registers), 'memory' (a strided piece of a
+  buffer), or 'expression' (computed inside of a kernel, and stored only where that is needed).
+- A `Kernel` is one loop nest: an iteration space, the values stored at each of its points (`stores`)
+  and the reductions over it (`folds`). Kernels are found by (space, level).
+- Levels order the plan. A value that a kernel produces can be used one level later; everything of
+  one level and one space shares one loop.
+
+Start at `make_plan`. Invariants: levels never decrease along uses, so the order of levels is a
+legal order; planning is linear in the equations (a cheap expression is inlined, an expensive one is
+stored and read again).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
+from tracker.ir.op import Contract, Map, Op, Reduce, View
+from tracker.ir.types import Type
+from tracker.jit.index import Affine, Opaque, Split, Tools
+
+TINY = 32  # elements; up to here a value is unrolled
+CHEAP = 24  # operations; up to here an expression is computed again rather than stored
+_MATH = 20  # what a transcendental function costs
+_CROWD = 300  # equations of one kernel; beyond, a new one is begun
+
+
+@dataclass(slots=True, eq=False)
+class Buffer:
+    """Memory: an input, a capture, an output, or scratch.
+
+    role: 'input', 'capture', 'output', 'scratch'; `slot` is its number within the first three.
+    """
+
+    number: int
+    type: Type
+    role: str
+    slot: int = -1
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """Where a value lives. See the file's header; `ready` is the level from which it can be used."""
+
+    kind: str
+    ready: int = 0
+    cost: int = 0
+    home: Kernel | None = None
+    buffer: Buffer | None = None
+    strides: tuple[int, ...] = ()
+    start: int = 0
+
+    @property
+    def stored(self) -> bool:
+        return self.buffer is not None
+
+
+@dataclass(slots=True, eq=False)
+class Kernel:
+    """One loop nest over `space` at `level`."""
+
+    space: tuple[int, ...]
+    level: int
+    members: list[Eqn] = field(default_factory=list)
+    stores: list[tuple[Var, Buffer]] = field(default_factory=list)
+    folds: list[Eqn] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """`steps[level]`: the unrolled equations, guards, products; then the kernels of that level."""
+
+    function: Function
+    places: dict[Var, Place]
+    definitions: dict[Var, Eqn]
+    scalars: dict[int, list[Eqn | Guard]]
+    products: dict[int, list[Eqn]]
+    kernels: list[Kernel]
+    buffers: list[Buffer]
+    copies: dict[Var, Place]
+    outputs: list[Buffer | None]
+    levels: int
+
+
+def make_plan(function: Function) -> Plan:
+    """Plan a function all of whose equations can be lowered."""
+    planner = _Planner(function)
+    for step in function.body:
+        planner.step(step)
+    planner.finish()
+    return planner.plan
+
+
+def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of a C-contiguous array, in elements."""
+    out = []
+    stride = 1
+    for extent in reversed(shape):
+        out.append(stride)
+        stride *= extent
+    return tuple(reversed(out))
+
+
+class _Planner:
+    def __init__(self, function: Function) -> None:
+        self.plan = Plan(function, {}, {}, {}, {}, [], [], {}, [], 0)
+        self.places = self.plan.places
+        self.kernels: dict[tuple[tuple[int, ...], int], Kernel] = {}
+        for role, group in (("input", function.inputs), ("capture", function.captures)):
+            for number, var in enumerate(group):
+                self._arrive(var, role, number)
+
+    def _arrive(self, var: Var, role: str, number: int) -> None:
+        buffer = self._buffer(var.type, role)
+        buffer.slot = number
+        kind = "tiny" if var.type.size <= TINY else "memory"
+        self.places[var] = Place(kind, 0, 0, None, buffer, c_strides(var.type.shape))
+
+    def _buffer(self, type: Type, role: str) -> Buffer:
+        buffer = Buffer(len(self.plan.buffers), type, role)
+        self.plan.buffers.append(buffer)
+        return buffer
+
+    # One step
+
+    def step(self, step: Eqn | Guard) -> None:
+        if isinstance(step, Guard):
+            level = self._ready(step.operand)
+            self.plan.scalars.setdefault(level, []).append(step)
+            return
+        self.plan.definitions[step.out] = step
+        lower = step.op.lower
+        operands = [o for o in step.operands if isinstance(o, Var)]
+        if isinstance(lower, Contract):
+            self._product(step, operands)
+        elif isinstance(lower, Reduce) and any(self._is_big(o) for o in operands):
+            self._fold(step, operands[0])
+        elif step.out.type.size <= TINY:
+            self._scalar(step, operands)
+        elif isinstance(lower, View):
+            self._view(step, operands)
+        else:
+            self._map(step, operands)
+
+    def _is_big(self, var: Var) -> bool:
+        return self.places[var].kind != "tiny"
+
+    def _ready(self, atom: Atom) -> int:
+        return 0 if isinstance(atom, Const) else self.places[atom].ready
+
+    def _scalar(self, eqn: Eqn, operands: list[Var]) -> None:
+        """An unrolled equation."""
+        level = 0
+        for o in operands:
+            level = max(level, self._reach(o))
+        self.places[eqn.out] = Place("tiny", level)
+        self.plan.scalars.setdefault(level, []).append(eqn)
+
+    def _reach(self, var: Var) -> int:
+        """The level from which any element of `var` can be had at any index."""
+        place = self.places[var]
+        if place.kind != "expression":
+            return place.ready
+        if place.stored:
+            return place.ready
+        if place.cost <= CHEAP:
+            assert place.home is not None
+            return place.home.level
+        return self._store(var)
+
+    def _store(self, var: Var) -> int:
+        """Keep an expression in memory; the level from which it can be read."""
+        place = self.places[var]
+        if not place.stored:
+            assert place.home is not None
+            place.buffer = self._buffer(var.type, "scratch")
+            place.strides = c_strides(var.type.shape)
+            place.ready = place.home.level + 1
+            place.home.stores.append((var, place.buffer))
+        return place.ready
+
+    def _kernel(self, space: tuple[int, ...], level: int) -> Kernel:
+        kernel = self.kernels.get((space, level))
+        if kernel is None:
+            kernel = self.kernels[space, level] = Kernel(space, level)
+            self.plan.kernels.append(kernel)
+        return kernel
+
+    def _map(self, eqn: Eqn, operands: list[Var]) -> None:
+        space = eqn.out.type.shape
+        level = 0
+        same = []
+        for o in operands:
+            place = self.places[o]
+            if place.kind == "expression" and o.type.shape == space:
+                assert place.home is not None
+                same.append(o)
+                level = max(level, place.home.level)
+            else:
+                level = max(level, self._reach(o))
+        while True:
+            kernel = self._kernel(space, level)
+            if len(kernel.members) < _CROWD:
+                break
+            level += 1
+        cost = _MATH if _is_math(eqn) else 1
+        for o in same:
+            place = self.places[o]
+            assert place.home is not None
+            if place.home.level < level and not place.stored and place.cost > CHEAP:
+                self._store(o)
+        for o in operands:
+            place = self.places[o]
+            if place.kind == "expression" and not (place.stored and place.home is not kernel):
+                cost += place.cost
+        self._expression(eqn, kernel, cost)
+
+    def _expression(self, eqn: Eqn, kernel: Kernel, cost: int) -> None:
+        kernel.members.append(eqn)
+        self.places[eqn.out] = Place("expression", kernel.level, cost, kernel)
+
+    def _view(self, eqn: Eqn, operands: list[Var]) -> None:
+        if len(operands) == 1 and isinstance(eqn.operands[0], Var):
+            o = operands[0]
+            if self.places[o].kind == "expression" and not self.places[o].stored:
+                if not _keeps_order(eqn) and _is_reshape(eqn):
+                    self._store(o)
+            alias = self._alias(eqn, o)
+            if alias is not None:
+                self.places[eqn.out] = alias
+                return
+        level = 0
+        cost = 1
+        space = eqn.out.type.shape
+        for o in operands:
+            level = max(level, self._reach(o))
+            place = self.places[o]
+            if place.kind == "expression" and not place.stored:
+                cost += place.cost
+        self._expression(eqn, self._kernel(space, level), cost)
+
+    def _alias(self, eqn: Eqn, o: Var) -> Place | None:
+        """The view as another way to read the same memory, if strides can say it."""
+        place = self.places[o]
+        if not place.stored or not o.type.shape:  # a scalar has no memory
+            return None
+        shape = eqn.out.type.shape
+        variables = tuple(
+            Affine(((i, 1),)) if extent != 1 else 0 for i, extent in enumerate(shape)
+        )
+        tools = Tools({i: (0, n) for i, n in enumerate(shape)}, may_split=False)
+        if _is_reshape(eqn) and place.strides == c_strides(o.type.shape):
+            return Place("memory", place.ready, 0, None, place.buffer, c_strides(shape), place.start)
+        try:
+            found = eqn.op.lower.source(tools, variables, o.type, **eqn.params)  # type: ignore[union-attr]
+        except (AssertionError, Split):
+            return None
+        if isinstance(found, list) or found[2] not in (None, True):
+            return None
+        return address(place, found[1], len(shape), place.ready)
+
+    def _fold(self, eqn: Eqn, o: Var) -> None:
+        place = self.places[o]
+        kernel = place.home or self._kernel(o.type.shape, place.ready)
+        kernel.folds.append(eqn)
+        ready = kernel.level + 1
+        kind = "tiny" if eqn.out.type.size <= TINY else "memory"
+        buffer = self._buffer(eqn.out.type, "scratch")
+        self.places[eqn.out] = Place(
+            kind, ready, 0, None, buffer, c_strides(eqn.out.type.shape)
+        )
+
+    def _product(self, eqn: Eqn, operands: list[Var]) -> None:
+        level = 0
+        small = all(o.type.size <= TINY for o in operands) and eqn.out.type.size <= TINY
+        for o in operands:
+            if self.places[o].kind == "expression":
+                self._store(o)
+            level = max(level, self.places[o].ready if small else self._matrix(o).ready)
+        if small:
+            self.places[eqn.out] = Place("tiny", level)
+            self.plan.scalars.setdefault(level, []).append(eqn)
+            return
+        buffer = self._buffer(eqn.out.type, "scratch")
+        kind = "tiny" if eqn.out.type.size <= TINY else "memory"
+        self.places[eqn.out] = Place(
+            kind, level + 1, 0, None, buffer, c_strides(eqn.out.type.shape)
+        )
+        self.plan.products.setdefault(level, []).append(eqn)
+
+    def _matrix(self, var: Var) -> Place:
+        """The operand of a product, where BLAS can read it: a copy if its strides are unusual."""
+        place = self.places[var]
+        if place.kind == "tiny" or is_matrix(place.strides, var.type.shape):
+            return place
+        if var not in self.plan.copies:
+            self.plan.copies[var] = self._copy(var, self._buffer(var.type, "scratch"))
+        return self.plan.copies[var]
+
+    def _copy(self, var: Var, buffer: Buffer) -> Place:
+        """Store a value that is in memory already once more, in C order."""
+        kernel = self._kernel(var.type.shape, self.places[var].ready)
+        kernel.stores.append((var, buffer))
+        return Place("memory", kernel.level + 1, 0, None, buffer, c_strides(var.type.shape))
+
+    # The end
+
+    def output(self, atom: Atom) -> None:
+        """Let a result be computed in its own memory; tiny ones are written at the end."""
+        number = len(self.plan.outputs)
+        if isinstance(atom, Const) or self.places[atom].kind == "tiny":
+            self.plan.outputs.append(None)
+            return
+        place = self.places[atom]
+        if place.kind == "expression":
+            self._store(atom)
+        buffer = place.buffer
+        assert buffer is not None
+        whole = buffer.type.shape == atom.type.shape and place.start == 0
+        if buffer.role != "scratch" or not whole or place.strides != c_strides(atom.type.shape):
+            buffer = self._buffer(atom.type, "output")
+            self._copy(atom, buffer)
+        buffer.role, buffer.slot = "output", number
+        self.plan.outputs.append(buffer)
+
+    def finish(self) -> None:
+        """Place the results; keep in each kernel what it needs."""
+        for atom in self.plan.function.outputs:
+            self.output(atom)
+        for kernel in self.plan.kernels:
+            kernel.members = self._needed(kernel)
+        self.plan.kernels = [k for k in self.plan.kernels if k.stores or k.folds]
+        highest = [k.level + 1 for k in self.plan.kernels]
+        highest += [*self.plan.scalars, *(level + 1 for level in self.plan.products)]
+        self.plan.levels = max(highest, default=0) + 1
+
+    def _needed(self, kernel: Kernel) -> list[Eqn]:
+        """The members that stores and folds of this kernel reach at the kernel's own index."""
+        wanted: set[Var] = {var for var, _ in kernel.stores}
+        wanted.update(o for e in kernel.folds for o in e.operands if isinstance(o, Var))
+        out = []
+        for eqn in reversed(kernel.members):
+            if eqn.out in wanted:
+                out.append(eqn)
+                if isinstance(eqn.op.lower, Map):
+                    wanted.update(o for o in eqn.operands if isinstance(o, Var))
+        out.reverse()
+        return out
+
+
+def address(place: Place, index: Iterable[Any], ndim: int, ready: int) -> Place | None:
+    """A strided place for index formulas in the loop variables 0 .. ndim-1."""
+    flat: Any = place.start
+    for i, stride in zip(index, place.strides, strict=True):
+        if isinstance(i, Opaque):
+            return None
+        flat = i * stride + flat
+    terms = dict(flat.terms) if isinstance(flat, Affine) else {}
+    start = flat.constant if isinstance(flat, Affine) else flat
+    strides = tuple(terms.get(v, 0) for v in range(ndim))
+    return Place("memory", ready, 0, None, place.buffer, strides, start)
+
+
+def is_matrix(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether BLAS can read the last two axes (or the one) as they lie."""
+    if len(shape) == 1:
+        return strides[0] > 0
+    rows, columns = strides[-2:]
+    m, n = shape[-2:]
+    return (columns == 1 and (rows >= n or m == 1)) or (rows == 1 and (columns >= m or n == 1))
+
+
+_heavy: dict[Op, bool] = {}
+
+
+def _is_math(eqn: Eqn) -> bool:
+    """Whether the body calls a function that costs much: asked of the body itself, once per op."""
+    known = _heavy.get(eqn.op)
+    if known is None:
+        probe = _Probe()
+        lower = eqn.op.lower
+        if isinstance(lower, Map):
+            lower.body(probe, *(probe for _ in eqn.operands), **eqn.params)
+        known = _heavy[eqn.op] = probe.heavy
+    return known
+
+
+class _Probe:
+    """Stands for both emitter and scalars, and notices calls of `math`."""
+
+    value = None
+    dtype = None
+
+    def __init__(self) -> None:
+        self.heavy = False
+
+    def math(self, name: str, *_: Any) -> Any:
+        self.heavy = self.heavy or name != "sqrt"
+        return self
+
+    def power(self, *_: Any) -> Any:
+        self.heavy = True
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: self
+
+
+def _is_reshape(eqn: Eqn) -> bool:
+    """A view that keeps the C order of all elements."""
+    return set(eqn.params) == {"shape"} and eqn.out.type.size == _operand_size(eqn)
+
+
+def _operand_size(eqn: Eqn) -> int:
+    return eqn.operands[0].type.size
+
+
+def _keeps_order(eqn: Eqn) -> bool:
+    """Only axes of extent 1 come or go, so that indices map without division."""
+    before = [n for n in eqn.operands[0].type.shape if n != 1]
+    return before == [n for n in eqn.out.type.shape if n != 1]
+
+
