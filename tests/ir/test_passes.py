@@ -165,6 +165,7 @@ def test_constant_folding():
           e: bool[] = greater b 1
           guard bool e == True
           guard bool e == False
+          guard int f64(nan) == 1
           g: f64[3] = broadcast_to a {shape=(3,)}
           h: f64[] = divide f64(1.0) 0.0
           i: float = divide 1.0 0.0
@@ -175,6 +176,7 @@ def test_constant_folding():
         """
         function f(x: f64[3]) {
           guard bool bool(True) == False
+          guard int f64(nan) == 1
           g: f64[3] = broadcast_to f64(6.0) {shape=(3,)}
           i: float = divide 1.0 0.0
           k: f64[3] = multiply g 3.0

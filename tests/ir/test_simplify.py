@@ -153,6 +153,12 @@ ROWS = [
         "a: f64[3] = broadcast_to s {shape=(3,)}; r: f64[] = getitem a {index=(1,)}",
         "s",
     ),
+    (
+        "view_of_splat",
+        "a: f64[1] = reshape s {shape=(1,)}; c: f64[3] = broadcast_to a {shape=(3,)};"
+        "r: f64[3] = add x c",
+        "r: f64[3] = add x s",
+    ),
     ("getitem_of_all", "r: f64[3] = getitem x {index=(slice(0, 3, 1),)}", "x"),
     (
         "reduction_of_one",
@@ -160,6 +166,17 @@ ROWS = [
         "a: f64[3] = reshape row {shape=(3,)}; r: f64[3] = add a 0.0",
     ),
     ("reduction_of_one", f"r: f64[3] = max row {SUM}", "r: f64[3] = reshape row {shape=(3,)}"),
+    (
+        "sum_of_splat",
+        "a: f64[2,3] = broadcast_to -1.0 {shape=(2,3)};"
+        "r: f64[2] = sum a {axis=(1,), keepdims=False}",
+        "r: f64[2] = broadcast_to f64(-3.0) {shape=(2,)}",
+    ),
+    (
+        "sum_of_splat",
+        f"a: f64[3] = broadcast_to -0.0 {{shape=(3,)}}; r: f64[] = sum a {SUM}",
+        "f64(0.0)",
+    ),
     ("reduction_of_one", "r: i64[3] = sum n {axis=(), keepdims=False}", "n"),
 ]
 STAY = [
@@ -185,6 +202,9 @@ STAY = [
     "a: f64[3] = astype n {dtype=f64}; r: i64[3] = to_discrete a {dtype=i64}",
     "a: f64[3] = broadcast_to s {shape=(3,)}; r: f64[3] = power x a",
     "a: f64[2,3] = broadcast_to x {shape=(2,3)}; r: f64[2,3] = multiply a y",
+    f"a: f64[3] = broadcast_to 0.1 {{shape=(3,)}}; r: f64[] = sum a {SUM}",
+    f"a: f64[3] = broadcast_to 1e300 {{shape=(3,)}}; r: f64[] = sum a {SUM}",
+    f"a: f64[3] = broadcast_to inf {{shape=(3,)}}; r: f64[] = sum a {SUM}",
     "r: f64[2] = getitem x {index=(slice(0, 2, 1),)}",
 ]
 

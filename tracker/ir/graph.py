@@ -1,10 +1,10 @@
 """The IR: typed SSA equations in functions.
 
-Owns: `Var`, `Const`, `Eqn`, `Guard`, `Function`. An operand is a `Var`, or a Python/NumPy scalar wrapped in
-`Const` (arrays are never literals: staging hoists them to inputs). Start at `Function`.
+Owns: `Var`, `Const`, `Eqn`, `Guard`, `Function`. An operand is a `Var`, or a Python/NumPy scalar
+wrapped in `Const` (arrays are never literals: staging hoists them to inputs). Start at `Function`.
 
-Invariants (checked by `verify.py`): every variable is defined once, before its uses; types agree with
-`op.infer`; equations are immutable.
+Invariants (checked by `verify.py`): every variable is defined once, before its uses; types agree
+with `op.infer`; equations are immutable.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class Eqn:
 class Guard:
     """The function holds only while `kind(operand) == expected`; it stands between equations.
 
-    kind: 'bool' or 'int': which Python conversion the user's code made of the value.
+    kind: which Python conversion the user's code made of the value: bool, int, floor, ceil, round,
+    hash.
     """
 
     operand: Atom
@@ -76,7 +77,7 @@ class Function:
     inputs: the leaves of the arguments; captures: arrays the code reached from outside, passed
     by reference; outputs: atoms, in the order of the result's leaves. `functions` holds nested
     functions (loop bodies, branches, mapped bodies, calls) by name; an equation's params refer
-    to them.
+    to them (a param holds the `Function` itself).
     """
 
     name: str

@@ -24,7 +24,7 @@ from tracker.ir.types import Type, type_of
 from tracker.ir.verify import verify
 
 Substitution = Mapping[Var, Atom]
-_CONVERSIONS = {"bool": bool, "int": int}
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {"bool": bool, "int": int}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -176,8 +176,9 @@ def _eqn_key(eqn: Eqn) -> Hashable | None:
     return eqn.op, frozen, *[_atom_key(operand) for operand in eqn.operands]
 
 
-def _guard_key(guard: Guard) -> Hashable:
-    return Guard, _atom_key(guard.operand), guard.kind, guard.expected
+def _guard_key(guard: Guard) -> Hashable | None:
+    expected = params_key({guard.kind: guard.expected})
+    return None if expected is None else (_atom_key(guard.operand), expected)
 
 
 def _atom_key(atom: Atom) -> Hashable:
@@ -205,10 +206,13 @@ def constant_folding(function: Function) -> Function:
 
 
 def _holds(guard: Guard) -> bool:
-    operand = guard.operand
-    if not isinstance(operand, Const):
+    operand, convert = guard.operand, _CONVERSIONS.get(guard.kind)
+    if not isinstance(operand, Const) or convert is None:
         return False
-    return bool(_CONVERSIONS[guard.kind](operand.value) == guard.expected)
+    try:
+        return bool(convert(operand.value) == guard.expected)
+    except (TypeError, ValueError, OverflowError):  # int(nan)
+        return False
 
 
 def fold(eqn: Eqn) -> Const | None:

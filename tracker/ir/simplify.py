@@ -119,7 +119,7 @@ def subtract_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
 def undone(eqn: Eqn, defs: Definitions) -> Atom | None:
     """-(-x) -> x, and likewise conjugate and (of booleans) not: each undoes itself."""
     inner = defs.of(eqn.operands[0], eqn.op.name)
-    return inner.operands[0] if inner is not None else None
+    return None if inner is None else inner.operands[0]
 
 
 @rule("positive", "copy", "conjugate", "real")
@@ -133,28 +133,26 @@ def same_value(eqn: Eqn, defs: Definitions) -> Atom | None:
 def add_negative(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """a + -b -> a - b, which IEEE 754 defines to be the same."""
     a, b = eqn.operands
-    if (minus := defs.of(b, "negative")) is not None:
-        return become(eqn, "subtract", (a, minus.operands[0]))
-    if (minus := defs.of(a, "negative")) is not None:
-        return become(eqn, "subtract", (b, minus.operands[0]))
+    for x, y in ((a, b), (b, a)):
+        if (minus := defs.of(y, "negative")) is not None:
+            return become(eqn, "subtract", (x, minus.operands[0]))
     return None
 
 
 @rule("subtract")
 def subtract_negative(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """a - -b -> a + b, likewise."""
-    a, b = eqn.operands
-    minus = defs.of(b, "negative")
-    return None if minus is None else become(eqn, "add", (a, minus.operands[0]))
+    minus = defs.of(eqn.operands[1], "negative")
+    return None if minus is None else become(eqn, "add", (eqn.operands[0], *minus.operands))
 
 
 @rule("multiply", "divide")
 def signs_cancel(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """-a * -b -> a * b, and the same for quotients: a sign never affects rounding."""
-    minus = [defs.of(operand, "negative") for operand in eqn.operands]
-    if _kind(eqn) != "f" or minus[0] is None or minus[1] is None:
+    a, b = [defs.of(operand, "negative") for operand in eqn.operands]
+    if _kind(eqn) != "f" or a is None or b is None:
         return None
-    return become(eqn, eqn.op.name, (minus[0].operands[0], minus[1].operands[0]))
+    return become(eqn, eqn.op.name, (*a.operands, *b.operands))
 
 
 @rule("multiply", "divide")
@@ -192,8 +190,7 @@ def even_function(eqn: Eqn, defs: Definitions) -> Eqn | None:
 @rule("absolute")
 def absolute_twice(eqn: Eqn, defs: Definitions) -> Atom | None:
     """| |x| | -> |x|."""
-    (x,) = eqn.operands
-    return x if defs.of(x, "absolute") is not None else None
+    return eqn.operands[0] if defs.of(eqn.operands[0], "absolute") is not None else None
 
 
 @rule("divide")
@@ -264,11 +261,9 @@ def through_itself(eqn: Eqn, defs: Definitions) -> Eqn | None:
 def transpose_of_transpose(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """transpose(transpose x) -> one transpose of x; transposing nothing -> x."""
     (x,) = eqn.operands
-    axes = _axes(eqn)
-    if axes == tuple(range(len(axes))):
+    if (axes := _axes(eqn)) == tuple(range(x.type.ndim)):
         return x
-    inner = defs.of(x, "transpose")
-    if inner is None:
+    if (inner := defs.of(x, "transpose")) is None:
         return None
     first = _axes(inner)
     return become(eqn, "transpose", inner.operands, axes=tuple([first[axis] for axis in axes]))
@@ -287,10 +282,10 @@ def there_and_back(eqn: Eqn, defs: Definitions) -> Atom | None:
     inner = defs.of(eqn.operands[0], "astype")
     if inner is None:
         return None
-    narrow, wide = inner.operands[0].type.dtype, inner.out.type.dtype
-    if narrow.kind != wide.kind or narrow.kind not in "fiu" or narrow.itemsize > wide.itemsize:
-        return None
-    return inner.operands[0]
+    (x,), wide = inner.operands, inner.out.type.dtype
+    narrow = x.type.dtype
+    kept = narrow.kind == wide.kind and narrow.kind in "fiu" and narrow.itemsize <= wide.itemsize
+    return x if kept else None
 
 
 @rule("zeros_like", "ones_like", "full_like")
@@ -348,11 +343,10 @@ def map_of_splats(eqn: Eqn, defs: Definitions) -> Eqn | None:
 
 @rule("reshape", "transpose", "getitem")
 def view_of_splat(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
-    """A view of broadcast_to(scalar) -> broadcast_to(scalar), or the scalar."""
-    if len(eqn.operands) != 1:
-        return None
-    source = _broadcast_source(eqn.operands[0], defs)
-    return None if source is None or source.type.shape else spread(eqn, source)
+    """A view of a scalar, or of broadcast_to(scalar) -> broadcast_to(scalar), or the scalar."""
+    (x,) = eqn.operands
+    source = _broadcast_source(x, defs) or x
+    return None if source.type.shape else spread(eqn, source)
 
 
 @rule("getitem")
@@ -385,3 +379,21 @@ def reduction_of_one(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
         reshaped = defs.emit(eqn, want, "reshape", (x,), shape=want.shape)
         return None if reshaped is None else become(eqn, "add", (reshaped, Const.of(0.0)))
     return x if x.type == want else become(eqn, "reshape", (x,), shape=want.shape)
+
+
+@rule("sum")
+def sum_of_splat(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """The sum of a broadcast literal that is a small integer -> how often it is there times it.
+
+    (The seed of a gradient, arriving at a scalar.) Small: every partial sum is exact.
+    """
+    (x,), axis, dtype = eqn.operands, eqn.params.get("axis"), eqn.out.type.dtype
+    source = _broadcast_source(x, defs)
+    if not isinstance(source, Const) or dtype.kind != "f" or not isinstance(axis, tuple):
+        return None
+    if set(eqn.params) != {"axis", "keepdims"} or source.type.dtype != dtype:
+        return None
+    total = float(source.value) * math.prod(x.type.shape[k] for k in axis)
+    if not float(source.value).is_integer() or abs(total) > 1 / np.finfo(dtype).eps:
+        return None
+    return spread(eqn, _scalar(total + 0.0, dtype))

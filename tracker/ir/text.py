@@ -4,7 +4,7 @@
                {function} {equation | guard} "return" "(" [atom {"," atom}] ")" "}"
     binders  = NAME ":" type {"," NAME ":" type}
     equation = NAME ":" type "=" NAME {atom} ["{" NAME "=" value {"," NAME "=" value} "}"] [where]
-    guard    = "guard" ("bool" | "int") atom "==" value [where]
+    guard    = "guard" NAME atom "==" value [where]
     where    = "# " anything up to the end of the line, usually the user's file:line
     type     = "float" | "int" | "complex" | dtype "[" [INT {"," INT}] "]"
     atom     = NAME | scalar

@@ -5,9 +5,9 @@ always runs when staging ends, so it is cheap: `infer` is asked once per op, typ
 
 Checked: 1. inputs, captures and results are distinct variables, each defined before it is used;
 2. an op has as many operands as rules, or more if it is variadic; 3. a result has the type that
-`op.infer` gives; 4. a literal is a scalar with its own type; 5. a guard looks at a boolean or
-integer scalar; 6. outputs are defined; 7. nested functions hold to the same, and params refer to no
-others.
+`op.infer` gives; 4. a literal is a scalar with its own type; 5. a guard looks at one number, and
+expects what its kind of conversion gives; 6. outputs are defined; 7. nested functions hold to the
+same, and params refer to no others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ from tracker.ir.text import Printer
 from tracker.ir.types import Type, type_of
 
 _NEIGHBOURS = 5
-_GUARD_KINDS = {"bool": bool, "int": int}
+_EXPECTED = {  # by kind of guard: what Python's conversion gives
+    "bool": (bool,),
+    **dict.fromkeys(["int", "floor", "ceil", "round"], (int,)),
+    "hash": (bool, int, float, complex),
+}
 Memo = dict[Hashable, Type]
 
 
@@ -132,13 +136,13 @@ class _Checker:
 
     def guard(self, guard: Guard) -> None:
         self.atom(guard.operand)
-        expected = _GUARD_KINDS.get(guard.kind)
+        expected = _EXPECTED.get(guard.kind)
         if expected is None:
-            self.fail(f"a guard is of kind bool or int, not {guard.kind!r}")
+            self.fail(f"a guard is of kind {', '.join(_EXPECTED)}, not {guard.kind!r}")
         type = guard.operand.type
-        if type.shape != () or type.dtype.kind not in "biu":
-            self.fail(f"a guard looks at a boolean or integer scalar, not at {type}")
-        if guard.expected.__class__ is not expected:
+        if type.size != 1 or type.dtype.kind not in "biufc":
+            self.fail(f"a guard looks at one number, not at {type}")
+        if guard.expected.__class__ not in expected:
             self.fail(f"a {guard.kind} guard cannot expect {print_value(guard.expected)}")
 
     def show(self, atom: Atom) -> str:
