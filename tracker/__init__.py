@@ -31,4 +31,5 @@ from tracker.gradients import (
     withgradient,
     zero_grad,
 )
+from tracker.jit.decorator import jit, trace
 from tracker.tracked import Tracked

@@ -127,6 +127,7 @@ def update(x: Any, delta: Any) -> Any:
         moved = type(value.data)(value.data + delta)
     made = leaf(moved)
     made.params = value.params
+    value.params.value = made
     x._value = made
     return zero_grad(x)
 
@@ -339,6 +340,9 @@ def gradient(f: Callable[..., Any], *args: Any, check_finite: bool = True, **kwa
     >>> gradient(lambda x: np.sum(np.abs(x) ** 2) + np.prod(x[1:]), [1, 2, 3])
     (array([2., 7., 8.]),)
     """
+    compiled = _compiled(f, ("gradient", check_finite), _gradient_of, check_finite)
+    if compiled is not None:
+        return compiled(*args, **kwargs)
     wrapped, y = _run(f, args, kwargs)
     root = _scalar_root(y, "gradient", check_finite)
     return wrapped.restore(_gradient_entries(wrapped, root))
@@ -355,6 +359,9 @@ def withgradient(
     >>> withgradient(lambda x: np.sum(x**2), [1.0, 2.0])
     ValueAndGradient(val=np.float64(5.0), grad=(array([2., 4.]),))
     """
+    compiled = _compiled(f, ("withgradient", check_finite), _withgradient_of, check_finite)
+    if compiled is not None:
+        return compiled(*args, **kwargs)  # type: ignore[no-any-return]
     wrapped, y = _run(f, args, kwargs)
     loss = next(iter(y.values())) if isinstance(y, dict) else y[0] if isinstance(y, tuple) else y
     root = _scalar_root(loss, "withgradient", check_finite)
@@ -379,6 +386,12 @@ def value_and_grad(
     Made for `scipy.optimize.minimize(value_and_grad(f), x0, jac=True)`.
     """
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    key = ("value_and_grad", argnums if isinstance(argnums, int) else numbers, check_finite)
+    compiled = _compiled(
+        f, key, lambda g: value_and_grad(g, argnums, check_finite=check_finite)
+    )
+    if compiled is not None:
+        return compiled  # type: ignore[no-any-return]
 
     def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         only = [n + len(args) if n < 0 else n for n in numbers]
@@ -391,6 +404,39 @@ def value_and_grad(
         return _strip(wrapped)(y), grads[0] if isinstance(argnums, int) else grads
 
     return both
+
+
+def _compiled(
+    f: Callable[..., Any], key: Any, build: Callable[..., Any], *options: Any
+) -> Callable[..., Any] | None:
+    """The compiled derivative of a jitted function; None of a plain one."""
+    derive = getattr(f, "_tracker_derive", None)
+    if derive is None:
+        return None
+    return derive(key, build if not options else lambda g: build(g, *options))  # type: ignore[no-any-return]
+
+
+def _gradient_of(f: Callable[..., Any], check_finite: bool) -> Callable[..., Any]:
+    return lambda *args, **kwargs: gradient(f, *args, check_finite=check_finite, **kwargs)
+
+
+def _withgradient_of(f: Callable[..., Any], check_finite: bool) -> Callable[..., Any]:
+    return lambda *args, **kwargs: withgradient(f, *args, check_finite=check_finite, **kwargs)
+
+
+def _pullback_of(f: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda args, kwargs, seed: pullback(f, *args, **kwargs)[1](seed)
+
+
+def _compiled_pullback(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, Callable[..., Any]] | None:
+    """Value and pullback of a jitted function. The compiled pullback computes again what it needs."""
+    compiled = _compiled(f, "pullback", _pullback_of)
+    if compiled is None:
+        return None
+    kept = tree.map(lambda x: np.array(x) if isinstance(x, np.ndarray) else x, (args, kwargs))
+    return f(*args, **kwargs), lambda seed: compiled(*kept, seed)
 
 
 def _run(
@@ -504,6 +550,9 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     >>> back([1.0, 1.0])
     (32.0,)
     """
+    compiled = _compiled_pullback(f, args, kwargs)
+    if compiled is not None:
+        return compiled
     wrapped, y = _run(f, args, kwargs)
     outputs, structure = tree.flatten(y)
     shown = tree.unflatten(structure, [_release(out, wrapped) for out in outputs], y)

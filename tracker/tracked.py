@@ -35,12 +35,16 @@ from tracker.tape import (
 
 
 class Leaf:
-    """What a `param` owns: the gradient that `back` adds to. It survives `update` of the data."""
+    """What a `param` owns: the gradient that `back` adds to, and its newest value.
 
-    __slots__ = ("grad",)
+    It survives `update` of the data.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("grad", "value")
+
+    def __init__(self, value: Value) -> None:
         self.grad: Any = None
+        self.value = value
 
 
 class Tracked:
@@ -212,9 +216,16 @@ class Tracked:
         if method == "__call__" and not kwargs:
             op = UFUNCS.get(ufunc)
             if op is not None and not op.constant:
-                if len(inputs) == 1:
-                    return apply1(op, inputs[0])
-                return apply2(op, *inputs)
+                if op.evaluate is ufunc:
+                    return apply1(op, inputs[0]) if len(inputs) == 1 else apply2(op, *inputs)
+                # Python numbers have gone through Python's operator: np.add means NumPy's.
+                try:
+                    made = apply1(op, inputs[0]) if len(inputs) == 1 else apply2(op, *inputs)
+                except ArithmeticError:
+                    pass
+                else:
+                    if type(made._value.data) not in _PYTHON_NUMBERS:
+                        return made
         return _ufunc_protocol(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -244,13 +255,14 @@ class Tracked:
         return _restore, (value_of(self).data, self.grad)
 
 
+_PYTHON_NUMBERS = (float, int, complex)
 set_handle(Tracked)
 
 
 def new_param(data: Any) -> Any:
     """A tracked leaf around plain data, which must be the caller's to give away."""
     made = leaf(data)
-    made.params = Leaf()  # type: ignore[assignment]
+    made.params = Leaf(made)  # type: ignore[assignment]
     return wrap(made)
 
 

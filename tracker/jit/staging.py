@@ -13,17 +13,19 @@ Invariants
 
 from __future__ import annotations
 
+import itertools
 import types
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tracker import tree
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, name_variables
-from tracker.ir.types import Type, type_of
+from tracker.ir.types import type_of
 from tracker.ir.verify import verify
+from tracker.jit.signature import Static, signature_of
 from tracker.tape import Stage, Value, close, leaf, value_of, wrap
 from tracker.tracked import Leaf, Tracked
 
@@ -50,8 +52,20 @@ class Output:
 
 
 @dataclass(slots=True)
+class Write:
+    """An argument's array, by leaf number, as the function left it: its atom, its numbers now."""
+
+    number: int
+    atom: Atom
+    data: Any
+
+
+@dataclass(slots=True)
 class Trace:
-    """See the file's header. `inputs[i]` is the leaf number (of all arguments) of input i."""
+    """See the file's header. `inputs[i]` is the leaf number (of all arguments) of input i.
+
+    `function` has the atoms of `outputs` that are not constants, then those of `writes`.
+    """
 
     function: Function
     inputs: list[int]
@@ -60,12 +74,12 @@ class Trace:
     outputs: list[Output]
     structure: tree.Structure
     result: Any
-    writes: list[tuple[int, Atom]] = field(default_factory=list)
+    writes: list[Write]
 
 
 def is_input(x: Any) -> bool:
     """Whether an argument's leaf is traced (numbers and numeric arrays) or static."""
-    if type(x) is np.ndarray:
+    if isinstance(x, np.ndarray):
         return x.dtype.kind in "biufc"
     if type(x) is int:
         return -(2**63) <= x < 2**63
@@ -73,27 +87,35 @@ def is_input(x: Any) -> bool:
 
 
 def stage(
-    f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any] | None = None, name: str = ""
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    static: frozenset[int | str] = frozenset(),
+    name: str = "",
 ) -> Trace:
     """Trace `f` at these arguments. Their own arrays are never written into."""
     kwargs = kwargs or {}
-    leaves, structure = tree.flatten((tuple(args), kwargs))
+    call, leaves = signature_of(args, kwargs, static)
     inputs: list[int] = []
     values: list[Value] = []
-    handles: list[Any] = []
+    whole = list(leaves)
     for number, x in enumerate(leaves):
-        if is_input(x):
-            value = leaf(x.copy() if type(x) is np.ndarray else x)
+        if is_input(x) and not isinstance(call.leaves[number], Static):
+            value = leaf(np.array(x) if isinstance(x, np.ndarray) else x)
             inputs.append(number)
             values.append(value)
-            handles.append(wrap(value))
-    whole = list(leaves)
-    for number, handle in zip(inputs, handles, strict=True):
-        whole[number] = handle
-    positional, named = tree.unflatten(structure, whole, (tuple(args), kwargs))
+            whole[number] = wrap(value)
+    handles = [whole[number] for number in inputs]
+    given = iter(whole)
+    templates = (*args, *kwargs.values())
+    rebuilt = [
+        tree.unflatten(structure, itertools.islice(given, structure.count), template)
+        for structure, template in zip(call.structures, templates, strict=True)
+    ]
+    named = dict(zip(kwargs, rebuilt[len(args) :], strict=True))
     with Stage() as listener:
         try:
-            result = f(*positional, **named)
+            result = f(*rebuilt[: len(args)], **named)
         finally:
             for value in values:
                 close(value)
@@ -102,11 +124,11 @@ def stage(
     outputs, out_structure = tree.flatten(result)
     shown = [builder.output(out) for out in outputs]
     writes = [
-        (number, builder.atom(value_of(handle)))
+        Write(number, builder.atom(value_of(handle)), value_of(handle).data)
         for number, value, handle in zip(inputs, values, handles, strict=True)
         if value_of(handle) is not value
     ]
-    atoms = [o.atom for o in shown if o.atom is not None] + [atom for _, atom in writes]
+    atoms = [o.atom for o in shown if o.atom is not None] + [write.atom for write in writes]
     function = Function(
         name or getattr(f, "__name__", "function").replace("<lambda>", "function"),
         tuple(builder.vars[value] for value in values),
@@ -116,7 +138,6 @@ def stage(
     )
     name_variables(function)
     verify(function)
-    plain = [data_copy(out) for out in outputs]
     return Trace(
         function,
         inputs,
@@ -124,7 +145,7 @@ def stage(
         builder.owners,
         shown,
         out_structure,
-        tree.unflatten(out_structure, plain, result),
+        tree.unflatten(out_structure, map(data_copy, outputs), result),
         writes,
     )
 

@@ -1,0 +1,430 @@
+"""`@tracker.jit` and `tracker.trace`.
+
+Owns: `jit`, `trace`, and `Jitted`, the Python side of a jitted function: its traces, by signature,
+and the slow path. The object users hold is native (`callable.py`): its calls go to machine code, and
+come here only when no compiled trace fits.
+
+The slow path traces the function on the values of the call, compiles the trace, and puts it in front.
+A trace holds for one signature and one way through the guards. Start at `Jitted.slow`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tracker import gradients, tree
+from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError, message
+from tracker.ir.graph import Function, Guard
+from tracker.jit import signature
+from tracker.jit.staging import Trace, stage
+from tracker.tape import current_stage
+from tracker.tracked import Tracked
+
+if TYPE_CHECKING:
+    from tracker.jit.pipeline import Compiled
+
+
+class CacheInfo(NamedTuple):
+    """traces: compiled; signatures: argument types seen; slow: calls that machine code did not take;
+    eager: signatures that are run in plain Python."""
+
+    traces: int
+    signatures: int
+    slow: int
+    eager: int
+
+
+@dataclass(slots=True)
+class Special:
+    """One compiled trace, its call in Python terms, and the text that tells traces apart."""
+
+    trace: Trace
+    compiled: Compiled
+    text: str
+    call: Callable[[Sequence[Any]], Any]
+
+
+@dataclass(slots=True)
+class Family:
+    """All traces of one signature; `eager` says why it is run in plain Python, if it is."""
+
+    specials: list[Special] = field(default_factory=list)
+    eager: str = ""
+
+
+class Jitted:
+    """The Python side of a jitted function."""
+
+    def __init__(
+        self, function: Callable[..., Any], static: frozenset[int | str], strict: bool, limit: int
+    ) -> None:
+        self.function = function
+        self.static = static
+        self.strict = strict
+        self.limit = limit
+        self.families: dict[signature.Signature, Family] = {}
+        self.derived: dict[Any, Any] = {}
+        self.slow_calls = 0
+        self.lock = threading.RLock()
+        self.native: Any = None  # a weak reference to the native object
+
+    def slow(self, *args: Any, **kwargs: Any) -> Any:
+        """A call that no machine code took."""
+        if current_stage() is not None:
+            return self.function(*args, **kwargs)
+        call, leaves = signature.signature_of(args, kwargs, self.static)
+        if any(type(x) is Tracked for x in leaves):
+            return self.function(*args, **kwargs)
+        self.slow_calls += 1
+        if not call.native:
+            return self._unusual(args, kwargs, call, leaves)
+        with self.lock:
+            family = self.families.setdefault(call, Family())
+            if not family.eager:
+                return self._special(family, call, leaves, args, kwargs)
+        return self.function(*args, **kwargs)
+
+    def _unusual(
+        self,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        call: signature.Signature,
+        leaves: list[Any],
+    ) -> Any:
+        """Arguments that no entry takes as they lie: arrays are laid out anew, others run plainly."""
+        usual = [_usual(x) for x in leaves]
+        if any(x is _NOT_USUAL for x in usual):
+            return self.function(*args, **kwargs)
+        given = iter(usual)
+        templates = (*args, *kwargs.values())
+        rebuilt = [
+            tree.unflatten(structure, [next(given) for _ in range(structure.count)], template)
+            for structure, template in zip(call.structures, templates, strict=True)
+        ]
+        positional = rebuilt[: len(args)]
+        named = dict(zip(kwargs, rebuilt[len(args) :], strict=True))
+        again, laid_out = signature.signature_of(positional, named, self.static)
+        special = self.lookup(again, laid_out, positional, named)
+        if special is None or special.trace.writes:
+            return self.function(*args, **kwargs)
+        return self.native()(*positional, **named)
+
+    def lookup(
+        self,
+        call: signature.Signature,
+        leaves: list[Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+    ) -> Special | None:
+        """The first trace for a signature, made if there is none; None if it runs in plain Python."""
+        with self.lock:
+            family = self.families.setdefault(call, Family())
+            if not family.specials and not family.eager:
+                self._special(family, call, leaves, args, kwargs, run=False)
+            return family.specials[0] if family.specials else None
+
+    def _special(
+        self,
+        family: Family,
+        call: signature.Signature,
+        leaves: list[Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        run: bool = True,
+    ) -> Any:
+        """Run a trace that holds, or make one."""
+        from tracker.jit.pipeline import GuardFailed
+
+        for special in family.specials:
+            try:
+                return special.call(leaves)
+            except GuardFailed:
+                continue
+        if len(family.specials) >= self.limit:
+            self._give_up(family, f"it has {self.limit} traces already", _last_branch(family))
+            return self.function(*args, **kwargs)
+        try:
+            trace = stage(self.function, args, kwargs, self.static, _name(self.function))
+        except (ConversionError, UnsupportedError, IRError) as error:
+            if self.strict:
+                raise CompileError(f"{_name(self.function)} cannot be traced: {error}") from error
+            self._give_up(family, f"it cannot be traced: {error}", "")
+            return self.function(*args, **kwargs) if run else None
+        self._compile(family, call, trace)
+        if run:
+            for write in trace.writes:
+                leaves[write.number][...] = write.data
+        return trace.result
+
+    def _compile(self, family: Family, call: signature.Signature, trace: Trace) -> None:
+        from tracker.jit import callable as native
+        from tracker.jit.pipeline import compile_call
+
+        text = str(trace.function)
+        if any(special.text == text for special in family.specials):
+            return  # it holds no more often than the trace that has just failed
+        compiled = compile_call(trace, call)
+        if self.strict and compiled.hosts:
+            lines = "; ".join(f"{h.eqn.op.name} ({h.why}) at {h.eqn.where}" for h in compiled.hosts)
+            raise CompileError(f"{_name(self.function)} is strict, and NumPy would run {lines}")
+        if compiled.entry is not None:
+            native.push_entry(self.native(), compiled.entry)
+        family.specials.append(Special(trace, compiled, text, _python_call(trace, compiled)))
+
+    def _give_up(self, family: Family, why: str, where: str) -> None:
+        family.eager = f"{why}{f' (branching at {where})' if where else ''}"
+        warnings.warn(
+            f"{_name(self.function)} runs in plain Python from now on for these arguments: "
+            f"{family.eager}",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+    def derive(self, key: Any, build: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Any:
+        """A jitted function of this one's derivative, made once for each key."""
+        made = self.derived.get(key)
+        if made is None:
+            made = self.derived[key] = _make(
+                functools.wraps(self.function)(build(self.function)),
+                self.static,
+                self.strict,
+                self.limit,
+            )
+        return made
+
+
+_NOT_USUAL = object()
+
+
+def _usual(x: Any) -> Any:
+    """An array in the layout that native code takes, if its class and dtype allow that."""
+    if not isinstance(x, np.ndarray):
+        return x if not isinstance(signature.leaf_of(x), signature.Foreign) else _NOT_USUAL
+    if type(x) is not np.ndarray or x.dtype.newbyteorder("=") not in signature.DTYPES:
+        return _NOT_USUAL
+    laid_out = np.array(x, dtype=x.dtype.newbyteorder("="), order="C")
+    return laid_out
+
+
+def _last_branch(family: Family) -> str:
+    """The line of the last guard of the newest trace."""
+    guards = [s for s in family.specials[-1].trace.function.body if isinstance(s, Guard)]
+    return guards[-1].where if guards else ""
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__).replace("<lambda>", "function")
+
+
+def _python_call(trace: Trace, compiled: Compiled) -> Callable[[Sequence[Any]], Any]:
+    """How the slow path runs a trace: an executor's values in, structured results out."""
+    from tracker.jit.pipeline import GuardFailed
+
+    def call(leaves: Sequence[Any]) -> Any:
+        if compiled.run is None:
+            raise GuardFailed  # machine code has been asked already
+        captured = [
+            array if owner is None else owner.value.data
+            for array, owner in zip(trace.captures, trace.owners, strict=True)
+        ]
+        found = iter(compiled.run([*(leaves[number] for number in trace.inputs), *captured]))
+        results = [
+            out.constant if out.atom is None else _own(next(found), leaves) for out in trace.outputs
+        ]
+        for write, value in zip(trace.writes, found, strict=True):
+            leaves[write.number][...] = value
+        return tree.unflatten(trace.structure, results)
+
+    return call
+
+
+def _own(x: Any, leaves: Sequence[Any]) -> Any:
+    """A result that shares no memory with an argument or with the trace."""
+    return x.copy() if isinstance(x, np.ndarray) and (x.base is not None or _is_one(x, leaves)) else x
+
+
+def _is_one(x: Any, leaves: Sequence[Any]) -> bool:
+    return any(x is leaf for leaf in leaves)
+
+
+# The native object --------------------------------------------------------------------------------
+
+
+def jit(
+    f: Callable[..., Any] | None = None,
+    *,
+    static: Iterable[int | str] = (),
+    strict: bool = False,
+    max_traces: int = 16,
+) -> Any:
+    """Compile a function of NumPy arrays and numbers, when it is called, to native code.
+
+    The first call traces `f` with the real values; later calls with arguments of the same structure,
+    dtypes and shapes run machine code. Results are those of the plain function: a Python branch on a
+    value is checked on every call, and another way through is traced when it is first taken.
+    `gradient`, `value_and_grad`, ... of a jitted function run compiled, too.
+
+    static      names or positions of arguments that are constants of a trace
+    strict      raise CompileError where NumPy or plain Python would have to run something
+    max_traces  after so many traces of one signature, plain Python runs, with a warning
+
+    >>> @jit
+    ... def f(x):
+    ...     return np.sum(np.sin(x) ** 2)
+    >>> f(np.zeros(3))
+    np.float64(0.0)
+    """
+    if f is None:
+        return functools.partial(jit, static=static, strict=strict, max_traces=max_traces)
+    if not callable(f):
+        raise UnsupportedError(message(f"jit got a {type(f).__name__}", "Give it a function"))
+    return _make(f, _static(f, static), strict, max_traces)
+
+
+def _static(f: Callable[..., Any], static: Iterable[int | str]) -> frozenset[int | str]:
+    """Static arguments by position and by name."""
+    given = [static] if isinstance(static, (int, str)) else list(static)
+    if not given:
+        return frozenset()
+    names = list(inspect.signature(f).parameters)
+    out: set[int | str] = set()
+    for which in given:
+        if isinstance(which, str) and which not in names:
+            raise UnsupportedError(message(f"{_name(f)} has no argument {which!r} to be static"))
+        at = names.index(which) if isinstance(which, str) else which
+        out |= {at, names[at]}
+    return frozenset(out)
+
+
+def _make(f: Callable[..., Any], static: frozenset[int | str], strict: bool, limit: int) -> Any:
+    from tracker.jit import callable as native
+
+    state = Jitted(f, static, strict, limit)
+    made = native.new(_jit_type(), state.slow)
+    state.native = _Reference(made)
+    made._jitted = state
+    functools.update_wrapper(made, f)
+    return made
+
+
+def _Reference(made: Any) -> Callable[[], Any]:
+    import weakref
+
+    return weakref.ref(made)
+
+
+@functools.cache
+def _jit_type() -> type:
+    from tracker.jit import callable as native
+
+    return native.make_type("tracker.Jitted", _METHODS)
+
+
+def _specials(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Special:
+    state: Jitted = self._jitted
+    call, leaves = signature.signature_of(args, kwargs, state.static)
+    special = state.lookup(call, leaves, args, kwargs)
+    if special is None:
+        raise CompileError(
+            f"{_name(state.function)} runs in plain Python for these arguments: "
+            f"{state.families[call].eager}"
+        )
+    return special
+
+
+def _ir(self: Any, *args: Any, pullback: bool = False, **kwargs: Any) -> Function:
+    """The function's IR after all passes, for arguments like these; with `pullback`, the joint IR of
+    value and gradient."""
+    if pullback:
+        return _ir(gradients.value_and_grad(self, tuple(range(len(args)))), *args, **kwargs)
+    return _specials(self, args, kwargs).compiled.function
+
+
+def _llvm(self: Any, *args: Any, **kwargs: Any) -> str:
+    """The optimised LLVM IR of the native code for arguments like these."""
+    return _joined(_specials(self, args, kwargs), "llvm")
+
+
+def _asm(self: Any, *args: Any, **kwargs: Any) -> str:
+    """The assembly of the native code for arguments like these."""
+    return _joined(_specials(self, args, kwargs), "asm")
+
+
+def _joined(special: Special, what: str) -> str:
+    return "\n".join(getattr(piece.entry.module, what) for piece in special.compiled.pieces)
+
+
+def _explain(self: Any, *args: Any, **kwargs: Any) -> str:
+    """What arguments like these run: kernels, host calls, guards, times of compilation."""
+    from tracker.jit.explain import explain
+
+    state: Jitted = self._jitted
+    special = _specials(self, args, kwargs)
+    call, _ = signature.signature_of(args, kwargs, state.static)
+    return explain(_name(state.function), special.trace, special.compiled, state.families[call].specials)
+
+
+def _cache_info(self: Any) -> CacheInfo:
+    """How many traces, signatures, slow calls and eager signatures there are."""
+    state: Jitted = self._jitted
+    families = state.families.values()
+    return CacheInfo(
+        sum(len(family.specials) for family in families),
+        len(families),
+        state.slow_calls,
+        sum(bool(family.eager) for family in families),
+    )
+
+
+def _clear_cache(self: Any) -> None:
+    """Forget all traces."""
+    from tracker.jit import callable as native
+
+    state: Jitted = self._jitted
+    with state.lock:
+        state.families.clear()
+        state.derived.clear()
+        state.slow_calls = 0
+        native.reset(self)
+
+
+def _repr(self: Any) -> str:
+    return f"<jitted {_name(self._jitted.function)}>"
+
+
+def _derive(self: Any, key: Any, build: Callable[..., Any]) -> Any:
+    return self._jitted.derive(key, build)
+
+
+_METHODS: dict[str, Any] = {
+    "__repr__": _repr,
+    "__doc__": "A jitted function: see `tracker.jit`.",
+    "ir": _ir,
+    "llvm": _llvm,
+    "asm": _asm,
+    "explain": _explain,
+    "cache_info": _cache_info,
+    "clear_cache": _clear_cache,
+    "_tracker_derive": _derive,
+}
+
+
+def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Function:
+    """The IR of `f` at these arguments, as it was recorded: an `ir.Function`, which prints.
+
+    >>> print(trace(lambda x: x * 2.0, np.ones(3)))
+    function function(a: f64[3]) {
+      b: f64[3] = multiply a 2.0
+      return (b)
+    }
+    """
+    function = getattr(f, "_jitted", None)
+    return stage(f if function is None else function.function, args, kwargs).function

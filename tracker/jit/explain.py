@@ -1,0 +1,74 @@
+"""`f.explain`: what a compiled trace runs, in words.
+
+Owns: `explain`. It reads the plan; it decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tracker.ir.graph import Eqn, Guard
+from tracker.jit import blas
+
+if TYPE_CHECKING:
+    from tracker.jit.pipeline import Compiled, Piece
+    from tracker.jit.staging import Trace
+
+
+def explain(name: str, trace: Trace, compiled: Compiled, specials: Sequence[Any]) -> str:
+    """Text: how the call is made, the kernels of each piece, host calls, guards, times."""
+    lines = [f"{name}: {len(specials)} trace(s) for these arguments"]
+    if compiled.entry is not None:
+        lines.append("  one native call")
+    else:
+        lines.append(f"  {len(compiled.pieces)} native segment(s) between {len(compiled.hosts)} host call(s)")
+    for host in compiled.hosts:
+        lines.append(f"  host: {host.eqn.op.name} -> {host.eqn.out.type}: {host.why}{_at(host.eqn)}")
+    for piece in compiled.pieces:
+        lines.extend(_piece(piece))
+    if trace.captures:
+        lines.append(f"  captures: {', '.join(str(v.type) for v in trace.function.captures)}")
+    if trace.writes:
+        lines.append(f"  writes into {len(trace.writes)} argument(s)")
+    for guard in compiled.function.body:
+        if isinstance(guard, Guard):
+            lines.append(f"  guard: {guard.kind} of {guard.operand!r} is {guard.expected}{_at(guard)}")
+    seconds = {**compiled.seconds}
+    for piece in compiled.pieces:
+        times = piece.entry.module.timings
+        for step in ("parse", "optimise", "codegen", "link"):
+            seconds[f"llvm {step}"] = seconds.get(f"llvm {step}", 0.0) + getattr(times, step)
+    lines.append("  times: " + ", ".join(f"{k} {1e3 * v:.1f} ms" for k, v in seconds.items()))
+    if blas.find() is None:
+        lines.append(f"  BLAS: none ({blas.why_missing()}); NumPy multiplies large matrices")
+    return "\n".join(lines)
+
+
+def _piece(piece: Piece) -> Iterable[str]:
+    plan = piece.plan
+    unrolled = sum(isinstance(s, Eqn) for steps in plan.scalars.values() for s in steps)
+    products = [eqn for eqns in plan.products.values() for eqn in eqns]
+    yield (
+        f"  segment: {unrolled} unrolled equation(s), {len(plan.kernels)} kernel(s), "
+        f"{len(products)} BLAS product(s), {piece.scratch} bytes of scratch"
+    )
+    for eqn in products:
+        shapes = " @ ".join(str(o.type) for o in eqn.operands)
+        yield f"    product: {shapes}{_at(eqn)}"
+    for kernel in sorted(plan.kernels, key=lambda k: k.level):
+        space = "x".join(map(str, kernel.space))
+        ops = " ".join(eqn.op.name for eqn in kernel.members[:12])
+        more = "" if len(kernel.members) <= 12 else f" and {len(kernel.members) - 12} more"
+        stored = sum(buffer.type.nbytes for _, buffer in kernel.stores)
+        yield (
+            f"    kernel over {space}, level {kernel.level}: {len(kernel.members)} fused ({ops}{more}); "
+            f"stores {len(kernel.stores)} ({stored} bytes), folds {len(kernel.folds)}"
+        )
+        places = sorted({eqn.where for eqn in (*kernel.members, *kernel.folds) if eqn.where})
+        if places:
+            yield f"      lines: {', '.join(places[:6])}{', ...' if len(places) > 6 else ''}"
+
+
+def _at(step: Eqn | Guard) -> str:
+    return f" at {step.where}" if step.where else ""
