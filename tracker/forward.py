@@ -13,7 +13,7 @@ import numpy as np
 
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import LINEAR, Op
-from tracker.ops.declare import match, tangent_product
+from tracker.ops.declare import as_numpy, match, tangent_product
 from tracker.reverse import _consumers, _has_nan, _strong
 from tracker.tape import CLOSED, Value, apply, wrap
 
@@ -85,6 +85,16 @@ def _tangent(
     else:
         xs = [o.data if type(o) is Value else o for o in value.operands]
         y = value.data
+    try:
+        return _ruled(value, op, ts, y, xs, times)
+    except ZeroDivisionError:  # a derivative at a pole, in Python's arithmetic
+        return _ruled(value, op, ts, as_numpy(y), [as_numpy(x) for x in xs], times)
+
+
+def _ruled(
+    value: Value, op: Op, ts: list[Any], y: Any, xs: list[Any], times: Callable[[Any, Any], Any]
+) -> Any:
+    """What the op's rules say of the tangent."""
     if op.partials is not None:
         parts = [
             tangent_product(times, t, partial, y, xs)

@@ -26,7 +26,7 @@ import numpy as np
 
 from tracker.errors import GraphUsedError, RuleError, TrackerError, message
 from tracker.ops.binary import strong_multiply
-from tracker.ops.declare import partial_product, project
+from tracker.ops.declare import as_numpy, partial_product, project
 from tracker.tape import CLOSED, Value, apply, wrap
 
 _ndarray = np.ndarray
@@ -183,10 +183,28 @@ def _contributions(
     else:
         xs = [o.data if type(o) is Value else o for o in operands]
         y = value.data
+    try:
+        return _ruled(value, op, g, y, xs, waiting, foreign, times)
+    except ZeroDivisionError:  # a derivative at a pole, in Python's arithmetic
+        y, xs = as_numpy(y), [as_numpy(x) for x in xs]
+        return _ruled(value, op, g, y, xs, waiting, foreign, times)
+
+
+def _ruled(
+    value: Value,
+    op: Any,
+    g: Any,
+    y: Any,
+    xs: list[Any],
+    waiting: dict[Value, int],
+    foreign: bool,
+    times: Callable[[Any, Any], Any],
+) -> list[Any]:
+    """What the op's rules say of each operand."""
     partials = op.partials
     out: list[Any] = []
     try:
-        for at, operand in enumerate(operands):
+        for at, operand in enumerate(value.operands):
             if type(operand) is not Value or operand not in waiting:
                 out.append(None)
             elif partials is None:
@@ -200,7 +218,7 @@ def _contributions(
                 )
             else:
                 out.append(_plain_partial(g, partials[at], y, xs, xs[at]))
-    except TrackerError:
+    except (TrackerError, ZeroDivisionError):
         raise
     except Exception as error:
         error.add_note(f"in the derivative rule of {op.name}, operand {len(out)}")

@@ -11,7 +11,7 @@ from op_rows import CHECKS, grid
 from tracker import testing
 from tracker.ir.op import OPS
 
-FAMILIES = ["unary", "binary", "reduce", "shape", "index", "contraction"]
+FAMILIES = ["unary", "binary", "reduce", "shape", "index", "contraction", "rearrange"]
 ROWS = [row for name in FAMILIES for row in importlib.import_module(f"test_{name}").ROWS]
 CASES = [
     pytest.param(row.op, sample, id=f"{row.op.name}: {sample}")

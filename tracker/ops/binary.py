@@ -219,6 +219,14 @@ def _strong_body(e: Any, a: Any, b: Any) -> Any:
     return e.select(dead, zero, e.mul(a, b))
 
 
+def _strongly(a: Any, b: Any) -> Any:
+    return apply(strong_multiply, (a, b))
+
+
+def _conjugate(x: Any) -> Any:
+    return np.conjugate(x) if np.iscomplexobj(x) else x
+
+
 strong_multiply = declare(
     "strong_multiply",
     numpy=[],
@@ -226,13 +234,13 @@ strong_multiply = declare(
     entry=None,
     infer=lambda a, b: Type(broadcast((a, b)), np.result_type(*(_weakly(t) for t in (a, b)))),
     evaluate=_strong,
-    jvp=[
-        lambda t, y, a, b: np.broadcast_to(t * b, np.shape(y)),
-        lambda t, y, a, b: np.broadcast_to(t * a, np.shape(y)),
+    jvp=[lambda t, y, a, b: _strongly(t, b), lambda t, y, a, b: _strongly(a, t)],
+    vjp=[
+        lambda g, y, a, b: project(_strongly(g, _conjugate(b)), a),
+        # Where the cotangent `a` was a structural zero, nothing depends on b.
+        lambda g, y, a, b: project(_strongly(_conjugate(a), g), b),
     ],
-    vjp=[lambda g, y, a, b: project(g * b, a), lambda g, y, a, b: project(g * a, b)],
     lower=Map(_strong_body, lambda a, b: (np.result_type(_weakly(a), _weakly(b)),) * 2),
-    partials=[lambda y, a, b: b, lambda y, a, b: a],
 )
 
 

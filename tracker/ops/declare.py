@@ -203,9 +203,7 @@ def piecewise(
     return op
 
 
-def map_lowering(
-    ufunc: np.ufunc, body: Body, kinds: str, defined: Body | None = None
-) -> Map:
+def map_lowering(ufunc: np.ufunc, body: Body, kinds: str, defined: Body | None = None) -> Map:
     """The Map of a ufunc: the body computes in the dtypes of NumPy's inner loop."""
     return Map(body, lambda *types: loop_dtypes(ufunc, types)[: ufunc.nin], kinds, defined)
 

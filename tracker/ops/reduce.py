@@ -305,7 +305,9 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
 # Reductions without a derivative ------------------------------------------------------------------
 
 
-def _constant_reduction(function: Callable[..., Any], method: str | None) -> Op:
+def _constant_reduction(
+    function: Callable[..., Any], method: str | None, default: int | None = None
+) -> Op:
     op = declare(
         function.__name__,
         method=None,
@@ -317,7 +319,7 @@ def _constant_reduction(function: Callable[..., Any], method: str | None) -> Op:
         lower=Host("an integer or boolean result"),
     )
 
-    def call(a: Any, axis: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    def call(a: Any, axis: Any = default, out: Any = None, **kwargs: Any) -> Any:
         kwargs = {k: v for k, v in kwargs.items() if v is not _NO}
         return into(out, apply(op, (a,), {"axis": axis, **kwargs}))
 
@@ -332,4 +334,4 @@ argmin = _constant_reduction(np.argmin, "argmin")
 any_ = _constant_reduction(np.any, "any")
 all_ = _constant_reduction(np.all, "all")
 count_nonzero = _constant_reduction(np.count_nonzero, None)
-argsort = _constant_reduction(np.argsort, "argsort")
+argsort = _constant_reduction(np.argsort, "argsort", -1)

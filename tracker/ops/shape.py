@@ -325,7 +325,7 @@ to_discrete = declare(
 def astype_(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     want = np.dtype(dtype)
     data = data_of(x)
-    if getattr(data, "dtype", None) == want:
+    if hasattr(data, "dtype") and data.dtype == want:
         return x
     if want.kind not in "fc":
         return apply(to_discrete, (x,), {"dtype": want})

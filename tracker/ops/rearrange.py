@@ -1,0 +1,145 @@
+"""Sorting, and functions that pick, repeat or cut elements.
+
+The one op is `sort`; the rest is composed of indexing and of the ops in `shape.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from tracker.ir.op import METHODS, NUMPY, Host
+from tracker.ops.declare import declare, implements, into, refuse
+from tracker.tape import apply, data_of
+
+# Sorting ------------------------------------------------------------------------------------------
+
+
+def _order(x: Any, axis: int) -> Any:
+    return np.argsort(x, axis=axis, kind="stable")
+
+
+sort = declare(
+    "sort",
+    numpy=[],
+    method=None,
+    entry=None,
+    infer=lambda x, *, axis: x,
+    evaluate=lambda x, *, axis: np.sort(x, axis, kind="stable"),
+    jvp=[lambda t, y, x, *, axis: np.take_along_axis(t, _order(x, axis), axis)],
+    vjp=[lambda g, y, x, *, axis: np.take_along_axis(g, _order(_order(x, axis), axis), axis)],
+    lower=Host("sorting"),
+)
+
+
+@implements(np.sort)
+def sort_(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, **rest: Any) -> Any:
+    rest.pop("stable", None)
+    refuse("np.sort", order=order, **rest)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    return apply(sort, (a,), {"axis": normalize_axis_index(axis, np.ndim(a))})
+
+
+@implements(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    if axis is None:
+        return np.ravel(arr)[indices]
+    axis = normalize_axis_index(axis, np.ndim(arr))
+    if np.ndim(indices) != np.ndim(arr):
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    place: list[Any] = []
+    for i, n in enumerate(np.shape(arr)):
+        along = (1,) * i + (-1,) + (1,) * (np.ndim(arr) - i - 1)
+        place.append(indices if i == axis else np.arange(n).reshape(along))
+    return arr[tuple(place)]
+
+
+# Picking ------------------------------------------------------------------------------------------
+
+
+@implements(np.take, method="take")
+def take(
+    a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
+) -> Any:
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    axis = normalize_axis_index(axis, np.ndim(a))
+    n = np.shape(a)[axis]
+    where = indices if hasattr(indices, "dtype") else np.asarray(indices)
+    if mode == "wrap":
+        where = where % n
+    elif mode == "clip":
+        where = np.clip(where, 0, n - 1)
+    return into(out, a[(slice(None),) * axis + (where,)])
+
+
+@implements(np.flip)
+def flip(m: Any, axis: Any = None) -> Any:
+    axes = normalize_axis_tuple(range(np.ndim(m)) if axis is None else axis, np.ndim(m))
+    return m[tuple(slice(None, None, -1 if i in axes else 1) for i in range(np.ndim(m)))]
+
+
+NUMPY[np.flipud] = lambda m: flip(m, 0)
+NUMPY[np.fliplr] = lambda m: flip(m, 1)
+
+
+@implements(np.roll)
+def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    if axis is None:
+        return np.reshape(roll(np.ravel(a), shift, 0), np.shape(a))
+    shifts, axes = np.broadcast_arrays(shift, normalize_axis_tuple(axis, np.ndim(a), "axis", True))
+    for by, at in zip(shifts.tolist(), axes.tolist(), strict=True):
+        n = np.shape(a)[at]
+        if n and by % n:
+            front = (slice(None),) * at
+            parts = [a[(*front, slice(n - by % n, None))], a[(*front, slice(n - by % n))]]
+            a = np.concatenate(parts, axis=at)
+    return np.copy(a)
+
+
+@implements(np.repeat, method="repeat")
+def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    return take(a, np.repeat(np.arange(np.shape(a)[axis]), data_of(repeats)), axis)
+
+
+@implements(np.tile)
+def tile(A: Any, reps: Any) -> Any:
+    counts = tuple(reps) if np.ndim(reps) else (reps,)
+    shape = (1,) * (len(counts) - np.ndim(A)) + np.shape(A)
+    counts = (1,) * (len(shape) - len(counts)) + counts
+    split = tuple(m for n in shape for m in (1, n))
+    spread = tuple(m for n, k in zip(shape, counts, strict=True) for m in (k, n))
+    whole = tuple(n * k for n, k in zip(shape, counts, strict=True))
+    return np.reshape(np.broadcast_to(np.reshape(A, split), spread), whole)
+
+
+# Cutting ------------------------------------------------------------------------------------------
+
+
+@implements(np.array_split)
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    axis = normalize_axis_index(axis, np.ndim(ary))
+    pieces = np.array_split(np.arange(np.shape(ary)[axis]), indices_or_sections)
+    front = (slice(None),) * axis
+    ends = np.cumsum([len(p) for p in pieces]).tolist()
+    if np.ndim(indices_or_sections):  # cuts may overlap or lie outside: as slices do
+        cuts = [0, *indices_or_sections, np.shape(ary)[axis]]
+        return [ary[(*front, slice(a, b))] for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [ary[(*front, slice(e - len(p), e))] for e, p in zip(ends, pieces, strict=True)]
+
+
+@implements(np.split)
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    if not np.ndim(indices_or_sections) and np.shape(ary)[axis] % indices_or_sections:
+        raise ValueError("array split does not result in an equal division")
+    return array_split(ary, indices_or_sections, axis)
+
+
+NUMPY[np.hsplit] = lambda ary, cuts: split(ary, cuts, 0 if np.ndim(ary) == 1 else 1)
+NUMPY[np.vsplit] = lambda ary, cuts: split(ary, cuts, 0)
+NUMPY[np.dsplit] = lambda ary, cuts: split(ary, cuts, 2)
