@@ -39,6 +39,7 @@ ROWS = [
     ("same_value", "r: f64[3] = conjugate x", "x"),
     ("same_value", "r: f64[3] = real x", "x"),
     ("same_value", "r: f64[3] = copy x", "x"),
+    ("same_value", "r: f64[3] = identity x", "x"),
     ("same_value", "r: c128[3] = positive z", "z"),
     ("add_negative", "a: f64[3] = negative y; r: f64[3] = add x a", "r: f64[3] = subtract x y"),
     ("add_negative", "a: f64[3] = negative x; r: f64[3] = add a y", "r: f64[3] = subtract y x"),

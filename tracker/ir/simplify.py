@@ -122,7 +122,7 @@ def undone(eqn: Eqn, defs: Definitions) -> Atom | None:
     return None if inner is None else inner.operands[0]
 
 
-@rule("positive", "copy", "conjugate", "real")
+@rule("positive", "copy", "identity", "conjugate", "real")
 def same_value(eqn: Eqn, defs: Definitions) -> Atom | None:
     """+x -> x, and the conjugate and real part of a real x: the IR has values, not memory."""
     (x,) = eqn.operands
