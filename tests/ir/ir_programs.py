@@ -139,7 +139,7 @@ SHAPES = [(), (3,), (1,), (2, 3), (1, 3), (2, 1)]
 UNARY = (
     "negative positive absolute square sqrt reciprocal copy exp tanh conjugate real logical_not sign"
 ).split()
-BINARY = "add subtract multiply divide maximum strong_multiply greater equal".split()
+BINARY = "add subtract multiply divide copysign strong_multiply greater equal".split()
 
 
 @st.composite

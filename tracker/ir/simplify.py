@@ -6,7 +6,8 @@ that they keep types, is in `rewrite.py`.
 
 Invariants
 1. Exact: signed zeros, infinities and NaN come out as before (a NaN's own sign and payload are not
-   values). What fails this is absent: x + 0.0, x * 0, 0 - x, x * y * z in another order.
+   values). What fails this is absent: x + 0.0, x * 0, 0 - x, x * y * z in another order. Where
+   NumPy differs from lane to lane (fmax of 0.0 and -0.0), the result is one that it gives.
 2. Termination: an equation becomes an atom; or its op moves down in the order {power, sum,
    strong_multiply, divide}, {others}, multiply, {negative, square}, reshape, broadcast_to; or it
    stays at its level, and the tree of equations above its operands shrinks.
@@ -288,15 +289,10 @@ def there_and_back(eqn: Eqn, defs: Definitions) -> Atom | None:
     return x if kept else None
 
 
-@rule("zeros_like", "ones_like", "full_like")
+@rule("zeros_like", "ones_like")
 def filled(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """ones_like(x) -> a broadcast literal, which does not need x."""
-    fill: Atom = Const.of({"zeros_like": 0, "ones_like": 1}.get(eqn.op.name, 0))
-    if eqn.op.name == "full_like":
-        fill = eqn.operands[-1]
-    if not isinstance(fill, Const):
-        return None
-    return spread(eqn, _scalar(fill.value, eqn.out.type.dtype))
+    return spread(eqn, _scalar(int(eqn.op.name == "ones_like"), eqn.out.type.dtype))
 
 
 @rule()
