@@ -122,7 +122,7 @@ def intrinsics(wanted: Iterable[tuple[str, str]]) -> frozenset[str]:
 def _body(name: str, type: str) -> Body:
     function, format = _TABLE[name], FORMATS[type]
     widened = function.widened and type == "float"
-    body = Body(DOUBLE if widened else format)
+    body = Body(DOUBLE if widened else format, type)
     arguments = [Value(body, f"%x{index}", type) for index in range(function.arity)]
     if widened:
         arguments = [body.emit("double", f"fpext {x} to double") for x in arguments]

@@ -103,6 +103,16 @@ EXP2 = {
         0.0001547626598039642,
     ),
 }
+# The same for a float result of arithmetic in double.
+EXP2_SHORT = (
+    0.6931471805461209,
+    0.240226510334346,
+    0.05550410952258882,
+    0.009618041950589046,
+    0.0013333437103809481,
+    0.00015465734702519793,
+    1.531382502665122e-05,
+)
 
 
 def _reduce(x: Value, bias: int) -> tuple[Value, Value, Value]:
@@ -132,7 +142,7 @@ def exp(x: Value) -> Value:
     x = at_least(at_most(x, HIGHEST[x.type]), LOWEST[x.type])
     r, _, word = _reduce(x, 2 * x.format.bias)
     first, second = _halves(word, x.format)
-    return polynomial(r, (1.0, *EXP[x.type])) * first * second
+    return polynomial(r, (1.0, *EXP[x.body.precision])) * first * second
 
 
 def exp2(x: Value) -> Value:
@@ -141,14 +151,14 @@ def exp2(x: Value) -> Value:
     magic = x.format.magic + 2 * x.format.bias
     shifted = x + magic
     first, second = _halves(shifted.bits, x.format)
-    return polynomial(x - (shifted - magic), (1.0, *EXP2[x.type])) * first * second
+    return polynomial(x - (shifted - magic), (1.0, *EXP2[x.body.precision])) * first * second
 
 
 def exp_parts(x: Value, exponent: int = 0) -> tuple[Value, Value, Value, Value]:
     """exp(x) * 2**exponent as `(high + low) * first * second`, the last two powers of two."""
     x = at_least(at_most(x, HIGHEST[x.type]), LOWEST[x.type])
     r, _, word = _reduce(x, 2 * x.format.bias + exponent)
-    slope = polynomial(r, EXP[x.type])
+    slope = polynomial(r, EXP[x.body.precision])
     high = fma(r, slope, 1.0)
     return high, fma(r, slope, 1.0 - high), *_halves(word, x.format)
 
@@ -161,7 +171,7 @@ def _minus_one(x: Value, exponent: int) -> tuple[Value, Value]:
     # `scale * r` is exact, and `whole` is zero or the larger: the sum loses nothing.
     high, low = quick_sum(whole, scale * r)
     square = r * r
-    curve = fma(square, 0.5, square * r * polynomial(r, EXPM1[x.type][1:]))
+    curve = fma(square, 0.5, square * r * polynomial(r, EXPM1[x.body.precision][1:]))
     return quick_sum(high, fma(scale, curve + lost, low + slip))
 
 

@@ -19,15 +19,23 @@ LN2 = 0.6931471805599453
 HUGE = 2.0**500
 
 # (sinh(x) / x - 1) / x**2, in x**2
-SINH = (
-    0.16666666666666669,
-    0.008333333333333139,
-    0.00019841269841438226,
-    2.755731915514321e-06,
-    2.5052123432650435e-08,
-    1.60572374489831e-10,
-    7.759406476113444e-13,
-)
+SINH = {
+    "double": (
+        0.16666666666666669,
+        0.008333333333333139,
+        0.00019841269841438226,
+        2.755731915514321e-06,
+        2.5052123432650435e-08,
+        1.60572374489831e-10,
+        7.759406476113444e-13,
+    ),
+    "float": (
+        0.16666666488057516,
+        0.00833335064989387,
+        0.00019836055509568623,
+        2.817504316480731e-06,
+    ),
+}
 
 
 def _half_exponential(x: Value) -> tuple[Value, Value]:
@@ -38,7 +46,7 @@ def _half_exponential(x: Value) -> tuple[Value, Value]:
 
 def sinh(x: Value) -> Value:
     square = x * x
-    near = fma(x, square * polynomial(square, SINH), x)
+    near = fma(x, square * polynomial(square, SINH[x.body.precision]), x)
     high, low = _half_exponential(x)
     far = high - (0.25 / high - low)
     return select(abs(x) < 1.0, near, copysign(far, x))

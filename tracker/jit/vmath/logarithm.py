@@ -73,7 +73,7 @@ def _curve(f: Value) -> Value:
     s = f / (f + 2.0)
     half = f * f * 0.5
     z = s * s
-    return fma(-s, fma(z, polynomial(z, LOG[f.type]), half), half)
+    return fma(-s, fma(z, polynomial(z, LOG[f.body.precision]), half), half)
 
 
 def _edges(x: Value, result: Value, zero: float = 0.0) -> Value:

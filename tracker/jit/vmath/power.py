@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 
-from tracker.jit.vmath.exponential import EXP2
-from tracker.jit.vmath.logarithm import LOG2_E, log2, split
+from tracker.jit.vmath.exponential import EXP2, EXP2_SHORT
+from tracker.jit.vmath.logarithm import LOG, LOG2_E, split
 from tracker.jit.vmath.text import (
     Value,
     at_least,
@@ -24,7 +24,6 @@ from tracker.jit.vmath.text import (
     round_even,
     select,
     two_product,
-    two_sum,
 )
 from tracker.jit.vmath.text import sqrt as sqrt
 
@@ -109,13 +108,12 @@ def _log2_sum(x: Value) -> tuple[Value, Value]:
     v, v_low = two_product(s, u)
     v_low = v_low + fma(s, u_low, s_low * u)
     high, low = quick_sum(s * 2.0, v)
-    high, low = quick_sum(high, low + fma(s_low, 2.0, v_low))
+    low = low + fma(s_low, 2.0, v_low)
 
     scale, scale_low = LOG2_E[x.type]
     product, lost = two_product(high, scale)
-    lost = lost + fma(high, scale_low, low * scale)
-    total, error = two_sum(k, product)
-    return quick_sum(total, error + lost)
+    total, error = quick_sum(k, product)
+    return total, error + (lost + fma(high, scale_low, low * scale))
 
 
 def _exp2_sum(high: Value, low: Value) -> Value:
@@ -127,7 +125,7 @@ def _exp2_sum(high: Value, low: Value) -> Value:
     r = (high - (shifted - magic)) + low
     half = shifted.bits >> 1
     first, second = (half << 52).number, ((shifted.bits - half) << 52).number
-    return polynomial(r, (1.0, *EXP2[high.type])) * first * second
+    return polynomial(r, (1.0, *EXP2["double"])) * first * second
 
 
 def _signed_power(x: Value, y: Value, magnitude: Value) -> Value:
@@ -153,5 +151,15 @@ def pow(x: Value, y: Value) -> Value:
 
 def pow_short(x: Value, y: Value) -> Value:
     """pow in double for operands and a result that are float."""
-    product = y * log2(abs(x))
-    return _signed_power(x, y, _exp2_sum(product, product * 0.0))
+    a = abs(x)
+    k, f = split(a)
+    s = f / (f + 2.0)
+    z = s * s
+    rest = fma(s * z, polynomial(z, LOG["double"]), s * 2.0)
+    logarithm = fma(rest, LOG2_E["double"][0], k)
+    product = y * select(a < math.inf, select(a > 0.0, logarithm, -math.inf), a)
+    power = at_least(at_most(product, 200.0), -200.0)
+    magic = power.format.magic + power.format.bias
+    shifted = power + magic
+    curve = polynomial(power - (shifted - magic), (1.0, *EXP2_SHORT))
+    return _signed_power(x, y, curve * (shifted.bits << 52).number)

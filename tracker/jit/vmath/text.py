@@ -58,10 +58,15 @@ FORMATS = {format.type: format for format in (DOUBLE, FLOAT)}
 
 
 class Body:
-    """The instructions of one function, the intrinsics they call and the constants they read."""
+    """The instructions of one function, the intrinsics they call and the constants they read.
 
-    def __init__(self, format: Format) -> None:
+    `precision` is the type whose accuracy will do. It is "float" in a body that computes in double
+    for float, and picks the shorter of two series.
+    """
+
+    def __init__(self, format: Format, precision: str) -> None:
         self.format = format
+        self.precision = precision
         self.lines: list[str] = []
         self.intrinsics: set[str] = set()
         self.constants: dict[str, str] = {}

@@ -39,26 +39,41 @@ _BITS = bytes.fromhex(
 _MARGIN = 2 + 6
 
 # (sin(r) / r - 1) / r**2, in r**2
-SIN = (
-    -0.16666666666666632,
-    0.008333333333322339,
-    -0.0001984126982974062,
-    2.755731366636655e-06,
-    -2.505075379637172e-08,
-    1.58965288000911e-10,
-)
+SIN = {
+    "double": (
+        -0.16666666666666632,
+        0.008333333333322339,
+        -0.0001984126982974062,
+        2.755731366636655e-06,
+        -2.505075379637172e-08,
+        1.58965288000911e-10,
+    ),
+    "float": (
+        -0.16666666641432876,
+        0.008333329362294759,
+        -0.00019839327044043981,
+        2.71823598152341e-06,
+    ),
+}
 # (cos(r) - 1 + r**2 / 2) / r**4, in r**2
-COS = (
-    0.0416666666666666,
-    -0.0013888888888873995,
-    2.4801587289396454e-05,
-    -2.755731432616429e-07,
-    2.0875719546391087e-09,
-    -1.135944689170138e-11,
-)
+COS = {
+    "double": (
+        0.0416666666666666,
+        -0.0013888888888873995,
+        2.4801587289396454e-05,
+        -2.755731432616429e-07,
+        2.0875719546391087e-09,
+        -1.135944689170138e-11,
+    ),
+    "float": (
+        0.041666646728499415,
+        -0.0013887360534250968,
+        2.443762999538175e-05,
+    ),
+}
 
-# r, its tail, and a word whose low two bits are the quadrant.
-Angle = tuple[Value, Value, Value]
+# r, its tail unless the result is a float, and a word whose low two bits are the quadrant.
+Angle = tuple[Value, Value | None, Value]
 
 
 def _reduce(x: Value) -> Angle:
@@ -66,6 +81,8 @@ def _reduce(x: Value) -> Angle:
     minus_k = x.format.magic - shifted
     # Exact: x and k * HALF_PI[0] are multiples of the last bit of the constant.
     near = fma(minus_k, HALF_PI[0], x)
+    if x.body.precision == "float":
+        return fma(minus_k, HALF_PI[1], near), None, shifted.bits
     product, error = two_product(minus_k, HALF_PI[1])
     r, tail = two_sum(near, product)
     return r, tail + fma(minus_k, HALF_PI[2], error), shifted.bits
@@ -75,25 +92,31 @@ def _reduce_any(x: Value) -> Angle:
     """Payne and Hanek: multiply x by those bits of 2 / pi that matter for its exponent.
 
     With x = M * 2**e, bits of weight above 2**(2 - e) only add multiples of four quadrants. The
-    next 192 bits are read as four 48-bit integers, whose products with x are kept exactly.
+    next bits are read as 48-bit integers, whose products with x are kept exactly: 192 bits, or 96
+    for a float, whose M has 24 bits and comes no closer to a multiple of pi / 2 than 2**-31.
     """
-    body, magic = x.body, x.format.magic
+    body, magic, short = x.body, x.format.magic, x.body.precision == "float"
     exponent = (x.bits >> 52) & 0x7FF
-    dropped = exponent - (1075 + 2)
+    dropped = exponent - ((1046 if short else 1075) + 2)
     dropped = select(dropped < 0, exponent.like(0), dropped) & -8
     place = exponent.like(len(_BITS) - _MARGIN) - (dropped >> 3)
     scaled = x * ((exponent.like(1023 - 48) - dropped) << 52).number
     parts = []
-    for index in range(4):
+    for index in range(2 if short else 4):
         word = body.word_at("vm.two_over_pi", _BITS, place - 6 * index)
         chunk = ((word & (2**48 - 1)) | x.format.pattern(2.0**52)).number - 2.0**52
         parts.append(two_product(scaled * 2.0 ** (-48 * index), chunk))
-    (first, first_error), (second, second_error), (third, third_error), (fourth, _) = parts
+    (first, first_error), (second, second_error) = parts[:2]
 
     def turn(part: Value) -> Value:
         return fma(round_even(part * 0.25), -4.0, part)
 
     turns, lost = two_sum(turn(first), turn(first_error))
+    if short:
+        shifted = turns + magic
+        h = (turns - (shifted - magic)) + (second + lost)
+        return h * HALF_PI[0], None, shifted.bits
+    (third, third_error), (fourth, _) = parts[2:]
     turns, lost_too = two_sum(turns, turn(second))
     shifted = turns + magic
     h, low = turns - (shifted - magic), third_error + fourth
@@ -105,18 +128,24 @@ def _reduce_any(x: Value) -> Angle:
     return r, error + fma(h, HALF_PI[1], low * HALF_PI[0]), shifted.bits
 
 
-def _sin(r: Value, tail: Value) -> tuple[Value, Value]:
+def _sin(r: Value, tail: Value | None) -> tuple[Value, Value]:
     square = r * r
     cube = square * r
-    return r, fma(cube, polynomial(square, SIN), fma(square * tail, -0.5, tail))
+    curve = polynomial(square, SIN[r.body.precision])
+    if tail is None:
+        return r, cube * curve
+    return r, fma(cube, curve, fma(square * tail, -0.5, tail))
 
 
-def _cos(r: Value, tail: Value) -> tuple[Value, Value]:
+def _cos(r: Value, tail: Value | None) -> tuple[Value, Value]:
     square = r * r
+    curve = polynomial(square, COS[r.body.precision])
+    if tail is None:
+        return r.like(1.0), square * fma(square, curve, -0.5)
     half = square * 0.5
     whole = 1.0 - half
     rest = (1.0 - whole) - half
-    return whole, fma(square * square, polynomial(square, COS), fma(-r, tail, rest))
+    return whole, fma(square * square, curve, fma(-r, tail, rest))
 
 
 def _wave(angle: Angle, advance: int) -> Value:
@@ -133,14 +162,15 @@ def _slope(angle: Angle) -> Value:
     """tan, whose division needs the sums themselves to stay within two ulps."""
     r, tail, word = angle
     odd = (word & 1).equals(1)
-    sine, sine_rest = quick_sum(*_sin(r, tail))
-    cosine, cosine_rest = quick_sum(*_cos(r, tail))
-    result = quotient(
-        select(odd, cosine, sine),
-        select(odd, cosine_rest, sine_rest),
-        select(odd, sine, cosine),
-        select(odd, sine_rest, cosine_rest),
-    )
+    sine, cosine = _sin(r, tail), _cos(r, tail)
+    if tail is None:
+        sines, cosines = sine[0] + sine[1], cosine[0] + cosine[1]
+        result = select(odd, cosines, sines) / select(odd, sines, cosines)
+    else:
+        sine, cosine = quick_sum(*sine), quick_sum(*cosine)
+        top = [select(odd, c, s) for s, c in zip(sine, cosine, strict=True)]
+        bottom = [select(odd, s, c) for s, c in zip(sine, cosine, strict=True)]
+        result = quotient(top[0], top[1], bottom[0], bottom[1])
     return (result.bits ^ (word << 63)).number
 
 
