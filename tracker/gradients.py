@@ -25,6 +25,7 @@ from tracker.errors import (
     message,
 )
 from tracker.forward import push
+from tracker.mutation import invalidate
 from tracker.ops.declare import project
 from tracker.ops.shape import identity
 from tracker.reverse import USED, sweep
@@ -129,6 +130,7 @@ def update(x: Any, delta: Any) -> Any:
     made.params = value.params
     value.params.value = made
     x._value = made
+    invalidate(x)
     return zero_grad(x)
 
 

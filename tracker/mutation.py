@@ -1,8 +1,8 @@
 """Writing into tracked arrays, with NumPy's aliasing.
 
 Values are never changed: a write gives a handle a new value (`put`). A handle that is a *view*
-remembers its base and how it was cut from it: writing through the view writes into the base, and after
-any write the base's other views are read again when they are next used.
+remembers its base and how it was cut from it: writing through the view writes into the base, and
+after any write the base's views are read again when they are next used.
 
 Owns: `View`, subscripts of `Tracked` (`__getitem__`, `__setitem__`), in-place operators, `fill`,
 `sort`, `np.copyto`. Start at `write`.
@@ -22,8 +22,9 @@ import numpy as np
 from tracker.errors import ConversionError, message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops import index
+from tracker.ops.declare import implements
 from tracker.tape import Value, apply, data_of, value_of
-from tracker.tracked import Tracked, install
+from tracker.tracked import Tracked, install, install_property
 
 
 class View:
@@ -59,16 +60,18 @@ def write(handle: Tracked, new: Any) -> None:
     view = getattr(handle, "_view", None)
     if view is not None:
         write(view.base, view.paste(view.base, new))
-    _invalidate(handle)
+        return  # the handle is read again when it is next used: in the layout it has in NumPy
     handle._value = value_of(new) if isinstance(new, Tracked) else _constant(new)
+    invalidate(handle)
 
 
-def _invalidate(handle: Tracked) -> None:
+def invalidate(handle: Tracked) -> None:
+    """Have the views of a handle read again."""
     for ref in getattr(handle, "_views", ()):
         part = ref()
         if part is not None:
             part._value = None
-            _invalidate(part)
+            invalidate(part)
 
 
 def _constant(data: Any) -> Value:
@@ -92,10 +95,9 @@ def _getitem(self: Tracked, key: Any) -> Any:
 
 @install("__setitem__")
 def _setitem(self: Tracked, key: Any, v: Any) -> None:
-    if type(value_of(self).data) is not np.ndarray:
-        raise TypeError(
-            f"a tracked {type(data_of(self)).__name__} does not support item assignment"
-        )
+    kind = type(value_of(self).data)
+    if kind is not np.ndarray and not (issubclass(kind, np.generic) and key in ((), ...)):
+        raise TypeError(f"a tracked {kind.__name__} does not support item assignment")
     write(self, index.written(self, key, v))
 
 
@@ -134,6 +136,8 @@ for _name, _operator in {
     "and": operator.and_,
     "or": operator.or_,
     "xor": operator.xor,
+    "lshift": operator.lshift,
+    "rshift": operator.rshift,
 }.items():
     _in_place(_name, _operator)
 
@@ -142,26 +146,60 @@ def _fill(self: Tracked, value: Any) -> None:
     self[...] = value  # type: ignore[index]
 
 
+def _sort(self: Tracked, axis: int = -1, kind: Any = None, order: Any = None, **rest: Any) -> None:
+    write(self, np.sort(self, axis, kind, order, **rest))  # type: ignore[call-overload]
+
+
 METHODS["fill"] = _fill
+METHODS["sort"] = _sort
 
 
-def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    if not isinstance(dst, Tracked):
+@implements(np.copyto)
+def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    _written_in_place("np.copyto", dst)
+    kind = np.result_type(data_of(src))
+    if not np.can_cast(kind, dst.dtype, casting) and not isinstance(data_of(src), (int, float)):
+        raise TypeError(
+            f"Cannot cast array data from {kind!r} to {dst.dtype!r} according to the rule "
+            f"{casting!r}"
+        )
+    dst[...] = src if where is True else np.where(where, src, dst)
+
+
+def _written_in_place(name: str, target: Any) -> None:
+    if not isinstance(target, Tracked):
         raise ConversionError(
             message(
-                "np.copyto would store a tracked value into a plain array and lose its gradient",
+                f"{name} would store a tracked value into a plain array and lose its gradient",
                 "Make the target with np.zeros_like(t) or np.zeros(n, like=t)",
             )
         )
-    if where is not True:
-        src = np.where(where, src, dst)
-    dst[...] = src  # type: ignore[index]
 
 
-NUMPY[np.copyto] = _copyto
+@implements(np.put, method="put")
+def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    _written_in_place("np.put", a)
+    places = np.arange(np.size(a)).take(ind, mode=mode)
+    a.flat[places] = np.resize(v, places.shape) if np.size(v) != 1 else np.reshape(v, ())
 
 
-# Views other than subscripts -----------------------------------------------------------------------
+@implements(np.putmask)
+def _putmask(a: Any, mask: Any, values: Any) -> None:
+    _written_in_place("np.putmask", a)
+    fits = np.shape(values) in ((), np.shape(a))
+    np.copyto(a, values if fits else np.resize(values, np.shape(a)), where=mask)
+
+
+@implements(np.fill_diagonal)
+def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    _written_in_place("np.fill_diagonal", a)
+    places = np.arange(np.size(a)).reshape(np.shape(a))
+    marks = np.zeros(np.shape(a), bool)
+    np.fill_diagonal(marks, True, wrap=wrap)
+    _put(a, places[marks], val)
+
+
+# Views other than subscripts ----------------------------------------------------------------------
 
 
 def _linked(function: Callable[..., Any], undo: Callable[..., Any]) -> Callable[..., Any]:
@@ -215,8 +253,30 @@ def _link_views() -> None:
         NUMPY[function] = _linked(NUMPY[function], _undo_by_position(function))
     for name in ("transpose", "swapaxes"):
         METHODS[name] = _linked(METHODS[name], _undo_by_position(_plain_method(name)))
-    install("T")(property(lambda self: NUMPY[np.transpose](self)))
-    install("mT")(property(lambda self: NUMPY[np.matrix_transpose](self)))
+    install_property("T", lambda self: NUMPY[np.transpose](self))
+    install_property("mT", lambda self: NUMPY[np.matrix_transpose](self))
+    install_property("real", _part(NUMPY[np.real], lambda z, new: new + 1j * np.imag(z)))
+    install_property("imag", _part(NUMPY[np.imag], lambda z, new: np.real(z) + 1j * new))
+    install_property("flat", _flat)
+
+
+def _part(function: Callable[[Any], Any], paste: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """`.real` and `.imag` of a complex array are views."""
+
+    def call(self: Tracked) -> Any:
+        if function is NUMPY[np.real] and not np.iscomplexobj(self):
+            return self
+        part = function(self)
+        shared = np.iscomplexobj(self) and type(data_of(part)) is np.ndarray
+        return link(self, part, function, paste) if shared else part
+
+    return call
+
+
+def _flat(self: Tracked) -> Any:
+    """A view in one dimension, whatever the layout (a tracked array; NumPy's is an iterator)."""
+    ravel = NUMPY[np.ravel]
+    return link(self, np.copy(ravel(self)), ravel, _undo_reshape)
 
 
 _link_views()

@@ -300,6 +300,17 @@ def install(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return put
 
 
+def install_property(name: str, get: Callable[[Any], Any]) -> None:
+    """Make a view an attribute of `Tracked`; assigning to the attribute writes through it."""
+
+    def put(self: Any, value: Any) -> None:
+        part = get(self)
+        if value is not part:
+            part[...] = value
+
+    setattr(Tracked, name, property(get, put))
+
+
 _ufunc_protocol: Callable[..., Any]
 
 
@@ -314,4 +325,13 @@ def _public_name(func: Any) -> str:
     return f"{module}.{getattr(func, '__name__', func)}"
 
 
-__all__ = ["NO_PARAMS", "Leaf", "Tracked", "grad_of", "install", "new_param", "note_guard"]
+__all__ = [
+    "NO_PARAMS",
+    "Leaf",
+    "Tracked",
+    "grad_of",
+    "install",
+    "install_property",
+    "new_param",
+    "note_guard",
+]

@@ -5,12 +5,13 @@ The one op is `sort`; the rest is composed of indexing and of the ops in `shape.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from tracker.ir.op import METHODS, NUMPY, Host
+from tracker.ir.op import NUMPY, Host
 from tracker.ops.declare import declare, implements, into, refuse
 from tracker.tape import apply, data_of
 
@@ -86,6 +87,13 @@ NUMPY[np.flipud] = lambda m: flip(m, 0)
 NUMPY[np.fliplr] = lambda m: flip(m, 1)
 
 
+@implements(np.resize)
+def resize(a: Any, new_shape: Any) -> Any:
+    shape = (new_shape,) if np.ndim(new_shape) == 0 else tuple(new_shape)
+    places = np.arange(int(np.prod(shape))) % max(np.size(a), 1)
+    return np.reshape(np.ravel(a)[places] if np.size(a) else np.zeros_like(a, shape=shape), shape)
+
+
 @implements(np.roll)
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     if axis is None:
@@ -129,7 +137,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     ends = np.cumsum([len(p) for p in pieces]).tolist()
     if np.ndim(indices_or_sections):  # cuts may overlap or lie outside: as slices do
         cuts = [0, *indices_or_sections, np.shape(ary)[axis]]
-        return [ary[(*front, slice(a, b))] for a, b in zip(cuts, cuts[1:], strict=False)]
+        return [ary[(*front, slice(a, b))] for a, b in pairwise(cuts)]
     return [ary[(*front, slice(e - len(p), e))] for e, p in zip(ends, pieces, strict=True)]
 
 

@@ -16,7 +16,7 @@ from tracker.ir.op import LINEAR, METHODS, NUMPY, Map, View
 from tracker.ir.types import Type
 from tracker.ops.declare import declare, implements, into, project, refuse, sum_to
 from tracker.tape import CLOSED, NO_PARAMS, Value, apply, data_of, wrap
-from tracker.tracked import Tracked, install
+from tracker.tracked import Tracked
 
 # reshape ----------------------------------------------------------------------------------------
 
@@ -137,18 +137,11 @@ def _transpose_method(a: Any, *axes: Any) -> Any:
 
 
 METHODS["transpose"] = _transpose_method
-install("T")(property(lambda self: transpose_(self)))
 
 
 @implements(np.matrix_transpose, np.linalg.matrix_transpose)
 def matrix_transpose(x: Any) -> Any:
     return np.swapaxes(x, -1, -2)
-
-
-install("mT")(property(matrix_transpose))
-install("real")(property(lambda self: np.real(self) if np.iscomplexobj(self) else self))
-install("imag")(property(lambda self: np.imag(self)))
-install("flat")(property(lambda self: iter(ravel(self))))
 
 
 @implements(np.swapaxes, method="swapaxes")
@@ -356,7 +349,7 @@ copy = declare(
 )
 
 
-@implements(np.copy, np.ascontiguousarray, np.asanyarray)
+@implements(np.copy)
 def copy_(a: Any, order: str = "K", subok: bool = False) -> Any:
     return apply(copy, (a,))
 
@@ -430,6 +423,18 @@ def _allocate(function: Any) -> Any:
 
 for _function in (np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.arange):
     NUMPY[_function] = _allocate(_function)
+
+
+@implements(np.asanyarray, np.ascontiguousarray)
+def asanyarray(a: Any, dtype: Any = None, **_: Any) -> Any:
+    """A tracked array is an array, and whether it is contiguous is nobody's business."""
+    return (
+        asarray(a, dtype)
+        if not isinstance(a, Tracked)
+        else a
+        if dtype is None
+        else astype_(a, dtype)
+    )
 
 
 @implements(np.asarray, np.array)

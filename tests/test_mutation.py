@@ -1,0 +1,351 @@
+"""Writing into tracked arrays: NumPy's numbers, NumPy's aliasing, and the right gradient."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from strategies import ARRAYS, PROGRAMS, run, total
+
+import tracker
+from tracker import gradient, jvp, param
+from tracker.testing import gradcheck, numerical_jvp
+
+
+@given(PROGRAMS, ARRAYS)
+def test_random_programs_give_numpys_numbers(program, x):
+    wanted: list = []
+    errors: list = []
+    plain = run(program, x.copy(), wanted)
+    found = run(program, param(x), errors)
+    assert errors == wanted
+    for a, b in zip(found, plain, strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(tracker.data(a), b, rtol=1e-12, atol=1e-12)
+
+
+@given(PROGRAMS, ARRAYS)
+def test_random_programs_have_the_right_gradient(program, x):
+    def f(a):
+        return total(run(program, a.copy()))
+
+    before = x.copy()
+    (g,) = gradient(lambda a: total(run(program, a)), x)
+    t = np.cos(np.arange(x.size) * 2.0).reshape(x.shape)
+    (slope,) = numerical_jvp(lambda a: [f(a)], [x], [t])
+    assert np.sum(g * t) == pytest.approx(slope, rel=1e-5, abs=1e-6)
+    assert jvp(lambda a: total(run(program, a)), (x,), (t,))[1] == pytest.approx(np.sum(g * t))
+    np.testing.assert_array_equal(x, before)
+
+
+# Cases --------------------------------------------------------------------------------------------
+
+
+def same_as_numpy(f, *args, order=1):
+    """`f` writes and returns an array; the same numbers, dtype and gradient as NumPy's."""
+    want = f(*(np.copy(a)[()] if np.ndim(a) == 0 else np.copy(a) for a in args))
+    found = f(*map(param, args))
+    shown = tracker.data(found)
+    assert np.result_type(shown) == np.result_type(want)
+    np.testing.assert_allclose(shown, want, rtol=1e-12)
+    tolerance = {} if np.result_type(want).itemsize >= 8 else {"rtol": 1e-3, "atol": 1e-3}
+    assert gradcheck(f, *args, order=order, **tolerance)
+
+
+V = np.array([0.5, -1.0, 2.0])
+M = np.array([[0.1, 0.7, -0.3], [1.1, -0.4, 0.9]])
+Z = np.array([1 + 2j, 0.5 - 1j])
+
+
+def view_of_view(a):
+    row = a[1]
+    row[1:][0] = row[0] * 3
+    return a * a
+
+
+def transposed_view(a):
+    t = a.T
+    t[0] *= 2
+    t[2, 1] = a[0, 0] * a[1, 1]
+    return a * a.T.sum()
+
+
+def reshaped_view(a):
+    flat = a.reshape(-1)
+    flat[1:4] = flat[1:4] ** 2
+    a.ravel()[-1] = flat[0]
+    return a * 2
+
+
+def reshape_that_copies(a):
+    copy = a.T.reshape(-1)
+    copy[:] = 0.0
+    return a + copy.sum()
+
+
+def both_views(a):
+    top, left = a[0], a[:, 0]
+    top += left[1]
+    left *= top[0]
+    return a * top[1]
+
+
+def swapped_rows(a):
+    a[0], a[1] = a[1], a[0]
+    return a
+
+
+def swapped_elements(a):
+    a[0], a[1] = a[1], a[0]
+    return a * np.arange(1.0, 4.0)
+
+
+def overlapping(a):
+    a[1:] = a[:-1] * 2
+    a[:-1] += a[1:]
+    return a
+
+
+def recurrence(a):
+    y = np.zeros_like(a)
+    y[0] = a[0]
+    for i in range(1, len(a)):
+        y[i] = 0.5 * y[i - 1] + a[i] ** 2
+    return y
+
+
+def repeated_places(a):
+    y = np.zeros_like(a)
+    y[np.array([0, 1, 0])] = a
+    return y * a
+
+
+def masks(a):
+    a[a < 0] *= a[a < 0]
+    a[np.array([True, False]), 1:] = a[1, 0]
+    a[a > 1] = 0.5
+    return a
+
+
+def broadcast_values(a):
+    y = np.ones_like(a)
+    y[:, 1:] = a[:, :1]
+    y[..., 0] = a[0, 0]
+    y[None, 1] = a[0] * y[0]
+    return y
+
+
+def integer_reads_copy(a):
+    part = a[[0, 1]]
+    part[:] = 0.0
+    return a + part
+
+
+def complex_parts(z):
+    z.real[0] = 3.0
+    z.imag *= 2
+    z.real[:] = z.imag
+    return z * z
+
+
+def functions(a):
+    np.copyto(a[0], a[1], where=[True, False, True])
+    np.put(a, [0, -1], [2.0, a[0, 1]] if not tracker.istracked(a) else np.stack([2.0, a[0, 1]]))
+    np.putmask(a, a < 0, a * a)
+    np.fill_diagonal(a, a[1, 2])
+    return a
+
+
+def methods(a):
+    b = a.copy()
+    b.sort(axis=0)
+    b.T.sort()
+    b.put([1], a[0, 0])
+    c = np.zeros_like(a)
+    c.fill(a[1, 1])
+    return b * c + a
+
+
+def flat_writes(a):
+    a.T.flat[1] = a[0, 1] ** 2
+    a.flat[::2] *= 3
+    return a
+
+
+def outs(a):
+    np.exp(a, out=a)
+    np.add(a[0], a[1], out=a[0])
+    np.multiply(a, 2, out=a, where=a > 1)
+    np.sum(a, axis=0, out=a[1])
+    return a
+
+
+def augmented(a):
+    a += 1
+    a -= a / 3
+    a *= a
+    a /= 2 + a
+    a **= 2
+    a[0] //= 0.3
+    a[1] %= 0.2
+    return a
+
+
+@pytest.mark.parametrize(
+    "f, x",
+    [
+        (view_of_view, M),
+        (transposed_view, M),
+        (reshaped_view, M),
+        (reshape_that_copies, M),
+        (both_views, M),
+        (swapped_rows, M),
+        (swapped_elements, V),
+        (overlapping, V),
+        (recurrence, V),
+        (repeated_places, V),
+        (masks, M),
+        (broadcast_values, M),
+        (integer_reads_copy, M),
+        (complex_parts, Z),
+        (functions, M),
+        (methods, M),
+        (flat_writes, M),
+        (outs, M),
+        (augmented, np.abs(M)),
+    ],
+    ids=lambda f: getattr(f, "__name__", ""),
+)
+def test_case(f, x):
+    same_as_numpy(f, x, order=2)
+
+
+def test_buffers_take_gradients():
+    def f(a, b):
+        out = np.zeros((2, 3), like=a)
+        out[0] = a
+        out[1] = b * out[0]
+        scalar = np.zeros((), like=a)
+        scalar[...] = b
+        full = np.full(3, 2.0, like=a)
+        full[1] = b
+        return out * scalar + full
+
+    a, b = param(V), param(2.0)
+    np.testing.assert_allclose(f(a, b).data, np.stack([V, 2 * V]) * 2 + [2, 2, 2])
+    tracker.back(np.sum(f(a, b)))
+    np.testing.assert_allclose(a.grad, np.full(3, 2.0 + 4.0))
+    assert b.grad == pytest.approx(V.sum() + 2 * 2 * V.sum() + 2)
+
+
+def test_scalars_written_into_float32_stay_float32():
+    def f(a, s):
+        y = np.zeros_like(a)
+        y[:] = s
+        y += a * s
+        return y
+
+    y = f(param(V.astype(np.float32)), param(2.0))
+    assert y.dtype == np.float32
+    ga, gs = gradient(lambda a, s: np.sum(f(a, s)), V.astype(np.float32), 2.0)
+    assert ga.dtype == np.float32
+    assert gs == pytest.approx(3 + V.sum())
+    assert type(gs) is float
+
+
+def test_a_write_only_moves_the_handle():
+    x = param(V)
+    before = x * 1.0
+    kept = x.data
+    x[0] = 100.0
+    assert kept[0] == 0.5
+    assert before.data[0] == 0.5
+    assert x.data[0] == 100.0
+    with pytest.raises(ValueError, match="read-only"):
+        kept[0] = 1.0
+
+
+def test_a_plain_array_changed_after_use_does_not_change_the_gradient():
+    for n in (3, 3000):
+        x, c = np.ones(n), np.full(n, 2.0)
+
+        def f(t, c=c):
+            y = t * c
+            c[:] = 99.0
+            z = y * c
+            c[:] = 2.0
+            return np.sum(z)
+
+        np.testing.assert_allclose(gradient(f, x)[0], np.full(n, 198.0))
+
+
+def test_gradient_does_not_write_into_the_callers_array():
+    x = V.copy()
+
+    def f(a):
+        a[0] = 0.0
+        a *= 2
+        return np.sum(a)
+
+    assert gradient(f, x)[0].tolist() == [0, 2, 2]
+    assert x.tolist() == V.tolist()
+
+
+def test_update_is_seen_by_views():
+    x = param(V)
+    part = x[1:]
+    tracker.update(x, np.ones(3))
+    assert part.data.tolist() == [0.0, 3.0]
+
+
+def test_rebinding_a_name_is_fine():
+    plain = np.ones(3)
+    t = param(V)
+    plain = plain + t
+    plain += t
+    assert tracker.istracked(plain)
+    np.testing.assert_allclose(plain.data, 1 + 2 * V)
+
+
+@pytest.mark.parametrize(
+    "write, error, text",
+    [
+        (lambda a: a.__setitem__(3, 1.0), IndexError, "out of bounds"),
+        (lambda a: a.__setitem__((0, 0), 1.0), IndexError, "too many indices"),
+        (lambda a: a.__setitem__(slice(None), [1.0, 2.0]), ValueError, "broadcast"),
+        (lambda a: a.__setitem__(0, 1j), TypeError, "complex"),
+        (lambda a: a.__setitem__("x", 1.0), IndexError, "valid indices"),
+        (lambda a: a.__iadd__(np.ones((2, 3))), ValueError, r"shape \(3,\)"),
+        (lambda a: a.__imul__(1j), TypeError, "same_kind"),
+        (lambda a: np.add(a, np.ones((2, 3)), out=a), ValueError, r"shape \(3,\)"),
+        (lambda a: np.add(a, 1j, out=a), TypeError, "same_kind"),
+    ],
+)
+def test_a_refused_write_changes_nothing(write, error, text):
+    x = param(V)
+    part = x[1:]
+    for target in (x, part[:]):
+        if target is not x and text not in ("complex", "valid indices"):
+            continue
+        with pytest.raises(error, match=text):
+            write(target)
+    assert x.data.tolist() == V.tolist()
+    assert part.data.tolist() == V[1:].tolist()
+    assert tracker.isleaf(x)
+
+
+def test_writing_into_a_number_is_refused():
+    with pytest.raises(TypeError, match="item assignment"):
+        param(2.0)[0] = 1.0
+
+
+def test_writes_differentiate_twice_and_forwards():
+    def f(a):
+        y = np.zeros_like(a)
+        for i in range(3):
+            y[i] = a[i] ** 3
+            y[: i + 1] *= a[0]
+        return np.sum(y)
+
+    assert gradcheck(f, V, order=3)
+    (g,) = gradient(f, V)
+    _, t = jvp(f, (V,), (np.array([1.0, 0.0, 2.0]),))
+    assert t == pytest.approx(g @ [1.0, 0.0, 2.0])
