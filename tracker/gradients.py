@@ -3,14 +3,14 @@
 Owns: `param`, `data`, `grad`, `back`, `update`, `zero_grad`; `gradient`, `withgradient`,
 `value_and_grad`, `pullback`, `pushforward`, `jvp`. Start at `pullback`: the others ask it.
 
-Every derivative has the same three steps: wrap the arguments' numbers in fresh leaves of a new epoch
-(`Wrapped`), run the function, read the tape from the results to the leaves.
+Every derivative has the same three steps: wrap the arguments' numbers in fresh leaves of a new
+epoch (`Wrapped`), run the function, read the tape from the results to the leaves.
 """
 
 from __future__ import annotations
 
 import cmath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -277,14 +277,20 @@ class Wrapped:
         for structure, original in zip(self.structures, self.originals, strict=True):
             part = entries[at : at + structure.count]
             at += structure.count
-            out.append(_empty_as_none(structure, part, original))
+            out.append(_restored(structure, iter(part), original))
         return tuple(out)
 
 
-def _empty_as_none(structure: tree.Structure, part: list[Any], original: Any) -> Any:
-    if structure.cls is not None and not structure.count:
+def _restored(structure: tree.Structure, entries: Iterator[Any], original: Any) -> Any:
+    """As `tree.unflatten`, but an empty structure gives None."""
+    if structure.cls is None:
+        return next(entries)
+    if not structure.count:
         return None
-    return tree.unflatten(structure, part, original)
+    parts = tree.children_of(original)
+    originals = parts[1] if parts else (None,) * len(structure.children)
+    kids = [_restored(s, entries, o) for s, o in zip(structure.children, originals, strict=True)]
+    return tree.rebuild(structure.cls, structure.names, kids, original)
 
 
 def _trained(arg: Any, structure: tree.Structure) -> list[bool]:
@@ -325,11 +331,20 @@ def _leaf_of(x: Any) -> Value | None:
 # Reverse mode -------------------------------------------------------------------------------------
 
 
+def _shown(x: Any) -> Any:
+    """A NumPy scalar prints as the number it is."""
+    return x.item() if isinstance(x, np.generic) else x
+
+
 class ValueAndGradient(NamedTuple):
     """`val`, the function's plain value, and `grad`, a tuple with an entry per argument."""
 
     val: Any
     grad: Any
+
+    def __repr__(self) -> str:
+        val, grad = tree.map(_shown, (self.val, self.grad))
+        return f"(val={val!r}, grad={grad!r})"
 
 
 def gradient(f: Callable[..., Any], *args: Any, check_finite: bool = True, **kwargs: Any) -> Any:
@@ -359,7 +374,7 @@ def withgradient(
     Integers inside structures are not differentiated (entry None).
 
     >>> withgradient(lambda x: np.sum(x**2), [1.0, 2.0])
-    ValueAndGradient(val=np.float64(5.0), grad=(array([2., 4.]),))
+    (val=5.0, grad=(array([2., 4.]),))
     """
     compiled = _compiled(f, ("withgradient", check_finite), _withgradient_of, check_finite)
     if compiled is not None:
@@ -384,8 +399,8 @@ def value_and_grad(
 ) -> Callable[..., Any]:
     """A function of the same arguments that returns (value, gradient).
 
-    `argnums` names the positional arguments to differentiate; an int gives one entry, a tuple a tuple.
-    Made for `scipy.optimize.minimize(value_and_grad(f), x0, jac=True)`.
+    `argnums` names the positional arguments to differentiate; an int gives one entry, a tuple a
+    tuple. Made for `scipy.optimize.minimize(value_and_grad(f), x0, jac=True)`.
     """
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     key = ("value_and_grad", argnums if isinstance(argnums, int) else numbers, check_finite)
@@ -513,6 +528,8 @@ def _entry(c: Any, value: Value) -> Any:
     if c is None:
         if discrete:
             return None
+        if isinstance(x, (float, complex)) and not isinstance(x, np.generic) and not _is_traced():
+            return type(x)(0)
         return np.zeros_like(_outer(value) if _is_traced() else x)[()]
     if isinstance(c, Tracked):
         return c if discrete else project(c, x)

@@ -1,11 +1,11 @@
 """The one class users meet: `Tracked`, a handle on a value of the tape.
 
 Owns: the class, its conversions and refusals, and NumPy's two protocols (`__array_ufunc__` and
-`__array_function__`), which look ops up in the tables of `ir/op.py`. Operators and array methods are
-not written here: each op brings its own (`install`, and the table `METHODS`).
+`__array_function__`), which look ops up in the tables of `ir/op.py`. Operators and array methods
+are not written here: each op brings its own (`install`, and the table `METHODS`).
 
-A handle has slots: `_value`, the current Value (None: a view that must be read again from its base);
-`_view` and `_views`, owned by `mutation.py`, unset on most handles.
+A handle has slots: `_value`, the current Value (None: a view that must be read again from its
+base); `_view` and `_views`, owned by `mutation.py`, unset on most handles.
 
 Invariant: nothing leaves NumPy's world with a gradient on it; conversions to plain floats raise.
 """
@@ -13,6 +13,7 @@ Invariant: nothing leaves NumPy's world with a gradient on it; conversions to pl
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator
 from types import MethodType
 from typing import Any, NoReturn
@@ -146,7 +147,7 @@ class Tracked:
                     f".{name} is not supported on a tracked value", "Use x.data for plain NumPy"
                 )
             )
-        raise AttributeError(f"a tracked value has no attribute {name!r}")
+        raise AttributeError(f"a tracked value has no attribute {name!r}", name=name, obj=self)
 
     # Leaving NumPy
 
@@ -161,22 +162,25 @@ class Tracked:
         return answer
 
     def __index__(self) -> int:
-        answer = value_of(self).data.__index__()
+        answer = operator.index(value_of(self).data)
         note_guard(self, "int")
-        return int(answer)
+        return answer
 
     def __float__(self) -> float:
-        self._refuse("float(t) or a function of `math`", "Use np.sin, np.exp, ... on it")
+        self._refuse(
+            "float(t) or a function of `math`",
+            'Use np.sin, np.exp, ... on it, and f"{t:.3f}" to print it',
+        )
 
     def __complex__(self) -> complex:
         self._refuse("complex(t) or a function of `cmath`", "Use np.exp, np.sqrt, ... on it")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         data = value_of(self).data
-        if np.asarray(data).dtype.kind in "biu":
+        if np.asarray(data).dtype.kind in "biu" or _is_discrete(dtype):
             note_guard(self, "array")
             return np.array(data, dtype=dtype)
-        self._refuse(
+        return self._refuse(
             "np.array([t]), np.asarray(t), or storing t into a plain array",
             "Use np.stack([...]) to join tracked values; allocate what you fill with "
             "np.zeros_like(t), np.zeros(n, like=t) or `import tracker.numpy as np`",
@@ -253,6 +257,10 @@ class Tracked:
 
     def __reduce__(self) -> Any:
         return _restore, (value_of(self).data, self.grad)
+
+
+def _is_discrete(dtype: Any) -> bool:
+    return dtype is not None and np.dtype(dtype).kind in "biu"
 
 
 _PYTHON_NUMBERS = (float, int, complex)

@@ -126,6 +126,82 @@ def tile(A: Any, reps: Any) -> Any:
     return np.reshape(np.broadcast_to(np.reshape(A, split), spread), whole)
 
 
+@implements(np.nonzero, method="nonzero")
+def nonzero(a: Any) -> Any:
+    """Plain integer arrays: a trace holds for these places only."""
+    return np.nonzero(np.asarray(np.not_equal(a, 0)))
+
+
+NUMPY[np.flatnonzero] = lambda a: np.nonzero(np.ravel(a))[0]
+NUMPY[np.argwhere] = lambda a: np.stack(np.nonzero(a), axis=-1)
+
+
+@implements(np.diagonal, method="diagonal")
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    moved = np.moveaxis(a, (axis1, axis2), (-2, -1))
+    rows, columns = np.shape(moved)[-2:]
+    n = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+    along = np.arange(n)
+    return moved[..., along - min(offset, 0), along + max(offset, 0)]
+
+
+@implements(np.diag)
+def diag(v: Any, k: int = 0) -> Any:
+    if np.ndim(v) == 2:
+        return diagonal(v, k)
+    n = np.size(v) + abs(k)
+    out = np.zeros_like(v, shape=(n, n))
+    along = np.arange(np.size(v))
+    out[along - min(k, 0), along + max(k, 0)] = v
+    return out
+
+
+@implements(np.trace, method="trace")
+def trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
+) -> Any:
+    return np.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
+
+
+@implements(np.triu)
+def triu(m: Any, k: int = 0) -> Any:
+    return np.where(np.tri(*np.shape(m)[-2:], k=k - 1, dtype=bool), np.zeros_like(m), m)
+
+
+@implements(np.tril)
+def tril(m: Any, k: int = 0) -> Any:
+    return np.where(np.tri(*np.shape(m)[-2:], k=k, dtype=bool), m, np.zeros_like(m))
+
+
+@implements(np.diff)
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    refuse("np.diff", prepend=prepend, append=append)
+    front = (slice(None),) * normalize_axis_index(axis, np.ndim(a))
+    for _ in range(n):
+        a = a[(*front, slice(1, None))] - a[(*front, slice(None, -1))]
+    return a
+
+
+@implements(np.linspace)
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    steps = num - 1 if endpoint else num
+    start, stop = start * 1.0, stop * 1.0
+    step = (stop - start) / max(steps, 1)
+    ndim = max(np.ndim(start), np.ndim(stop))
+    ramp = np.reshape(np.arange(num, dtype=float), (-1,) + (1,) * ndim)
+    y = np.moveaxis(start + ramp * step, 0, axis)
+    y = y if dtype is None else np.astype(y, dtype)
+    return (y, step) if retstep else y
+
+
 # Cutting ------------------------------------------------------------------------------------------
 
 

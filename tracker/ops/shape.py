@@ -466,7 +466,9 @@ NUMPY[np.may_share_memory] = NUMPY[np.shares_memory] = lambda a, b, *_: np.share
 def _item(a: Any, *index: Any) -> Any:
     """`t.item()` stays tracked."""
     if not index:
-        return np.reshape(a, ())
+        if np.size(a) != 1:
+            raise ValueError("can only convert an array of size 1 to a Python scalar")
+        return a if np.ndim(a) == 0 and not isinstance(data_of(a), np.ndarray) else np.ravel(a)[0]
     return a[index] if len(index) > 1 else np.ravel(a)[index[0]]
 
 
