@@ -10,6 +10,7 @@ Invariants: an operation's operands have one dtype, the caller casts first; floa
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -82,16 +83,29 @@ class Names:
         return f"%v{self.count}"
 
 
+class Needs:
+    """What the code of a module calls: math functions as (name, LLVM type), and intrinsics.
+
+    In loops math functions are inlined, to be vectorised; `calls` counts those in straight-line code,
+    where a function used often is called instead, so that long traces compile in linear time.
+    """
+
+    def __init__(self) -> None:
+        self.math: set[tuple[str, str]] = set()
+        self.calls: Counter[tuple[str, str]] = Counter()
+        self.intrinsics: set[str] = set()
+
+
 class Emitter:
-    """Writes scalar code into `lines`. `needs` collects (math function, LLVM type) pairs."""
+    """Writes scalar code into `lines`; `straight`: the code runs once, it is not in a loop."""
 
     def __init__(
-        self, lines: list[str], names: Names, needs: set[tuple[str, str]], intrinsics: set[str]
+        self, lines: list[str], names: Names, needs: Needs, *, straight: bool = False
     ) -> None:
         self.lines = lines
         self.names = names
         self.needs = needs
-        self.intrinsics = intrinsics
+        self.straight = straight
         self.reassociate = False
 
     def write(self, instruction: str) -> str:
@@ -181,15 +195,20 @@ class Emitter:
     def math(self, name: str, *xs: Scalar) -> Scalar:
         """A function of `vmath`."""
         text = _TEXT[xs[0].dtype]
-        self.needs.add((name, text))
+        symbol = vmath.symbol(name, text)
+        if self.straight:
+            self.needs.calls[name, text] += 1
+            symbol += _CALLED
+        else:
+            self.needs.math.add((name, text))
         arguments = ", ".join(map(str, xs))
-        return Scalar(self.write(f"call {text} {vmath.symbol(name, text)}({arguments})"), xs[0].dtype)
+        return Scalar(self.write(f"call {text} {symbol}({arguments})"), xs[0].dtype)
 
     def intrinsic(self, name: str, *xs: Scalar) -> Scalar:
         """An intrinsic of LLVM on floating-point operands."""
         text = _TEXT[xs[0].dtype]
         symbol = f"@llvm.{name}.f{32 if text == 'float' else 64}"
-        self.intrinsics.add(f"declare {text} {symbol}({', '.join([text] * len(xs))})")
+        self.needs.intrinsics.add(f"declare {text} {symbol}({', '.join([text] * len(xs))})")
         return Scalar(self.write(f"call {text} {symbol}({', '.join(map(str, xs))})"), xs[0].dtype)
 
     # Logic
@@ -274,10 +293,24 @@ class Emitter:
         return self.write(f"getelementptr inbounds {memory_type(dtype)}, ptr {base}, i64 {index}")
 
 
-def module_text(
-    functions: Iterable[str], needs: set[tuple[str, str]], intrinsics: set[str]
-) -> str:
+def module_text(functions: Iterable[str], needs: Needs) -> str:
     """A module: declarations, the math functions needed, the functions."""
-    wanted = sorted(needs)
-    declared = sorted(intrinsics | set(vmath.intrinsics(wanted)))
-    return "\n".join([*declared, vmath.definitions(wanted), *functions])
+    wanted = sorted({*needs.math, *needs.calls})
+    declared = sorted(needs.intrinsics | set(vmath.intrinsics(wanted)))
+    called = [_called(name, text, count) for (name, text), count in sorted(needs.calls.items())]
+    return "\n".join([*declared, vmath.definitions(wanted), *called, *functions])
+
+
+_CALLED = ".called"
+_FEW = 8  # calls in straight-line code that are worth inlining
+
+
+def _called(name: str, text: str, count: int) -> str:
+    """The copy of a math function that straight-line code calls."""
+    symbol = vmath.symbol(name, text)
+    types = [f"{text} %x{i}" for i in range(vmath.NAMES[name])]
+    how = "alwaysinline" if count <= _FEW else "noinline"
+    return (
+        f"define internal {text} {symbol}{_CALLED}({', '.join(types)}) {how} {{\n"
+        f"  %y = call {text} {symbol}({', '.join(types)})\n  ret {text} %y\n}}"
+    )

@@ -47,7 +47,7 @@ class _Writer:
         self.members = {eqn.out for eqn in kernel.members}
         self.lines: list[str] = []
         self.head: list[str] = []
-        self.e = Emitter(self.lines, Names(), driver.needs, driver.intrinsics)
+        self.e = Emitter(self.lines, Names(), driver.needs)
         self.parameters: list[str] = []
         self.arguments: list[str] = []
         self.names: dict[Any, str] = {}

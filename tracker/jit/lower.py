@@ -20,7 +20,7 @@ import numpy as np
 from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
 from tracker.ir.op import Contract, Map, Reduce, View
 from tracker.ir.types import Type
-from tracker.jit.emit import Emitter, Names, Scalar, literal, memory_type, module_text
+from tracker.jit.emit import Emitter, Names, Needs, Scalar, literal, memory_type, module_text
 from tracker.jit.index import Tools
 from tracker.jit.loops import write_kernel
 from tracker.jit.plan import Buffer, Place, Plan
@@ -64,12 +64,11 @@ class _Driver:
         self.plan = plan
         self.slots = slots
         self.lines: list[str] = []
-        self.needs: set[tuple[str, str]] = set()
-        self.intrinsics: set[str] = set()
+        self.needs = Needs()
         self.symbols: set[str] = set()
         self.functions: list[str] = []
         self.kernel_names: dict[str, str] = {}
-        self.e = Emitter(self.lines, Names(), self.needs, self.intrinsics)
+        self.e = Emitter(self.lines, Names(), self.needs, straight=True)
         self.tools = Tools()
         self.known: dict[Var, list[Scalar | None]] = {}
         self.pointers: dict[Buffer, str] = {}
@@ -102,9 +101,9 @@ class _Driver:
         if self.has_guards:
             tail += ["fail:", *free, "  ret i64 1"]
         if scratch > _ON_STACK:
-            self.intrinsics |= {"declare noalias ptr @malloc(i64)", "declare void @free(ptr)"}
+            self.needs.intrinsics |= {"declare noalias ptr @malloc(i64)", "declare void @free(ptr)"}
         driver = "\n".join([*head, *body, *tail, "}"])
-        text = module_text([*self.functions, driver], self.needs, self.intrinsics)
+        text = module_text([*self.functions, driver], self.needs)
         return Lowered(text, frozenset(self.symbols), scratch)
 
     # Values in registers
@@ -261,7 +260,7 @@ class _Driver:
         flat = _flat(index, atom.type.shape)
         if place.kind == "tiny":
             return self.element(atom, flat)
-        if place.stored:
+        if place.stored and place.ready <= self.level:
             return self._fetch(atom, flat)
         return self.expression(atom, tuple(index))
 

@@ -135,5 +135,5 @@ def _call(
         )
     driver.symbols.add(name)
     kinds = ", ".join(argument.split()[0] for argument in arguments.split(", "))
-    driver.intrinsics.add(f"declare void @{name}({kinds})")
+    driver.needs.intrinsics.add(f"declare void @{name}({kinds})")
     driver.lines.append(f"  call void @{name}({arguments})")
