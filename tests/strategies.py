@@ -1,7 +1,7 @@
 """Random programs that read, write and view one array, for NumPy and tracked arrays alike.
 
-A program is a list of steps; a step is a function of `env`, the list of arrays alive so far, of which
-the first is the array to be differentiated. Steps fit whatever shapes they meet, so programs shrink.
+A program is a list of steps; a step is a function of `env`, the list of arrays alive so far, of
+which the first is to be differentiated. Steps fit whatever shapes they meet, so programs shrink.
 """
 
 from __future__ import annotations

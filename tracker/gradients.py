@@ -18,6 +18,7 @@ import numpy as np
 from tracker import tree
 from tracker.errors import (
     ComplexLossError,
+    GraphUsedError,
     NonFiniteError,
     NotScalarError,
     NotTrackedError,
@@ -27,7 +28,7 @@ from tracker.errors import (
 from tracker.forward import push
 from tracker.mutation import invalidate
 from tracker.ops.declare import project
-from tracker.ops.shape import identity
+from tracker.ops.shape import identity, item
 from tracker.reverse import USED, sweep
 from tracker.tape import Value, apply, close, leaf, new_epoch, snapshot, value_of, wrap
 from tracker.tracked import Leaf, Tracked, grad_of, new_param
@@ -148,14 +149,19 @@ def back(y: Any, seed: Any = None, *, once: bool = True) -> None:
             )
         )
     root = value_of(y)
-    if root.op is USED:
-        sweep([(root, 1.0)], [])
     if seed is None:
         if np.shape(root.data) != ():
             raise NotScalarError(
                 message(
                     f"value has shape {np.shape(root.data)}",
                     "Use back(np.sum(y)) or back(y, seed)",
+                )
+            )
+        if np.iscomplexobj(root.data):
+            raise ComplexLossError(
+                message(
+                    f"back needs a real number; the value is complex ({np.result_type(root.data)})",
+                    "Use np.real or np.abs, or back(y, seed)",
                 )
             )
         _check_loss(root.data, "back")
@@ -172,6 +178,10 @@ def back(y: Any, seed: Any = None, *, once: bool = True) -> None:
 
 def _back(root: Value, seed: Any, once: bool) -> None:
     history = _history(root)
+    if any(value.op is USED for value in history):
+        raise GraphUsedError(
+            message("back was already used on this value", "Pass once=False to keep it")
+        )
     leaves = [value for value in history if isinstance(value.params, Leaf)]
     if not leaves:
         raise NotTrackedError(
@@ -404,9 +414,7 @@ def value_and_grad(
     """
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     key = ("value_and_grad", argnums if isinstance(argnums, int) else numbers, check_finite)
-    compiled = _compiled(
-        f, key, lambda g: value_and_grad(g, argnums, check_finite=check_finite)
-    )
+    compiled = _compiled(f, key, lambda g: value_and_grad(g, argnums, check_finite=check_finite))
     if compiled is not None:
         return compiled  # type: ignore[no-any-return]
 
@@ -448,7 +456,7 @@ def _pullback_of(f: Callable[..., Any]) -> Callable[..., Any]:
 def _compiled_pullback(
     f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Callable[..., Any]] | None:
-    """Value and pullback of a jitted function. The compiled pullback computes again what it needs."""
+    """Value and pullback of a jitted function; the compiled pullback computes its needs again."""
     compiled = _compiled(f, "pullback", _pullback_of)
     if compiled is None:
         return None
@@ -490,10 +498,9 @@ def _scalar_root(y: Any, who: str, check_finite: bool) -> Value | None:
                 "Use np.real or np.abs, or tracker.jacobian",
             )
         )
-    if check_finite:
-        # Under a trace this comparison becomes a guard.
-        if not bool(np.isfinite(y if _is_traced() else plain)):
-            _check_loss(plain, who)
+    # Under a trace this comparison becomes a guard.
+    if check_finite and not bool(np.isfinite(y if _is_traced() else plain)):
+        _check_loss(plain, who)
     return value_of(y) if isinstance(y, Tracked) else None
 
 
@@ -528,12 +535,21 @@ def _entry(c: Any, value: Value) -> Any:
     if c is None:
         if discrete:
             return None
-        if isinstance(x, (float, complex)) and not isinstance(x, np.generic) and not _is_traced():
-            return type(x)(0)
-        return np.zeros_like(_outer(value) if _is_traced() else x)[()]
+        return _in_class_of(np.zeros_like(_outer(value) if _is_traced() else x), x)
     if isinstance(c, Tracked):
-        return c if discrete else project(c, x)
+        return _in_class_of(c if discrete else project(c, x), x)
     return _plain_cotangent(c, x)
+
+
+def _in_class_of(c: Any, x: Any) -> Any:
+    """A recorded cotangent as the class that `_plain_cotangent` gives: array, NumPy's or Python's
+    number."""
+    have = type(data(c))
+    if isinstance(x, np.ndarray):
+        return c if have is np.ndarray else np.reshape(np.reshape(c, (1,)), ())
+    if isinstance(x, np.inexact):
+        return np.astype(c, x.dtype) if have in (float, complex) else c
+    return c if have in (float, complex) else apply(item, (c,))
 
 
 def _outer(value: Value) -> Any:

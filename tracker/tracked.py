@@ -168,8 +168,9 @@ class Tracked:
 
     def __float__(self) -> float:
         self._refuse(
-            "float(t) or a function of `math`",
-            'Use np.sin, np.exp, ... on it, and f"{t:.3f}" to print it',
+            "float(t), a function of `math`, or storing t into a plain array",
+            "Use np.sin, np.exp, ... on it; f'{t:.3f}' prints it; allocate what you fill with "
+            "np.zeros_like(t), np.zeros(n, like=t) or `import tracker.numpy as np`",
         )
 
     def __complex__(self) -> complex:

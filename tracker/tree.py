@@ -104,10 +104,20 @@ def rebuild(
 
 
 def is_number_list(x: Any) -> bool:
-    """Whether a list is an array in disguise: numbers, or lists of them, and not empty."""
-    if type(x) is not list or not x:
-        return False
-    return all(is_number_list(e) or isinstance(e, (int, float, complex, np.number)) for e in x)
+    """Whether a list is an array in disguise: numbers, or equally long lists of them; not empty."""
+    return type(x) is list and _extents(x) is not None
+
+
+def _extents(x: Any) -> tuple[int, ...] | None:
+    """The shape of a number or of nested lists of numbers; None if there is none."""
+    if type(x) is not list:
+        return () if isinstance(x, (int, float, complex, np.number)) else None
+    if not x:
+        return None
+    first = _extents(x[0])
+    if first is None or any(_extents(e) != first for e in x[1:]):
+        return None
+    return (len(x), *first)
 
 
 def flatten(

@@ -58,6 +58,7 @@ ROWS = [
         shape.to_discrete, sample(x(3), dtype=np.dtype(np.int64)), sample(x(), dtype=np.dtype(bool))
     ),
     row(shape.identity, sample(x(3)), sample(2.5), sample(z(2)), sample(np.arange(3))),
+    row(shape.item, sample(x()), sample(x().astype(np.float32)), sample(2.5), sample(z())),
     row(shape.copy, sample(x(3)), sample(x()), sample(z(2, 2)), sample(x(0)), sample(np.arange(3))),
     row(
         shape.zeros_like,

@@ -227,10 +227,14 @@ def _extreme_jvp(t: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: boo
 
 
 def _lowest(dtype: Any) -> Any:
+    if dtype.kind == "b":
+        return False
     return dtype.type(-np.inf) if dtype.kind == "f" else np.iinfo(dtype).min
 
 
 def _highest(dtype: Any) -> Any:
+    if dtype.kind == "b":
+        return True
     return dtype.type(np.inf) if dtype.kind == "f" else np.iinfo(dtype).max
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import LINEAR, METHODS, NUMPY, Map, View
-from tracker.ir.types import Type
+from tracker.ir.types import Type, type_of
 from tracker.ops.declare import declare, implements, into, project, refuse, sum_to
 from tracker.tape import CLOSED, NO_PARAMS, Value, apply, data_of, wrap
 from tracker.tracked import Tracked
@@ -336,6 +336,23 @@ identity = declare(  # the same value under another identity: how derivatives ma
     jvp=LINEAR,
     vjp=[lambda g, y, x: g],
     lower=View(lambda e, index, x: (0, index, None)),
+)
+
+
+def _item_infer(x: Type) -> Type:
+    python = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}[x.dtype.kind]
+    return type_of(python)
+
+
+item = declare(  # NumPy's number as Python's
+    "item",
+    method=None,
+    entry=None,
+    infer=_item_infer,
+    evaluate=lambda x: np.asarray(x).item(),
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: project(g, x)],
+    lower=View(lambda e, index, x: (0, (), None)),
 )
 copy = declare(
     "copy",

@@ -1,0 +1,212 @@
+"""Nesting: every order of gradient, jvp and pullback agrees with every other, and differences."""
+
+import contextlib
+import itertools
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker import back, gradient, jvp, param, pullback, pushforward, withgradient
+from tracker.testing import numerical_jvp
+
+V = np.array([0.3, -0.7, 1.1])
+
+
+# One derivative in a scalar, four ways ------------------------------------------------------------
+
+WAYS = {
+    "gradient": lambda f: lambda x: gradient(f, x)[0],
+    "jvp": lambda f: lambda x: jvp(f, (x,), (1.0,))[1],
+    "pullback": lambda f: lambda x: pullback(f, x)[1](1.0)[0],
+    "pushforward": lambda f: lambda x: pushforward(f, x)[1](1.0),
+    "withgradient": lambda f: lambda x: withgradient(f, x).grad[0],
+}
+
+
+def written(x):
+    y = np.zeros(3, like=x) if tracker.istracked(x) else np.zeros(3)
+    y[0] = x * x
+    for i in range(2):
+        y[i + 1] = y[i] * np.sin(x)
+    return np.sum(y[1:])
+
+
+SCALAR = {
+    "polynomial": lambda x: x**4 - 2 * x**3 + x,
+    "chain": lambda x: np.exp(np.sin(x) * x),
+    "ratio": lambda x: np.tanh(x) / (1 + x * x),
+    "branch": lambda x: np.log(x) * x if x > 0.5 else np.sqrt(x),
+    "arrays": lambda x: np.sum(np.cos(x * np.arange(1.0, 4.0)) * np.array([x, 1.0, x])[1]),
+    "product": lambda x: np.prod(np.stack([x, x * x, np.exp(x)])),
+    "matrix": lambda x: np.sum((x * np.ones((2, 2))) @ np.stack([np.stack([x, 2.0]), V[:2]])),
+    "writes": written,
+    "where": lambda x: np.where(x > 0.2, x**3, 0.0) + np.maximum(x, 0.1) ** 2,
+}
+SCALAR["arrays"] = lambda x: np.sum(np.cos(x * np.arange(1.0, 4.0)) * x)
+
+
+@pytest.mark.parametrize("name", SCALAR)
+@pytest.mark.parametrize("x", [0.8, np.float64(0.8)])
+def test_every_nesting_to_depth_three_agrees(name, x):
+    f = SCALAR[name]
+    for depth in (1, 2, 3):
+        want = f
+        for _ in range(depth - 1):
+            want = WAYS["gradient"](want)
+        (expected,) = numerical_jvp(lambda v, want=want: [want(v)], [float(x)], [1.0])
+        # The 25 pairs at depth 2 and, to keep this short, the 27 triples of the first three.
+        names = list(WAYS) if depth < 3 else list(WAYS)[:3]
+        for nesting in itertools.product(names, repeat=depth):
+            g = f
+            for way in nesting:
+                g = WAYS[way](g)
+            assert float(g(x)) == pytest.approx(float(expected), rel=1e-6, abs=1e-7), nesting
+
+
+# Hessians of functions of arrays ------------------------------------------------------------------
+
+ARRAY = {
+    "quadratic": lambda x: np.sum(np.outer(x, x) * np.arange(9.0).reshape(3, 3)) * x[0],
+    "network": lambda x: np.sum(np.tanh(np.cos(np.arange(9.0).reshape(3, 3)) @ x) ** 2),
+    "reductions": lambda x: np.max(x) * np.mean(x) + np.std(x) * np.prod(x),
+    "indexing": lambda x: np.sum(x[::-1] * x[[0, 0, 2]] ** 2) + np.sum(np.sort(x) ** 3 * [1, 2, 3]),
+    "complex": lambda x: np.abs(np.sum(x * np.exp(1j * x))) ** 2,
+    "norm": lambda x: np.sqrt(np.sum(x * x)) * x[1],
+}
+HVP = {
+    "reverse over reverse": lambda f, x, v: gradient(lambda a: np.sum(gradient(f, a)[0] * v), x)[0],
+    "forward over reverse": lambda f, x, v: jvp(lambda a: gradient(f, a)[0], (x,), (v,))[1],
+    "reverse over forward": lambda f, x, v: gradient(lambda a: jvp(f, (a,), (v,))[1], x)[0],
+    "pullback of gradient": lambda f, x, v: pullback(lambda a: gradient(f, a)[0], x)[1](v)[0],
+    "pullback of pullback": lambda f, x, v: pullback(lambda a: pullback(f, a)[1](1.0)[0], x)[1](v)[
+        0
+    ],
+    "push of pullback": lambda f, x, v: pushforward(lambda a: pullback(f, a)[1](1.0)[0], x)[1](v),
+}
+
+
+@pytest.mark.parametrize("name", ARRAY)
+def test_every_hessian_vector_product_agrees(name):
+    f, v = ARRAY[name], np.array([1.0, -0.5, 0.25])
+    (want,) = numerical_jvp(lambda a: [gradient(f, a)[0]], [V], [v])
+    for way, hvp in HVP.items():
+        np.testing.assert_allclose(hvp(f, V, v), want, rtol=1e-6, atol=1e-8, err_msg=way)
+
+
+def test_forward_over_forward():
+    f = ARRAY["network"]
+    u, v = np.eye(3)[:2]
+    inner = lambda a: jvp(f, (a,), (u,))[1]  # noqa: E731
+    want = HVP["reverse over reverse"](f, V, u) @ v
+    assert jvp(inner, (V,), (v,))[1] == pytest.approx(want)
+
+
+# Perturbation confusion ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outer", WAYS)
+@pytest.mark.parametrize("inner", WAYS)
+def test_confusion_classics(outer, inner):
+    D, d = WAYS[outer], WAYS[inner]
+    # d/dx (x * d/dy (x + y)) = 1
+    assert D(lambda x: x * d(lambda y: x + y)(1.0))(1.0) == 1.0
+    # d/dx (x * d/dy (x * y)) = 2x
+    assert D(lambda x: x * d(lambda y: x * y)(2.0))(3.0) == 6.0
+    # the inner variable at the outer's value: d/dx (d/dy (x y^2) at y=x) = 4x
+    assert D(lambda x: d(lambda y: x * y * y)(x))(3.0) == 12.0
+    # a function that returns a function of both
+    assert D(lambda x: d(lambda y: d(lambda z: x * y * z * z)(y))(x))(2.0) == pytest.approx(16.0)
+
+
+def test_an_inner_constant_has_no_derivative():
+    assert gradient(lambda x: gradient(lambda y: x * x, 1.0)[0] + x, 3.0) == (1.0,)
+    assert gradient(lambda x: jvp(lambda y: x * x, (1.0,), (1.0,))[1] + x, 3.0) == (1.0,)
+
+
+def test_leaked_inner_values_are_constants():
+    kept = []
+
+    def f(x):
+        kept.append(x * 2)
+        return x * x
+
+    gradient(f, 3.0)
+    assert gradient(lambda y: y * kept[0], 2.0) == (6.0,)
+    with pytest.raises(tracker.NotTrackedError, match="does not depend on any param"):
+        back(kept[0])
+
+
+# Closures and params ------------------------------------------------------------------------------
+
+
+def test_closures_over_outer_values():
+    def outer(x):
+        w = np.sin(x)
+        (g,) = gradient(lambda y: np.sum(w * y**2), x)
+        return np.sum(g * w)
+
+    (found,) = gradient(outer, V)
+    (slope,) = numerical_jvp(lambda x: [np.sum(np.sin(x) ** 2 * 2 * x)], [V], [np.ones(3)])
+    assert np.sum(found) == pytest.approx(slope)
+
+
+def test_gradient_of_a_function_of_a_param():
+    p = param(3.0)
+    (g,) = gradient(lambda x: p * x * x, 2.0)
+    assert tracker.data(g) == 12.0
+    back(g * 1.0)
+    assert p.grad == 4.0
+
+
+def test_a_param_made_inside():
+    def f(x):
+        p = param(x)
+        q = param(2.0)
+        y = p * q * x
+        back(y * tracker.data(x), once=False)
+        assert q.grad == 27.0
+        return y
+
+    assert gradient(f, 3.0) == (12.0,)
+
+
+def test_a_gradient_inside_a_training_loop():
+    p = param(np.array([1.0, 2.0]))
+    x = np.array([0.5, -0.5])
+    energy = lambda x: np.sum(p * x**3)  # noqa: E731
+    (force,) = gradient(energy, x)
+    back(np.sum(force**2))
+    want = 2 * (3 * p.data * x**2) * 3 * x**2
+    np.testing.assert_allclose(p.grad, want)
+
+
+def test_an_exception_in_an_inner_derivative_leaves_the_outer_whole():
+    def f(x):
+        with contextlib.suppress(tracker.NonFiniteError):
+            gradient(lambda y: y * np.nan * x, 1.0)
+        return x * x
+
+    assert gradient(f, 3.0) == (6.0,)
+
+
+def test_newton_with_an_inner_loop():
+    def solve(a):
+        x = 1.0
+        for _ in range(20):
+            x = x - (x * x - a) / (2 * x)
+        return x
+
+    assert gradient(solve, 2.0)[0] == pytest.approx(0.5 / np.sqrt(2.0))
+    assert WAYS["jvp"](WAYS["gradient"](solve))(2.0) == pytest.approx(-0.25 * 2.0**-1.5)
+
+
+def test_tenth_derivative():
+    f = np.sin
+    for _ in range(6):
+        f = WAYS["jvp"](f)
+    assert f(0.4) == pytest.approx(-np.sin(0.4))
+    f = lambda x: x**10  # noqa: E731
+    for _ in range(4):
+        f = WAYS["gradient"](f)
+    assert f(1.1) == pytest.approx(10 * 9 * 8 * 7 * 1.1**6)

@@ -1,0 +1,245 @@
+"""Every refusal: the text says what happened, where, and what to write instead."""
+
+import builtins
+import cmath
+import math
+import re
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker import back, data, gradient, jvp, param, pullback, update, value_and_grad, withgradient
+from tracker.errors import TrackerError
+
+V = np.array([1.0, 2.0, 3.0])
+HERE = r"test_errors\.py:\d+"
+
+
+def cause(error):
+    """The error of ours, where NumPy wrapped it in its own."""
+    while not isinstance(error, TrackerError):
+        assert error is not None, "no TrackerError among the causes"
+        error = error.__cause__
+    return error
+
+
+def store(target, key, value):
+    target[key] = value
+
+
+# Leaving NumPy ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "leave, fix",
+    [
+        (float, r"np\.sin"),
+        (complex, r"np\.exp"),
+        (math.sin, r"np\.sin"),
+        (math.sqrt, r"np\.sin"),
+        (cmath.exp, r"np\.exp"),
+        (lambda t: np.array([t]), r"np\.stack"),
+        (lambda t: np.array([[1.0, t]]), r"np\.stack"),
+        (np.asarray, r"tracker\.numpy"),
+        (np.float64, r"tracker\.data"),
+        (np.float32, r"tracker\.data"),
+        (lambda t: store(np.zeros(3), 0, t), r"np\.zeros_like"),
+        (lambda t: store(np.zeros(3), slice(None), t), r"np\.zeros\(n, like=t\)"),
+        (lambda t: np.zeros(3).fill(t), r"np\.zeros_like"),
+        (lambda t: np.add(t, 1.0, out=np.zeros(())), r"np\.zeros_like"),
+        (lambda t: np.sum(t, out=np.zeros(())), r"np\.zeros_like"),
+        (lambda t: np.copyto(np.zeros(3), t), r"np\.zeros_like"),
+        (lambda t: np.put(np.zeros(3), 0, t), r"np\.zeros_like"),
+        (lambda t: np.add.at(np.zeros(3), 0, t), r"np\.zeros_like"),
+        (lambda t: "%.2f" % t, "print"),  # noqa: UP031
+    ],
+)
+@pytest.mark.parametrize("value", [2.0, np.float64(2.0)])
+def test_leaving_numpy(leave, fix, value):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        leave(param(value))
+    error = cause(caught.value)
+    assert isinstance(error, tracker.ConversionError)
+    assert isinstance(error, TypeError)
+    text = str(error)
+    assert "shape ()" in text or "plain array" in text
+    assert "gradient" in text
+    assert re.search(fix, text) or fix in text
+    assert re.search(HERE, text)
+
+
+def test_the_message_names_shape_and_dtype():
+    with pytest.raises(tracker.ConversionError, match=r"shape \(3,\), dtype float32"):
+        np.asarray(param(V.astype(np.float32)))
+
+
+def test_nothing_was_stored():
+    plain = np.zeros(3)
+    with pytest.raises(ValueError, match="sequence"):
+        plain[0] = param(2.0)
+    with pytest.raises(tracker.ConversionError):
+        np.multiply(param(V), 2.0, out=plain)
+    assert plain.tolist() == [0, 0, 0]
+
+
+def test_unsupported():
+    p = param(V)
+    for call, name in [
+        (lambda: np.spacing(p), r"np\.spacing"),
+        (lambda: np.nextafter(p, p), r"np\.nextafter"),
+        (lambda: np.logaddexp.reduce(p), r"np\.logaddexp\.reduce"),
+        (lambda: np.multiply.reduceat(p, [0, 1]), r"np\.multiply\.reduceat"),
+        (lambda: np.multiply.at(p, 0, 2.0), r"np\.multiply\.at"),
+        (lambda: np.packbits(p), r"np\.packbits"),
+        (lambda: p.partition(1), r"\.partition"),
+        (lambda: p.strides, r"\.strides"),
+        (lambda: np.add(p, p, where=[True, False, True]), "where="),
+        (lambda: np.add(p, p, order="F"), "order='F'"),
+        (lambda: np.sort(p, order="x"), "order='x'"),
+        (lambda: p * "text", "str"),
+        (lambda: p + {}, "dict"),
+    ]:
+        with pytest.raises(tracker.UnsupportedError, match=name) as caught:
+            call()
+        assert isinstance(caught.value, (NotImplementedError, TypeError))
+        assert re.search(HERE, str(caught.value))
+
+
+# Scalars ------------------------------------------------------------------------------------------
+
+
+LOSSES = [
+    (lambda f, x: gradient(f, x), "gradient"),
+    (lambda f, x: withgradient(f, x), "withgradient"),
+    (lambda f, x: value_and_grad(f)(x), "value_and_grad"),
+]
+
+
+@pytest.mark.parametrize("call, name", LOSSES)
+def test_a_loss_must_be_one_finite_real_number(call, name):
+    with pytest.raises(
+        tracker.NotScalarError, match=rf"{name} needs a scalar.*\(3,\).*{HERE}"
+    ) as e:
+        call(lambda x: x * 2, V)
+    assert "Use np.sum, or tracker.jacobian" in str(e.value)
+    with pytest.raises(tracker.NotScalarError, match="the output is a NoneType"):
+        call(lambda x: None, V)
+    with pytest.raises(tracker.NotScalarError, match="the output is a str"):
+        call(lambda x: "loss", V)
+    with pytest.raises(tracker.ComplexLossError, match=rf"complex128.*np\.abs.*{HERE}"):
+        call(lambda x: np.sum(x) * 1j, V)
+    with pytest.raises(tracker.NonFiniteError, match=rf"NaN.*nan_check.*{HERE}"):
+        call(lambda x: np.sum(x) * np.nan, V)
+    with pytest.raises(tracker.NonFiniteError, match=rf"infinite.*{HERE}"):
+        call(lambda x: np.sum(x) * np.inf, V)
+
+
+def test_check_finite_switches_off():
+    assert np.isnan(gradient(lambda x: x * np.nan, 2.0, check_finite=False)[0])
+    val, (g,) = withgradient(lambda x: x * np.inf, 2.0, check_finite=False)
+    assert (val, g) == (np.inf, np.inf)
+    val, g = value_and_grad(lambda x: x * np.inf, check_finite=False)(2.0)
+    assert (val, g) == (np.inf, np.inf)
+
+
+def test_back_refuses():
+    p = param(V)
+    with pytest.raises(tracker.NotScalarError) as caught:
+        back(p * 2)
+    assert "value has shape (3,). Use back(np.sum(y)) or back(y, seed)" in str(caught.value)
+    with pytest.raises(tracker.NotScalarError, match=r"seed has shape \(2,\).*\(3,\)"):
+        back(p * 2, np.ones(2))
+    with pytest.raises(tracker.NonFiniteError, match="NaN"):
+        back(np.sum(p) * np.nan)
+    with pytest.raises(tracker.NonFiniteError, match="infinite"):
+        back(np.sum(p) * np.inf)
+    with pytest.raises(tracker.ComplexLossError, match="complex128"):
+        back(np.sum(p) * 1j)
+    with pytest.raises(tracker.NotTrackedError, match=r"plain float.*tracker\.param"):
+        back(3.0)
+    with pytest.raises(tracker.NotTrackedError, match="does not depend on any param"):
+        back(np.sum(np.zeros_like(p)))
+    y = np.sum(p)
+    back(y)
+    with pytest.raises(tracker.GraphUsedError) as caught:
+        back(y)
+    assert "back was already used on this value" in str(caught.value)
+    assert "once=False" in str(caught.value)
+    assert p.grad.tolist() == [1, 1, 1]
+
+
+def test_param_and_update_refuse():
+    for bad in ("text", None, {"w": 1.0}, [1.0, "x"], object(), np.array(["a"])):
+        with pytest.raises(tracker.NotTrackedError, match="param got"):
+            param(bad)
+    with pytest.raises(tracker.NotTrackedError, match="update cannot change a float in place"):
+        update(2.0, 1.0)
+    with pytest.raises(tracker.NotTrackedError, match="not a leaf"):
+        update(param(2.0) * 2, 1.0)
+    p = param(V)
+    with pytest.raises(ValueError, match="broadcast"):
+        update(p, np.ones(2))
+    assert data(p).tolist() == V.tolist()
+
+
+def test_seeds_and_tangents_are_checked():
+    _, pull = pullback(lambda x: (x, x * 2), V)
+    with pytest.raises(tracker.NotScalarError, match=r"seed has shape \(2,\).*\(3,\)"):
+        pull((np.ones(2), np.ones(3)))
+    with pytest.raises(tracker.NotScalarError, match="another structure"):
+        pull((np.ones(3),))
+    with pytest.raises(TypeError, match="1 arguments need 1 tangents; 2 were given"):
+        jvp(lambda x: x, (V,), (V, V))
+
+
+# Errors of the user's own -------------------------------------------------------------------------
+
+
+def test_an_error_in_the_function_passes_through_and_leaves_nothing():
+    p = param(2.0)
+
+    def broken(x):
+        y = p * x
+        raise KeyError(y.data)
+
+    for call in (gradient, withgradient, pullback):
+        with pytest.raises(KeyError):
+            call(broken, 3.0)
+    back(p * 3.0)
+    assert p.grad == 3.0
+
+
+def test_numpys_own_errors_stay():
+    p = param(V)
+    with pytest.raises(ValueError, match="broadcast"):
+        p + np.ones(2)
+    with pytest.raises(ValueError, match="match"):
+        p @ np.ones(2)
+    with pytest.raises(np.exceptions.AxisError):
+        np.sum(p, axis=1)
+    with pytest.raises(ValueError, match="reshape"):
+        p.reshape(2, 2)
+    with pytest.raises(IndexError, match="out of bounds"):
+        p[3]
+    with pytest.raises(IndexError, match="too many indices"):
+        p[0, 0]
+    with pytest.raises(TypeError):
+        np.sin(p, p, p, p)
+
+
+def test_errors_are_what_a_caller_would_catch():
+    for name, base in {
+        "ConversionError": "TypeError",
+        "NotScalarError": "TypeError",
+        "ComplexLossError": "TypeError",
+        "NonFiniteError": "ValueError",
+        "GraphUsedError": "RuntimeError",
+        "NotTrackedError": "ValueError",
+        "RuleError": "ValueError",
+        "UnsupportedError": "NotImplementedError",
+        "CompileError": "RuntimeError",
+        "IRError": "ValueError",
+    }.items():
+        assert issubclass(getattr(tracker, name), (tracker.TrackerError,))
+        assert issubclass(getattr(tracker, name), getattr(builtins, base))

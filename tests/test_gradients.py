@@ -1,0 +1,431 @@
+"""gradient, withgradient, value_and_grad, pullback, pushforward, jvp; structures of arguments."""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+import tracker
+from tracker import (
+    gradient,
+    jvp,
+    param,
+    pullback,
+    pushforward,
+    value_and_grad,
+    withgradient,
+)
+from tracker.testing import gradcheck, ngradient
+
+V = np.array([1.0, 2.0, 3.0])
+
+
+def same(found, want):
+    """Equal structures of equal numbers of equal types."""
+    assert type(found) is type(want), (found, want)
+    if isinstance(want, dict):
+        assert list(found) == list(want)
+        for key in want:
+            same(found[key], want[key])
+    elif isinstance(want, (tuple, list)):
+        assert len(found) == len(want)
+        for a, b in zip(found, want, strict=True):
+            same(a, b)
+    elif isinstance(want, np.ndarray):
+        assert found.dtype == want.dtype
+        np.testing.assert_allclose(found, want)
+    elif want is None:
+        assert found is None
+    else:
+        assert found == pytest.approx(want)
+
+
+# gradient -----------------------------------------------------------------------------------------
+
+
+def test_the_entries_have_their_arguments_types():
+    def f(*xs):
+        return sum(np.sum(np.real(x) * 2) for x in xs)
+
+    f32 = np.ones(2, np.float32)
+    args = (2.0, np.float32(2), 3, V, f32, np.arange(2), [1, 2], 1 + 1j, True, np.ones(()))
+    same(
+        gradient(f, *args),
+        (
+            2.0,
+            np.float32(2),
+            2.0,
+            2 * np.ones(3),
+            2 * f32,
+            2 * np.ones(2),
+            2 * np.ones(2),
+            2 + 0j,
+            2.0,
+            np.full((), 2.0),
+        ),
+    )
+
+
+def test_unreached_arguments():
+    same(
+        gradient(lambda x, *_: x, 1.0, 2.0, V, 1j, np.float32(1), 3, np.arange(2), "s", None, len),
+        (1.0, 0.0, np.zeros(3), 0j, np.float32(0), None, None, None, None, None),
+    )
+    same(gradient(lambda x: 3.0, 2.0), (0.0,))
+    same(gradient(lambda x: 3, V), (np.zeros(3),))
+    assert gradient(lambda: 3.0) == ()
+
+
+def test_keywords_are_passed_on_untracked():
+    def f(x, *, k, scale):
+        assert type(k) is int
+        assert not tracker.istracked(scale)
+        return np.sum(x * scale) * k
+
+    same(gradient(f, V, k=2, scale=V), (2 * V,))
+
+
+def test_integers_index_and_count():
+    def f(w, labels, n):
+        assert tracker.data(labels).dtype == np.int64
+        total = 0.0
+        for i in range(n):
+            total = total + w[labels[i], i] + w[i, labels][0]
+        return total
+
+    w = np.arange(9.0).reshape(3, 3)
+    g, *rest = gradient(f, w, np.array([2, 0, 1]), 3)
+    assert rest == [None, None]
+    same(g, ngradient(lambda w: f(w, np.array([2, 0, 1]), 3), w)[0])
+    same(gradient(lambda n: n * 2.0, 3), (2.0,))
+    same(gradient(lambda n: n**2, 3), (6.0,))
+
+
+def test_complex_gradients_point_uphill():
+    z = np.array([1 + 2j, -0.5j])
+    same(gradient(lambda z: np.sum(np.abs(z) ** 2), z), (2 * z,))
+    same(gradient(lambda z: np.sum(np.real(z * z)), z), (2 * np.conj(z),))
+    same(gradient(lambda x: np.abs(x * 1j), 2.0), (1.0,))
+
+
+def test_results_are_the_callers():
+    x = V.copy()
+    g, h = gradient(lambda a, b: np.sum(a + b), x, x)
+    g[0] = 9.0
+    assert h.tolist() == [1, 1, 1]
+    assert x.tolist() == V.tolist()
+    val, _ = withgradient(lambda a: (np.sum(a), a), x)
+    val[1][:] = 0.0
+    assert x.tolist() == V.tolist()
+
+
+def test_the_same_array_in_two_places_has_two_gradients():
+    same(gradient(lambda a, b: np.sum(a * a * b), V, V), (2 * V * V, V * V))
+    same(gradient(lambda d: np.sum(d[0] * d[1][0] ** 2), (V, [V])), ((V**2, [2 * V * V]),))
+
+
+# Structures ---------------------------------------------------------------------------------------
+
+
+class Pair(NamedTuple):
+    w: Any
+    b: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    w: Any
+    name: str = "layer"
+
+
+@dataclass
+class Layer:
+    w: Any
+    f: Any = np.tanh
+    sizes: Any = ()
+
+    def __call__(self, x):
+        return self.f(self.w @ x)
+
+
+@dataclass
+class Deep(Layer):
+    rest: list = field(default_factory=list)
+
+    def __post_init__(self):
+        self.calls = 0
+
+
+@dataclass
+class Partly:
+    w: Any
+    stats: Any
+    trainable = ("w",)
+
+
+@dataclass
+class Chosen:
+    w: Any
+    frozen: Any
+    inner: Any = None
+
+    def trainable(self):
+        return ("w", "inner")
+
+
+def test_documented_examples():
+    same(
+        gradient(lambda a, t: np.sum(a * t[0]) + t[1], [1, 2, 3], (4, 5)),
+        (np.full(3, 4.0), (6.0, 1.0)),
+    )
+    same(
+        withgradient(lambda a, t: np.sum(a * t[0]) + t[1], [1, 2, 3], (4, 5)).grad,
+        (np.full(3, 4.0), (None, None)),
+    )
+
+
+@pytest.mark.parametrize(
+    "f, arg, want",
+    [
+        (lambda t: t[0] * t[1][0] * 2, (2.0, [3.0, "x"]), (6.0, [4.0, None])),
+        (lambda d: np.sum(d["w"] ** 2), {"w": V, "b": 1.0}, {"w": 2 * V, "b": 0.0}),
+        (
+            lambda d: d["a"]["b"] * 2,
+            OrderedDict(a={"b": 2.0, "c": {}}, d=()),
+            OrderedDict(a={"b": 2.0, "c": None}, d=None),
+        ),
+        (lambda p: np.sum(p.w) * p.b, Pair(V, 2.0), Pair(np.full(3, 2.0), 6.0)),
+        (lambda m: np.sum(m.w**2), Frozen(V), Frozen(2 * V, None)),
+        (
+            lambda m: np.sum(m.w) * m.sizes[0],
+            Layer(V, None, (2,)),
+            Layer(np.full(3, 2.0), None, (6.0,)),
+        ),
+        (lambda m: np.sum(m.w * m.stats), Partly(V, V), Partly(V, None)),
+        (
+            lambda m: np.sum(m.w * m.frozen) * m.inner.w,
+            Chosen(V, V, Frozen(2.0)),
+            Chosen(2 * V, None, Frozen(14.0, None)),
+        ),
+        (lambda t: t[0], (1.0, (), [], {}, None), (1.0, None, None, None, None)),
+        (lambda xs: xs[0][1] * xs[1], [[1.0, 2.0], 3.0], [np.array([0.0, 3.0]), 2.0]),
+    ],
+)
+def test_gradients_have_the_arguments_structure(f, arg, want):
+    (found,) = gradient(f, arg)
+    if hasattr(want, "__dataclass_fields__"):
+        assert type(found) is type(want)
+        for name in want.__dataclass_fields__:
+            a, b = getattr(found, name), getattr(want, name)
+            if hasattr(b, "__dataclass_fields__"):
+                same((a.w, a.name), (b.w, b.name))
+            else:
+                same(a, b)
+    else:
+        same(found, want)
+
+
+def test_only_empty_structures():
+    assert gradient(lambda x, t, d, s: x, 1.0, (), {}, []) == (1.0, None, None, None)
+
+
+def test_models_work_inside():
+    rng = np.random.default_rng(0)
+    model = Deep(rng.normal(size=(2, 3)), rest=[Layer(rng.normal(size=(1, 2)))])
+
+    def loss(m, x):
+        assert type(m) is Deep
+        assert m.calls == 0
+        for layer in (m, *m.rest):
+            x = layer(x)
+        return np.sum(x**2)
+
+    g, _ = gradient(loss, model, V)
+    assert type(g) is Deep
+    assert g.f is None
+    assert g.sizes is None
+    same(g.w, ngradient(lambda w: loss(Deep(w, rest=model.rest), V), model.w)[0])
+    assert isinstance(model.w, np.ndarray)
+
+
+def test_registered_classes():
+    class Box:
+        def __init__(self, inside, label):
+            self.inside, self.label = inside, label
+
+    before = dict(tracker.tree._REGISTERED)
+    tracker.tree.register(
+        Box, lambda b: ((b.inside,), b.label), lambda label, kids: Box(*kids, label)
+    )
+    try:
+        (g,) = gradient(lambda b: np.sum(b.inside**2), Box(V, "mine"))
+    finally:
+        tracker.tree._REGISTERED.clear()
+        tracker.tree._REGISTERED.update(before)
+    assert type(g) is Box
+    assert g.label == "mine"
+    same(g.inside, 2 * V)
+
+
+def test_a_descent_step_over_a_structure():
+    model = {"w": V, "b": [1.0, (2.0,)], "f": None, "e": ()}
+    (g,) = gradient(lambda m: np.sum(m["w"]) * m["b"][0] + m["b"][1][0], model)
+    moved = tracker.tree.map(lambda p, d: p if d is None else p - 0.5 * d, model, g)
+    same(moved, {"w": V - 0.5, "b": [-2.0, (1.5,)], "f": None, "e": ()})
+
+
+# withgradient, value_and_grad ---------------------------------------------------------------------
+
+
+def test_withgradient():
+    found = withgradient(lambda x: np.sum(np.abs(x) ** 2) + np.prod(x[1:]), [1, 2, 3])
+    assert repr(found) == "(val=20, grad=(array([2., 7., 8.]),))"
+    val, (g,) = found
+    assert (val, found.val) == (20, 20)
+    same(g, found.grad[0])
+    assert repr(withgradient(lambda x: x * 2, np.float64(2))) == "(val=4.0, grad=(2.0,))"
+
+
+def test_withgradient_of_structures():
+    val, (g,) = withgradient(lambda x: (x**2, {"twice": 2 * x}, "note"), 3.0)
+    same(val, (9.0, {"twice": 6.0}, "note"))
+    assert g == 6.0
+    val, (g,) = withgradient(lambda x: {"loss": np.sum(x**2), "x": x}, V)
+    same(val, {"loss": np.float64(14.0), "x": V})
+    same(g, 2 * V)
+    val, (g,) = withgradient(lambda x: Pair(x**2, x), 3.0)
+    same(val, Pair(9.0, 3.0))
+
+
+def test_integers_in_withgradient():
+    same(withgradient(lambda a, b: a * b, 2, 3.0).grad, (3.0, 2.0))
+    same(withgradient(lambda a, b: a[0] * b, (2, "x"), 3.0).grad, ((None, None), 2.0))
+
+
+def test_value_and_grad():
+    def f(x, y, k=1):
+        return np.sum(x * x) * y * k
+
+    same(value_and_grad(f)(V, 2.0), (np.float64(28.0), 4 * V))
+    same(value_and_grad(f, 1)(V, 2.0, k=3), (np.float64(84.0), np.float64(42.0).item()))
+    same(value_and_grad(f, (1, 0))(V, 2.0), (np.float64(28.0), (14.0, 4 * V)))
+    same(value_and_grad(f, -1)(V, 2.0), (np.float64(28.0), 14.0))
+
+
+def test_value_and_grad_serves_scipy():
+    def rosen(x):
+        return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+    found = minimize(value_and_grad(rosen), [1.3, 0.7, 0.8], jac=True, method="BFGS")
+    np.testing.assert_allclose(found.x, np.ones(3), atol=1e-4)
+
+
+# pullback, pushforward, jvp -----------------------------------------------------------------------
+
+
+def test_pullback():
+    y, back = pullback(lambda x, n: x**2 * n, V, 3.0)
+    same(y, 3 * V**2)
+    same(back(np.ones(3)), (6 * V, 14.0))
+    same(back([1, 0, 0]), (np.array([6.0, 0, 0]), 1.0))
+    y, back = tracker.forward(lambda x: [3 * x**2, 2 * x], 5.0)
+    same(y, [75.0, 10.0])
+    assert back([1.0, 1.0]) == (32.0,)
+    assert back([None, 1.0]) == (2.0,)
+    assert back(None) == (0.0,)
+
+
+def test_pullback_of_structures():
+    y, back = pullback(lambda x, s: {"a": x * 2, "b": (s * x[0], "text", 4.0)}, V, 3.0)
+    same(y, {"a": 2 * V, "b": (np.float64(3.0), "text", 4.0)})
+    same(
+        back({"a": None, "b": (2.0, None, None)}),
+        (np.array([6.0, 0, 0]), 2.0),
+    )
+
+
+def test_pushforward_and_jvp():
+    y, push = pushforward(lambda x, s: (x * s, s, 7.0), V, 2.0)
+    same(y, (2 * V, 2.0, 7.0))
+    dy, ds, rest = push(np.ones(3), 1.0)
+    same(dy, 2 + V)
+    assert (float(ds), float(rest)) == (1.0, 0.0)
+    same(push(np.ones(3), None)[0], np.full(3, 2.0))
+    same(
+        jvp(lambda d: d["w"] * d["b"], ({"w": V, "b": 2.0},), ({"w": V, "b": 1.0},)), (2 * V, 3 * V)
+    )
+    y, dy = jvp(np.sin, (np.float32(0.0),), (1.0,))
+    assert type(y) is np.float32
+    assert np.result_type(dy) == np.float32
+
+
+@given(st.integers(0, 10_000))
+def test_jvp_is_the_transpose_of_the_pullback(seed):
+    rng = np.random.default_rng(seed)
+    a, x, t, g = rng.normal(size=(2, 3)), *rng.normal(size=(2, 3)), rng.normal(size=2)
+
+    def f(x):
+        return np.tanh(a @ x) * x[:2]
+
+    _, dy = jvp(f, (x,), (t,))
+    _, back = pullback(f, x)
+    assert np.dot(dy, g) == pytest.approx(np.dot(back(g)[0], t))
+
+
+def test_params_are_left_alone_by_gradients():
+    p = param(2.0)
+    (g,) = gradient(lambda x: tracker.data(p) * x, 3.0)
+    assert g == 2.0
+    assert p.grad == 0.0
+
+
+# gradcheck ----------------------------------------------------------------------------------------
+
+
+def test_gradcheck_names_the_first_bad_entry():
+    def half_wrong(d):
+        return d["w"] * tracker.data(d["w"])
+
+    with pytest.raises(AssertionError, match=r"argument 0\['w'\]\[1\]"):
+        gradcheck(lambda d: half_wrong({"w": d["w"][1:]}), {"w": V})
+    with pytest.raises(AssertionError, match="imaginary part"):
+        gradcheck(lambda z: np.real(z) + 2 * tracker.data(z).imag, 1 + 2j)
+    with pytest.raises(tracker.NotScalarError, match="no float"):
+        gradcheck(lambda n: n, 3)
+    assert gradcheck(half_wrong_at_second_order, V)
+    with pytest.raises(AssertionError, match="jvp of operand 0"):
+        gradcheck(half_wrong_at_second_order, V, order=2)
+
+
+def half_wrong_at_second_order(x):
+    """The first derivative is right, and treats a part of itself as constant."""
+    c = tracker.data(x)
+    return np.sum(x * c * c * 3 - 2 * c**3)
+
+
+def test_gradcheck_does_not_touch_its_inputs():
+    def f(x, d):
+        x[0] = d["w"][0] * 2
+        d["w"][:] = 0.0
+        return np.sum(x)
+
+    x, w = V.copy(), V.copy()
+    assert gradcheck(f, x, {"w": w})
+    assert x.tolist() == V.tolist()
+    assert w.tolist() == V.tolist()
+
+
+def test_ngradient():
+    same(
+        ngradient(lambda x, d: np.sum(x**2) * d["s"], V, {"s": 2.0, "n": "x"}),
+        (4 * V, {"s": 14.0, "n": None}),
+    )
+    z = 1 + 2j
+    assert ngradient(lambda z: abs(z) ** 2, z)[0] == pytest.approx(2 * z)
+    with pytest.raises(tracker.NotScalarError, match=r"shape \(3,\)"):
+        ngradient(lambda x: x, V)
