@@ -26,6 +26,7 @@ from types import MappingProxyType
 
 from tracker.jit.vmath import (
     exponential,
+    gamma,
     hyperbolic,
     inverse,
     logarithm,
@@ -84,6 +85,10 @@ _TABLE = {
     "pow": _Function(power.pow, 2.0, arity=2, short=power.pow_short),
     "erf": _Function(special.erf, 2.0),
     "erfc": _Function(special.erfc, 4.0),
+    "logaddexp": _Function(logarithm.logaddexp, 2.0, arity=2),
+    "lgamma": _Function(gamma.lgamma, 3.0),
+    # 8 for x > 0; below, terms of the size of log|x| cancel.
+    "digamma": _Function(gamma.digamma, 32.0),
 }
 
 NAMES: Mapping[str, int] = MappingProxyType({name: f.arity for name, f in _TABLE.items()})
@@ -91,6 +96,9 @@ NAMES: Mapping[str, int] = MappingProxyType({name: f.arity for name, f in _TABLE
 
 ULP: Mapping[str, float] = MappingProxyType({name: f.ulp for name, f in _TABLE.items()})
 """The largest error, in units in the last place of the result."""
+
+ABSOLUTE = frozenset({"logaddexp", "lgamma", "digamma"})
+"""Functions whose zeros are no floats: the unit is that of the larger of |result| and one."""
 
 RANGE_LIMIT: Mapping[str, float] = MappingProxyType(
     dict.fromkeys(("sin_near", "cos_near", "tan_near"), trigonometric.REACH)

@@ -1,4 +1,4 @@
-"""log, log2, log10, log1p and softplus.
+"""log, log2, log10, log1p, softplus and logaddexp.
 
 Owns: the reduction `x = 2**k (1 + f)` with 1 + f in [sqrt(1/2), sqrt(2)) and the series of
 log(1 + f) in s = f / (2 + f). Start at `split` and `_curve`. Coefficients are a weighted Remez fit
@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from tracker.jit.vmath.exponential import LN2, exp_parts
-from tracker.jit.vmath.text import Value, fma, polynomial, quick_sum, select, two_sum
+from tracker.jit.vmath.text import Value, fma, polynomial, quick_sum, select, two_product, two_sum
 
 # (log((1 + s) / (1 - s)) / s - 2) / s**2, in s**2
 LOG = {
@@ -88,6 +88,14 @@ def log(x: Value) -> Value:
     return _edges(x, fma(k, high, f - (_curve(f) - k * low)))
 
 
+def log_parts(x: Value) -> tuple[Value, Value]:
+    """log(x) as a sum, for finite x > 0."""
+    k, f = split(x)
+    product, lost = two_product(k, LN2[x.type][0])
+    high, error = quick_sum(product, f)
+    return quick_sum(high, error + (fma(k, LN2[x.type][1], lost) - _curve(f)))
+
+
 def _in_base(f: Value, factors: tuple[float, float]) -> tuple[Value, Value]:
     """log(1 + f) in another base, as a sum."""
     high, low = quick_sum(f, -_curve(f))
@@ -130,9 +138,9 @@ def log1p(x: Value) -> Value:
     return _edges(x, select(tiny, x, log_sum(x)), -1.0)
 
 
-def softplus(x: Value) -> Value:
-    """log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))."""
-    high, low, first, second = exp_parts(-abs(x))
+def _tail(x: Value) -> tuple[Value, Value]:
+    """log(1 + exp(-x)) for x >= 0, as a sum."""
+    high, low, first, second = exp_parts(-x)
     power = high * first * second
     rest = low * first * second
     doubled = power > math.sqrt(2.0) - 1.0
@@ -140,4 +148,19 @@ def softplus(x: Value) -> Value:
     rest = select(doubled, rest * 0.5, rest) * fma(f, f - 1.0, 1.0)
     base_high, base_low = LN2[x.type]
     tail = f - (_curve(f) - (rest + select(doubled, x.like(base_low), 0.0)))
-    return select(x > 0.0, x, 0.0) + (tail + select(doubled, x.like(base_high), 0.0))
+    return tail, select(doubled, x.like(base_high), 0.0)
+
+
+def softplus(x: Value) -> Value:
+    """log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))."""
+    tail, base = _tail(abs(x))
+    return select(x > 0.0, x, 0.0) + (tail + base)
+
+
+def logaddexp(x: Value, y: Value) -> Value:
+    """max(x, y) + log(1 + exp(-|x - y|)); equal operands may be infinite."""
+    top = select(x < y, y, x)
+    gap = select(x.equals(y), 0.0, abs(x - y))
+    tail, base = _tail(gap)
+    result = top + (tail + base)
+    return select(gap.is_nan(), gap, result)

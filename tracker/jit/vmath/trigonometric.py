@@ -201,3 +201,14 @@ def cos_near(x: Value) -> Value:
 
 def tan_near(x: Value) -> Value:
     return _odd(x, _slope(_reduce(x)))
+
+
+def half_turns(x: Value) -> tuple[Value, Value]:
+    """sin(pi x) and cos(pi x), both with the sign of cos(pi n) for the integer n next to x."""
+    near = x - round_even(x)
+    quarter = round_even(near * 2.0)
+    r, tail = two_product(fma(quarter, -0.5, near), 2.0 * HALF_PI[0])
+    rest = None if x.body.precision == "float" else tail
+    sine, cosine = (high + low for high, low in (_sin(r, rest), _cos(r, rest)))
+    beside = quarter.equals(0.0)
+    return select(beside, sine, quarter * cosine), select(beside, cosine, -quarter * sine)

@@ -1,0 +1,127 @@
+"""lgamma and digamma.
+
+Owns: the fit of lgamma around two, the asymptotic series past eight and the moves to one of them.
+Start at `_lgamma_positive`. Coefficients are Remez fits (mpmath, 200 bits) rounded to double.
+
+Invariant: the error is measured against the larger of the result and one: between its poles each
+function crosses zero where no double is near the root.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tracker.jit.vmath.logarithm import log, log_parts
+from tracker.jit.vmath.text import (
+    Value,
+    fma,
+    polynomial,
+    round_even,
+    select,
+    two_product,
+    two_sum,
+)
+from tracker.jit.vmath.trigonometric import half_turns
+
+PI = math.pi
+HALF_LOG_2PI_LESS_HALF = 0.4189385332046727
+
+# lgamma(2 + d) / d for |d| <= 1/2
+NEAR_TWO = (
+    0.42278433509846713,
+    0.32246703342411326,
+    -0.06735230105319555,
+    0.02058080842777708,
+    -0.007385551028943538,
+    0.002890510331220162,
+    -0.0011927539007324738,
+    0.0005096695107133487,
+    -0.0002231549817967357,
+    9.945773650529965e-05,
+    -4.492368925609172e-05,
+    2.0505112456290957e-05,
+    -9.456475845383503e-06,
+    4.3867738212723294e-06,
+    -1.9738342840153304e-06,
+    9.153027293520815e-07,
+    -5.816194054888287e-07,
+    2.8322968008859677e-07,
+)
+# x (lgamma(x) - (x - 1/2) log(x) + x - log(2 pi) / 2), in x**-2 for x >= 8.4
+STIRLING = (
+    0.08333333333333331,
+    -0.0027777777776727378,
+    0.0007936507062277855,
+    -0.0005952114038341831,
+    0.0008380401860244478,
+    -0.0016751093565399668,
+)
+# x**2 (log(x) - 1 / (2 x) - digamma(x)), in x**-2 for x >= 8
+DIGAMMA = (
+    0.08333333333333333,
+    -0.00833333333327969,
+    0.003968253912649879,
+    -0.0041666449888706995,
+    0.0075717071468823,
+    -0.020698819495037095,
+    0.06363577710867939,
+)
+
+
+def _lgamma_positive(x: Value) -> tuple[Value, Value]:
+    """As a sum: lgamma(2 + d) and the log of the steps of one from x to 2 + d, or Stirling."""
+    far = x >= 8.5
+    up = round_even(x)  # 2 + the number of steps down
+    d = x - up
+    product = select(up < 1.0, x * (x + 1.0), select(up < 2.0, x, 1.0))
+    for step in range(1, 7):
+        product = select(up >= 2.0 + step, product * (x - float(step)), product)
+    log_high, log_low = log_parts(select(far, x, product))
+    below = up < 2.0
+    high, low = two_sum(select(below, -log_high, log_high), d * polynomial(d, NEAR_TWO))
+    low = low + select(below, -log_low, log_low)
+
+    inverse = 1.0 / x
+    tail = fma(inverse, polynomial(inverse * inverse, STIRLING), HALF_LOG_2PI_LESS_HALF)
+    factor, error = two_sum(log_high, x.like(-1.0))
+    a = x - 0.5
+    far_high, lost = two_product(a, factor)
+    far_low = fma(a, log_low + error, lost) + tail
+    far_low = select(far_high < math.inf, far_low, 0.0)
+    return select(far, far_high, high), select(far, far_low, low)
+
+
+def lgamma(x: Value) -> Value:
+    """log(pi / |sin(pi x)|) - lgamma(1 - x) for x < 0."""
+    negative, a = x < 0.0, abs(x)
+    high, low = _lgamma_positive(select(negative, 1.0 - x, x))
+    sine, _ = half_turns(x)
+    # For a tiny x the sine may be subnormal, but sin(pi a) / pi is a.
+    log_high, log_low = log_parts(select(a < 2.0**-60, a, abs(sine) * (1.0 / PI)))
+    total, error = two_sum(log_high, high)
+    mirrored = select(sine.equals(0.0), math.inf, -(total + (error + (log_low + low))))
+    result = select(negative, mirrored, high + low)
+    return select(a < math.inf, select(a > 0.0, result, math.inf), a)
+
+
+def digamma(x: Value) -> Value:
+    """digamma(1 - x) - pi / tan(pi x) for x < 0."""
+    negative = x < 0.0
+    z = select(negative, 1.0 - x, x)
+    near = z < 8.0
+    # The sum of 1 / (z + i) as one fraction, the largest term last.
+    w = select(near, z, 1.0)
+    bottom, top = w + 7.0, w.like(1.0)
+    for step in (6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0):
+        factor = w + step if step else w
+        top = fma(top, factor, bottom)
+        bottom = bottom * factor
+    y = select(near, z + 8.0, z)
+    inverse = 1.0 / y
+    tail = inverse * fma(inverse, polynomial(inverse * inverse, DIGAMMA), 0.5)
+    result = log(y) - tail - select(near, top / bottom, 0.0)
+
+    sine, cosine = half_turns(x)
+    mirrored = result - cosine / sine * PI
+    pole = negative & sine.equals(0.0)
+    return select(pole, math.nan, select(negative, mirrored, result))
