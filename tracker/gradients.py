@@ -535,10 +535,14 @@ def _entry(c: Any, value: Value) -> Any:
     if c is None:
         if discrete:
             return None
-        return _in_class_of(np.zeros_like(_outer(value) if _is_traced() else x), x)
+        return _in_class_of(np.zeros_like(_outer(value)), x) if _is_traced() else _zero_like(x)
     if isinstance(c, Tracked):
         return _in_class_of(c if discrete else project(c, x), x)
     return _plain_cotangent(c, x)
+
+
+def _zero_like(x: Any) -> Any:
+    return _plain_cotangent(0.0, x)
 
 
 def _in_class_of(c: Any, x: Any) -> Any:
