@@ -30,6 +30,7 @@ from tracker.ops.declare import as_numpy, partial_product, project
 from tracker.tape import CLOSED, Value, apply, wrap
 
 _ndarray = np.ndarray
+_np_float64 = np.float64
 _float64 = np.dtype(np.float64)
 USED = "used"  # the op of a value whose history `back` has given up
 
@@ -113,6 +114,7 @@ def _pass(
     cotangents: dict[Value, Any] = {}
     owned: set[Value] = set()
     ready: list[Value] = []
+    plain = not foreign and times is np.multiply
     for leaf in leaves:
         waiting[leaf] = -1  # a leaf is never visited, however many consumers it has
     with np.errstate(all="ignore"):
@@ -128,27 +130,33 @@ def _pass(
                 keep[value] = g
             op: Any = value.op
             operands = value.operands
-            if g is None or op is None or op is CLOSED:
-                contributions: Any = _NOTHING
-            else:
-                contributions = _contributions(value, op, g, waiting, foreign, times)
+            partials = None
+            contributions: Any = None
+            if g is not None and op is not None and op is not CLOSED:
+                if plain and op.partials is not None:  # where small programs spend their time
+                    partials = op.partials
+                    xs = [o.data if type(o) is Value else o for o in operands]
+                else:
+                    contributions = _contributions(value, op, g, waiting, foreign, times)
             for at, operand in enumerate(operands):
-                if type(operand) is Value and operand in waiting:
-                    if contributions is not _NOTHING:
-                        c = contributions[at]
-                        if c is not None:
-                            if operand in cotangents:
-                                _add(cotangents, owned, operand, c)
-                            else:
-                                cotangents[operand] = c
-                    left = waiting[operand] - 1
-                    waiting[operand] = left
-                    if not left:
-                        ready.append(operand)
+                if type(operand) is not Value or operand not in waiting:
+                    continue
+                if partials is not None:
+                    c = _plain_partial(value, at, g, partials[at], xs)
+                elif contributions is not None:
+                    c = contributions[at]
+                else:
+                    c = None
+                if c is not None:
+                    if operand in cotangents:
+                        _add(cotangents, owned, operand, c)
+                    else:
+                        cotangents[operand] = c
+                left = waiting[operand] - 1
+                waiting[operand] = left
+                if not left:
+                    ready.append(operand)
     return [cotangents.get(leaf) for leaf in leaves]
-
-
-_NOTHING: tuple[Any, ...] = ()
 
 
 def _add(cotangents: dict[Value, Any], owned: set[Value], value: Value, c: Any) -> None:
@@ -165,6 +173,40 @@ def _add(cotangents: dict[Value, Any], owned: set[Value], value: Value, c: Any) 
         cotangents[value] = total
         if type(total) is _ndarray:
             owned.add(value)
+
+
+def _plain_partial(value: Value, at: int, g: Any, partial: Any, xs: list[Any]) -> Any:
+    """`project(partial_product(...))` on plain data, with the common cases (float64) first."""
+    x = xs[at]
+    if partial == 1:
+        c = g
+    elif not callable(partial):
+        if partial == 0:
+            return None
+        c = g * partial
+    else:
+        try:
+            c = g * partial(value.data, *xs)
+        except ZeroDivisionError:  # a derivative at a pole, in Python's arithmetic
+            xs = [as_numpy(x) for x in xs]
+            return project(partial_product(np.multiply, g, partial, as_numpy(value.data), xs), x)
+        except Exception as error:
+            raise _noted(error, value.op, at) from None
+    kind = type(c)
+    if kind is _np_float64 or kind is float:
+        if type(x) is kind or type(x) is float:
+            return c
+    elif kind is _ndarray and c.dtype is _float64 and type(x) is _ndarray:
+        if x.dtype is _float64 and c.shape == x.shape:
+            return c
+    if callable(partial) and np.iscomplexobj(c):  # the conjugate matters
+        return project(partial_product(np.multiply, g, partial, value.data, xs), x)
+    return project(c, x)
+
+
+def _noted(error: Exception, op: Any, at: int) -> Exception:
+    error.add_note(f"in the derivative rule of {op.name}, operand {at}")
+    return error
 
 
 def _contributions(
@@ -209,50 +251,18 @@ def _ruled(
                 out.append(None)
             elif partials is None:
                 out.append(_by_rule(op, at, g, y, xs, value.params))
-            elif foreign or times is not np.multiply:
+            else:
                 partial = partials[at]
                 out.append(
                     None
-                    if partial == 0
+                    if isinstance(partial, (int, float)) and partial == 0
                     else project(partial_product(times, g, partial, y, xs), xs[at])
                 )
-            else:
-                out.append(_plain_partial(g, partials[at], y, xs, xs[at]))
     except (TrackerError, ZeroDivisionError):
         raise
     except Exception as error:
-        error.add_note(f"in the derivative rule of {op.name}, operand {len(out)}")
-        raise
+        raise _noted(error, op, len(out)) from None
     return out
-
-
-def _plain_partial(g: Any, partial: Any, y: Any, xs: list[Any], x: Any) -> Any:
-    """`project(partial_product(...))` on plain data, with the common cases (float64) first."""
-    if callable(partial):
-        d = partial(y, *xs)
-        kind = type(d)
-        if kind is float or kind is np.float64 or (kind is _ndarray and d.dtype is _float64):
-            c = g * d
-        else:
-            c = g * (np.conjugate(d) if np.iscomplexobj(d) else d)
-    elif partial == 1:
-        c = g
-    elif partial == 0:
-        return None
-    else:
-        c = g * partial
-    kind = type(c)
-    if kind is _ndarray:
-        if (
-            type(x) is _ndarray
-            and c.dtype is _float64
-            and x.dtype is _float64
-            and c.shape == x.shape
-        ):
-            return c
-    elif (kind is float or kind is np.float64) and (type(x) is float or type(x) is np.float64):
-        return c
-    return project(c, x)
 
 
 def _by_rule(op: Any, at: int, g: Any, y: Any, xs: list[Any], params: dict[str, Any]) -> Any:
