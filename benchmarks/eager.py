@@ -5,11 +5,10 @@ Run: python benchmarks/eager.py        (minimum of repeats; ratios are within th
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from timing import best
 
 import tracker
 
@@ -26,18 +25,6 @@ def chain(xp: Any, x: Any) -> Any:
         y = xp.exp(y)
         y = xp.tanh(y)
     return y
-
-
-def best(run: Callable[[], Any], repeats: int = 7, number: int = 200) -> float:
-    """Microseconds a call, the least of several repeats."""
-    run()
-    least = float("inf")
-    for _ in range(repeats):
-        start = time.perf_counter()
-        for _ in range(number):
-            run()
-        least = min(least, (time.perf_counter() - start) / number)
-    return least * 1e6
 
 
 def rows() -> dict[str, dict[str, float]]:
