@@ -1,4 +1,4 @@
-"""Eager cost per operation: forward plus backward of 60 elementwise ops, against torch and autograd.
+"""Eager cost per operation: forward plus backward of 60 elementwise ops, against torch.
 
 Run: python benchmarks/eager.py        (minimum of repeats; ratios are within this run)
 """

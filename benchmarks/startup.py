@@ -12,7 +12,12 @@ import time
 
 import tracker
 
-_TIMED = "import time, sys, numpy; t = time.perf_counter(); import tracker; print(time.perf_counter() - t, 'llvmlite' in sys.modules)"
+_TIMED = """
+import time, sys, numpy
+start = time.perf_counter()
+import tracker
+print(time.perf_counter() - start, "llvmlite" in sys.modules)
+"""
 
 
 def import_cost() -> tuple[float, bool]:

@@ -1,8 +1,8 @@
 """Train a small network, written in plain NumPy, on real handwritten digits.
 
-1,797 scans of 8x8 pixels (they come with scikit-learn; nothing is downloaded). The model is a dataclass,
-the loss is NumPy, the gradient has the model's structure, and Adam is ten lines over it. The first epochs
-run on the eager tape; then the *same* functions run compiled, through `tracker.jit`.
+1,797 scans of 8x8 pixels (they come with scikit-learn; nothing is downloaded). The model is a
+dataclass, the loss is NumPy, the gradient has the model's structure, and Adam is ten lines over it.
+The first epochs run on the eager tape; then the *same* functions run compiled, by `tracker.jit`.
 
 Run: make demo        (pictures are saved in examples/out/)
 """

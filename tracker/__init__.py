@@ -1,6 +1,7 @@
 """tracker: automatic differentiation for people who write NumPy."""
 
-from tracker import mutation, ops, tree
+from tracker import mutation as _mutation  # noqa: F401  (gives Tracked its subscripts)
+from tracker import tree
 from tracker.errors import (
     CompileError,
     ComplexLossError,
@@ -33,3 +34,36 @@ from tracker.gradients import (
 )
 from tracker.jit.decorator import jit, trace
 from tracker.tracked import Tracked
+
+__all__ = [
+    "CompileError",
+    "ComplexLossError",
+    "ConversionError",
+    "GraphUsedError",
+    "IRError",
+    "NonFiniteError",
+    "NotScalarError",
+    "NotTrackedError",
+    "RuleError",
+    "Tracked",
+    "TrackerError",
+    "UnsupportedError",
+    "back",
+    "data",
+    "forward",
+    "grad",
+    "gradient",
+    "isleaf",
+    "istracked",
+    "jit",
+    "jvp",
+    "param",
+    "pullback",
+    "pushforward",
+    "trace",
+    "tree",
+    "update",
+    "value_and_grad",
+    "withgradient",
+    "zero_grad",
+]

@@ -18,9 +18,7 @@ from tracker.reverse import _consumers, _has_nan, _strong
 from tracker.tape import CLOSED, Value, apply, wrap
 
 
-def push(
-    leaves: Sequence[tuple[Value, Any]], roots: Sequence[Value], since: int = 0
-) -> list[Any]:
+def push(leaves: Sequence[tuple[Value, Any]], roots: Sequence[Value], since: int = 0) -> list[Any]:
     """Tangents of `roots`, given those of the leaves; None where none arrived."""
     own = [value for value, _ in leaves]
     uses, foreign = _consumers([(root, None) for root in roots], own, since)
@@ -31,7 +29,9 @@ def push(
     return found
 
 
-def _recording_order(roots: Sequence[Value], uses: dict[Value, int], own: set[Value]) -> list[Value]:
+def _recording_order(
+    roots: Sequence[Value], uses: dict[Value, int], own: set[Value]
+) -> list[Value]:
     """The values between leaves and roots, operands before their consumers."""
     waiting = dict(uses)
     ready: list[Value] = []
@@ -75,9 +75,7 @@ def _pass(
     return [tangents.get(root) for root in roots]
 
 
-def _tangent(
-    value: Value, ts: list[Any], foreign: bool, times: Callable[[Any, Any], Any]
-) -> Any:
+def _tangent(value: Value, ts: list[Any], foreign: bool, times: Callable[[Any, Any], Any]) -> Any:
     op: Op = value.op  # type: ignore[assignment]
     if foreign:
         xs = [wrap(o) if type(o) is Value else o for o in value.operands]
@@ -109,8 +107,7 @@ def _ruled(
         [
             part
             for at, t in enumerate(ts)
-            if t is not None
-            and (part := _by_rule(op, at, t, y, xs, value.params)) is not None
+            if t is not None and (part := _by_rule(op, at, t, y, xs, value.params)) is not None
         ]
     )
 

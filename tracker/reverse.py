@@ -1,15 +1,15 @@
 """The reverse reader: walk the tape backwards from a value and collect cotangents.
 
-Owns: `sweep`. Data structures: `uses`, how many consumers of a value have yet to report; `cotangents`,
-what they reported so far. Both belong to one pass, so passes nest and an exception leaves nothing
-behind.
+Owns: `sweep`. Data structures: `uses`, how many consumers of a value have yet to report;
+`cotangents`, what they reported so far. Both belong to one pass, so passes nest and an exception
+leaves nothing behind.
 
-How higher derivatives work: rules are plain NumPy. When the history holds leaves that are not ours (an
-outer derivative's, a param's, a trace's), the rules are handed tracked operands, so that what they do
-is recorded in turn; otherwise they are handed plain arrays.
+How higher derivatives work: rules are plain NumPy. When the history holds leaves that are not ours
+(an outer derivative's, a param's, a trace's), the rules are handed tracked operands, so that what
+they do is recorded in turn; otherwise they are handed plain arrays.
 
-How zeros stay strong: a pass multiplies plainly first. Only where a NaN comes out is it repeated with
-`strong_multiply`, in which an exact zero (a branch not taken) beats an infinity or NaN.
+How zeros stay strong: a pass multiplies plainly first. Only where a NaN comes out is it repeated
+with `strong_multiply`, in which an exact zero (a branch not taken) beats an infinity or NaN.
 
 Invariants
 1. A value is visited after all of its consumers, once.
@@ -32,7 +32,7 @@ from tracker.tape import CLOSED, Value, apply, wrap
 _ndarray = np.ndarray
 _np_float64 = np.float64
 _float64 = np.dtype(np.float64)
-USED = "used"  # the op of a value whose history `back` has given up
+USED: Any = "used"  # the op of a value whose history `back` has given up
 
 
 def sweep(
@@ -69,7 +69,7 @@ def _consumers(
 ) -> tuple[dict[Value, int], bool]:
     """How many times each value between roots and leaves is used, and whether others' leaves are
     among them."""
-    uses: dict[Value, int] = {value: 0 for value in leaves}
+    uses: dict[Value, int] = dict.fromkeys(leaves, 0)
     own = set(leaves)
     foreign = False
     stack: list[Value] = []
@@ -164,9 +164,7 @@ def _add(cotangents: dict[Value, Any], owned: set[Value], value: Value, c: Any) 
     old = cotangents.get(value)
     if old is None:
         cotangents[value] = c
-    elif (
-        value in owned and type(c) is _ndarray and c.dtype == old.dtype and c.shape == old.shape
-    ):
+    elif value in owned and type(c) is _ndarray and c.dtype == old.dtype and c.shape == old.shape:
         old += c
     else:
         total = old + c
@@ -196,9 +194,14 @@ def _plain_partial(value: Value, at: int, g: Any, partial: Any, xs: list[Any]) -
     if kind is _np_float64 or kind is float:
         if type(x) is kind or type(x) is float:
             return c
-    elif kind is _ndarray and c.dtype is _float64 and type(x) is _ndarray:
-        if x.dtype is _float64 and c.shape == x.shape:
-            return c
+    elif (
+        kind is _ndarray
+        and c.dtype is _float64
+        and type(x) is _ndarray
+        and x.dtype is _float64
+        and c.shape == x.shape
+    ):
+        return c
     if callable(partial) and np.iscomplexobj(c):  # the conjugate matters
         return project(partial_product(np.multiply, g, partial, value.data, xs), x)
     return project(c, x)

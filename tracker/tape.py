@@ -4,15 +4,16 @@ Owns: `Value` (one SSA value: its data and the equation that made it), the gates
 `apply2`, `snapshot`, and `Stage`, which listens to the gate while a function is traced.
 Start at `apply`.
 
-There is no global tape. A value holds the values it was made from, so history lives exactly as long
-as somebody can reach it. A leaf is a value whose `op` is None; when the derivative that made the leaf
-has run the function, the leaf is closed (`op` becomes `CLOSED`) and is a constant for everyone else.
+There is no global tape. A value holds the values it was made from, so history lives exactly as
+long as somebody can reach it. A leaf is a value whose `op` is None; when the derivative that made
+the leaf has run the function, the leaf is closed (`op` becomes `CLOSED`) and is a constant for
+everyone else.
 
 Invariants
 1. `Value.data` is always plain (a number or an array), whatever derivatives are being taken.
-2. A value is never changed after it was made, but for `close` and `use_up`.
-3. A plain array on the tape is a private copy, so nobody can change it behind the tape's back; while
-   staging it is kept by reference, for the compiler to read afresh on every call.
+2. A value is never changed after it was made, but for `close`, and `back` using up its history.
+3. A plain array on the tape is a private copy, so nobody can change it behind the tape's back;
+   while staging it is kept by reference, for the compiler to read afresh on every call.
 4. `epoch` never decreases: a value cannot depend on a leaf of a later epoch.
 """
 
@@ -42,10 +43,9 @@ class Value:
     """
 
     __slots__ = ("__weakref__", "data", "epoch", "grad", "op", "operands", "params")
+    grad: Any
 
-    def __init__(
-        self, data: Any, op: Op | None, operands: tuple[Any, ...], params: dict[str, Any]
-    ) -> None:
+    def __init__(self, data: Any, op: Any, operands: tuple[Any, ...], params: Any) -> None:
         self.data = data
         self.op = op
         self.operands = operands
@@ -60,7 +60,7 @@ def new_epoch() -> int:
     return _epoch
 
 
-_handle: type = object
+_handle: Any = object
 
 
 def set_handle(cls: type) -> None:
@@ -71,7 +71,7 @@ def set_handle(cls: type) -> None:
 
 def wrap(value: Value) -> Any:
     """A handle on a value."""
-    handle = _new(_handle)
+    handle: Any = _new(_handle)
     handle._value = value
     return handle
 
@@ -93,7 +93,7 @@ def apply1(op: Op, a: Any) -> Any:
     made = Value(op.evaluate(value.data), op, (value,), NO_PARAMS)
     if _listeners:
         _note(made)
-    handle = _new(_handle)
+    handle: Any = _new(_handle)
     handle._value = made
     return handle
 
@@ -113,7 +113,7 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
     made = Value(op.evaluate(x, y), op, (left, right), NO_PARAMS)
     if _listeners:
         _note(made)
-    handle = _new(_handle)
+    handle: Any = _new(_handle)
     handle._value = made
     return handle
 
@@ -201,7 +201,7 @@ def _same_bytes(a: Any, b: Any) -> bool:
 
 # Leaves -----------------------------------------------------------------------------------------
 
-CLOSED = "closed"  # the op of a leaf whose derivative has finished running the function
+CLOSED: Any = "closed"  # the op of a leaf whose derivative has finished running the function
 
 
 def leaf(data: Any) -> Value:
@@ -212,7 +212,7 @@ def leaf(data: Any) -> Value:
 def close(value: Value) -> None:
     """Make a leaf a constant for everyone but the pass that owns it."""
     if value.op is None:
-        value.op = CLOSED  # type: ignore[assignment]
+        value.op = CLOSED
 
 
 # Staging ----------------------------------------------------------------------------------------
@@ -221,8 +221,9 @@ def close(value: Value) -> None:
 class Stage:
     """Listens to the gate in this thread, between `with` and its end.
 
-    `notes`: the equations in order, each (value, code, line). `guards`: each (how many equations came
-    before, value, kind, (code, line)). `images`: what each plain operand held when it was first seen.
+    `notes`: the equations in order, each (value, code, line). `guards`: each (how many equations
+    came before, value, kind, (code, line)). `images`: what each plain operand held when it was
+    first seen.
     """
 
     def __init__(self) -> None:

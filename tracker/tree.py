@@ -3,8 +3,8 @@
 Owns: `Structure` (what a nested value looks like with its leaves taken out), `flatten`,
 `unflatten`, `map`, `leaves`, `ravel`, `register`. Start at `flatten`.
 
-Invariants: `unflatten(*flatten(x)[::-1])` rebuilds `x` without running a constructor; structures are
-hashable and compare by value; anything that is not a container is a leaf. This file imports
+Invariants: `unflatten(*flatten(x)[::-1])` rebuilds `x` without running a constructor; structures
+are hashable and compare by value; anything that is not a container is a leaf. This file imports
 nothing of ours.
 """
 
@@ -72,7 +72,7 @@ def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     if cls is dict or isinstance(x, dict):
         return tuple(x), tuple(x.values())
     if isinstance(x, tuple):
-        return (x._fields if is_namedtuple(cls) else ()), tuple(x)
+        return getattr(x, "_fields", ()), tuple(x)
     if isinstance(x, list):
         return (), tuple(x)
     if dataclasses.is_dataclass(cls):
@@ -120,9 +120,7 @@ def _extents(x: Any) -> tuple[int, ...] | None:
     return (len(x), *first)
 
 
-def flatten(
-    x: Any, is_leaf: Callable[[Any], bool] | None = None
-) -> tuple[list[Any], Structure]:
+def flatten(x: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
     """The leaves of `x` in order, and its structure.
 
     >>> flatten({"w": [1.0, 2.0], "f": None})
@@ -132,9 +130,7 @@ def flatten(
     return found, _flatten_into(found, x, is_leaf)
 
 
-def _flatten_into(
-    found: list[Any], x: Any, is_leaf: Callable[[Any], bool] | None
-) -> Structure:
+def _flatten_into(found: list[Any], x: Any, is_leaf: Callable[[Any], bool] | None) -> Structure:
     parts = None if is_leaf is not None and is_leaf(x) else children_of(x)
     if parts is None:
         found.append(x)
