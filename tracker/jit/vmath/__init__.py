@@ -7,14 +7,36 @@ functions are written in, and every other file holds one subject.
 A function is written once for a `Format`. Most everyday ones are computed in float for float; the
 others widen a float to double and round once: half the speed, and right to 0.501 ulp.
 
-`sin`, `cos` and `tan` are right for every argument. `sin_near`, `cos_near` and `tan_near` are four
-times as fast and mean nothing beyond `RANGE_LIMIT`: for callers that check their arguments.
+`sin`, `cos` and `tan` are right for every argument, at the price of four gathers. `sin_near`,
+`cos_near` and `tan_near` are four times as fast and mean nothing beyond `RANGE_LIMIT`: for callers
+that check their arguments, and run the others where the check fails.
 
 Invariants:
 1. Within `ULP` units in the last place of the exact result for every argument, subnormal ones
    included; NaN, infinities and signed zeros as in C99 annex F.
-2. No branch, no call but to intrinsics of one instruction, no fast-math flag.
+2. No branch, no fast-math flag, no call but to intrinsics of one instruction. (Without FMA that one
+   is a call of the C library: right, and slow.)
 
+ns per element in a loop over 1024 elements in cache, Zen 4 with AVX-512, double / float, beside
+NumPy 2.4 on the same machine:
+
+    exp      0.63 0.21 | 0.90 0.49      asin      0.79 0.65 | 1.25 0.40
+    exp2     0.52 0.18 | 0.72 0.24      acos      0.93 0.78 | 1.36 0.40
+    expm1    0.94 0.40 | 1.16 0.33      atan      0.89 0.83 | 1.22 0.43
+    log      0.88 0.38 | 0.78 0.39      atan2     1.50 1.47 | 2.18 0.83
+    log2     1.22 0.53 | 0.87 0.26      sinh      1.29 1.02 | 1.88 0.39
+    log10    1.28 0.55 | 0.84 0.25      cosh      0.96 0.85 | 0.99 0.34
+    log1p    1.13 0.50 | 1.03 0.45      asinh     2.25 2.23 | 2.06 0.72
+    sqrt     0.54 0.16 | 1.17 0.33      acosh     2.01 2.13 | 3.14 1.57
+    sigmoid  1.26 0.50 |                atanh     1.70 1.80 | 1.57 0.53
+    tanh     1.37 0.53 | 1.68 0.39      cbrt      1.72 1.81 | 1.03 0.43
+    softplus 2.03 0.76 |                hypot     0.62 0.73 | 5.78 3.86
+    sin      4.79 2.36 | 8.91 0.54      pow       4.00 1.98 | 2.53 0.94
+    cos      4.70 2.28 | 8.92 0.55      erf       2.67 1.79 |
+    tan      5.27 2.50 | 1.56 0.42      erfc      2.71 1.81 |
+    sin_near 1.06 0.64 |                logaddexp 2.17 1.86 |
+    cos_near 1.05 0.60 |                lgamma    6.68 6.04 |
+    tan_near 1.54 0.79 |                digamma   3.32 2.81 |
 """
 
 from __future__ import annotations

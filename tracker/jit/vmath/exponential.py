@@ -20,7 +20,6 @@ from tracker.jit.vmath.text import (
     quick_sum,
     quotient,
     select,
-    two_sum,
 )
 
 LOG2_E = 1.4426950408889634
@@ -164,28 +163,33 @@ def exp_parts(x: Value, exponent: int = 0) -> tuple[Value, Value, Value, Value]:
     return high, fma(r, slope, 1.0 - high), *_halves(word, x.format)
 
 
-def _minus_one(x: Value, exponent: int) -> tuple[Value, Value]:
-    """(exp(x) - 1) * 2**exponent as a sum; x is clamped, so that 2**(k + exponent) is normal."""
+def _minus_one(x: Value, exponent: int, rising: bool) -> tuple[Value, Value]:
+    """(exp(x) - 1) * 2**exponent as a sum; x is clamped, so that 2**(k + exponent) is normal.
+
+    The sum is exact for x > 0 if `rising`, else for x < 0: there the other term is the larger one.
+    """
     r, lost, word = _reduce(x, x.format.bias + exponent)
-    scale, one = _power(word, x.format), x.like(2.0**exponent)
-    whole, slip = two_sum(scale, -one)
+    scale, one = _power(word, x.format), x.like(-(2.0**exponent))
+    whole, slip = quick_sum(scale, one) if rising else quick_sum(one, scale)
     # `scale * r` is exact, and `whole` is zero or the larger: the sum loses nothing.
     high, low = quick_sum(whole, scale * r)
     square = r * r
     curve = fma(square, 0.5, square * r * polynomial(r, EXPM1[x.body.precision][1:]))
-    return quick_sum(high, fma(scale, curve + lost, low + slip))
+    return high, fma(scale, curve + lost, low + slip)
 
 
 def expm1(x: Value) -> Value:
     # One factor must hold 2**(k - 1), hence a lower limit than that of exp; both overflow.
-    high, _ = _minus_one(at_least(at_most(x, HIGHEST[x.type] - 2.0), -40.0), -1)
-    return select(abs(x) < 2.0 ** -(x.format.fraction + 2), x, high * 2.0)
+    clamped = at_least(at_most(x, HIGHEST[x.type] - 2.0), -40.0)
+    high, low = _minus_one(clamped, -1, rising=True)
+    return select(abs(x) < 2.0 ** -(x.format.fraction + 2), x, (high + low) * 2.0)
 
 
 def tanh(x: Value) -> Value:
-    high, low = _minus_one(at_least(abs(x) * -2.0, -44.0), 0)
-    bottom, rest = quick_sum(high.like(2.0), high)
-    return copysign(quotient(high, low, bottom, rest + low), x)
+    """-n / (2 + n) for n = exp(-2 |x|) - 1."""
+    high, low = _minus_one(at_least(abs(x) * -2.0, -44.0), 0, rising=False)
+    bottom = (high + low) + 2.0
+    return copysign(quotient(high, low, bottom, ((2.0 - bottom) + high) + low), x)
 
 
 def sigmoid(x: Value) -> Value:
