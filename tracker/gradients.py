@@ -178,7 +178,8 @@ def back(y: Any, seed: Any = None, *, once: bool = True) -> None:
 
 def _back(root: Value, seed: Any, once: bool) -> None:
     history = _history(root)
-    if any(value.op is USED for value in history):
+    used: Any = USED
+    if any(value.op is used for value in history):
         raise GraphUsedError(
             message("back was already used on this value", "Pass once=False to keep it")
         )
@@ -202,7 +203,7 @@ def _back(root: Value, seed: Any, once: bool) -> None:
     if once:
         for value in history:
             if value.operands:
-                value.op = USED  # type: ignore[assignment]
+                value.op = used
                 value.operands = ()
 
 
@@ -416,7 +417,7 @@ def value_and_grad(
     key = ("value_and_grad", argnums if isinstance(argnums, int) else numbers, check_finite)
     compiled = _compiled(f, key, lambda g: value_and_grad(g, argnums, check_finite=check_finite))
     if compiled is not None:
-        return compiled  # type: ignore[no-any-return]
+        return compiled
 
     def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         only = [n + len(args) if n < 0 else n for n in numbers]

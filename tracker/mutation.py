@@ -15,7 +15,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -48,7 +48,7 @@ def link(base: Tracked, part: Any, cut: Callable[[Any], Any], paste: Any) -> Any
     part._view = View(base, cut, paste)
     views = getattr(base, "_views", None)
     if views is None:
-        views = base._views = []  # type: ignore[attr-defined]
+        views = base._views = []
     elif len(views) > 8 and sum(1 for ref in views if ref() is None) > len(views) // 2:
         views[:] = [ref for ref in views if ref() is not None]
     views.append(weakref.ref(part))
@@ -143,11 +143,11 @@ for _name, _operator in {
 
 
 def _fill(self: Tracked, value: Any) -> None:
-    self[...] = value  # type: ignore[index]
+    self[...] = value
 
 
 def _sort(self: Tracked, axis: int = -1, kind: Any = None, order: Any = None, **rest: Any) -> None:
-    write(self, np.sort(self, axis, kind, order, **rest))  # type: ignore[call-overload]
+    write(self, NUMPY[np.sort](self, axis, kind, order, **rest))
 
 
 METHODS["fill"] = _fill
@@ -177,7 +177,7 @@ def _written_in_place(name: str, target: Any) -> None:
 
 
 @implements(np.put, method="put")
-def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+def _put(a: Any, ind: Any, v: Any, mode: Literal["raise", "wrap", "clip"] = "raise") -> None:
     _written_in_place("np.put", a)
     places = np.arange(np.size(a)).take(ind, mode=mode)
     a.flat[places] = np.resize(v, places.shape) if np.size(v) != 1 else np.reshape(v, ())
@@ -245,11 +245,13 @@ def _plain_method(name: str) -> Callable[..., Any]:
 
 
 def _link_views() -> None:
-    for function in (np.reshape, np.ravel, np.expand_dims, np.squeeze):
+    shapes: list[Any] = [np.reshape, np.ravel, np.expand_dims, np.squeeze]
+    for function in shapes:
         NUMPY[function] = _linked(NUMPY[function], _undo_reshape)
     for name in ("reshape", "ravel", "squeeze"):
         METHODS[name] = _linked(METHODS[name], _undo_reshape)
-    for function in (np.transpose, np.swapaxes, np.moveaxis, np.matrix_transpose):
+    moves: list[Any] = [np.transpose, np.swapaxes, np.moveaxis, np.matrix_transpose]
+    for function in moves:
         NUMPY[function] = _linked(NUMPY[function], _undo_by_position(function))
     for name in ("transpose", "swapaxes"):
         METHODS[name] = _linked(METHODS[name], _undo_by_position(_plain_method(name)))

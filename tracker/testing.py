@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def ngradient(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
         if not tree.is_numeric(x):
             out.append(None)
             continue
-        entries = [_difference(lambda moved, i=i: at(i, moved), x, way)[0] for way in _ways(x)]
+        entries = [_difference(partial(at, i), x, way)[0] for way in _ways(x)]
         out.append(_as_gradient(entries, x))
     gradient: tuple[Any, ...] = tree.unflatten(structure, out, args)
     return gradient
@@ -108,7 +109,7 @@ def numerical_jvp(f: Callable[..., Any], args: Sequence[Any], tangents: Sequence
     """The derivative of `f` (which returns a list) in a direction, by central differences."""
 
     def along(step: float) -> list[Any]:
-        return f(*[_moved(x, t, step) for x, t in zip(args, tangents, strict=True)])
+        return list(f(*[_moved(x, t, step) for x, t in zip(args, tangents, strict=True)]))
 
     return _slope(along)
 
@@ -177,9 +178,7 @@ def _check_entries(
         for way in _ways(x):
             position, direction = way
             theirs = _difference(
-                lambda moved, at=at: f(
-                    *[moved if i == at else _widen(a) for i, a in enumerate(xs)]
-                ),
+                partial(_with_moved, f, xs, at),
                 x,
                 way,
             )
@@ -193,6 +192,10 @@ def _check_entries(
             ours = push(*[t if i == at else None for i in range(len(xs))])
             for a, b in zip(ours, theirs, strict=True):
                 _assert_close(a, b, rtol, atol, f"derivative (jvp) along {where}")
+
+
+def _with_moved(f: Callable[..., Any], xs: list[Any], at: int, moved: Any) -> list[Any]:
+    return list(f(*[moved if i == at else _widen(x) for i, x in enumerate(xs)]))
 
 
 def _names(args: Any, structure: tree.Structure) -> list[str]:

@@ -12,11 +12,12 @@ Invariant: nothing leaves NumPy's world with a gradient on it; conversions to pl
 
 from __future__ import annotations
 
+import copy
 import math
 import operator
 from collections.abc import Callable, Iterator
 from types import MethodType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -62,10 +63,16 @@ class Tracked:
         raise TypeError(message("Tracked is not called directly", "Use tracker.param(x)"))
 
     _value: Value | None
+    _view: Any
+    _views: list[Any]
+    if TYPE_CHECKING:  # installed by mutation.py
+
+        def __getitem__(self, key: Any) -> Any: ...
+        def __setitem__(self, key: Any, v: Any) -> None: ...
 
     def _refresh(self) -> Value:
         """Read a view again after its base was written into."""
-        value: Value = self._view.read()  # type: ignore[attr-defined]
+        value: Value = self._view.read()
         self._value = value
         return value
 
@@ -199,21 +206,21 @@ class Tracked:
 
     def __floor__(self) -> int:
         note_guard(self, "floor")
-        return math.floor(value_of(self).data)
+        return int(math.floor(value_of(self).data))
 
     def __ceil__(self) -> int:
         note_guard(self, "ceil")
-        return math.ceil(value_of(self).data)
+        return int(math.ceil(value_of(self).data))
 
     def __trunc__(self) -> int:
         note_guard(self, "int")
-        return math.trunc(value_of(self).data)
+        return int(math.trunc(value_of(self).data))
 
     def __round__(self, digits: int | None = None) -> Any:
         if digits is None:
             note_guard(self, "round")
             return round(value_of(self).data)
-        return np.round(self, digits)  # type: ignore[call-overload]
+        return NUMPY[np.round](self, digits)
 
     # NumPy's protocols
 
@@ -248,13 +255,13 @@ class Tracked:
     # Copies
 
     def __copy__(self) -> Any:
-        return np.copy(self)  # type: ignore[call-overload]
+        return NUMPY[np.copy](self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         value = value_of(self)
         if not isinstance(value.params, Leaf):
-            return np.copy(self)  # type: ignore[call-overload]
-        return _restore(np.copy(value.data)[()], np.copy(value.params.grad))
+            return NUMPY[np.copy](self)
+        return _restore(copy.deepcopy(value.data), copy.deepcopy(value.params.grad))
 
     def __reduce__(self) -> Any:
         return _restore, (value_of(self).data, self.grad)

@@ -19,6 +19,7 @@ from tracker.ir.types import Type, type_of
 from tracker.tape import apply, apply2, data_of
 from tracker.tracked import Tracked, install
 
+NO_VALUE: Any = np._NoValue
 _WEAK_PYTHON = {"f": float, "i": int, "c": complex}
 Body = Callable[..., Any]
 
@@ -259,7 +260,7 @@ def implements(*functions: Callable[..., Any], method: str | None = None) -> Cal
 
 def into(out: Any, y: Any) -> Any:
     """NumPy's `out=`: store and return the target, which must be able to hold a gradient."""
-    if out is None or out is np._NoValue:  # type: ignore[attr-defined]
+    if out is None or out is NO_VALUE:
         return y
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
@@ -281,14 +282,14 @@ def into(out: Any, y: Any) -> Any:
         raise TypeError(
             f"Cannot cast output from {kind!r} to {out.dtype!r} with casting rule 'same_kind'"
         )
-    out[...] = y  # type: ignore[index]
+    out[...] = y
     return out
 
 
 def refuse(function: str, **given: Any) -> None:
     """Refuse, by name, keywords that are not at their defaults."""
     for keyword, value in given.items():
-        if value is not None and value is not np._NoValue:  # type: ignore[attr-defined]
+        if value is not None and value is not NO_VALUE:
             raise UnsupportedError(
                 message(
                     f"{function} with {keyword}={value!r} is not supported on tracked values",

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import LINEAR, Host, View
+from tracker.ir.op import LINEAR, Host, Op, View
 from tracker.ir.types import Type
 from tracker.ops.binary import where
 from tracker.ops.declare import declare, project
@@ -173,7 +173,7 @@ def _embed(g: Any, *, index: Index, shape: tuple[int, ...]) -> Any:
     return out
 
 
-getitem = declare(
+getitem: Op = declare(
     "getitem",
     method=None,
     entry=None,
@@ -183,7 +183,7 @@ getitem = declare(
     vjp=[lambda g, y, x, *, index: apply(embed, (g,), {"index": index, "shape": np.shape(x)})],
     lower=View(_getitem_source),
 )
-embed = declare(
+embed: Op = declare(
     "embed",
     method=None,
     entry=None,
@@ -219,7 +219,7 @@ def _array(x: Any) -> Any:
     return x if isinstance(x, Tracked) else np.asarray(x)
 
 
-put = declare(
+put: Op = declare(
     "put",
     method=None,
     entry=None,
@@ -263,7 +263,7 @@ def _scatter_add(g: Any, *arrays: Any, index: Index, shape: tuple[int, ...]) -> 
     return out
 
 
-gather = declare(
+gather: Op = declare(
     "gather",
     method=None,
     entry=None,
@@ -278,7 +278,7 @@ gather = declare(
     ],
     lower=Host("indexing with arrays"),
 )
-scatter_add = declare(
+scatter_add: Op = declare(
     "scatter_add",
     method=None,
     entry=None,
@@ -335,7 +335,7 @@ def _scatter_vjp_value(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Inde
     return project(np.where(alive, piece, np.zeros_like(piece)), v)
 
 
-winners = declare(
+winners: Op = declare(
     "winners",
     method=None,
     entry=None,
@@ -353,7 +353,7 @@ def _scatter_jvp_value(t: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Inde
     return apply(scatter, (np.zeros_like(y), t, *arrays), {"index": index})
 
 
-scatter = declare(
+scatter: Op = declare(
     "scatter",
     method=None,
     entry=None,
@@ -408,7 +408,7 @@ def added(shape: tuple[int, ...], key: Any, v: Any) -> Any:
 
 def _is_mask_of(array: Any, x: Any) -> bool:
     data = data_of(array)
-    return data.dtype == np.bool_ and data.shape == np.shape(x) != ()
+    return bool(data.dtype == np.bool_ and data.shape == np.shape(x) != ())
 
 
 def _fix_masks(arrays: tuple[Any, ...]) -> None:

@@ -163,14 +163,19 @@ def trace(
     return np.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
 
 
+def _below(m: Any, k: int) -> Any:
+    rows, columns = np.shape(m)[-2:]
+    return np.tri(rows, columns, k, dtype=bool)
+
+
 @implements(np.triu)
 def triu(m: Any, k: int = 0) -> Any:
-    return np.where(np.tri(*np.shape(m)[-2:], k=k - 1, dtype=bool), np.zeros_like(m), m)
+    return np.where(_below(m, k - 1), np.zeros_like(m), m)
 
 
 @implements(np.tril)
 def tril(m: Any, k: int = 0) -> Any:
-    return np.where(np.tri(*np.shape(m)[-2:], k=k, dtype=bool), m, np.zeros_like(m))
+    return np.where(_below(m, k), m, np.zeros_like(m))
 
 
 @implements(np.diff)
@@ -206,7 +211,7 @@ def linspace(
 
 
 @implements(np.array_split)
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     axis = normalize_axis_index(axis, np.ndim(ary))
     pieces = np.array_split(np.arange(np.shape(ary)[axis]), indices_or_sections)
     front = (slice(None),) * axis
@@ -218,7 +223,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 
 
 @implements(np.split)
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     if not np.ndim(indices_or_sections) and np.shape(ary)[axis] % indices_or_sections:
         raise ValueError("array split does not result in an equal division")
     return array_split(ary, indices_or_sections, axis)

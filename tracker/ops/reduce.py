@@ -14,10 +14,10 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from tracker.ir.op import LINEAR, METHODS, NUMPY, Host, Op, Reduce
 from tracker.ir.types import Type
-from tracker.ops.declare import declare, implements, infer_by_example, into, refuse
+from tracker.ops.declare import NO_VALUE, declare, implements, infer_by_example, into, refuse
 from tracker.tape import apply
 
-_NO = np._NoValue  # type: ignore[attr-defined]
+_NO = NO_VALUE
 
 
 def axes_of(x: Any, axis: Any) -> tuple[int, ...]:

@@ -471,8 +471,7 @@ def _static(function: Any) -> Any:
     return lambda a, *args, **kwargs: function(data_of(a), *args, **kwargs)
 
 
-for _function in (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj):
-    NUMPY[_function] = _static(_function)
+NUMPY.update((f, _static(f)) for f in (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj))
 NUMPY[np.result_type] = lambda *args: np.result_type(*(data_of(a) for a in args))
 NUMPY[np.can_cast] = lambda a, *rest, **kw: np.can_cast(data_of(a), *rest, **kw)
 NUMPY[np.may_share_memory] = NUMPY[np.shares_memory] = lambda a, b, *_: np.shares_memory(

@@ -46,7 +46,8 @@ def protocol(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
         a, b = map(_as_array, inputs)
         return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
     if method == "at" and ufunc in (np.add, np.subtract):
-        return _at(*inputs, -1 if ufunc is np.subtract else 1)
+        target, key, values = inputs
+        return _at(target, key, values, -1 if ufunc is np.subtract else 1)
     raise UnsupportedError(
         message(
             f"np.{ufunc.__name__}.{method} has no derivative rule here",
@@ -55,7 +56,7 @@ def protocol(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
     )
 
 
-_FOLDS = {
+_FOLDS: dict[tuple[Any, str], Any] = {
     (np.add, "reduce"): np.sum,
     (np.multiply, "reduce"): np.prod,
     (np.maximum, "reduce"): np.max,
