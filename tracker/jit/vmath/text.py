@@ -35,10 +35,6 @@ class Format:
     def least_normal(self) -> float:
         return 2.0 ** (1 - self.bias)
 
-    @property
-    def sign_bit(self) -> int:
-        return 1 << (self.fraction + (11 if self.word == "i64" else 8))
-
     def pattern(self, number: float) -> int:
         """The bits of `number` in this format."""
         if self.word == "i64":
@@ -137,16 +133,10 @@ class Value:
         return self._binary("fmul", "mul", other)
 
     def __truediv__(self, other: Value | float) -> Value:
-        return self._binary("fdiv", "udiv", other)
-
-    def __radd__(self, other: float) -> Value:
-        return self.like(other) + self
+        return self._binary("fdiv", "", other)
 
     def __rsub__(self, other: float) -> Value:
         return self.like(other) - self
-
-    def __rmul__(self, other: float) -> Value:
-        return self.like(other) * self
 
     def __rtruediv__(self, other: float) -> Value:
         return self.like(other) / self
@@ -177,9 +167,6 @@ class Value:
 
     def __lt__(self, other: Value | float) -> Value:
         return self._compare("lt", other)
-
-    def __le__(self, other: Value | float) -> Value:
-        return self._compare("le", other)
 
     def __gt__(self, other: Value | float) -> Value:
         return self._compare("gt", other)
