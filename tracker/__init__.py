@@ -2,6 +2,7 @@
 
 from tracker import mutation as _mutation  # noqa: F401  (gives Tracked its subscripts)
 from tracker import tree
+from tracker.config import config
 from tracker.errors import (
     CompileError,
     ComplexLossError,
@@ -33,6 +34,7 @@ from tracker.gradients import (
     zero_grad,
 )
 from tracker.jit.decorator import jit, trace
+from tracker.testing import gradcheck, ngradient
 from tracker.tracked import Tracked
 
 __all__ = [
@@ -49,14 +51,17 @@ __all__ = [
     "TrackerError",
     "UnsupportedError",
     "back",
+    "config",
     "data",
     "forward",
     "grad",
+    "gradcheck",
     "gradient",
     "isleaf",
     "istracked",
     "jit",
     "jvp",
+    "ngradient",
     "param",
     "pullback",
     "pushforward",

@@ -30,7 +30,17 @@ from tracker.mutation import invalidate
 from tracker.ops.declare import project
 from tracker.ops.shape import identity, item
 from tracker.reverse import USED, sweep
-from tracker.tape import Value, apply, close, leaf, new_epoch, snapshot, value_of, wrap
+from tracker.tape import (
+    Value,
+    apply,
+    close,
+    is_recording,
+    leaf,
+    new_epoch,
+    snapshot,
+    value_of,
+    wrap,
+)
 from tracker.tracked import Leaf, Tracked, grad_of, new_param
 
 # Tracked values ---------------------------------------------------------------------------------
@@ -178,8 +188,7 @@ def back(y: Any, seed: Any = None, *, once: bool = True) -> None:
 
 def _back(root: Value, seed: Any, once: bool) -> None:
     history = _history(root)
-    used: Any = USED
-    if any(value.op is used for value in history):
+    if any(value.op is USED for value in history):
         raise GraphUsedError(
             message("back was already used on this value", "Pass once=False to keep it")
         )
@@ -197,13 +206,13 @@ def _back(root: Value, seed: Any, once: bool) -> None:
         if c is not None:
             owner = value.params
             c = _plain_cotangent(c, value.data)
-            owner.grad = c if owner.grad is None else owner.grad + c  # type: ignore[attr-defined]
+            owner.grad = c if owner.grad is None else owner.grad + c
     for value, c in interior.items():
         value.grad = c
     if once:
         for value in history:
             if value.operands:
-                value.op = used
+                value.op = USED
                 value.operands = ()
 
 
@@ -500,7 +509,7 @@ def _scalar_root(y: Any, who: str, check_finite: bool) -> Value | None:
             )
         )
     # Under a trace this comparison becomes a guard.
-    if check_finite and not bool(np.isfinite(y if _is_traced() else plain)):
+    if check_finite and not bool(np.isfinite(y if is_recording() else plain)):
         _check_loss(plain, who)
     return value_of(y) if isinstance(y, Tracked) else None
 
@@ -519,14 +528,8 @@ def _one(y: Any, root: Value) -> Any:
     """The seed of a scalar: traced, so that a compiled pullback sees where it comes from."""
     kind = np.result_type(root.data)
     return np.ones_like(
-        y if _is_traced() else root.data, dtype=kind if kind.kind in "fc" else float
+        y if is_recording() else root.data, dtype=kind if kind.kind in "fc" else float
     )[()]
-
-
-def _is_traced() -> bool:
-    from tracker.tape import is_recording
-
-    return is_recording()
 
 
 def _entry(c: Any, value: Value) -> Any:
@@ -536,7 +539,7 @@ def _entry(c: Any, value: Value) -> Any:
     if c is None:
         if discrete:
             return None
-        return _in_class_of(np.zeros_like(_outer(value)), x) if _is_traced() else _zero_like(x)
+        return _in_class_of(np.zeros_like(_outer(value)), x) if is_recording() else _zero_like(x)
     if isinstance(c, Tracked):
         return _in_class_of(c if discrete else project(c, x), x)
     return _plain_cotangent(c, x)
@@ -570,7 +573,7 @@ def _release(y: Any, wrapped: Wrapped) -> Any:
     if not isinstance(y, Tracked):
         return y
     value = value_of(y)
-    if _is_traced() or _depends_elsewhere(value):
+    if is_recording() or _depends_elsewhere(value):
         return y
     return data(y) if not isinstance(value.data, np.ndarray) else value.data.copy()
 
@@ -704,7 +707,7 @@ def _tangent_entry(t: Any, out: Any) -> Any:
     if t is None:
         return np.zeros_like(value_of(out).data)[()]
     if isinstance(t, Tracked):
-        return t if _is_traced() or _depends_elsewhere(value_of(t)) else data(t)
+        return t if is_recording() or _depends_elsewhere(value_of(t)) else data(t)
     return t
 
 

@@ -92,16 +92,12 @@ def _is_direct(trace: Trace) -> bool:
 
 def _native_call(trace: Trace, function: Function, call: Signature) -> Piece:
     leaves = [call.leaves[number] for number in trace.inputs]
-    out_leaves: list[OutLeaf] = []
-    for out in trace.outputs:
-        if out.atom is None:
-            out_leaves.append(ConstOut(out.constant))
     atoms = iter(function.outputs)
-    out_leaves = [
+    out_leaves: list[OutLeaf] = [
         ConstOut(out.constant) if out.atom is None else _out_leaf(out.kind, next(atoms))
         for out in trace.outputs
     ]
-    outputs = Outputs(trace.structure, tuple(out_leaves), _build)
+    outputs = Outputs(trace.structure, tuple(out_leaves))
     inputs = call.offsets
     first = inputs[-1]
     out_first = first + len(trace.captures)
@@ -115,13 +111,6 @@ def _native_call(trace: Trace, function: Function, call: Signature) -> Piece:
         tuple(isinstance(out_leaves[i], ArrayOut) for i in shown),
     )
     return _piece(function, slots, call, outputs, trace.captures)
-
-
-def _build(structure: Structure, children: Sequence[Any]) -> Any:
-    from tracker.tree import rebuild
-
-    assert structure.cls is not None
-    return rebuild(structure.cls, structure.names, children)
 
 
 def _piece(

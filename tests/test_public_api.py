@@ -1,0 +1,62 @@
+"""The public names: adding or losing one is a decision, made here."""
+
+import inspect
+
+import pytest
+
+import tracker
+
+NAMES = [
+    "CompileError",
+    "ComplexLossError",
+    "ConversionError",
+    "GraphUsedError",
+    "IRError",
+    "NonFiniteError",
+    "NotScalarError",
+    "NotTrackedError",
+    "RuleError",
+    "Tracked",
+    "TrackerError",
+    "UnsupportedError",
+    "back",
+    "config",
+    "data",
+    "forward",
+    "grad",
+    "gradcheck",
+    "gradient",
+    "isleaf",
+    "istracked",
+    "jit",
+    "jvp",
+    "ngradient",
+    "param",
+    "pullback",
+    "pushforward",
+    "trace",
+    "tree",
+    "update",
+    "value_and_grad",
+    "withgradient",
+    "zero_grad",
+]
+
+
+def test_the_names_are_these():
+    assert sorted(tracker.__all__) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_is_there_and_documented(name):
+    thing = getattr(tracker, name)
+    assert inspect.getdoc(thing), name
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith("Error")])
+def test_errors_are_what_a_caller_would_catch(name):
+    error = getattr(tracker, name)
+    assert issubclass(error, tracker.TrackerError)
+    if error is not tracker.TrackerError:
+        builtin = [base for base in error.__mro__ if base.__module__ == "builtins"]
+        assert {TypeError, ValueError, RuntimeError}.intersection(builtin)

@@ -1,0 +1,100 @@
+"""The few switches, read and validated once, changed in a scope.
+
+Owns: `Settings`, `current()`, and `config`, the context manager users call. Environment variables:
+
+    TRACKER_JIT=0           jitted functions run as plain Python
+    TRACKER_CHECK=1         verify the IR after every pass, not only when staging ends
+    TRACKER_DUMP=trace,ir,llvm,asm   print these stages of everything that is compiled, to stderr
+
+(TRACKER_BLAS is read by `jit/blas.py`, where its values are explained.)
+
+Invariants: an unknown name or value is an error that lists the valid ones; a scope restores what it
+changed, also on an exception, and is seen by its own thread and context only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+STAGES = ("trace", "ir", "llvm", "asm")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """jit: compile; check: verify after every pass; dump: stages to print."""
+
+    jit: bool = True
+    check: bool = False
+    dump: frozenset[str] = frozenset()
+
+
+@contextmanager
+def config(**changes: Any) -> Iterator[Settings]:
+    """Change settings for a `with` block.
+
+    jit    False: jitted functions run as plain Python
+    check  True: verify the IR after every pass
+    dump   stages to print to stderr: any of 'trace', 'ir', 'llvm', 'asm', separated by commas
+
+    >>> with config(jit=False) as settings:
+    ...     settings.jit
+    False
+    """
+    names = [field.name for field in fields(Settings)]
+    for name in changes:
+        if name not in names:
+            raise ValueError(f"no setting {name!r}; there are {', '.join(names)}")
+    read = {name: _READ[name](name, value) for name, value in changes.items()}
+    token = _settings.set(replace(_settings.get(), **read))
+    try:
+        yield _settings.get()
+    finally:
+        _settings.reset(token)
+
+
+def current() -> Settings:
+    """The settings in force."""
+    return _settings.get()
+
+
+def _flag(name: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value) in ("0", "1"):
+        return str(value) == "1"
+    raise ValueError(f"{name}={value!r}; valid are 0 and 1")
+
+
+def _stages(name: str, value: Any) -> frozenset[str]:
+    given = value.split(",") if isinstance(value, str) else list(value)
+    chosen = frozenset(stage.strip() for stage in given if stage.strip())
+    unknown = sorted(chosen - set(STAGES))
+    if unknown:
+        raise ValueError(
+            f"{name}={value!r}: no stage {unknown[0]!r}; there are {', '.join(STAGES)}"
+        )
+    return chosen
+
+
+_READ = {"jit": _flag, "check": _flag, "dump": _stages}
+
+
+def from_environment(environment: Mapping[str, str]) -> Settings:
+    """Settings as the TRACKER_* variables say."""
+    found = {
+        name: read(f"TRACKER_{name.upper()}", environment[f"TRACKER_{name.upper()}"])
+        for name, read in _READ.items()
+        if f"TRACKER_{name.upper()}" in environment
+    }
+    return Settings(**found)
+
+
+_settings: ContextVar[Settings] = ContextVar(
+    "tracker_settings",
+    default=from_environment(os.environ),  # noqa: B039 (immutable)
+)
