@@ -206,15 +206,18 @@ class Tracked:
 
     def __floor__(self) -> int:
         note_guard(self, "floor")
-        return int(math.floor(value_of(self).data))
+        answer: int = math.floor(value_of(self).data)
+        return answer
 
     def __ceil__(self) -> int:
         note_guard(self, "ceil")
-        return int(math.ceil(value_of(self).data))
+        answer: int = math.ceil(value_of(self).data)
+        return answer
 
     def __trunc__(self) -> int:
         note_guard(self, "int")
-        return int(math.trunc(value_of(self).data))
+        answer: int = math.trunc(value_of(self).data)
+        return answer
 
     def __round__(self, digits: int | None = None) -> Any:
         if digits is None:
@@ -278,7 +281,7 @@ set_handle(Tracked)
 def new_param(data: Any) -> Any:
     """A tracked leaf around plain data, which must be the caller's to give away."""
     made = leaf(data)
-    made.params = Leaf(made)  # type: ignore[assignment]
+    made.params = Leaf(made)
     return wrap(made)
 
 

@@ -49,7 +49,7 @@ ROWS = [
     row(
         binary.logaddexp,
         domain=REAL,
-        extremes=[(1e300, -1e300), (800.0, 801.0), (-800.0, -1e300), (0.0, 0.0)],
+        extremes=[(1e300, -1e300), (800.0, 801.0), (-800.0, -1e300), (0.0, 0.0), (3e15, 3e15 + 1)],
     ),
     row(
         binary.logaddexp2,

@@ -1,6 +1,8 @@
 """The one generic test of every op: each check of `op_rows.CHECKS` on each sample of each row."""
 
 import importlib
+import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -8,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from op_rows import CHECKS, grid
 
-from tracker import testing
+from tracker import pullback, testing
 from tracker.ir.op import OPS
+from tracker.ir.types import type_of
+from tracker.tape import apply
 
 FAMILIES = ["unary", "binary", "reduce", "shape", "index", "contraction", "rearrange"]
 ROWS = [row for name in FAMILIES for row in importlib.import_module(f"test_{name}").ROWS]
@@ -39,6 +43,39 @@ def test_sample(op, sample):
 @pytest.mark.parametrize("op, sample", EXTREMES)
 def test_extreme(op, sample):
     testing.check_extremes(op, sample.operands, sample.params)
+
+
+KINDS = "? i1 u1 i4 i8 u8 f2 f4 f8 g F D".split()
+NUMBERS = [*(np.ones(2, kind) for kind in KINDS), np.float32(1), np.int16(1), 1, 1.0, 1j]
+
+
+def outcome(f):
+    """What a call gives, or that it refuses."""
+    try:
+        with np.errstate(all="ignore"):
+            return f()
+    except TypeError:
+        return TypeError
+
+
+@pytest.mark.parametrize("row", ELEMENTWISE)
+def test_types_of_every_dtype_and_pair(row):
+    """`infer` gives NumPy's type or refuses as NumPy does; cotangents fit their operands."""
+    op = row.op
+    for xs in itertools.product(NUMBERS, repeat=len(row.domain)):
+        declared = outcome(lambda xs=xs: op.infer(*map(type_of, xs)))
+        found = outcome(lambda xs=xs: type_of(op.evaluate(*xs)))
+        assert declared == found, [type_of(x) for x in xs]
+        kinds = "fc" if row.complex else "f"
+        if found is TypeError or op.constant or found.dtype.kind not in kinds:
+            continue
+        for at, x in enumerate(xs):
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                _, pull = pullback(lambda *now: apply(op, now), *xs)
+                c = pull(np.ones(found.shape, found.dtype)[()])[at]
+            if c is not None and np.result_type(x).kind in "fc":
+                assert type_of(c) == type_of(x), [type_of(x) for x in xs]
 
 
 DTYPES = [np.float64, np.float64, np.float32]

@@ -89,8 +89,7 @@ def _power_base(y: Any, x: Any, n: Any) -> Any:
         if n == 0:
             return np.zeros_like(x)
         return n * np.power(x, float(n - 1))
-    zero = n == 0
-    return n * np.power(x, np.where(zero, _constant_like(1, y), n - 1))
+    return n * np.power(x, n - 1 + (n == 0))
 
 
 def _power_exponent(y: Any, x: Any, n: Any) -> Any:
@@ -139,22 +138,19 @@ hypot = elementwise(
 )
 
 
-def _share(y: Any, a: Any, b: Any) -> Any:
-    """exp(a - y) for y = logaddexp(a, b), also where both are the same infinity."""
-    return np.where(a == b, _constant_like(0.5, y), np.exp(a - y))
+def _share(exp: Any, y: Any, a: Any, b: Any) -> Any:
+    """exp(a) / (exp(a) + exp(b)); half where both are the same infinity."""
+    return np.where(a == b, _constant_like(0.5, y), 1 / (1 + exp(b - 1.0 * a)))
 
 
 logaddexp = elementwise(
     np.logaddexp,
-    partials=[lambda y, a, b: _share(y, a, b), lambda y, a, b: _share(y, b, a)],
+    partials=[lambda y, a, b: _share(np.exp, y, a, b), lambda y, a, b: _share(np.exp, y, b, a)],
     lower=Host("logaddexp"),
 )
 logaddexp2 = elementwise(
     np.logaddexp2,
-    partials=[
-        lambda y, a, b: np.where(a == b, _constant_like(0.5, y), np.exp2(a - y)),
-        lambda y, a, b: np.where(a == b, _constant_like(0.5, y), np.exp2(b - y)),
-    ],
+    partials=[lambda y, a, b: _share(np.exp2, y, a, b), lambda y, a, b: _share(np.exp2, y, b, a)],
     lower=Host("logaddexp2"),
 )
 
@@ -190,7 +186,7 @@ fmin = elementwise(
 )
 copysign = elementwise(
     np.copysign,
-    partials=[lambda y, a, b: np.sign(a) * np.copysign(_constant_like(1, y), b), 0],
+    partials=[lambda y, a, b: np.sign(y) * np.copysign(_constant_like(1, y), a), 0],
     lower=lambda e, a, b: e.intrinsic("copysign", a, b),
 )
 heaviside = elementwise(

@@ -412,7 +412,7 @@ def buffer(x: Any) -> Any:
     """A tracked constant, which can be written into."""
     if isinstance(x, Tracked):
         return x
-    return wrap(Value(x, CLOSED, (), NO_PARAMS))  # type: ignore[arg-type]
+    return wrap(Value(x, CLOSED, (), NO_PARAMS))
 
 
 NUMPY[np.zeros_like] = NUMPY[np.empty_like] = _like(zeros_like)

@@ -49,7 +49,9 @@ absolute = elementwise(
     kinds="iuf",
     operator=operator.abs,
 )
-fabs = elementwise(np.fabs, partials=[lambda y, x: np.sign(x)], lower=lambda e, x: e.abs(x))
+fabs = elementwise(
+    np.fabs, partials=[lambda y, x: np.copysign(np.sign(y), x)], lower=lambda e, x: e.abs(x)
+)
 
 
 def _direction(x: Any, size: Any) -> Any:
