@@ -276,7 +276,8 @@ class Wrapped:
         trained = _trained(arg, structure)
         wrapped = []
         for x, yes in zip(found, trained, strict=True):
-            value = _leaf_of(x) if yes else None
+            flag = structure.cls is not None and type(x) is bool
+            value = _leaf_of(x) if yes and not flag else None
             self.leaves.append(value)
             wrapped.append(x if value is None else wrap(value))
         return tree.unflatten(structure, wrapped, arg)

@@ -192,12 +192,6 @@ class Inputs:
 
     def _scalar(self, x: str, leaf: Scalar, slot: int) -> None:
         w = self.w
-        if leaf.cls is bool:
-            true = w.equal("ptr", x, w.objects.name(True))
-            false = w.equal("ptr", x, w.objects.name(False))
-            w.check(w.let(f"or i1 {true}, {false}"))
-            w.store("i64", w.let(f"zext i1 {true} to i64"), "%slots", 8 * slot)
-            return
         self._is(x, leaf.cls)
         if leaf.cls is int:
             self._int(x, slot)

@@ -53,7 +53,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """Exactly this class: `float`, `int` (fitting int64), `bool`, `complex`, a NumPy scalar."""
+    """Exactly this class: `float`, `int` (fitting int64), `complex`, a NumPy scalar."""
 
     cls: type
 
@@ -206,6 +206,8 @@ def leaf_of(x: Any) -> Leaf:
     cls = type(x)
     if cls is np.ndarray:
         return _array_leaf(x)
+    if cls is bool:
+        return Static(x)  # a flag: code asks `is True`, and each value goes its own way
     if cls is int and not -(2**63) <= x < 2**63:
         return Foreign("an int beyond 64 bits")
     if cls in SCALARS:
