@@ -23,6 +23,7 @@ from tracker.errors import ConversionError, message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops import index
 from tracker.ops.declare import implements
+from tracker.ops.shape import buffer
 from tracker.tape import Value, apply, data_of, value_of
 from tracker.tracked import Tracked, install, install_property
 
@@ -39,20 +40,27 @@ class View:
         self.cut = cut  # base -> part
         self.paste = paste  # (base, new part) -> new base
 
-    def read(self) -> Value:
-        return value_of(self.cut(self.base))
+    def read(self, part: Tracked) -> Value:
+        value = value_of(self.cut(self.base))
+        _watch(self.base, part)
+        return value
 
 
 def link(base: Tracked, part: Any, cut: Callable[[Any], Any], paste: Any) -> Any:
     """Make `part` a view of `base`."""
     part._view = View(base, cut, paste)
+    _watch(base, part)
+    return part
+
+
+def _watch(base: Tracked, part: Tracked) -> None:
+    """Have the base tell `part`, which is up to date, of the next write."""
     views = getattr(base, "_views", None)
     if views is None:
         views = base._views = []
-    elif len(views) > 8 and sum(1 for ref in views if ref() is None) > len(views) // 2:
+    elif len(views) & (len(views) - 1) == 0:  # a power of two: now and then, forget the dead
         views[:] = [ref for ref in views if ref() is not None]
     views.append(weakref.ref(part))
-    return part
 
 
 def write(handle: Tracked, new: Any) -> None:
@@ -61,23 +69,21 @@ def write(handle: Tracked, new: Any) -> None:
     if view is not None:
         write(view.base, view.paste(view.base, new))
         return  # the handle is read again when it is next used: in the layout it has in NumPy
-    handle._value = value_of(new) if isinstance(new, Tracked) else _constant(new)
+    handle._value = value_of(new if isinstance(new, Tracked) else buffer(new))
     invalidate(handle)
 
 
 def invalidate(handle: Tracked) -> None:
-    """Have the views of a handle read again."""
-    for ref in getattr(handle, "_views", ()):
+    """Have the views of a handle read again; they report back when they have been."""
+    views = getattr(handle, "_views", None)
+    if not views:
+        return
+    handle._views = []
+    for ref in views:
         part = ref()
         if part is not None:
             part._value = None
             invalidate(part)
-
-
-def _constant(data: Any) -> Value:
-    from tracker.ops.shape import buffer
-
-    return value_of(buffer(data))
 
 
 @install("__getitem__")

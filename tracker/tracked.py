@@ -72,7 +72,7 @@ class Tracked:
 
     def _refresh(self) -> Value:
         """Read a view again after its base was written into."""
-        value: Value = self._view.read()
+        value: Value = self._view.read(self)
         self._value = value
         return value
 

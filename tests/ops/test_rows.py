@@ -45,7 +45,7 @@ def test_extreme(op, sample):
     testing.check_extremes(op, sample.operands, sample.params)
 
 
-KINDS = "? i1 u1 i4 i8 u8 f2 f4 f8 g F D".split()
+KINDS = ["?", "i1", "u1", "i4", "i8", "u8", "f2", "f4", "f8", "g", "F", "D"]
 NUMBERS = [*(np.ones(2, kind) for kind in KINDS), np.float32(1), np.int16(1), 1, 1.0, 1j]
 
 
