@@ -5,13 +5,27 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check smoke bench clean
 
 demo: $(VENV)/.examples
 	$(BIN)/python examples/digits.py
 
-test: check
+test: check smoke
 	$(BIN)/python -m pytest -n 2 tests
+
+# The native call on the other Pythons, where this machine has them.
+smoke:
+	@for version in 3.12 3.13; do \
+	  found=; \
+	  for python in python$$version $$HOME/.pyenv/versions/$$version.*/bin/python; do \
+	    if [ -z "$$found" ] && $$python -c "" 2>/dev/null; then found=$$python; fi; \
+	  done; \
+	  if [ -z "$$found" ]; then echo "smoke: no Python $$version here"; continue; fi; \
+	  $$found -m venv $(VENV)-$$version && \
+	  $(VENV)-$$version/bin/python -m pip install --quiet --disable-pip-version-check -e . && \
+	  $(VENV)-$$version/bin/python tests/jit/smoke_native.py && \
+	  $(VENV)-$$version/bin/python tests/jit/smoke_jit.py || exit 1; \
+	done
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -37,4 +51,4 @@ $(VENV)/.bench: $(VENV)/bin/python pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-3.* build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

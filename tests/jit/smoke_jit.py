@@ -1,0 +1,61 @@
+"""The whole way, eager and compiled, on any Python: needs NumPy and llvmlite only.
+
+Run: python tests/jit/smoke_jit.py
+"""
+
+import sys
+
+import numpy as np
+
+import tracker
+
+
+def rosenbrock(x):
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def branch(x):
+    return x * x if x > 0 else -x
+
+
+def layer(p, x):
+    return np.mean(np.tanh(x @ p["w"] + p["b"]) ** 2)
+
+
+def check_values_and_gradients():
+    rng = np.random.default_rng(0)
+    for n in (3, 1000):
+        fast = tracker.value_and_grad(tracker.jit(rosenbrock))
+        for _ in range(3):
+            x = rng.standard_normal(n)
+            value, gradient = tracker.value_and_grad(rosenbrock)(x)
+            again, compiled = fast(x)
+            np.testing.assert_allclose(again, value, rtol=1e-12)
+            np.testing.assert_allclose(compiled, gradient, rtol=1e-11, atol=1e-11)
+
+
+def check_branches():
+    fast = tracker.jit(branch)
+    for x in (1.5, -2.0, 3.0, -4.0):
+        assert fast(x) == branch(x)
+        assert tracker.gradient(fast, x) == tracker.gradient(branch, x)
+    assert fast.cache_info().traces == 2
+
+
+def check_structures_and_products():
+    rng = np.random.default_rng(0)
+    p = {"w": rng.standard_normal((20, 30)), "b": rng.standard_normal(30)}
+    x = rng.standard_normal((40, 20))
+    fast = tracker.jit(layer)
+    np.testing.assert_allclose(fast(p, x), layer(p, x), rtol=1e-12)
+    for _ in range(2):
+        compiled, plain = tracker.gradient(fast, p, x), tracker.gradient(layer, p, x)
+        for a, b in zip(tracker.tree.leaves(compiled), tracker.tree.leaves(plain), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+if __name__ == "__main__":
+    check_values_and_gradients()
+    check_branches()
+    check_structures_and_products()
+    print(f"jit works on Python {sys.version.split()[0]}, NumPy {np.__version__}")
