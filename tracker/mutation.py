@@ -88,6 +88,10 @@ def invalidate(handle: Tracked) -> None:
 
 @install("__getitem__")
 def _getitem(self: Tracked, key: Any) -> Any:
+    if type(key) is int:
+        data = (self._value or self._refresh()).data
+        if type(data) is np.ndarray and data.ndim == 1 and -data.size <= key < data.size:
+            return apply(index.getitem, (self,), {"index": (key % data.size,)})
     part, basic = index.read(self, key)
     if basic is None or type(data_of(part)) is not np.ndarray:
         return part

@@ -45,6 +45,15 @@ ROWS = [
         sample(np.arange(2), x(2), axis=0),
     ),
     row(
+        shape.stack,
+        sample(1.5, x(), x(), axis=0),
+        sample(x(2), x(2, seed=1), axis=1),
+        sample(x(2, 3), axis=1),
+        sample(z(2), x(2), np.arange(2), axis=0),
+        sample(x(2).astype(np.float32), x(2), axis=0),
+        sample(x(0), x(0), axis=1),
+    ),
+    row(
         shape.astype,
         sample(x(3), dtype=F32),
         sample(x(3).astype(np.float32), dtype=F64),

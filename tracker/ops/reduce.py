@@ -16,15 +16,21 @@ from tracker.ir.op import LINEAR, METHODS, NUMPY, Host, Op, Reduce
 from tracker.ir.types import Type
 from tracker.ops.declare import NO_VALUE, declare, implements, infer_by_example, into, refuse
 from tracker.tape import apply
+from tracker.tracked import Tracked
 
 _NO = NO_VALUE
+
+
+_ALL = [tuple(range(n)) for n in range(8)]
 
 
 def axes_of(x: Any, axis: Any) -> tuple[int, ...]:
     """NumPy's `axis` argument as a sorted tuple."""
     ndim = np.ndim(x)
     if axis is None:
-        return tuple(range(ndim))
+        return _ALL[ndim] if ndim < len(_ALL) else tuple(range(ndim))
+    if type(axis) is int and -ndim <= axis < ndim:
+        return (axis % ndim,)
     return tuple(sorted(normalize_axis_tuple(axis, ndim)))
 
 
@@ -36,6 +42,19 @@ def kept(shape: tuple[int, ...], axis: tuple[int, ...]) -> tuple[int, ...]:
 def spread(g: Any, x: Any, axis: tuple[int, ...]) -> Any:
     """A reduction's cotangent (or result), in a shape that broadcasts against its operand."""
     return g if np.ndim(g) == 0 else np.reshape(g, kept(np.shape(x), axis))
+
+
+_SMALL = 4096
+
+
+def repeat(g: Any, x: Any, axis: tuple[int, ...]) -> Any:
+    """A reduction's cotangent, for every element of its operand."""
+    shape = np.shape(x)
+    if isinstance(g, Tracked) or np.size(x) > _SMALL:
+        return np.broadcast_to(spread(g, x, axis), shape)
+    out = np.empty(shape, g.dtype if hasattr(g, "dtype") else float)  # cheaper than a view
+    out[...] = g if np.ndim(g) == 0 else spread(g, x, axis)
+    return out
 
 
 def _reduced(x: Type, axis: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
@@ -65,6 +84,8 @@ def _reduction(
         initial: Any = _NO,
         where: Any = True,
     ) -> Any:
+        if dtype is None and out is None and initial is _NO and where is True:
+            return apply(op, (a,), {"axis": axes_of(a, axis), "keepdims": _flag(keepdims)})
         if dtype is not None:
             a = np.astype(_array(a), dtype)
         if where is not True and where is not _NO:
@@ -106,10 +127,10 @@ sum_ = declare(
     method=None,
     entry=None,
     infer=_infer_with(np.sum),
-    evaluate=np.sum,
+    evaluate=lambda x, *, axis, keepdims: np.add.reduce(x, axis, keepdims=keepdims),
     jvp=LINEAR,
     vjp=[
-        lambda g, y, x, *, axis, keepdims: np.broadcast_to(spread(g, x, axis), np.shape(x)),
+        lambda g, y, x, *, axis, keepdims: repeat(g, x, axis),
     ],
     lower=Reduce(lambda dtype: dtype.type(0), lambda e, acc, x: e.add(acc, x)),
 )
@@ -118,7 +139,7 @@ _reduction(sum_, np.sum, lambda a: 0, np.add)
 
 def _mean_vjp(g: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     n = _count(np.shape(x), axis)
-    return np.broadcast_to(spread(g / n, x, axis), np.shape(x))
+    return repeat(g / n, x, axis)
 
 
 def _count(shape: tuple[int, ...], axis: tuple[int, ...]) -> int:
@@ -202,7 +223,7 @@ prod_ = declare(
     method=None,
     entry=None,
     infer=_infer_with(np.prod),
-    evaluate=np.prod,
+    evaluate=lambda x, *, axis, keepdims: np.multiply.reduce(x, axis, keepdims=keepdims),
     jvp=[_prod_jvp],
     vjp=[_prod_vjp],
     lower=Reduce(lambda dtype: dtype.type(1), lambda e, acc, x: e.mul(acc, x)),
@@ -243,7 +264,7 @@ max_ = declare(
     method=None,
     entry=None,
     infer=_infer_with(np.max),
-    evaluate=np.max,
+    evaluate=lambda x, *, axis, keepdims: np.maximum.reduce(x, axis, keepdims=keepdims),
     jvp=[_extreme_jvp],
     vjp=[_extreme_vjp],
     lower=Reduce(_lowest, lambda e, acc, x: e.extremum(">", acc, x)),
@@ -253,7 +274,7 @@ min_ = declare(
     method=None,
     entry=None,
     infer=_infer_with(np.min),
-    evaluate=np.min,
+    evaluate=lambda x, *, axis, keepdims: np.minimum.reduce(x, axis, keepdims=keepdims),
     jvp=[_extreme_jvp],
     vjp=[_extreme_vjp],
     lower=Reduce(_highest, lambda e, acc, x: e.extremum("<", acc, x)),

@@ -1,11 +1,12 @@
 """Ops that move elements without changing them: reshape, transpose, broadcast, join, cast.
 
-The ops are `reshape`, `transpose`, `broadcast_to`, `concatenate`, `astype`, `copy` and the fills
-`zeros_like`, `ones_like`; every other NumPy name here is composed of these.
+The ops are `reshape`, `transpose`, `broadcast_to`, `concatenate`, `stack`, `astype`, `copy` and
+the fills `zeros_like`, `ones_like`; every other NumPy name here is composed of these.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,10 +46,15 @@ def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None
 
 def _full_shape(a: Any, shape: Any) -> tuple[int, ...]:
     """A target shape with its -1 worked out."""
-    given = tuple(int(n) for n in shape) if isinstance(shape, (tuple, list)) else (int(shape),)
-    if given == np.shape(a):
+    given = tuple(map(int, shape)) if isinstance(shape, (tuple, list)) else (int(shape),)
+    size = data_of(a).size if isinstance(a, Tracked) and a.ndim else np.size(a)
+    if -1 in given:
+        known = -math.prod(given)
+        if known > 0 and size % known == 0 and given.count(-1) == 1:
+            return tuple(size // known if n == -1 else n for n in given)
+    elif math.prod(given) == size and min(given, default=0) >= 0:
         return given
-    return tuple(np.broadcast_to(np.int8(0), np.shape(a)).reshape(given).shape)
+    return np.empty(np.shape(a), np.bool_).reshape(given).shape  # raises as NumPy does
 
 
 def _reshape_method(a: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
@@ -248,18 +254,47 @@ def concatenate_(
     return into(out, apply(concatenate, tuple(parts), {"axis": axis}))
 
 
+def _stack_infer(*xs: Type, axis: int) -> Type:
+    shape = xs[0].shape
+    kind = np.result_type(*(x.dtype for x in xs))
+    return Type((*shape[:axis], len(xs), *shape[axis:]), kind)
+
+
+def _stack_vjp(g: Any, y: Any, *xs: Any, axis: int, at: int = 0) -> Any:
+    return project(g[(slice(None),) * axis + (at,)], xs[at])
+
+
+def _stack_source(e: Any, index: Any, *xs: Type, axis: int) -> Any:
+    rest = (*index[:axis], *index[axis + 1 :])
+    return [(at, rest, e.within(index[axis], at, 1, 1)[1]) for at in range(len(xs))]
+
+
+stack = declare(
+    "stack",
+    method=None,
+    entry=None,
+    infer=_stack_infer,
+    evaluate=lambda *xs, axis: np.array(xs) if np.ndim(xs[0]) == 0 else np.stack(xs, axis),
+    jvp=LINEAR,
+    vjp=[_stack_vjp],
+    lower=View(_stack_source),
+)
+
+
 @implements(np.stack)
-def stack(
+def stack_(
     arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
 ) -> Any:
+    refuse("np.stack", casting=casting)
     parts = [a if isinstance(a, Tracked) else np.asarray(a) for a in arrays]
     if not parts:
         raise ValueError("need at least one array to stack")
-    if len({np.shape(a) for a in parts}) != 1:
+    if len({np.shape(data_of(a)) for a in parts}) != 1:
         raise ValueError("all input arrays must have the same shape")
+    if dtype is not None:
+        parts = [np.astype(a, dtype) for a in parts]
     axis = normalize_axis_index(axis, np.ndim(parts[0]) + 1)
-    lifted = [np.expand_dims(a, axis) for a in parts]
-    return concatenate_(lifted, axis, out, dtype=dtype, casting=casting)
+    return into(out, apply(stack, tuple(parts), {"axis": axis}))
 
 
 @implements(np.vstack)
