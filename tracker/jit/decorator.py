@@ -237,13 +237,23 @@ def _python_call(trace: Trace, compiled: Compiled) -> Callable[[Sequence[Any]], 
         ]
         found = iter(compiled.run([*(leaves[number] for number in trace.inputs), *captured]))
         results = [
-            out.constant if out.atom is None else _own(next(found), leaves) for out in trace.outputs
+            out.constant if out.atom is None else _own(_in_class(out.kind, next(found)), leaves)
+            for out in trace.outputs
         ]
         for write, value in zip(trace.writes, found, strict=True):
             leaves[write.number][...] = value
         return tree.unflatten(trace.structure, results)
 
     return call
+
+
+def _in_class(kind: str, x: Any) -> Any:
+    """A value as the class of result that the plain function gives."""
+    if kind == "array":
+        return np.asarray(x)
+    if kind == "numpy":
+        return np.asarray(x)[()]
+    return np.asarray(x).item()
 
 
 def _own(x: Any, leaves: Sequence[Any]) -> Any:

@@ -10,7 +10,7 @@ scratch is laid out after the code is written, when it is known from when to whe
 from __future__ import annotations
 
 import functools
-import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -297,11 +297,10 @@ class _Driver:
     def _contract(self, eqn: Eqn) -> list[Scalar | None]:
         a, b = eqn.operands
         dtype = eqn.out.type.dtype
-        rows, columns, inner = _product_positions(a.type, b.type)
         out: list[Scalar | None] = []
-        for left, right in itertools.zip_longest(rows, columns):
+        for pairs in _product_positions(a.type, b.type):
             acc: Scalar | None = None
-            for i, j in zip(left, right, strict=True):
+            for i, j in pairs:
                 term = self.e.mul(
                     self.e.cast(self.atom(a, i), dtype), self.e.cast(self.atom(b, j), dtype)
                 )
@@ -424,17 +423,16 @@ def _groups(shape: tuple[int, ...], axis: tuple[int, ...]) -> list[list[int]]:
     return found
 
 
-def _product_positions(a: Type, b: Type) -> tuple[list[list[int]], list[list[int]], int]:
+def _product_positions(a: Type, b: Type) -> list[list[tuple[int, int]]]:
     """For each element of a @ b, the positions whose products it sums."""
     left = np.arange(a.size).reshape(a.shape if a.ndim > 1 else (1, *a.shape))
     right = np.arange(b.size).reshape(b.shape if b.ndim > 1 else (*b.shape, 1))
-    inner = left.shape[-1]
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    m, n = left.shape[-2], right.shape[-1]
-    rows = np.broadcast_to(left[..., :, None, :], (*batch, m, n, inner))
-    columns = np.broadcast_to(np.swapaxes(right, -1, -2)[..., None, :, :], (*batch, m, n, inner))
-    return (
-        rows.reshape(-1, inner).tolist(),
-        columns.reshape(-1, inner).tolist(),
-        inner,
-    )
+    whole = (*batch, left.shape[-2], right.shape[-1], left.shape[-1])
+    rows = np.broadcast_to(left[..., :, None, :], whole)
+    columns = np.broadcast_to(np.swapaxes(right, -1, -2)[..., None, :, :], whole)
+    flat = (math.prod(whole[:-1]), whole[-1])
+    return [
+        list(zip(r, c, strict=True))
+        for r, c in zip(rows.reshape(flat).tolist(), columns.reshape(flat).tolist(), strict=True)
+    ]
