@@ -74,6 +74,51 @@ def test_the_message_names_shape_and_dtype():
         np.asarray(param(V.astype(np.float32)))
 
 
+def test_other_kinds_of_arrays_are_refused_and_not_stripped():
+    masked = np.ma.masked_array([1.0, 2.0, 3.0], [0, 1, 0])
+    p = param(V)
+    with pytest.raises(tracker.UnsupportedError, match=r"MaskedArray.*np\.asarray"):
+        p * masked
+    with pytest.raises(tracker.ConversionError):
+        masked * p
+    with pytest.raises(tracker.UnsupportedError, match=r"MaskedArray.*np\.asarray"):
+        gradient(lambda x: np.sum(x), masked)
+
+
+def test_augmented_assignment_to_a_plain_array_is_refused_where_others_would_see_it():
+    p = param(V)
+
+    def into_a_view():
+        base = np.zeros((2, 3))
+        row = base[0]
+        row += p
+
+    def into_an_alias():
+        total = np.zeros(3)
+        other = total
+        total += p
+        return other
+
+    def into_an_argument(total):
+        total += p
+
+    def into_an_element():
+        table = np.zeros((2, 3))
+        table[0] += p
+
+    def without_an_operator():
+        total = np.zeros(3)
+        np.add(total, p, out=total)
+
+    mine = np.zeros(3)
+    for call in (into_a_view, into_an_alias, into_an_element, without_an_operator):
+        with pytest.raises(tracker.ConversionError, match=HERE):
+            call()
+    with pytest.raises(tracker.ConversionError, match=HERE):
+        into_an_argument(mine)
+    assert mine.tolist() == [0, 0, 0]
+
+
 def test_nothing_was_stored():
     plain = np.zeros(3)
     with pytest.raises(ValueError, match="sequence"):

@@ -297,12 +297,28 @@ def test_update_is_seen_by_views():
 
 
 def test_rebinding_a_name_is_fine():
-    plain = np.ones(3)
-    t = param(V)
-    plain = plain + t
-    plain += t
-    assert tracker.istracked(plain)
-    np.testing.assert_allclose(plain.data, 1 + 2 * V)
+    def f(t):
+        total = np.ones(3, np.float32)
+        for i in range(3):
+            total += t * (i + 1)
+            total *= 2
+            total[i] += t[i]
+        rest = np.zeros(3)
+        rest -= t
+        rest[:2] /= total[1:]
+        return total * rest
+
+    found = f(param(V))
+    assert tracker.istracked(found)
+    np.testing.assert_allclose(found.data, f(V), rtol=1e-6)
+    assert f(param(V.astype(np.float32))).dtype == f(V).dtype
+    assert gradcheck(f, V, rtol=1e-3, atol=1e-2)
+    with pytest.raises(TypeError, match="same_kind"):
+        whole = np.ones(3, int)
+        whole += param(V)
+    with pytest.raises(ValueError, match="shape"):
+        one = np.ones(1)
+        one += param(V)
 
 
 @pytest.mark.parametrize(

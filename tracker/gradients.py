@@ -344,8 +344,15 @@ def _leaf_of(x: Any) -> Value | None:
         return leaf(snapshot(x)) if x.dtype.kind in "biufc" else None
     if isinstance(x, (bool, int, float, complex, np.bool_, np.number)):
         return leaf(x)
-    if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
+    if isinstance(x, np.memmap) and x.dtype.kind in "biufc":
         return leaf(np.array(x, subok=False))
+    if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
+        raise UnsupportedError(
+            message(
+                f"a {type(x).__name__} cannot be differentiated as what it is",
+                "Give np.asarray(x), if plain numbers are what is meant",
+            )
+        )
     return None
 
 

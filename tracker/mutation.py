@@ -22,7 +22,7 @@ import numpy as np
 from tracker.errors import ConversionError, message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops import index
-from tracker.ops.declare import implements
+from tracker.ops.declare import fitted, implements
 from tracker.ops.shape import buffer
 from tracker.tape import Value, apply, data_of, value_of
 from tracker.tracked import Tracked, install, install_property
@@ -117,18 +117,7 @@ def _in_place(name: str, plain: Callable[[Any, Any], Any]) -> None:
         data = value_of(self).data
         if type(data) is not np.ndarray:
             return result
-        if np.shape(result) != data.shape:
-            raise ValueError(
-                f"non-broadcastable output operand with shape {data.shape} doesn't match the "
-                f"broadcast shape {np.shape(result)}"
-            )
-        kind = np.result_type(data_of(result))
-        if not np.can_cast(kind, data.dtype, "same_kind"):
-            raise TypeError(
-                f"Cannot cast the result of {name} from {kind!r} to {data.dtype!r} "
-                "with casting rule 'same_kind'"
-            )
-        write(self, result if kind == data.dtype else np.astype(result, data.dtype))
+        write(self, fitted(result, data))
         return self
 
     install(f"__i{name}__")(method)

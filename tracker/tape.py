@@ -162,12 +162,14 @@ def _plain(x: Any, op: Op) -> Any:
         return x
     if isinstance(x, (list, tuple)):
         return np.asarray(x)
-    if isinstance(x, np.ndarray):
+    if isinstance(x, np.memmap):
         return snapshot(np.asarray(x))
     raise UnsupportedError(
         message(
             f"{op.name} got a {cls.__name__} beside a tracked value",
-            "Give numbers or NumPy arrays",
+            "Give np.asarray(x), if plain numbers are what is meant"
+            if isinstance(x, np.ndarray)
+            else "Give numbers or NumPy arrays",
         )
     )
 

@@ -275,15 +275,26 @@ def into(out: Any, y: Any) -> Any:
                 "Make the target with np.zeros_like(t) or np.zeros(n, like=t)",
             )
         )
+    out[...] = fitted(y, out)
+    return out
+
+
+def fitted(y: Any, out: Any) -> Any:
+    """A result in the dtype of the array `out` that it is to go into, which it must fit."""
     if np.shape(y) != out.shape:
         raise ValueError(f"output array has shape {out.shape}, the result has shape {np.shape(y)}")
     kind = np.result_type(data_of(y))
+    if kind == out.dtype:
+        return y
     if not np.can_cast(kind, out.dtype, "same_kind"):
         raise TypeError(
             f"Cannot cast output from {kind!r} to {out.dtype!r} with casting rule 'same_kind'"
         )
-    out[...] = y
-    return out
+    return np.astype(_as_array(y), out.dtype)
+
+
+def _as_array(x: Any) -> Any:
+    return x if isinstance(x, Tracked) else np.asarray(x)
 
 
 def refuse(function: str, **given: Any) -> None:

@@ -7,14 +7,16 @@ Owns: the handler behind `Tracked.__array_ufunc__`. Start at `protocol`.
 
 from __future__ import annotations
 
+import dis
+import sys
 from typing import Any
 
 import numpy as np
 
-from tracker.errors import ConversionError, UnsupportedError, message
+from tracker.errors import ConversionError, UnsupportedError, message, user_frame
 from tracker.ir.op import NUMPY, UFUNCS, Op
 from tracker.ops import index
-from tracker.ops.declare import into, refuse
+from tracker.ops.declare import fitted, into, refuse
 from tracker.tape import apply, data_of
 from tracker.tracked import Tracked, set_ufunc_protocol
 
@@ -85,7 +87,9 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     out = kwargs.pop("out", None)
     where = kwargs.pop("where", True)
     dtype = kwargs.pop("dtype", None)
-    refuse(f"np.{ufunc.__name__}", **kwargs)
+    target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+    references = sys.getrefcount(target)  # with those of the calls that lead here
+    refuse(f"np.{ufunc.__name__}", **{k: v for k, v in kwargs.items() if _DEFAULTS.get(k) != v})
     op = UFUNCS.get(ufunc)
     if op is None and ufunc not in NUMPY:
         raise UnsupportedError(
@@ -98,7 +102,6 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     if dtype is not None:
         inputs = tuple(np.astype(_as_array(x), dtype) for x in inputs)
     result = NUMPY[ufunc](*inputs) if op is None else call(op, inputs)
-    target = out[0] if isinstance(out, tuple) else out
     if target is None:
         if where is not True:
             raise UnsupportedError(
@@ -108,7 +111,58 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
                 )
             )
         return result
+    if type(target) is np.ndarray and isinstance(result, Tracked):
+        alone = references <= _references_of_one_name and target.base is None
+        if alone and inputs[0] is target and _is_augmented():
+            return fitted(result, target)
     return into(target, result if where is True else np.where(where, result, target))
 
 
+_DEFAULTS = {"casting": "same_kind", "order": "K", "subok": True}
+
+
+# plain += t ---------------------------------------------------------------------------------------
+#
+# Python assigns what `+=` returns, so a name for a plain array can become a name for a tracked one.
+# That is right when nobody else can see the array: it owns its numbers and has no other reference.
+
+
+def _is_augmented() -> bool:
+    """Whether the user's code is at an in-place operator (and not at np.add(a, t, out=a))."""
+    frame = user_frame()
+    if frame is None:
+        return False
+    code, at = frame.f_code.co_code, frame.f_lasti
+    return code[at] == _BINARY_OP and code[at + 1] >= _FIRST_IN_PLACE
+
+
+_BINARY_OP = dis.opmap["BINARY_OP"]
+_PLUS_EQUALS = compile("a += b", "", "exec").co_code
+_FIRST_IN_PLACE = _PLUS_EQUALS[_PLUS_EQUALS.index(_BINARY_OP) + 1]  # of the operators' numbers
+
+
+def _count_references() -> int:
+    """How many references a local name's array has in `_call`, when it is the only name."""
+    found = []
+
+    class Probe:
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+            return outer(ufunc, method, inputs, kwargs)
+
+    def outer(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return inner(ufunc, inputs, dict(kwargs))
+
+    def inner(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        out = kwargs.pop("out", None)
+        target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+        found.append(sys.getrefcount(target))
+        return target
+
+    plain = np.zeros(1)
+    probe: Any = Probe()
+    plain += probe
+    return found[0]
+
+
+_references_of_one_name = _count_references()
 set_ufunc_protocol(protocol)
