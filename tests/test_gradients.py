@@ -340,6 +340,23 @@ def test_pullback():
     assert back(None) == (0.0,)
 
 
+def test_what_happens_after_the_run_does_not_matter():
+    kept = []
+
+    def f(x):
+        y = x * 2
+        kept.append(y)
+        return y
+
+    y, back = pullback(f, V)
+    _, push = pushforward(f, V)
+    for buffer in kept:
+        buffer[:] = 0.0
+    assert y.tolist() == (2 * V).tolist()
+    assert back(np.ones(3))[0].tolist() == [2, 2, 2]
+    assert push(np.ones(3)).tolist() == [2, 2, 2]
+
+
 def test_pullback_of_structures():
     y, back = pullback(lambda x, s: {"a": x * 2, "b": (s * x[0], "text", 4.0)}, V, 3.0)
     same(y, {"a": 2 * V, "b": (np.float64(3.0), "text", 4.0)})

@@ -33,7 +33,16 @@ from tracker.gradients import (
     withgradient,
     zero_grad,
 )
+from tracker.jacobians import (
+    diaghessian,
+    hessian,
+    hessian_reverse,
+    hvp,
+    jacobian,
+    withjacobian,
+)
 from tracker.jit.decorator import jit, trace
+from tracker.params import Grads, Params
 from tracker.testing import gradcheck, ngradient
 from tracker.tracked import Tracked
 
@@ -41,11 +50,13 @@ __all__ = [
     "CompileError",
     "ComplexLossError",
     "ConversionError",
+    "Grads",
     "GraphUsedError",
     "IRError",
     "NonFiniteError",
     "NotScalarError",
     "NotTrackedError",
+    "Params",
     "RuleError",
     "Tracked",
     "TrackerError",
@@ -53,12 +64,17 @@ __all__ = [
     "back",
     "config",
     "data",
+    "diaghessian",
     "forward",
     "grad",
     "gradcheck",
     "gradient",
+    "hessian",
+    "hessian_reverse",
+    "hvp",
     "isleaf",
     "istracked",
+    "jacobian",
     "jit",
     "jvp",
     "ngradient",
@@ -70,5 +86,6 @@ __all__ = [
     "update",
     "value_and_grad",
     "withgradient",
+    "withjacobian",
     "zero_grad",
 ]

@@ -10,6 +10,7 @@ epoch (`Wrapped`), run the function, read the tape from the results to the leave
 from __future__ import annotations
 
 import cmath
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from tracker.forward import push
 from tracker.mutation import invalidate
 from tracker.ops.declare import project
 from tracker.ops.shape import identity, item
+from tracker.params import Grads, Params
 from tracker.reverse import USED, sweep
 from tracker.tape import (
     Value,
@@ -380,11 +382,15 @@ def gradient(f: Callable[..., Any], *args: Any, check_finite: bool = True, **kwa
 
     Each entry has its argument's structure and float dtype. Float leaves that the result does not
     depend on get zeros; leaves that are not numbers, and integers that nothing reached, None.
-    `kwargs` go to `f` untracked. For complex arguments the gradient is df/dx + i df/dy.
+    `kwargs` go to `f` untracked. `gradient(f, Params([w, b]))` takes `f` without arguments, and
+    gives the gradients of the params it uses, as a `Grads`. For complex arguments the gradient is
+    df/dx + i df/dy.
 
     >>> gradient(lambda x: np.sum(np.abs(x) ** 2) + np.prod(x[1:]), [1, 2, 3])
     (array([2., 7., 8.]),)
     """
+    if len(args) == 1 and isinstance(args[0], Params):
+        return _implicit(f, args[0], "gradient", check_finite)[1]
     compiled = _compiled(f, ("gradient", check_finite), _gradient_of, check_finite)
     if compiled is not None:
         return compiled(*args, **kwargs)
@@ -404,12 +410,13 @@ def withgradient(
     >>> withgradient(lambda x: np.sum(x**2), [1.0, 2.0])
     (val=5.0, grad=(array([2., 4.]),))
     """
+    if len(args) == 1 and isinstance(args[0], Params):
+        return ValueAndGradient(*_implicit(f, args[0], "withgradient", check_finite))
     compiled = _compiled(f, ("withgradient", check_finite), _withgradient_of, check_finite)
     if compiled is not None:
         return compiled(*args, **kwargs)  # type: ignore[no-any-return]
     wrapped, y = _run(f, args, kwargs)
-    loss = next(iter(y.values())) if isinstance(y, dict) else y[0] if isinstance(y, tuple) else y
-    root = _scalar_root(loss, "withgradient", check_finite)
+    root = _scalar_root(_first(y), "withgradient", check_finite)
     entries = _gradient_entries(wrapped, root)
     at = 0
     for structure in wrapped.structures:
@@ -420,6 +427,49 @@ def withgradient(
                     entries[i] = None
         at += structure.count
     return ValueAndGradient(tree.map(_strip(wrapped), y), wrapped.restore(entries))
+
+
+def _first(y: Any) -> Any:
+    """The loss among the results of a function."""
+    items = list(y.values()) if isinstance(y, dict) else y if isinstance(y, tuple) else (y,)
+    return items[0] if items else y
+
+
+def _implicit(
+    f: Callable[[], Any], params: Params, who: str, check_finite: bool
+) -> tuple[Any, Grads]:
+    """The value, and the gradients for params that `f` uses without being given them."""
+    if getattr(_implicitly, "running", False):
+        raise UnsupportedError(
+            message(
+                f"{who} with Params inside another {who} with Params",
+                "Write the inner one with arguments: gradient(lambda w: ..., w)",
+            )
+        )
+    leaves = params.leaves()
+    _implicitly.running = True
+    try:
+        y = f()
+    finally:
+        _implicitly.running = False
+    root = _scalar_root(_first(y) if who == "withgradient" else y, who, check_finite)
+    seeds = [] if root is None else [(root, _one(wrap(root), root))]
+    found = sweep(seeds, leaves)
+    entries = []
+    for value, c in zip(leaves, found, strict=True):
+        entry = _entry(c, value)
+        entries.append(entry if _in_outer_derivative(entry) else data(entry))
+    return tree.map(data, y), Grads(params, entries)
+
+
+_implicitly = threading.local()
+
+
+def _in_outer_derivative(x: Any) -> bool:
+    """Whether a gradient depends on the argument of a derivative that is being taken."""
+    return isinstance(x, Tracked) and any(
+        v.op is None and not isinstance(v.params, Leaf) for v in _history(value_of(x))
+    )
 
 
 def value_and_grad(
@@ -605,16 +655,25 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     compiled = _compiled_pullback(f, args, kwargs)
     if compiled is not None:
         return compiled
+    shown, pull, _ = linearized(f, args, kwargs)
+    return shown, pull
+
+
+def linearized(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
+    """The value of `f`, its pullback and its pushforward, from one run."""
     wrapped, y = _run(f, args, kwargs)
     outputs, structure = tree.flatten(y)
+    values = [value_of(out) if isinstance(out, Tracked) else None for out in outputs]
     shown = tree.unflatten(structure, [_release(out, wrapped) for out in outputs], y)
 
     def pull(seed: Any) -> tuple[Any, ...]:
         seeds = _like_structure(y, structure, seed, "seed")
         roots = [
-            (value_of(out), _seed_for(value_of(out), s))
-            for out, s in zip(outputs, seeds, strict=True)
-            if isinstance(out, Tracked) and s is not None
+            (value, _seed_for(value, s))
+            for value, s in zip(values, seeds, strict=True)
+            if value is not None and s is not None
         ]
         found = sweep(roots, wrapped.own, wrapped.since)
         arrived = dict(zip(wrapped.own, found, strict=True))
@@ -622,7 +681,29 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
             [None if value is None else _entry(arrived[value], value) for value in wrapped.leaves]
         )
 
-    return shown, pull
+    def push_tangents(*tangents: Any) -> Any:
+        if len(tangents) != len(args):
+            raise UnsupportedError(
+                message(
+                    f"{len(args)} arguments need {len(args)} tangents; {len(tangents)} were given"
+                )
+            )
+        seeds: list[Any] = []
+        for arg, below, tangent in zip(args, wrapped.structures, tangents, strict=True):
+            seeds.extend(_like_structure(arg, below, tangent, "tangent"))
+        pairs = [
+            (value, None if s is None else _tangent_for(value, s))
+            for value, s in zip(wrapped.leaves, seeds, strict=True)
+            if value is not None
+        ]
+        arrived = iter(push(pairs, [v for v in values if v is not None], wrapped.since))
+        tangents_of = [
+            _no_tangent(out) if value is None else _tangent_entry(next(arrived), value)
+            for value, out in zip(values, outputs, strict=True)
+        ]
+        return tree.unflatten(structure, tangents_of, y)
+
+    return shown, pull, push_tangents
 
 
 def _like_structure(y: Any, structure: tree.Structure, seed: Any, what: str) -> list[Any]:
@@ -671,36 +752,7 @@ def pushforward(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., A
     >>> push(1.0)
     6.0
     """
-    wrapped, y = _run(f, args, {})
-    outputs, structure = tree.flatten(y)
-    shown = tree.unflatten(structure, [_release(out, wrapped) for out in outputs], y)
-
-    def push_tangents(*tangents: Any) -> Any:
-        if len(tangents) != len(args):
-            raise UnsupportedError(
-                message(
-                    f"{len(args)} arguments need {len(args)} tangents; {len(tangents)} were given"
-                )
-            )
-        seeds: list[Any] = []
-        for arg, below, tangent in zip(args, wrapped.structures, tangents, strict=True):
-            seeds.extend(_like_structure(arg, below, tangent, "tangent"))
-        pairs = [
-            (value, None if s is None else _tangent_for(value, s))
-            for value, s in zip(wrapped.leaves, seeds, strict=True)
-            if value is not None
-        ]
-        roots = [value_of(out) for out in outputs if isinstance(out, Tracked)]
-        arrived = iter(push(pairs, roots, wrapped.since))
-        return tree.unflatten(
-            structure,
-            [
-                _tangent_entry(next(arrived), out) if isinstance(out, Tracked) else _no_tangent(out)
-                for out in outputs
-            ],
-            y,
-        )
-
+    shown, _, push_tangents = linearized(f, args, {})
     return shown, push_tangents
 
 
@@ -712,9 +764,9 @@ def _tangent_for(value: Value, seed: Any) -> Any:
     return t
 
 
-def _tangent_entry(t: Any, out: Any) -> Any:
+def _tangent_entry(t: Any, value: Value) -> Any:
     if t is None:
-        return np.zeros_like(value_of(out).data)[()]
+        return np.zeros_like(value.data)[()]
     if isinstance(t, Tracked):
         return t if is_recording() or _depends_elsewhere(value_of(t)) else data(t)
     return t

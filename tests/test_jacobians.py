@@ -1,0 +1,191 @@
+"""jacobian, hessian and their relatives; Params and Grads."""
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker import (
+    Grads,
+    Params,
+    back,
+    diaghessian,
+    gradient,
+    hessian,
+    hessian_reverse,
+    hvp,
+    jacobian,
+    param,
+    withgradient,
+    withjacobian,
+)
+from tracker.testing import numerical_jvp
+
+V = np.array([0.5, -1.0, 2.0])
+A = np.arange(6.0).reshape(2, 3)
+
+
+def numeric(f, x):
+    """The jacobian by differences."""
+    x = np.asarray(x, float)
+    columns = []
+    for k in range(x.size):
+        t = np.zeros(x.size)
+        t[k] = 1.0
+        columns.append(np.ravel(numerical_jvp(lambda a: [f(a)], [x], [t.reshape(x.shape)])[0]))
+    return np.stack(columns, axis=-1)
+
+
+@pytest.mark.parametrize(
+    "f, x",
+    [
+        (lambda x: A @ np.sin(x), V),
+        (lambda x: np.outer(x, x) * x[0], V),
+        (lambda x: np.sum(x**2), V),
+        (lambda x: np.sort(x)[:2] * np.prod(x), V),
+        (lambda x: x[:, 0] * x[0, 1], A),
+        (lambda x: x.T * 2, A),
+    ],
+)
+def test_jacobian(f, x):
+    (found,) = jacobian(f, x)
+    np.testing.assert_allclose(found, numeric(f, x), atol=1e-7)
+    (shaped,) = jacobian(f, x, shaped=True)
+    assert shaped.shape == np.shape(f(x)) + x.shape
+    np.testing.assert_array_equal(shaped.reshape(found.shape), found)
+    val, (again,) = withjacobian(f, x)
+    np.testing.assert_array_equal(val, f(x))
+    np.testing.assert_array_equal(again, found)
+
+
+def test_shapes_of_jacobians():
+    jx, js, jn, jt = jacobian(lambda x, s, n, text: x * s * n, V, 2.0, 3, "text")
+    assert (jx.shape, js.shape, jn.shape, jt) == ((3, 3), (3,), (3,), None)
+    assert jacobian(lambda x, s: np.sum(x) * s, V, 2.0)[0].shape == (1, 3)
+    assert jacobian(lambda s: s * s, 3.0)[0].tolist() == [6.0]
+    assert jacobian(lambda s: s * s, 3.0, shaped=True)[0] == 6.0
+    zero, none = jacobian(lambda x, n: np.ones(2), V, 3)
+    assert zero.tolist() == np.zeros((2, 3)).tolist()
+    assert none is None or none.tolist() == [0, 0]
+    assert jacobian(lambda x: x * 2, [1, 2])[0].tolist() == [[2, 0], [0, 2]]
+    assert jacobian(lambda x: x * 2, np.ones(2, np.float32))[0].dtype == np.float32
+
+
+def test_holomorphic_derivatives():
+    z = np.array([1 + 2j, 0.5 - 1j])
+    (found,) = jacobian(lambda z: z**2 * z[0], z)
+    want = np.diag(2 * z * z[0]) + np.outer(z**2, [1, 0])
+    np.testing.assert_allclose(found, want)
+    np.testing.assert_allclose(
+        jacobian(lambda x: np.exp(1j * x), V)[0], np.diag(1j * np.exp(1j * V))
+    )
+    np.testing.assert_allclose(jacobian(lambda z: np.abs(z) ** 2, z)[0], np.diag(2 * z))
+
+
+def test_jacobian_refuses():
+    with pytest.raises(tracker.NotScalarError, match="the output is a tuple"):
+        jacobian(lambda x: (x, x), V)
+
+
+def f(x):
+    return np.sum(np.tanh(np.outer(x, x)) * x) + np.prod(x)
+
+
+def test_hessians_agree():
+    want = numeric(lambda a: gradient(f, a)[0], V)
+    for h in (hessian, hessian_reverse):
+        np.testing.assert_allclose(h(f, V), want, atol=1e-7)
+        assert h(lambda x: x**3, 2.0) == 12.0
+        assert h(lambda x: np.sum(x**2), np.ones((2, 2))).tolist() == (2 * np.eye(4)).tolist()
+        assert h(lambda x: np.prod(x), [2, 3]).tolist() == [[0, 1], [1, 0]]
+    np.testing.assert_allclose(hvp(f, V, np.ones(3)), want.sum(1), atol=1e-7)
+    np.testing.assert_allclose(diaghessian(f, V)[0], np.diag(want), atol=1e-7)
+    np.testing.assert_allclose(jacobian(lambda a: gradient(f, a)[0], V)[0], want, atol=1e-7)
+
+
+def test_diaghessian_of_several_arguments():
+    dx, dy, none = diaghessian(lambda x, y, _: np.sum(x**3) * y**2, A, 3.0, "text")
+    np.testing.assert_allclose(dx, 6 * A * 9)
+    assert dy == 2 * np.sum(A**3)
+    assert none is None
+
+
+def test_hvp_of_a_structure():
+    found = hvp(lambda m: np.sum(m["w"] ** 2) * m["b"], {"w": V, "b": 2.0}, {"w": V, "b": 1.0})
+    np.testing.assert_allclose(found["w"], 4 * V + 2 * V)
+    assert found["b"] == pytest.approx(2 * V @ V)
+
+
+def test_a_gradient_through_a_jacobian():
+    (found,) = gradient(lambda x: np.sum(jacobian(lambda a: a**3, x)[0] ** 2), V)
+    np.testing.assert_allclose(found, 36 * V**3)
+    (found,) = gradient(lambda x: np.trace(hessian(lambda a: np.sum(a**4), x)), V)
+    np.testing.assert_allclose(found, 24 * V)
+
+
+# Params -------------------------------------------------------------------------------------------
+
+
+def test_gradients_of_params():
+    w, b, rest = param(V), param(2.0), param(np.ones((2, 2), np.float32))
+    ps = Params([w, b, w, rest])
+    assert len(ps) == 3
+    gs = gradient(lambda: np.sum(w * w) * b, ps)
+    assert isinstance(gs, Grads)
+    assert gs[w].tolist() == (4 * V).tolist()
+    assert gs[b] == V @ V
+    assert gs[rest].tolist() == [[0, 0], [0, 0]]
+    assert gs[rest].dtype == np.float32
+    assert [x is y for x, y in zip(gs, (w, b, rest), strict=True)] == [True] * 3
+    assert (len(gs), w in gs, param(V) in gs, V in gs) == (3, True, False, False)
+    with pytest.raises(KeyError, match=r"Params\(\[\.\.\.\]\)"):
+        gs[param(V)]
+    assert w.grad.tolist() == [0, 0, 0]
+    val, gs = withgradient(lambda: (np.sum(w), b), ps)
+    assert (val[0], val[1], gs[b]) == (1.5, 2.0, 0.0)
+    assert gs[w].tolist() == [1, 1, 1]
+
+
+def test_params_go_by_identity():
+    a, b = param(1.0), param(1.0)
+    gs = gradient(lambda: a * 2, Params([a, b]))
+    assert (gs[a], gs[b]) == (2.0, 0.0)
+    gs = gradient(lambda: 3.0, Params([a]))
+    assert gs[a] == 0.0
+    tracker.update(a, 1.0)
+    assert gradient(lambda: a * a, Params([a]))[a] == 4.0
+
+
+def test_jacobians_of_params():
+    w, s = param(V), param(2.0)
+    js = jacobian(lambda: w * s, Params([w, s]))
+    assert js[w].tolist() == (2 * np.eye(3)).tolist()
+    assert js[s].tolist() == V.tolist()
+
+
+def test_other_params_are_constants_and_outer_arguments_are_not():
+    w, other = param(V), param(2.0)
+    gs = gradient(lambda: np.sum(w * w) * other, Params([w]))
+    assert type(gs[w]) is np.ndarray
+    assert gs[w].tolist() == (4 * V).tolist()
+    (found,) = gradient(lambda x: np.sum(gradient(lambda: np.sum(w * x), Params([w]))[w]), V)
+    assert found.tolist() == [1, 1, 1]
+    with pytest.raises(tracker.UnsupportedError, match="inside another"):
+        gradient(lambda: np.sum(gradient(lambda: np.sum(w**3), Params([w]))[w]), Params([w]))
+
+
+def test_one_run_is_enough():
+    runs = []
+    jacobian(lambda x: runs.append(1) or x * 2, V)
+    assert len(runs) == 1
+
+
+def test_params_refuse():
+    w = param(V)
+    with pytest.raises(tracker.NotTrackedError, match=r"plain ndarray.*tracker\.param\(x\)"):
+        Params([w, V])
+    with pytest.raises(tracker.NotTrackedError, match="computed from others"):
+        Params([w * 2])
+    with pytest.raises(tracker.NotScalarError, match=r"\(3,\).*np\.sum"):
+        gradient(lambda: w * 2, Params([w]))
+    back(np.sum(w))
+    assert w.grad.tolist() == [1, 1, 1]

@@ -1,0 +1,189 @@
+"""Derivatives that are matrices: jacobians, hessians, and products with hessians.
+
+Owns: `jacobian`, `withjacobian`, `hessian`, `hessian_reverse`, `diaghessian`, `hvp`. Each asks
+`pullback` once per element of the result, or `pushforward` once per element of the arguments.
+
+Convention for complex numbers: of a complex result, the entries are holomorphic derivatives dy/dx;
+of a real result, the rows are gradients, dy/dx.real + i dy/dx.imag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.errors import NotScalarError, message
+from tracker.gradients import (
+    ValueAndGradient,
+    data,
+    gradient,
+    jvp,
+    linearized,
+    pullback,
+    pushforward,
+)
+from tracker.params import Grads, Params
+
+
+def jacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:
+    """The matrices of all first derivatives: a tuple, one entry per argument.
+
+    For an array argument the matrix (y.size, a.size), both in C order; for a number the vector
+    (y.size,); None for other arguments. A number y has one row. With `shaped`, the entries have
+    shape y.shape + a.shape. Forward or reverse mode, whichever needs fewer passes.
+
+    >>> jacobian(lambda x: x * x[0], [1.0, 2.0])
+    (array([[2., 0.],
+           [2., 1.]]),)
+    """
+    return withjacobian(f, *args, shaped=shaped).grad
+
+
+def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> ValueAndGradient:
+    """The value and the jacobian of `f`, as a named tuple (val, grad)."""
+    if len(args) == 1 and isinstance(args[0], Params):
+        params = args[0]
+        y, found = _implicit(f, params, shaped)
+        return ValueAndGradient(y, Grads(params, found))
+    args = tuple(np.array(a) if tree.is_number_list(a) else a for a in args)
+    moving = [i for i, a in enumerate(args) if tree.is_numeric(data(a)) and type(a) is not bool]
+    y, pull, push = linearized(f, args, {})
+    _check_output(y)
+    size = sum(np.size(args[i]) for i in moving)
+    if np.iscomplexobj(y) or (size < np.size(y) and not any(map(np.iscomplexobj, args))):
+        matrices = {i: _by_columns(push, args, i) for i in moving}
+    else:
+        matrices = _by_rows(pull, y, moving)
+    entries = [_formed(matrices.get(i), y, a, shaped) for i, a in enumerate(args)]
+    return ValueAndGradient(y, tuple(entries))
+
+
+def _check_output(y: Any) -> None:
+    if not tree.is_numeric(data(y)):
+        raise NotScalarError(
+            message(
+                f"jacobian needs a number or an array; the output is a {type(y).__name__}",
+                "Join the results with np.concatenate, or use tracker.pullback",
+            )
+        )
+
+
+def _units(x: Any) -> Iterator[Any]:
+    """The unit vectors of x's space, in C order."""
+    kind = np.result_type(data(x))
+    for position in np.ndindex(np.shape(x)):
+        unit = np.zeros(np.shape(x), kind if kind.kind in "fc" else float)
+        unit[position] = 1
+        yield unit[()]
+
+
+def _by_columns(push: Callable[..., Any], args: tuple[Any, ...], at: int) -> Any:
+    columns = [
+        np.ravel(push(*(unit if i == at else None for i in range(len(args)))))
+        for unit in _units(args[at])
+    ]
+    return np.stack(columns, axis=-1) if columns else None
+
+
+def _by_rows(pull: Callable[..., Any], y: Any, moving: list[int]) -> dict[int, Any]:
+    rows = [pull(unit) for unit in _units(y)]
+    reached = [i for i in moving if rows and rows[0][i] is not None]
+    return {i: np.stack([np.ravel(row[i]) for row in rows]) for i in reached}
+
+
+def _formed(matrix: Any, y: Any, x: Any, shaped: bool) -> Any:
+    """A matrix (y.size, x.size) in the form the user gets."""
+    if not tree.is_numeric(data(x)):
+        return None
+    if matrix is None:
+        if np.result_type(data(x)).kind in "biu":
+            return None
+        matrix = np.zeros((np.size(y), np.size(x)))
+    if shaped:
+        return np.reshape(matrix, np.shape(y) + np.shape(x))
+    return matrix if np.ndim(x) else np.reshape(matrix, (-1,))
+
+
+def _implicit(f: Callable[..., Any], params: Params, shaped: bool) -> tuple[Any, list[Any]]:
+    """The jacobian for params, row by row."""
+    y = f()
+    _check_output(y)
+    flat = np.ravel(y)
+    rows = [gradient(lambda k=k: np.ravel(f())[k], params) for k in range(np.size(flat))]
+    matrices = [np.stack([np.ravel(row[p]) for row in rows]) if rows else None for p in params]
+    return data(y), [_formed(m, y, p, shaped) for m, p in zip(matrices, params, strict=True)]
+
+
+# Second derivatives -------------------------------------------------------------------------------
+
+
+def _slope(f: Callable[..., Any]) -> Callable[[Any], Any]:
+    def slope(x: Any) -> Any:
+        (g,) = gradient(f, x)
+        return g
+
+    return slope
+
+
+def _as_array(x: Any) -> Any:
+    return np.array(x, dtype=float) if tree.is_number_list(x) else x
+
+
+def hessian(f: Callable[..., Any], x: Any) -> Any:
+    """All second derivatives of a scalar function: (n, n) in C order, a number for a number.
+
+    >>> hessian(lambda x: np.prod(x), [2.0, 3.0])
+    array([[0., 1.],
+           [1., 0.]])
+    """
+    x = _as_array(x)
+    _, push = pushforward(_slope(f), x)
+    columns = [np.ravel(push(unit)) for unit in _units(x)]
+    return _square(columns, x)
+
+
+def hessian_reverse(f: Callable[..., Any], x: Any) -> Any:
+    """As `hessian`, by reverse over reverse mode."""
+    x = _as_array(x)
+    _, pull = pullback(_slope(f), x)
+    return _square([np.ravel(pull(unit)[0]) for unit in _units(x)], x)
+
+
+def _square(columns: list[Any], x: Any) -> Any:
+    if not np.ndim(x):
+        return columns[0][0]
+    return np.stack(columns, axis=-1) if columns else np.zeros((0, 0))
+
+
+def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
+    """The diagonals of the hessians: an entry of the argument's shape for each argument.
+
+    >>> diaghessian(lambda x, y: np.sum(x**3) * y**2, [1.0, 2.0], 3.0)
+    (array([ 54., 108.]), 18.0)
+    """
+    args = tuple(map(_as_array, args))
+    out: list[Any] = []
+    for at, x in enumerate(args):
+        if not tree.is_numeric(data(x)):
+            out.append(None)
+            continue
+
+        def alone(moved: Any, at: int = at) -> Any:
+            return f(*(moved if i == at else a for i, a in enumerate(args)))
+
+        _, push = pushforward(_slope(alone), x)
+        entries = [np.ravel(push(unit))[k] for k, unit in enumerate(_units(x))]
+        out.append(np.reshape(np.stack(entries), np.shape(x)) if np.ndim(x) else entries[0])
+    return tuple(out)
+
+
+def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
+    """The hessian of `f` at `x` times `v`, in the structure of `x`; no matrix is made.
+
+    >>> hvp(lambda x: np.prod(x), [2.0, 3.0], [1.0, 0.0])
+    array([0., 1.])
+    """
+    return jvp(_slope(f), (_as_array(x),), (v,))[1]
