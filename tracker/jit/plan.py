@@ -15,6 +15,7 @@ stored and read again).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ from tracker.ir.types import Type
 from tracker.jit.index import Affine, Opaque, Split, Tools
 
 TINY = 32  # elements; up to here a value is unrolled
+_UNROLLED = 12_000  # elements of all unrolled values together; beyond, fewer are unrolled
 CHEAP = 24  # operations; up to here an expression is computed again rather than stored
 _MATH = 20  # what a transcendental function costs
 _CROWD = 300  # equations of one kernel; beyond, a new one is begun
@@ -89,7 +91,7 @@ class Plan:
 
 def make_plan(function: Function) -> Plan:
     """Plan a function all of whose equations can be lowered."""
-    planner = _Planner(function)
+    planner = _Planner(function, _tiny(function))
     for step in function.body:
         planner.step(step)
     planner.finish()
@@ -106,8 +108,18 @@ def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(out))
 
 
+def _tiny(function: Function) -> int:
+    """Up to which size values are unrolled: less in a long program, so that its code stays short."""
+    sizes = Counter(eqn.out.type.size for eqn in function.eqns)
+    tiny = TINY
+    while tiny > 1 and sum(n * size for size, n in sizes.items() if size <= tiny) > _UNROLLED:
+        tiny //= 2
+    return tiny
+
+
 class _Planner:
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, tiny: int) -> None:
+        self.tiny = tiny
         self.plan = Plan(function, {}, {}, {}, {}, [], [], {}, [], 0)
         self.places = self.plan.places
         self.kernels: dict[tuple[tuple[int, ...], int], Kernel] = {}
@@ -118,7 +130,7 @@ class _Planner:
     def _arrive(self, var: Var, role: str, number: int) -> None:
         buffer = self._buffer(var.type, role)
         buffer.slot = number
-        kind = "tiny" if var.type.size <= TINY else "memory"
+        kind = "tiny" if var.type.size <= self.tiny else "memory"
         self.places[var] = Place(kind, 0, 0, None, buffer, c_strides(var.type.shape))
 
     def _buffer(self, type: Type, role: str) -> Buffer:
@@ -140,7 +152,7 @@ class _Planner:
             self._product(step, operands)
         elif isinstance(lower, Reduce) and any(self._is_big(o) for o in operands):
             self._fold(step, operands[0])
-        elif step.out.type.size <= TINY:
+        elif step.out.type.size <= self.tiny:
             self._scalar(step, operands)
         elif isinstance(lower, View):
             self._view(step, operands)
@@ -250,12 +262,12 @@ class _Planner:
         if not place.stored or not o.type.shape:  # a scalar has no memory
             return None
         shape = eqn.out.type.shape
-        variables = tuple(
-            Affine(((i, 1),)) if extent != 1 else 0 for i, extent in enumerate(shape)
-        )
+        variables = tuple(Affine(((i, 1),)) if extent != 1 else 0 for i, extent in enumerate(shape))
         tools = Tools({i: (0, n) for i, n in enumerate(shape)}, may_split=False)
         if _is_reshape(eqn) and place.strides == c_strides(o.type.shape):
-            return Place("memory", place.ready, 0, None, place.buffer, c_strides(shape), place.start)
+            return Place(
+                "memory", place.ready, 0, None, place.buffer, c_strides(shape), place.start
+            )
         try:
             found = eqn.op.lower.source(tools, variables, o.type, **eqn.params)  # type: ignore[union-attr]
         except (AssertionError, Split):
@@ -269,15 +281,13 @@ class _Planner:
         kernel = place.home or self._kernel(o.type.shape, place.ready)
         kernel.folds.append(eqn)
         ready = kernel.level + 1
-        kind = "tiny" if eqn.out.type.size <= TINY else "memory"
+        kind = "tiny" if eqn.out.type.size <= self.tiny else "memory"
         buffer = self._buffer(eqn.out.type, "scratch")
-        self.places[eqn.out] = Place(
-            kind, ready, 0, None, buffer, c_strides(eqn.out.type.shape)
-        )
+        self.places[eqn.out] = Place(kind, ready, 0, None, buffer, c_strides(eqn.out.type.shape))
 
     def _product(self, eqn: Eqn, operands: list[Var]) -> None:
         level = 0
-        small = all(o.type.size <= TINY for o in operands) and eqn.out.type.size <= TINY
+        small = all(o.type.size <= self.tiny for o in operands) and eqn.out.type.size <= self.tiny
         for o in operands:
             if self.places[o].kind == "expression":
                 self._store(o)
@@ -287,7 +297,7 @@ class _Planner:
             self.plan.scalars.setdefault(level, []).append(eqn)
             return
         buffer = self._buffer(eqn.out.type, "scratch")
-        kind = "tiny" if eqn.out.type.size <= TINY else "memory"
+        kind = "tiny" if eqn.out.type.size <= self.tiny else "memory"
         self.places[eqn.out] = Place(
             kind, level + 1, 0, None, buffer, c_strides(eqn.out.type.shape)
         )
@@ -424,5 +434,3 @@ def _keeps_order(eqn: Eqn) -> bool:
     """Only axes of extent 1 come or go, so that indices map without division."""
     before = [n for n in eqn.operands[0].type.shape if n != 1]
     return before == [n for n in eqn.out.type.shape if n != 1]
-
-
