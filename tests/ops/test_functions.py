@@ -61,6 +61,10 @@ CASES = {
     "var of complex": (np.var, z(4)),
     "std": (lambda a: np.std(a) + a.std(axis=0) + np.std(a, axis=1, ddof=1, keepdims=True), A),
     "std where": (lambda a: np.std(a, where=M), A),
+    "cumsum": (
+        lambda a: np.cumsum(a) ** 2 + a.cumsum(axis=1).sum() + np.add.accumulate(a)[0, 0],
+        A,
+    ),
     "ptp": (lambda a: np.ptp(a) + np.ptp(a, axis=0), A),
     "arg": (lambda a: a.ravel()[np.argmax(a)] * a[np.argmin(a, axis=0)[0]] + a.argsort() * a, A),
     "count": (lambda a: np.count_nonzero(a > 0) * a + np.any(a > 0) + a.all(), A),

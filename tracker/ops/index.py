@@ -19,8 +19,8 @@ from tracker.ir.op import LINEAR, Host, Op, View
 from tracker.ir.types import Type
 from tracker.ops.binary import where
 from tracker.ops.declare import declare, project
-from tracker.tape import apply, data_of
-from tracker.tracked import Tracked, note_guard
+from tracker.tape import apply, data_of, is_recording
+from tracker.tracked import Tracked
 
 HOLE = "_"  # in an index: the next operand array goes here
 Index = tuple[Any, ...]
@@ -412,10 +412,10 @@ def _is_mask_of(array: Any, x: Any) -> bool:
 
 
 def _fix_masks(arrays: tuple[Any, ...]) -> None:
-    """A traced mask decides the shape of the result: the trace holds for this mask only."""
+    """A traced mask decides the shape of the result: the trace holds for this many places."""
     for array in arrays:
-        if isinstance(array, Tracked) and array.dtype == np.bool_:
-            note_guard(array, "array")
+        if isinstance(array, Tracked) and array.dtype == np.bool_ and is_recording():
+            int(np.count_nonzero(array))
 
 
 def _cast(v: Any, x: Any) -> Any:

@@ -10,11 +10,19 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import LINEAR, METHODS, NUMPY, Host, Op, Reduce
 from tracker.ir.types import Type
-from tracker.ops.declare import NO_VALUE, declare, implements, infer_by_example, into, refuse
+from tracker.ops.declare import (
+    NO_VALUE,
+    declare,
+    implements,
+    infer_by_example,
+    into,
+    project,
+    refuse,
+)
 from tracker.tape import apply
 from tracker.tracked import Tracked
 
@@ -325,6 +333,35 @@ def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *rest: Any
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     high = np.max(a, axis=axis, keepdims=_flag(keepdims))
     return into(out, high - np.min(a, axis=axis, keepdims=_flag(keepdims)))
+
+
+# Running sums -------------------------------------------------------------------------------------
+
+
+def _cumsum_vjp(g: Any, y: Any, x: Any, *, axis: int) -> Any:
+    """What an element adds to: every sum from it on."""
+    return project(np.flip(np.cumsum(np.flip(g, axis), axis), axis), x)
+
+
+cumsum = declare(
+    "cumsum",
+    method=None,
+    entry=None,
+    infer=lambda x, *, axis: Type(x.shape, np.cumsum(np.ones(1, x.dtype)).dtype),
+    evaluate=lambda x, *, axis: np.cumsum(x, axis),
+    jvp=LINEAR,
+    vjp=[_cumsum_vjp],
+    lower=Host("a running sum"),
+)
+
+
+@implements(np.cumsum, method="cumsum")
+def cumsum_(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    if dtype is not None:
+        a = np.astype(_array(a), dtype)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    return into(out, apply(cumsum, (a,), {"axis": normalize_axis_index(axis, np.ndim(a))}))
 
 
 # Reductions without a derivative ------------------------------------------------------------------
