@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, settings
 from tracker import tape
 from tracker.ir import op
 
+os.environ["TRACKER_CACHE"] = "0"  # tests compile; test_cache.py has folders of its own
+
 _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ci", max_examples=10, derandomize=True, database=None, **_QUIET)
 settings.register_profile("dev", max_examples=50, **_QUIET)

@@ -27,7 +27,7 @@ LAYERS = [
 # Inside the compiler: lower files never import higher ones.
 JIT_LAYERS = [
     {"vmath", "signature", "writer", "index", "engine"},
-    {"emit", "staging", "arguments", "results"},
+    {"emit", "staging", "arguments", "results", "cache"},
     {"entry"},
     {"native"},
     {"callable", "blas"},

@@ -18,7 +18,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tracker.jit import engine, native
+from tracker.jit import cache, engine, native
 from tracker.jit.native import Entry
 from tracker.jit.writer import ACTIVE, CALL, DICT, KEEP, OBJECT_SIZE, SLOW, TYPE, WEAKREFS
 
@@ -188,7 +188,7 @@ _IMMORTAL: list[Any] = []
 def _runtime() -> engine.Module:
     names = set(native.C_NAME.findall(_RUNTIME))
     symbols = {name: native.address_of(name) for name in names}
-    return engine.compile_module(_RUNTIME, symbols={**symbols, "_Py_NoneStruct": id(None)})
+    return cache.compile_or_load(_RUNTIME, symbols={**symbols, "_Py_NoneStruct": id(None)})
 
 
 def make_type(name: str, namespace: Mapping[str, Any]) -> type:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import CompileError
-from tracker.jit import engine, writer
+from tracker.jit import cache, engine, writer
 from tracker.jit.entry import entry_text
 from tracker.jit.signature import NUMPY_SCALARS, Outputs, Signature, Static
 
@@ -74,7 +74,7 @@ def compile_entry(
 ) -> Entry:
     """A native entry around `plan`, IR text that defines `internal i64 @plan(ptr)`."""
     prepared = prepare(plan, signature, outputs, captures, symbols=symbols, release_gil=release_gil)
-    module = engine.compile_module(prepared.text, level=level, symbols=prepared.symbols)
+    module = cache.compile_or_load(prepared.text, level=level, symbols=prepared.symbols)
     return finish(prepared, module)
 
 
@@ -127,7 +127,8 @@ def _forget(cell: ctypes.c_void_p, _: Any) -> None:
 def helpers() -> engine.Module:
     """The functions that entries share."""
     names = ("Py_DecRef", "PyObject_RichCompareBool")
-    return engine.compile_module(writer.HELPERS, symbols={name: address_of(name) for name in names})
+    symbols = {name: address_of(name) for name in names}
+    return cache.compile_or_load(writer.HELPERS, symbols=symbols)
 
 
 def address_of(name: str) -> int:

@@ -1,0 +1,119 @@
+"""Object code on disk, so that another process need not compile the same text again.
+
+Owns: `compile_or_load`, and the files under `directory()`: $TRACKER_CACHE_DIR, else `tracker` in
+the user's cache folder; TRACKER_CACHE=0 switches it off. A file is named by a hash of the text, the
+processor, LLVM's version and ours; it holds a header line (JSON: exports, length and hash of the
+object code), then the object code.
+
+Invariants: no text and no object code holds an address of a process; a file is written under
+another name and then renamed, so readers see whole files only; a file that does not check out is
+compiled anew and replaced; nothing here raises because of the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import itertools
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+from tracker.errors import CompileError
+from tracker.jit import engine
+
+_LIMIT = 256 << 20  # bytes of files to keep; beyond, the oldest go
+_FORMAT = 1
+_PRUNE_EVERY = 64  # files written by this process
+_written = itertools.count(1)
+
+
+def directory() -> Path | None:
+    """Where files are kept; None: nowhere."""
+    if os.environ.get("TRACKER_CACHE", "1") == "0":
+        return None
+    chosen = os.environ.get("TRACKER_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(home) / "tracker"
+
+
+def compile_or_load(
+    text: str, *, level: int = 3, symbols: Mapping[str, int] | None = None
+) -> engine.Module:
+    """`engine.compile_module`, or the object code of an earlier time."""
+    folder = directory()
+    if folder is None:
+        return engine.compile_module(text, level=level, symbols=symbols)
+    path = folder / f"{_key(text, level)}.o"
+    found = _read(path)
+    if found is not None:
+        # An object that does not link here is as good as none.
+        with contextlib.suppress(CompileError):
+            return engine.load(found[1], found[0], symbols=symbols, text=text, level=level)
+    module = engine.compile_module(text, level=level, symbols=symbols)
+    with contextlib.suppress(OSError):
+        _write(path, module)
+    return module
+
+
+def _key(text: str, level: int) -> str:
+    parts = (str(_FORMAT), _version(), engine.host(), str(level), text)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@functools.cache
+def _version() -> str:
+    return metadata.version("tracker")
+
+
+def _read(path: Path) -> tuple[tuple[str, ...], bytes] | None:
+    """(exports, object code) of a file that checks out."""
+    try:
+        header, _, code = path.read_bytes().partition(b"\n")
+        facts = json.loads(header)
+        whole = len(code) == facts["size"] and _digest(code) == facts["sha256"]
+        return (tuple(facts["exports"]), code) if whole else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write(path: Path, module: engine.Module) -> None:
+    code = module.object_code
+    facts = {"exports": module.exports, "size": len(code), "sha256": _digest(code)}
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(json.dumps(facts).encode() + b"\n" + code)
+        os.replace(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        raise
+    if next(_written) % _PRUNE_EVERY == 0:
+        _prune(path.parent)
+
+
+def _digest(code: bytes) -> str:
+    return hashlib.sha256(code).hexdigest()
+
+
+def _prune(folder: Path) -> None:
+    """Remove the files that were written longest ago, once there are too many bytes."""
+    files = []
+    for entry in os.scandir(folder):
+        with contextlib.suppress(OSError):  # another process may prune, too
+            facts = entry.stat()
+            files.append((facts.st_mtime, facts.st_size, entry.path))
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
+        if total <= _LIMIT:
+            return
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        total -= size
