@@ -81,6 +81,13 @@ def reshape_that_copies(a):
     return a + copy.sum()
 
 
+def ravel_that_copies(a):
+    copy, view = a[0, ::-1].ravel(), a[0, ::-1].reshape(-1)
+    a[0] = 1.0
+    view[0] = 3.0
+    return a + copy.sum() * view
+
+
 def both_views(a):
     top, left = a[0], a[:, 0]
     top += left[1]
@@ -196,6 +203,7 @@ def augmented(a):
         (transposed_view, M),
         (reshaped_view, M),
         (reshape_that_copies, M),
+        (ravel_that_copies, M),
         (both_views, M),
         (swapped_rows, M),
         (swapped_elements, V),

@@ -66,7 +66,13 @@ METHODS["reshape"] = _reshape_method
 
 @implements(np.ravel, method="ravel")
 def ravel(a: Any, order: str = "C") -> Any:
-    return reshape_(a, (-1,), "C" if order == "K" else order)
+    flat = reshape_(a, (-1,), "C" if order == "K" else order)
+    data = data_of(a)
+    if isinstance(data, np.ndarray) and np.may_share_memory(data, data_of(flat)):
+        flags = data.flags
+        if not (flags.f_contiguous if order == "F" else flags.c_contiguous):
+            return np.copy(flat)  # reshape sees a view where ravel makes a copy
+    return flat
 
 
 METHODS["flatten"] = lambda a, order="C": np.copy(ravel(a, order))
