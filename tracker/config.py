@@ -81,12 +81,12 @@ def _stages(name: str, value: Any) -> frozenset[str]:
     return chosen
 
 
-_READ = {"jit": _flag, "check": _flag, "dump": _stages}
+_READ: dict[str, Any] = {"jit": _flag, "check": _flag, "dump": _stages}
 
 
 def from_environment(environment: Mapping[str, str]) -> Settings:
     """Settings as the TRACKER_* variables say."""
-    found = {
+    found: dict[str, Any] = {
         name: read(f"TRACKER_{name.upper()}", environment[f"TRACKER_{name.upper()}"])
         for name, read in _READ.items()
         if f"TRACKER_{name.upper()}" in environment

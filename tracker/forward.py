@@ -76,7 +76,7 @@ def _pass(
 
 
 def _tangent(value: Value, ts: list[Any], foreign: bool, times: Callable[[Any, Any], Any]) -> Any:
-    op: Op = value.op  # type: ignore[assignment]
+    op: Op = value.op
     if foreign:
         xs = [wrap(o) if type(o) is Value else o for o in value.operands]
         y = wrap(value)

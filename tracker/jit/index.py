@@ -88,6 +88,14 @@ class Split(Exception):
         self.points = tuple(points)
 
 
+def _no_code(_: Any) -> str:
+    raise NeedsCode
+
+
+class NeedsCode(Exception):
+    """The answer must be computed in a loop body, and these tools have none."""
+
+
 class Tools:
     """The index emitter of one loop body (or of none: then all indices are known).
 
@@ -105,8 +113,8 @@ class Tools:
         may_split: bool = True,
     ) -> None:
         self.ranges = ranges or {}
-        self.write = write
-        self.name_of = name_of
+        self.write = write or _no_code
+        self.name_of = name_of or _no_code
         self.may_split = may_split
 
     # Formulas the View declarations use
@@ -149,11 +157,12 @@ class Tools:
         if isinstance(flat, int):
             return divmod(flat, stride) if stride else (0, 0)
         if isinstance(flat, Affine):
-            whole = affine({v: c // stride for v, c in flat.terms if c % stride == 0}, 0)
             rest = affine({v: c for v, c in flat.terms if c % stride}, flat.constant)
             low, high = self.interval(rest)
-            if 0 <= low and high < stride:
-                return whole, rest
+            q = low // stride
+            if q == high // stride:
+                whole = affine({v: c // stride for v, c in flat.terms if c % stride == 0}, q)
+                return whole, rest + -q * stride
         return self.compute("udiv", flat, stride), self.compute("urem", flat, stride)
 
     def within(self, i: Index, start: int, step: int, count: int) -> tuple[Any, Any]:
@@ -175,11 +184,11 @@ class Tools:
                     edges = (k.constant + 1, k.constant - count + 1)
                 raise Split(variable, edges)
             return self._clamped(k, count)
-        away = i - start
+        away: Any = i - start
         if step < 0:
             away, step = away * -1, -step
-        exact = True
-        k = away
+        exact: Any = True
+        k: Any = away
         if step != 1:
             k = self.compute("sdiv", away, step)
             exact = self._test("eq", k * step, away)
@@ -188,7 +197,6 @@ class Tools:
 
     def _clamped(self, k: Any, count: int) -> tuple[Any, Any]:
         """k where 0 <= k < count, else 0 (a place that is safe to read), and whether it was inside."""
-        assert self.write is not None
         inside = self._test("ult", k, count)
         safe = self.write(f"select i1 {inside}, i64 {self.name(k)}, i64 0")
         return Opaque(safe, self), inside
@@ -204,8 +212,7 @@ class Tools:
             if total is True:
                 total = condition
                 continue
-            assert self.write is not None
-            total = self.write(f"and i1 {total}, {condition}")
+                total = self.write(f"and i1 {total}, {condition}")
         return total
 
     def either(self, embedded: tuple[int, Any, Any], v: Type, at: Sequence[Index]) -> Any:
@@ -234,7 +241,6 @@ class Tools:
             return str(i)
         if isinstance(i, Opaque):
             return i.name
-        assert self.write is not None and self.name_of is not None
         total = ""
         for variable, c in i.terms:
             term = self.name_of(variable)
@@ -244,9 +250,7 @@ class Tools:
         return self.write(f"add nsw i64 {total}, {i.constant}") if i.constant else total
 
     def compute(self, instruction: str, a: Any, b: Any) -> Opaque:
-        assert self.write is not None
         return Opaque(self.write(f"{instruction} i64 {self.name(a)}, {self.name(b)}"), self)
 
     def _test(self, relation: str, a: Any, b: Any) -> str:
-        assert self.write is not None
         return self.write(f"icmp {relation} i64 {self.name(a)}, {self.name(b)}")
