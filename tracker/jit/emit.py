@@ -3,8 +3,8 @@
 Owns: `Scalar` (an SSA value and its dtype) and `Emitter`, which writes LLVM IR text into a list of
 lines. A literal is a Scalar whose name is the literal itself.
 
-Invariants: an operation's operands have one dtype, the caller casts first; floating-point code carries
-`contract` only, sums in reductions also `reassoc`; never `nnan` or `ninf`.
+Invariants: an operation's operands have one dtype, the caller casts first; floating-point code
+carries `contract` only, sums in reductions also `reassoc`; never `nnan` or `ninf`.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class Names:
 class Needs:
     """What the code of a module calls: math functions as (name, LLVM type), and intrinsics.
 
-    In loops math functions are inlined, to be vectorised; `calls` counts those in straight-line code,
-    where a function used often is called instead, so that long traces compile in linear time.
+    In loops math functions are inlined, to be vectorised; `calls` counts those in straight-line
+    code, where a function used often is called, so that long traces compile in linear time.
     """
 
     def __init__(self) -> None:
@@ -97,11 +97,23 @@ class Needs:
 
 
 class Emitter:
-    """Writes scalar code into `lines`; `straight`: the code runs once, it is not in a loop."""
+    """Writes scalar code into `lines`; `straight`: the code runs once, it is not in a loop.
+
+    `near` names a byte in memory: functions that have a quick version for near arguments are called
+    in that version, and the byte is set where an argument is far (`went_near` tells if any was).
+    """
 
     def __init__(
-        self, lines: list[str], names: Names, needs: Needs, *, straight: bool = False
+        self,
+        lines: list[str],
+        names: Names,
+        needs: Needs,
+        *,
+        straight: bool = False,
+        near: str = "",
     ) -> None:
+        self.near = near
+        self.went_near = False
         self.lines = lines
         self.names = names
         self.needs = needs
@@ -195,6 +207,10 @@ class Emitter:
     def math(self, name: str, *xs: Scalar) -> Scalar:
         """A function of `vmath`."""
         text = _TEXT[xs[0].dtype]
+        quick = f"{name}_near"
+        if self.near and quick in vmath.NAMES:
+            self._note_far(xs[0], vmath.RANGE_LIMIT[quick])
+            name = quick
         symbol = vmath.symbol(name, text)
         if self.straight:
             self.needs.calls[name, text] += 1
@@ -203,6 +219,13 @@ class Emitter:
             self.needs.math.add((name, text))
         arguments = ", ".join(map(str, xs))
         return Scalar(self.write(f"call {text} {symbol}({arguments})"), xs[0].dtype)
+
+    def _note_far(self, x: Scalar, limit: float) -> None:
+        self.went_near = True
+        far = self.compare(">", self.abs(x), self.constant(limit, x))
+        byte = self.write(f"zext i1 {far.name} to i8")
+        known = self.write(f"load i8, ptr {self.near}")
+        self.lines.append(f"  store i8 {self.write(f'or i8 {known}, {byte}')}, ptr {self.near}")
 
     def intrinsic(self, name: str, *xs: Scalar) -> Scalar:
         """An intrinsic of LLVM on floating-point operands."""

@@ -1,7 +1,7 @@
 """Kernels as text: loop nests over an iteration space, with stores and folds.
 
-Owns: `write_kernel`. A kernel's function takes the addresses of the buffers it touches and the numbers
-it uses. Values are written on demand: `_Body.value(var, index)` writes the code for one element and
+Owns: `write_kernel`. A kernel's function takes the addresses of the buffers it touches and the
+numbers it uses. Values are written on demand: `_Body.value(var, index)` writes the code for one element and
 remembers it for the rest of the loop body.
 
 A view such as a padded slice asks which part of a loop's range it is in; then the loop is cut there
@@ -10,6 +10,7 @@ A view such as a padded slice asks which part of a loop's range it is in; then t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,29 +26,42 @@ _MANY_PARTS = 24  # loop parts; beyond, conditions are computed in the loop
 
 
 def write_kernel(driver: Any, kernel: Kernel) -> tuple[str, list[str]]:
-    """The text of a kernel's function (named @KERNEL), and the arguments of its call."""
+    """The text of a kernel's function (named @KERNEL), and the arguments of its call.
+
+    A kernel with functions that have a quick version for near arguments is written with these
+    first; where an argument turns out to be far, it runs again, as @KERNEL.far, with the others.
+    """
     cuts: dict[int, set[int]] = {}
     while True:
-        writer = _Writer(driver, kernel, cuts)
         try:
+            writer = _Writer(driver, kernel, cuts, near=True)
             text = writer.text()
+            if not writer.e.went_near:
+                return text, writer.arguments
+            general = _Writer(driver, kernel, cuts, near=False)
+            text_far = general.text()
         except Split as split:
             cuts.setdefault(split.variable, set()).update(split.points)
             continue
-        return text, writer.arguments
+        if writer.loaded.isdisjoint(buffer for _, buffer in kernel.stores):
+            return f"{text_far.replace('@KERNEL', '@KERNEL.far')}\n{text}", writer.arguments
+        return text_far, general.arguments  # it changes what it reads: it cannot run twice
 
 
 class _Writer:
     """One attempt to write a kernel, with loops cut at `cuts`."""
 
-    def __init__(self, driver: Any, kernel: Kernel, cuts: dict[int, set[int]]) -> None:
+    def __init__(
+        self, driver: Any, kernel: Kernel, cuts: dict[int, set[int]], *, near: bool
+    ) -> None:
         self.driver = driver
         self.plan = driver.plan
         self.kernel = kernel
         self.members = {eqn.out for eqn in kernel.members}
         self.lines: list[str] = []
         self.head: list[str] = []
-        self.e = Emitter(self.lines, Names(), driver.needs)
+        self.e = Emitter(self.lines, Names(), driver.needs, near="%far" if near else "")
+        self.loaded: set[Any] = set()
         self.parameters: list[str] = []
         self.arguments: list[str] = []
         self.names: dict[Any, str] = {}
@@ -68,8 +82,19 @@ class _Writer:
         self.loop(0, {}, ())
         for fold in self.folds:
             fold.end_memory()
-        self.lines.append("  ret void")
         signature = ", ".join(self.parameters)
+        if self.e.went_near:
+            self.head += ["  %far = alloca i8", "  store i8 0, ptr %far"]
+            self.lines += [
+                "  %was.far = load i8, ptr %far",
+                "  %again = trunc i8 %was.far to i1",
+                "  br i1 %again, label %repeat, label %done",
+                "repeat:",
+                f"  call void @KERNEL.far({', '.join(map(_bare, self.parameters))})",
+                "  br label %done",
+                "done:",
+            ]
+        self.lines.append("  ret void")
         return "\n".join(
             [f"define internal void @KERNEL({signature}) {{", *self.head, *self.lines, "}"]
         )
@@ -252,6 +277,7 @@ class _Body:
             flat = 0
             for i, stride in zip(index, place.strides, strict=True):
                 flat = i * stride + flat
+        self.w.loaded.add(place.buffer)
         pointer = self.w.pointer(place.buffer)
         where = self.w.element_address(pointer, var.type.dtype, flat + place.start, self.tools)
         return self.e.load(where, var.type.dtype)
@@ -369,10 +395,15 @@ class _Fold:
         lines.append(f"done{tag}:")
 
 
+def _bare(parameter: str) -> str:
+    """A parameter as an argument: without its attributes."""
+    return parameter.replace(" noalias", "")
+
+
 def _parts(extent: int, cuts: set[int]) -> list[tuple[int, int]]:
     """The range 0 .. extent, cut at the points."""
     edges = sorted({0, extent, *(c for c in cuts if 0 < c < extent)})
-    return list(zip(edges, edges[1:], strict=False))
+    return list(itertools.pairwise(edges))
 
 
 def _is_flat(driver: Any, kernel: Kernel) -> bool:
@@ -401,5 +432,3 @@ def _is_flat(driver: Any, kernel: Kernel) -> bool:
             return False
     reached = [var for var, _ in kernel.stores] + [e.operands[0] for e in kernel.folds]
     return all(map(flat, reached))
-
-

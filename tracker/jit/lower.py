@@ -314,7 +314,7 @@ class _Driver:
         name = self.kernel_names.get(text)
         if name is None:
             name = self.kernel_names[text] = f"@k{len(self.kernel_names)}"
-            self.functions.append(text.replace("@KERNEL", name, 1))
+            self.functions.append(text.replace("@KERNEL", name))
         self.lines.append(f"  call void {name}({', '.join(arguments)})")
 
     def outputs(self) -> None:

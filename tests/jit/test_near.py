@@ -1,0 +1,45 @@
+"""Functions with a quick version for near arguments: right for every argument all the same."""
+
+import numpy as np
+import pytest
+
+import tracker
+
+
+def waves(x):
+    return np.sin(x) * 2.0 + np.cos(x * 3.0) * np.tan(x)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n", [40, 1001])
+def test_one_far_argument_sends_the_loop_round_again(n, dtype):
+    fast = tracker.jit(waves)
+    x = np.linspace(-50.0, 50.0, n).astype(dtype)
+    fast(x)
+    for far in (1e14, -1e22, 3e38, np.inf, np.nan):
+        for at in (0, n // 2, n - 1):
+            y = x.copy()
+            y[at] = far
+            with np.errstate(all="ignore"):
+                expected = waves(y)
+            tolerance = 1e-13 if dtype is np.float64 else 2e-5
+            np.testing.assert_allclose(fast(y), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_sums_start_afresh_when_a_loop_runs_again():
+    fast = tracker.value_and_grad(tracker.jit(lambda x: np.sum(np.sin(x))))
+    x = np.linspace(0.0, 1.0, 500)
+    fast(x)
+    x[17] = 1e300
+    value, gradient = fast(x)
+    np.testing.assert_allclose(value, np.sum(np.sin(x)), rtol=1e-13)
+    np.testing.assert_allclose(gradient, np.cos(x), rtol=1e-13)
+
+
+def test_quick_version_is_what_runs():
+    fast = tracker.jit(waves)
+    x = np.linspace(0.0, 1.0, 100)
+    fast(x)
+    assert (
+        "vm.sin_near.f64" in fast._jitted.families.popitem()[1].specials[0].compiled.pieces[0].text
+    )
