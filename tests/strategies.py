@@ -135,9 +135,15 @@ def cuts(draw: Any) -> Step:
 
 # Writes -------------------------------------------------------------------------------------------
 
+
+def mean(b: Any) -> Any:
+    """Keeps numbers small, so that differences have digits."""
+    return np.sum(b) / max(b.size, 1)
+
+
 VALUES: dict[str, Callable[[Any, Any], Any]] = {
     "number": lambda place, b: 1.5,
-    "sum": lambda place, b: np.sum(b),
+    "sum": lambda place, b: mean(b),
     "one": lambda place, b: b.ravel()[0] * 0.5 if b.size else 2.0,
     "row": lambda place, b: b.ravel()[:1] if b.size and place.ndim else 1.0,
     "same": lambda place, b: b if b.shape == place.shape else 0.25,
@@ -178,7 +184,7 @@ def array_writes(draw: Any) -> Step:
         if kind == "read":
             env.append(a[at])
         elif kind == "integers":
-            a[at] = np.sum(b) * (np.arange(len(at)) + 1.0).reshape(-1, *(1,) * (a.ndim - 1))
+            a[at] = mean(b) * (np.arange(len(at)) + 1.0).reshape(-1, *(1,) * (a.ndim - 1))
         elif kind == "rows":
             mask = np.zeros(a.shape[0], bool)
             mask[at] = True
@@ -190,7 +196,7 @@ def array_writes(draw: Any) -> Step:
 
 
 def _iadd(a: Any, b: Any) -> None:
-    a += np.sum(b) * 0.1
+    a += mean(b) * 0.1
 
 
 def _imul(a: Any, b: Any) -> None:
@@ -207,7 +213,7 @@ def _out(a: Any, b: Any) -> None:
 
 
 def _copyto(a: Any, b: Any) -> None:
-    np.copyto(a, np.sum(b) * 0.2, where=a > 0)
+    np.copyto(a, mean(b) * 0.2, where=a > 0)
 
 
 def _fill(a: Any, b: Any) -> None:
@@ -221,7 +227,7 @@ def _sort(a: Any, b: Any) -> None:
 
 def _flat(a: Any, b: Any) -> None:
     if a.size:
-        a.flat[a.size // 2] = np.sum(b) * 0.3
+        a.flat[a.size // 2] = mean(b) * 0.3
 
 
 IN_PLACE = {f.__name__[1:]: f for f in (_iadd, _imul, _isub, _out, _copyto, _fill, _sort, _flat)}

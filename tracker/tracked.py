@@ -186,7 +186,9 @@ class Tracked:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         data = value_of(self).data
         if np.asarray(data).dtype.kind in "biu" or _is_discrete(dtype):
-            note_guard(self, "array")
+            if current_stage() is not None:  # Python is about to depend on every element
+                for element in NUMPY[np.ravel](self) if self.ndim else (self,):
+                    note_guard(element, "bool" if self.dtype.kind == "b" else "int")
             return np.array(data, dtype=dtype)
         return self._refuse(
             "np.array([t]), np.asarray(t), or storing t into a plain array",
