@@ -212,7 +212,7 @@ class Tools:
             if total is True:
                 total = condition
                 continue
-                total = self.write(f"and i1 {total}, {condition}")
+            total = self.write(f"and i1 {total}, {condition}")
         return total
 
     def either(self, embedded: tuple[int, Any, Any], v: Type, at: Sequence[Index]) -> Any:

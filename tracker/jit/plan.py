@@ -23,7 +23,7 @@ from typing import Any
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.op import Contract, Map, Op, Reduce, View
 from tracker.ir.types import Type
-from tracker.jit.index import Affine, Opaque, Split, Tools
+from tracker.jit.index import Affine, NeedsCode, Opaque, Split, Tools
 
 TINY = 32  # elements; up to here a value is unrolled
 _UNROLLED = 12_000  # elements of all unrolled values together; beyond, fewer are unrolled
@@ -237,7 +237,7 @@ class _Planner:
         self.places[eqn.out] = Place("expression", kernel.level, cost, kernel)
 
     def _view(self, eqn: Eqn, operands: list[Var]) -> None:
-        if len(operands) == 1 and isinstance(eqn.operands[0], Var):
+        if len(eqn.operands) == 1 and operands:
             o = operands[0]
             if self.places[o].kind == "expression" and not self.places[o].stored:
                 if not _keeps_order(eqn) and _is_reshape(eqn):
@@ -270,7 +270,7 @@ class _Planner:
             )
         try:
             found = eqn.op.lower.source(tools, variables, o.type, **eqn.params)  # type: ignore[union-attr]
-        except (AssertionError, Split):
+        except (NeedsCode, Split):
             return None
         if isinstance(found, list) or found[2] not in (None, True):
             return None

@@ -116,12 +116,15 @@ def stage(
     with Stage() as listener:
         try:
             result = f(*rebuilt[: len(args)], **named)
+            outputs, out_structure = tree.flatten(result)
+            for handle in (*outputs, *handles):  # views are read again while somebody listens
+                if isinstance(handle, Tracked):
+                    value_of(handle)
         finally:
             for value in values:
                 close(value)
     builder = _Builder(listener, values)
     builder.read_notes()
-    outputs, out_structure = tree.flatten(result)
     shown = [builder.output(out) for out in outputs]
     writes = [
         Write(number, builder.atom(value_of(handle)), value_of(handle).data)

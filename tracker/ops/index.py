@@ -108,8 +108,10 @@ def canonical(index: Index, shape: tuple[int, ...]) -> Index:
 def _canonical_part(part: Any, extent: int, axis: int) -> Any:
     if isinstance(part, slice):
         start, stop, step = part.indices(extent)
+        if not range(start, stop, step):
+            return slice(0, 0, 1)
         if step > 0:
-            return slice(start, max(start, stop), step)
+            return slice(start, stop, step)
         return slice(start, None if stop < 0 else stop, step)
     at = part + extent if part < 0 else part
     if not 0 <= at < extent:
