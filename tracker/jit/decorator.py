@@ -258,7 +258,9 @@ def _in_class(kind: str, x: Any) -> Any:
 
 def _own(x: Any, leaves: Sequence[Any]) -> Any:
     """A result that shares no memory with an argument or with the trace."""
-    return x.copy() if isinstance(x, np.ndarray) and (x.base is not None or _is_one(x, leaves)) else x
+    return (
+        x.copy() if isinstance(x, np.ndarray) and (x.base is not None or _is_one(x, leaves)) else x
+    )
 
 
 def _is_one(x: Any, leaves: Sequence[Any]) -> bool:
@@ -369,7 +371,8 @@ def _asm(self: Any, *args: Any, **kwargs: Any) -> str:
 
 
 def _joined(special: Special, what: str) -> str:
-    return "\n".join(getattr(piece.entry.module, what) for piece in special.compiled.pieces)
+    modules = [module for piece in special.compiled.pieces for module in piece.modules]
+    return "\n".join(getattr(module, what) for module in modules)
 
 
 def _explain(self: Any, *args: Any, **kwargs: Any) -> str:
@@ -379,7 +382,9 @@ def _explain(self: Any, *args: Any, **kwargs: Any) -> str:
     state: Jitted = self._jitted
     special = _specials(self, args, kwargs)
     call, _ = signature.signature_of(args, kwargs, state.static)
-    return explain(_name(state.function), special.trace, special.compiled, state.families[call].specials)
+    return explain(
+        _name(state.function), special.trace, special.compiled, state.families[call].specials
+    )
 
 
 def _cache_info(self: Any) -> CacheInfo:

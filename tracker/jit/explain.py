@@ -22,9 +22,13 @@ def explain(name: str, trace: Trace, compiled: Compiled, specials: Sequence[Any]
     if compiled.entry is not None:
         lines.append("  one native call")
     else:
-        lines.append(f"  {len(compiled.pieces)} native segment(s) between {len(compiled.hosts)} host call(s)")
+        lines.append(
+            f"  {len(compiled.pieces)} native segment(s) between {len(compiled.hosts)} host call(s)"
+        )
     for host in compiled.hosts:
-        lines.append(f"  host: {host.eqn.op.name} -> {host.eqn.out.type}: {host.why}{_at(host.eqn)}")
+        lines.append(
+            f"  host: {host.eqn.op.name} -> {host.eqn.out.type}: {host.why}{_at(host.eqn)}"
+        )
     for piece in compiled.pieces:
         lines.extend(_piece(piece))
     if trace.captures:
@@ -33,12 +37,15 @@ def explain(name: str, trace: Trace, compiled: Compiled, specials: Sequence[Any]
         lines.append(f"  writes into {len(trace.writes)} argument(s)")
     for guard in compiled.function.body:
         if isinstance(guard, Guard):
-            lines.append(f"  guard: {guard.kind} of {guard.operand!r} is {guard.expected}{_at(guard)}")
+            lines.append(
+                f"  guard: {guard.kind} of {guard.operand!r} is {guard.expected}{_at(guard)}"
+            )
     seconds = {**compiled.seconds}
     for piece in compiled.pieces:
-        times = piece.entry.module.timings
-        for step in ("parse", "optimise", "codegen", "link"):
-            seconds[f"llvm {step}"] = seconds.get(f"llvm {step}", 0.0) + getattr(times, step)
+        for module in piece.modules:
+            for step in ("parse", "optimise", "codegen", "link"):
+                taken = getattr(module.timings, step)
+                seconds[f"llvm {step}"] = seconds.get(f"llvm {step}", 0.0) + taken
     lines.append("  times: " + ", ".join(f"{k} {1e3 * v:.1f} ms" for k, v in seconds.items()))
     if blas.find() is None:
         lines.append(f"  BLAS: none ({blas.why_missing()}); NumPy multiplies large matrices")

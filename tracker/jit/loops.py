@@ -26,7 +26,7 @@ _MANY_PARTS = 24  # loop parts; beyond, conditions are computed in the loop
 
 
 def write_kernel(driver: Any, kernel: Kernel) -> tuple[str, list[str]]:
-    """The text of a kernel's function (named @KERNEL), and the arguments of its call.
+    """A kernel's function (named @KERNEL; what follows `define`), and the arguments of its call.
 
     A kernel with functions that have a quick version for near arguments is written with these
     first; where an argument turns out to be far, it runs again, as @KERNEL.far, with the others.
@@ -44,7 +44,8 @@ def write_kernel(driver: Any, kernel: Kernel) -> tuple[str, list[str]]:
             cuts.setdefault(split.variable, set()).update(split.points)
             continue
         if writer.loaded.isdisjoint(buffer for _, buffer in kernel.stores):
-            return f"{text_far.replace('@KERNEL', '@KERNEL.far')}\n{text}", writer.arguments
+            far = text_far.replace("@KERNEL", "@KERNEL.far")
+            return f"{text}\ndefine internal {far}", writer.arguments
         return text_far, general.arguments  # it changes what it reads: it cannot run twice
 
 
@@ -95,9 +96,7 @@ class _Writer:
                 "done:",
             ]
         self.lines.append("  ret void")
-        return "\n".join(
-            [f"define internal void @KERNEL({signature}) {{", *self.head, *self.lines, "}"]
-        )
+        return "\n".join([f"void @KERNEL({signature}) {{", *self.head, *self.lines, "}"])
 
     # Parameters
 

@@ -23,9 +23,10 @@ from tracker.ir.types import Type
 from tracker.jit.emit import Emitter, Names, Needs, Scalar, literal, memory_type, module_text
 from tracker.jit.index import Tools
 from tracker.jit.loops import write_kernel
-from tracker.jit.plan import Buffer, Place, Plan
+from tracker.jit.plan import Buffer, Fits, Place, Plan
 from tracker.jit.products import write_product
 
+_LONG = 400  # lines of driver; beyond, it is compiled apart from the loops, without loop passes
 _ON_STACK = 4096  # bytes of scratch that go on the stack
 _FLOAT64 = np.dtype(np.float64)
 
@@ -47,9 +48,15 @@ class Slots:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """The text of a module, the external symbols it needs (of BLAS), and facts for `explain`."""
+    """The text of the driver, and of the kernels where these are a module of their own (else empty).
+
+    `exports` are the kernels' names then; `symbols` the external names (of BLAS) that are needed;
+    `scratch` is in bytes.
+    """
 
     text: str
+    kernels: str
+    exports: tuple[str, ...]
     symbols: frozenset[str]
     scratch: int
 
@@ -59,6 +66,15 @@ def lower(plan: Plan, slots: Slots) -> Lowered:
     return _Driver(plan, slots).run()
 
 
+@dataclass(frozen=True, slots=True)
+class _KernelText:
+    """A kernel's function: its text after `define`, and how another module declares it."""
+
+    name: str
+    text: str
+    declaration: str
+
+
 class _Driver:
     def __init__(self, plan: Plan, slots: Slots) -> None:
         self.plan = plan
@@ -66,8 +82,7 @@ class _Driver:
         self.lines: list[str] = []
         self.needs = Needs()
         self.symbols: set[str] = set()
-        self.functions: list[str] = []
-        self.kernel_names: dict[str, str] = {}
+        self.kernels: dict[str, _KernelText] = {}
         self.e = Emitter(self.lines, Names(), self.needs, straight=True)
         self.tools = Tools()
         self.known: dict[Var, list[Scalar | None]] = {}
@@ -86,6 +101,8 @@ class _Driver:
             for step in self.plan.scalars.get(self.level, ()):
                 if isinstance(step, Guard):
                     self.guard(step)
+                elif isinstance(step, Fits):
+                    self.fits(step)
                 else:
                     self.unrolled(step)
             for eqn in self.plan.products.get(self.level, ()):
@@ -102,9 +119,23 @@ class _Driver:
             tail += ["fail:", *free, "  ret i64 1"]
         if scratch > _ON_STACK:
             self.needs.intrinsics |= {"declare noalias ptr @malloc(i64)", "declare void @free(ptr)"}
-        driver = "\n".join([*head, *body, *tail, "}"])
-        text = module_text([*self.functions, driver], self.needs)
-        return Lowered(text, frozenset(self.symbols), scratch)
+        return self._modules("\n".join([*head, *body, *tail, "}"]), scratch)
+
+    def _modules(self, driver: str, scratch: int) -> Lowered:
+        """One module; two, where the driver is long."""
+        symbols = frozenset(self.symbols)
+        written = list(self.kernels.values())
+        if len(self.lines) <= _LONG or not written:
+            texts = [f"define internal {kernel.text}" for kernel in written]
+            text = module_text([*texts, driver], self.needs)
+            return Lowered(text, "", (), symbols, scratch)
+        loops = Needs()
+        loops.math, self.needs.math = self.needs.math, set()
+        loops.intrinsics = self.needs.intrinsics
+        self.needs.intrinsics = self.needs.intrinsics | {kernel.declaration for kernel in written}
+        kernels = module_text([f"define {kernel.text}" for kernel in written], loops)
+        exports = tuple(kernel.name[1:] for kernel in written)
+        return Lowered(module_text([driver], self.needs), kernels, exports, symbols, scratch)
 
     # Values in registers
 
@@ -196,6 +227,11 @@ class _Driver:
     def guard(self, guard: Guard) -> None:
         self._require(holding(self.e, self.atom(guard.operand, 0), guard))
 
+    def fits(self, check: Fits) -> None:
+        x, limits = self.element(check.number, 0), np.iinfo(check.dtype)
+        for relation, limit in ((">=", limits.min), ("<=", min(limits.max, 2**63 - 1))):
+            self._require(self.e.compare(relation, x, literal(limit, x.dtype)))
+
     def unrolled(self, eqn: Eqn) -> None:
         lower_ = eqn.op.lower
         if isinstance(lower_, Map):
@@ -230,7 +266,7 @@ class _Driver:
         """Python's numbers: fall back where Python raises, or an int outgrows 64 bits."""
         if lower_.defined is not None:
             self._require(lower_.defined(self.e, y, *xs))
-        if eqn.out.type.dtype.kind == "i" and eqn.operands:
+        if eqn.out.type.dtype.kind == "i" and "f" in lower_.kinds:
             wide = [self.e.cast(x, _FLOAT64) for x in xs]
             size = self.e.abs(lower_.body(self.e, *wide, **eqn.params))
             self._require(self.e.compare("<", size, literal(2.0**62, _FLOAT64)))
@@ -311,11 +347,14 @@ class _Driver:
     def kernel(self, kernel: Any) -> None:
         """Call a loop nest; equal nests share one function."""
         text, arguments = write_kernel(self, kernel)
-        name = self.kernel_names.get(text)
-        if name is None:
-            name = self.kernel_names[text] = f"@k{len(self.kernel_names)}"
-            self.functions.append(text.replace("@KERNEL", name))
-        self.lines.append(f"  call void {name}({', '.join(arguments)})")
+        known = self.kernels.get(text)
+        if known is None:
+            name = f"@k{len(self.kernels)}"
+            types = ", ".join(argument.split()[0] for argument in arguments)
+            known = self.kernels[text] = _KernelText(
+                name, text.replace("@KERNEL", name), f"declare void {name}({types})"
+            )
+        self.lines.append(f"  call void {known.name}({', '.join(arguments)})")
 
     def outputs(self) -> None:
         """Write the tiny results; the others were computed in place."""

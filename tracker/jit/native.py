@@ -69,13 +69,19 @@ def compile_entry(
     captures: Sequence[np.ndarray[Any, Any]] = (),
     *,
     symbols: Mapping[str, int] | None = None,
+    keep: Sequence[Any] = (),
     release_gil: bool = False,
     level: int = 3,
 ) -> Entry:
-    """A native entry around `plan`, IR text that defines `internal i64 @plan(ptr)`."""
+    """A native entry around `plan`, IR text that defines `internal i64 @plan(ptr)`.
+
+    `keep` is what the addresses in `symbols` need to stay alive.
+    """
     prepared = prepare(plan, signature, outputs, captures, symbols=symbols, release_gil=release_gil)
     module = cache.compile_or_load(prepared.text, level=level, symbols=prepared.symbols)
-    return finish(prepared, module)
+    entry = finish(prepared, module)
+    entry.keep += tuple(keep)
+    return entry
 
 
 def prepare(

@@ -20,7 +20,7 @@ from tracker.errors import CompileError
 from tracker.ir import passes
 from tracker.ir.graph import Atom, Const, Function, Guard, Var
 from tracker.ir.simplify import simplify
-from tracker.jit import blas, callable, native, signature
+from tracker.jit import blas, cache, callable, native, signature
 from tracker.jit.lower import Slots, lower
 from tracker.jit.partition import HostCall, Segment, partition
 from tracker.jit.plan import Plan, make_plan
@@ -42,7 +42,7 @@ class Piece:
     """A compiled native segment, for `explain`."""
 
     plan: Plan
-    text: str
+    modules: tuple[Any, ...]
     entry: Any
     scratch: int
 
@@ -127,11 +127,22 @@ def _piece(
         library = blas.find()
         assert library is not None
         symbols = {name: library.symbols[name] for name in lowered.symbols}
-    size = sum(v.type.size for v in (*function.inputs,)) + lowered.scratch // 8
+    modules = []
+    if lowered.kernels:
+        loops = cache.compile_or_load(lowered.kernels)
+        symbols.update((name, loops.address(name)) for name in lowered.exports)
+        modules.append(loops)
+    size = sum(v.type.size for v in function.inputs) + lowered.scratch // 8
     entry = native.compile_entry(
-        lowered.text, call, outputs, captures, symbols=symbols, release_gil=size > 50_000
+        lowered.text,
+        call,
+        outputs,
+        captures,
+        symbols=symbols,
+        keep=modules,
+        release_gil=size > 50_000,
     )
-    return Piece(plan, lowered.text, entry, lowered.scratch)
+    return Piece(plan, (entry.module, *modules), entry, lowered.scratch)
 
 
 def _out_leaf(kind: str, atom: Atom) -> OutLeaf:
@@ -237,5 +248,3 @@ def _plain_layout(x: Any) -> Any:
             return x
         return np.ascontiguousarray(x, dtype=x.dtype.newbyteorder("=")).reshape(x.shape)
     return x
-
-
