@@ -10,6 +10,7 @@ scratch is laid out after the code is written, when it is known from when to whe
 from __future__ import annotations
 
 import functools
+import re
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from tracker.jit.products import write_product
 _LONG = 400  # lines of driver; beyond, it is compiled apart from the loops, without loop passes
 _ON_STACK = 4096  # bytes of scratch that go on the stack
 _FLOAT64 = np.dtype(np.float64)
+_OFFSET = re.compile(r"<(\d+)>")  # stands for a scratch buffer's offset until it is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +114,16 @@ class _Driver:
         self.outputs()
         scratch, places = self._layout()
         head = ["define internal i64 @plan(ptr noalias %slots) {", *self.spills]
-        body = [*self._scratch_lines(scratch, places), *self.lines]
+        body = [*self._scratch_lines(scratch), *self.lines]
         free = ["  call void @free(ptr %scratch)"] if scratch > _ON_STACK else []
         tail = [*free, "  ret i64 0"]
         if self.has_guards:
             tail += ["fail:", *free, "  ret i64 1"]
         if scratch > _ON_STACK:
             self.needs.intrinsics |= {"declare noalias ptr @malloc(i64)", "declare void @free(ptr)"}
-        return self._modules("\n".join([*head, *body, *tail, "}"]), scratch)
+        driver = "\n".join([*head, *body, *tail, "}"])
+        offsets = {str(buffer.number): str(offset) for buffer, offset in places.items()}
+        return self._modules(_OFFSET.sub(lambda m: offsets[m[1]], driver), scratch)
 
     def _modules(self, driver: str, scratch: int) -> Lowered:
         """One module; two, where the driver is long."""
@@ -186,8 +190,8 @@ class _Driver:
         """The address of a buffer."""
         first, _ = self.life.get(buffer, (self.level, self.level))
         self.life[buffer] = (first, self.level)
-        if buffer.role == "scratch":
-            return f"%b{buffer.number}"
+        if buffer.role == "scratch":  # taken afresh at each use: a register held long is dear
+            return self.e.write(f"getelementptr i8, ptr %scratch, i64 <{buffer.number}>")
         known = self.pointers.get(buffer)
         if known is None:
             group = {
@@ -402,16 +406,12 @@ class _Driver:
             total = max(total, start + size)
         return total, offsets
 
-    def _scratch_lines(self, size: int, offsets: dict[Buffer, int]) -> list[str]:
-        if not offsets:
+    def _scratch_lines(self, size: int) -> list[str]:
+        if not size:
             return []
         if size <= _ON_STACK:
-            lines = [f"  %scratch = alloca i8, i64 {size}, align 64"]
-        else:
-            lines = [f"  %scratch = call ptr @malloc(i64 {size})"]
-        for buffer, offset in offsets.items():
-            lines.append(f"  %b{buffer.number} = getelementptr i8, ptr %scratch, i64 {offset}")
-        return lines
+            return [f"  %scratch = alloca i8, i64 {size}, align 64"]
+        return [f"  %scratch = call ptr @malloc(i64 {size})"]
 
     def place(self, var: Var) -> Place:
         return self.plan.copies.get(var) or self.plan.places[var]

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
+import numpy as np
+
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.op import Contract, Host, Map, Reduce, View
 from tracker.jit.emit import SUPPORTED
 from tracker.jit.products import why_not
@@ -44,14 +46,25 @@ def why_host(eqn: Eqn) -> str:
     if isinstance(lower, Contract):
         return why_not(eqn)
     if isinstance(lower, Map):
-        dtypes = lower.dtypes(*(o.type for o in eqn.operands))
-        for dtype in dtypes:
-            if dtype.kind not in lower.kinds or dtype not in SUPPORTED:
-                return f"{eqn.op.name} of dtype {dtype}"
+        return _why_not_map(eqn, lower)
     if isinstance(lower, Reduce) and eqn.operands[0].type.size == 0:
         return "an empty reduction"
     if isinstance(lower, (View, Reduce)) and eqn.out.type.dtype not in SUPPORTED:
         return f"dtype {eqn.out.type.dtype}"
+    return ""
+
+
+def _why_not_map(eqn: Eqn, lower: Map) -> str:
+    dtypes = lower.dtypes(*(o.type for o in eqn.operands))
+    for operand, dtype in zip(eqn.operands, dtypes, strict=True):
+        if dtype.kind not in lower.kinds or dtype not in SUPPORTED:
+            return f"{eqn.op.name} of dtype {dtype}"
+        if isinstance(operand, Const) and operand.type.weak and dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            if not limits.min <= operand.value <= limits.max:
+                return f"{operand.value} is no {dtype}"
+    if {"i", "u"} <= {dtype.kind for dtype in dtypes}:
+        return f"{eqn.op.name} of signed and unsigned integers"
     return ""
 
 
@@ -68,9 +81,13 @@ def _cut(function: Function, reasons: dict[Eqn, str]) -> list[Segment | HostCall
     turn: dict[Var, int] = {v: 0 for v in (*function.inputs, *function.captures)}
     native: dict[int, list[Eqn | Guard]] = {}
     hosts: dict[int, list[HostCall]] = {}
+    checked = 0  # NumPy may raise: it runs after what decides whether the code gets there
     for step in function.body:
-        operands = step.operands if isinstance(step, Eqn) else (step.operand,)
-        at = max((turn[o] for o in operands if isinstance(o, Var)), default=0)
+        at = max((turn[o] for o in _operands(step)), default=0)
+        if isinstance(step, Guard) or _may_abandon(step):
+            checked = max(checked, at)
+        elif reasons[step]:
+            at = max(checked, at)
         if isinstance(step, Guard) or not reasons[step]:
             native.setdefault(at, []).append(step)
             if isinstance(step, Eqn):
@@ -84,6 +101,11 @@ def _cut(function: Function, reasons: dict[Eqn, str]) -> list[Segment | HostCall
             stages.append(_segment(function, native[at], at, turn, native, hosts))
         stages.extend(hosts.get(at, ()))
     return stages
+
+
+def _may_abandon(eqn: Eqn) -> bool:
+    """Whether machine code checks something here: Python's arithmetic can raise."""
+    return eqn.out.type.weak
 
 
 def _segment(

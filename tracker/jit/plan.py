@@ -20,6 +20,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.op import Contract, Map, Op, Reduce, View
 from tracker.ir.types import Type
@@ -73,6 +75,14 @@ class Kernel:
     folds: list[Eqn] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Fits:
+    """A Python int must be a number of this dtype; where it is not, NumPy raises."""
+
+    number: Var
+    dtype: np.dtype[Any]
+
+
 @dataclass(slots=True, eq=False)
 class Plan:
     """`steps[level]`: the unrolled equations, guards, products; then the kernels of that level."""
@@ -80,7 +90,7 @@ class Plan:
     function: Function
     places: dict[Var, Place]
     definitions: dict[Var, Eqn]
-    scalars: dict[int, list[Eqn | Guard]]
+    scalars: dict[int, list[Eqn | Guard | Fits]]
     products: dict[int, list[Eqn]]
     kernels: list[Kernel]
     buffers: list[Buffer]
@@ -148,6 +158,8 @@ class _Planner:
         self.plan.definitions[step.out] = step
         lower = step.op.lower
         operands = [o for o in step.operands if isinstance(o, Var)]
+        if isinstance(lower, Map):
+            self._check_fit(step, lower)
         if isinstance(lower, Contract):
             self._product(step, operands)
         elif isinstance(lower, Reduce) and any(self._is_big(o) for o in operands):
@@ -158,6 +170,16 @@ class _Planner:
             self._view(step, operands)
         else:
             self._map(step, operands)
+
+    def _check_fit(self, eqn: Eqn, lower: Map) -> None:
+        """Python ints take the dtype of what stands beside them, and must fit."""
+        numbers = [o for o in eqn.operands if isinstance(o, Var) and o.type.weak]
+        if not any(o.type.dtype.kind == "i" for o in numbers):
+            return
+        for o, dtype in zip(eqn.operands, lower.dtypes(*(o.type for o in eqn.operands)), strict=True):
+            if o in numbers and dtype.kind in "iu" and dtype != o.type.dtype:
+                check = Fits(o, dtype)
+                self.plan.scalars.setdefault(self._ready(o), []).append(check)
 
     def _is_big(self, var: Var) -> bool:
         return self.places[var].kind != "tiny"

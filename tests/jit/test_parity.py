@@ -1,0 +1,358 @@
+"""A compiled function gives what the plain function gives: values, dtypes, shapes, classes.
+
+Programs are drawn by `jit_programs`; the rest of the file visits, at sizes that loop, every kind of
+view, reduction and product.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from jit_programs import assert_same, programs
+
+import tracker as tr
+from tracker import gradient, jit
+
+
+def _copies(arguments):
+    return [np.array(x) if isinstance(x, np.ndarray) else x for x in arguments]
+
+
+def agree(f, *arguments, others=(), tolerance=1e-12):
+    """The jitted function gives the plain one's results, and writes what it writes; from the second
+    call on it is machine code that answers, also for `others`."""
+    compiled = jit(f)
+    for given_ in (arguments, arguments, *others):
+        plain, traced = _copies(given_), _copies(given_)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            want = f(*plain)
+            got = compiled(*traced)
+        assert_same(got, want, "result", tolerance)
+        assert_same(traced, plain, "arguments", tolerance)
+    return compiled
+
+
+def gradients_agree(f, *arguments, others=(), tolerance=1e-12):
+    compiled = jit(f)
+    whole = jit(lambda *xs: gradient(f, *xs))
+    for given_ in (arguments, arguments, *others):
+        want = gradient(f, *_copies(given_))
+        assert_same(gradient(compiled, *_copies(given_)), want, "gradient of jit", tolerance)
+        assert_same(whole(*_copies(given_)), want, "jit of gradient", tolerance)
+
+
+# Drawn programs -------------------------------------------------------------------------------------
+
+
+@given(program=programs("tiny"))
+def test_results_tiny(program):
+    agree(program, *program.arguments, others=[program.others(1)], tolerance=program.tolerance)
+
+
+@given(program=programs("medium"))
+def test_results_medium(program):
+    agree(program, *program.arguments, others=[program.others(1)], tolerance=program.tolerance)
+
+
+@given(program=programs("mixed", most=14))
+def test_results_of_long_programs(program):
+    agree(program, *program.arguments, others=[program.others(1)], tolerance=program.tolerance)
+
+
+@given(program=programs("mixed"))
+def test_gradients(program):
+    gradients_agree(
+        program.loss,
+        *program.arguments,
+        others=[program.others(1)],
+        tolerance=10 * program.tolerance,
+    )
+
+
+@given(program=programs("tiny", most=5))
+def test_second_derivatives(program):
+    def slope(*xs):
+        return sum(np.sum(g * g) for g in gradient(program.loss, *xs) if g is not None) * 0.1
+
+    gradients_agree(
+        slope, *program.arguments, others=[program.others(1)], tolerance=100 * program.tolerance
+    )
+
+
+def _tangents(arguments):
+    rng = np.random.default_rng(3)
+    return [
+        rng.normal(size=np.shape(x)) if np.shape(x) else float(rng.normal())
+        for x in arguments
+    ]
+
+
+@given(program=programs("mixed", most=5, floats=["f8"]))
+def test_forward_mode(program):
+    def tangent(*xs):
+        return tr.jvp(program.loss, xs, tuple(_tangents(xs)))[1]
+
+    agree(
+        tangent,
+        *program.arguments,
+        others=[program.others(1)],
+        tolerance=10 * program.tolerance,
+    )
+
+
+@given(program=programs("mixed", most=5))
+def test_pullbacks_and_nested_jits(program):
+    inner = jit(program.loss)
+    y, back = tr.pullback(inner, *_copies(program.arguments))
+    want_y, want_back = tr.pullback(program.loss, *_copies(program.arguments))
+    tolerance = 10 * program.tolerance
+    assert_same(y, want_y, "value", tolerance)
+    for seed in (1.0, -2.5):
+        assert_same(back(seed), want_back(seed), "pullback", tolerance)
+    outer = jit(lambda *xs: inner(*xs) * 2.0)
+    for arguments in (program.arguments, program.others(1)):
+        want = program.loss(*_copies(arguments)) * 2.0
+        assert_same(outer(*_copies(arguments)), want, "jit of jit", tolerance)
+
+
+# Views at sizes that loop ---------------------------------------------------------------------------
+
+X = np.linspace(-1.0, 2.0, 45 * 12).reshape(45, 12)
+V = np.linspace(0.5, 3.0, 12)
+
+VIEWS = {
+    "steps": lambda x, v: x[3:40:7, ::2] * 2,
+    "flips": lambda x, v: x[::-1, ::-3] + 1,
+    "flip and add": lambda x, v: x + x[::-1] * x[:, ::-1],
+    "row": lambda x, v: np.sin(x)[7] * v,
+    "column": lambda x, v: np.sin(x)[:, -2] + x[:, 0],
+    "new axes": lambda x, v: x[:, None, :3] * x[None, :3, :3],
+    "transpose": lambda x, v: np.cos(x).T * 2 + x.T,
+    "split axis": lambda x, v: np.reshape(np.sin(x), (9, 5, 4, 3)) * 3,
+    "merge axes": lambda x, v: np.ravel(np.sin(x)) + np.ravel(x),
+    "merge transposed": lambda x, v: np.ravel(np.sin(x).T) + np.ravel(x.T),
+    "regroup": lambda x, v: np.reshape(x, (12, 45)) + np.reshape(np.sin(x).T, (12, 45)),
+    "regroup steps": lambda x, v: np.reshape(x[::3, ::2] * 2, (45, 2)) + 1,
+    "broadcast": lambda x, v: np.broadcast_to(np.sin(v), (45, 12)) * x,
+    "broadcast column": lambda x, v: np.broadcast_to(x[:, :1] * 2, (45, 12)) + x,
+    "concatenate": lambda x, v: np.concatenate([x, x[::2] * 2, np.sin(x[:1])]),
+    "concatenate columns": lambda x, v: np.concatenate([x, x[:, ::2] * 2, x[:, :0]], axis=1),
+    "concatenate many": lambda x, v: np.concatenate([x[i : i + 3] * i for i in range(40)]),
+    "stack": lambda x, v: np.stack([x, 2 * x, np.sin(x)], axis=1),
+    "stack rows": lambda x, v: np.stack([np.sin(x[i]) * v for i in range(45)]),
+    "write rows": lambda x, v: _written(x, (slice(3, 40, 4),), v),
+    "write columns backwards": lambda x, v: _written(x, (slice(None), slice(10, 2, -2)), 1.5),
+    "write one": lambda x, v: _written(x, (7, 3), v[2]),
+    "write block": lambda x, v: _written(x, (slice(5, 17), slice(2, 9)), np.sin(x[5:17, 2:9])),
+    "write through a view": lambda x, v: _written_through(x, v),
+    "pad by hand": lambda x, v: _padded(x),
+    "tile": lambda x, v: np.tile(x * 2, (2, 3)),
+    "roll": lambda x, v: np.roll(x * 2, 5, axis=0) - np.roll(x, -3, axis=1),
+    "diagonal blocks": lambda x, v: _blocks(x),
+    "tiny of big": lambda x, v: np.sin(x)[::20, ::6] + np.cos(x)[2, 3],
+    "scalar of big": lambda x, v: (x * x)[4, 4] + np.sin(x[1, 1]),
+}
+
+
+def _written(x, index, value):
+    t = np.sin(x)
+    t[index] = value
+    return t * 2
+
+
+def _written_through(x, v):
+    t = np.copy(x)
+    rows = t[::2]
+    rows[:, 3:6] = 0.0
+    rows += v
+    flat = t.reshape(-1)
+    flat[5:50:3] *= 3.0
+    return t, rows
+
+
+def _padded(x):
+    out = np.zeros_like(x, shape=(47, 16))
+    out[1:-1, 2:-2] = x * 2
+    return out[:-2] + out[2:]
+
+
+def _blocks(x):
+    out = np.zeros_like(x, shape=(90, 24))
+    out[:45, :12] = x
+    out[45:, 12:] = np.sin(x)
+    return out
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views(name):
+    f = VIEWS[name]
+    agree(f, X, V, others=[(X * -0.5 + 0.1, V * 2)])
+
+    def loss(x, v):
+        y = f(x, v)
+        return sum(np.sum(np.sin(part)) for part in (y if isinstance(y, tuple) else (y,)))
+
+    gradients_agree(loss, X, V, others=[(X * -0.5 + 0.1, V * 2)])
+
+
+# Reductions -----------------------------------------------------------------------------------------
+
+CUBE = np.linspace(-2.0, 1.0, 5 * 7 * 11).reshape(5, 7, 11)[:, ::-1].copy()
+AXES = [axes for n in range(4) for axes in itertools.combinations(range(3), n)]
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "prod"])
+@pytest.mark.parametrize("axes", AXES, ids=str)
+def test_reductions_over_every_set_of_axes(name, axes):
+    function = getattr(np, name)
+
+    def reduce(x):
+        y = np.sin(x) + x * 0.1
+        return function(y, axis=axes), function(y, axis=axes, keepdims=True) * x
+
+    agree(reduce, CUBE, others=[(CUBE * 0.5,)])
+    gradients_agree(lambda x: np.sum(reduce(x)[1]), CUBE, others=[(CUBE * 0.5,)])
+
+
+@pytest.mark.parametrize("shape", [(40,), (3,), (5, 40), (40, 1), (1, 40)])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i4", "u1", "?"])
+def test_reductions_of_every_dtype(shape, dtype):
+    x = (np.arange(np.prod(shape)) % 5).reshape(shape).astype(dtype)
+
+    def reduce(x):
+        return np.sum(x), np.max(x, axis=0), np.min(x, axis=-1), np.mean(x), np.sum(x, axis=0)
+
+    agree(reduce, x, others=[(x[::-1].copy(),)], tolerance=1e-5 if dtype == "f4" else 1e-12)
+
+
+@pytest.mark.parametrize("size", [4, 100])
+def test_nan_and_infinity_go_through(size):
+    x = np.linspace(0.0, 1.0, size)
+    bad, worse = x.copy(), x.copy()
+    bad[size // 2] = np.nan
+    worse[1] = -np.inf
+
+    def f(x):
+        y = np.maximum(x, 0.5) - np.minimum(x, x[::-1])
+        return np.max(x), np.min(x), np.sum(x), y, np.where(x > 0.3, x, -x), x != x
+
+    agree(f, x, others=[(bad,), (worse,)])
+
+
+# Products -------------------------------------------------------------------------------------------
+
+PRODUCTS = [
+    ((3,), (3,)),
+    ((50,), (50,)),
+    ((6, 50), (50,)),
+    ((50,), (50, 6)),
+    ((6, 50), (50, 9)),
+    ((2, 3), (3, 2)),
+    ((1, 50), (50, 1)),
+    ((50, 1), (1, 50)),
+    ((1, 50), (50, 40)),
+    ((40, 50), (50, 1)),
+    ((4, 6, 7), (7, 5)),
+    ((4, 6, 7), (4, 7, 5)),
+    ((6, 7), (4, 7, 5)),
+    ((1, 6, 7), (4, 7, 5)),
+    ((3, 1, 6, 7), (4, 7, 5)),
+    ((4, 6, 7), (7,)),
+    ((7,), (4, 7, 5)),
+    ((2, 2, 2), (2, 2, 2)),
+    ((50, 0), (0, 40)),
+    ((0, 50), (50, 40)),
+    ((0,), (0,)),
+]
+
+
+def _swap(x):
+    return np.swapaxes(x, -1, -2) if np.ndim(x) > 1 else x
+
+
+LAYOUTS = {
+    "as it is": lambda x: x,
+    "computed": lambda x: np.sin(x),
+    "transposed": lambda x: _swap(np.copy(_swap(x))),
+    "given transposed": lambda x: _swap(_swap(x) * 1.0),
+    "every second": lambda x: np.repeat(x, 2, axis=-1)[..., ::2],
+    "backwards": lambda x: x[..., ::-1],
+    "rows backwards": lambda x: x[::-1],
+    "part": lambda x: np.concatenate([x, x], axis=-1)[..., : np.shape(x)[-1]],
+    "rows of more": lambda x: np.concatenate([x, x], axis=0)[1 : np.shape(x)[0] + 1],
+}
+
+
+@pytest.mark.parametrize("shapes", PRODUCTS, ids=str)
+def test_products(shapes):
+    a, b = (np.linspace(-1.0, 1.5, int(np.prod(s))).reshape(s) for s in shapes)
+    agree(np.matmul, a, b, others=[(a * 2, b - 1)])
+    gradients_agree(lambda a, b: np.sum(np.sin(a @ b)), a, b, others=[(a * 2, b - 1)])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_products_of_every_layout(layout):
+    lay = LAYOUTS[layout]
+
+    def f(a, b, v, w):
+        return lay(a) @ b, a @ lay(b), lay(v) @ b, a @ lay(v), lay(w) @ lay(b), lay(a) @ lay(v)
+
+    rng = np.random.default_rng(0)
+    args = rng.normal(size=(9, 40)), rng.normal(size=(40, 6)), rng.normal(size=40)
+    args = *args, rng.normal(size=(3, 8, 40))
+    agree(f, *args, others=[tuple(x * 2 - 0.5 for x in args)])
+    gradients_agree(
+        lambda *xs: sum(np.sum(np.sin(y * 0.1)) for y in f(*xs)), *args, tolerance=1e-11
+    )
+
+
+# Numbers --------------------------------------------------------------------------------------------
+
+
+def test_python_ints_that_outgrow_64_bits():
+    agree(lambda n: n * n + 1, 3, others=[(2**40,), (-(2**62),), (2**31,)])
+    agree(lambda n, m: n + m, 1, 2, others=[(2**62, 2**62), (-(2**63), -1)])
+    agree(lambda n: -n, 1, others=[(-(2**63),)])
+
+
+def test_python_integer_operators():
+    agree(lambda n, m: (n & m, n | m, n ^ m, n - m, n * m, ~n), 5, 3, others=[(-7, 12)])
+    agree(lambda n, m: (n // m, n % m, n / m, n < m, n == m), 17, 5, others=[(-17, 5), (17, -5)])
+    agree(lambda n, b: (n + b, b * 1.5, n * True), 5, True, others=[(7, False)])
+
+
+def test_division_by_zero_of_python_floats():
+    f = jit(lambda x, y: x / y)
+    assert f(1.0, 2.0) == f(2.0, 4.0) == 0.5
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            f(1.0, 0.0)
+    assert f(3.0, 2.0) == 1.5
+    with np.errstate(all="ignore"):
+        assert jit(lambda x, y: x / y)(np.float64(1.0), np.float64(0.0)) == np.inf
+
+
+def test_python_ints_beside_small_dtypes():
+    f = jit(lambda x, n: x + n)
+    small = np.arange(40, dtype=np.int8)
+    for _ in range(2):
+        assert_same(f(small, 3), small + 3)
+    with pytest.raises(OverflowError):
+        f(small, 1000)
+
+
+def test_comparisons_of_mixed_signs():
+    a, b = np.arange(-3, 40), np.arange(43, dtype=np.uint64)
+    agree(lambda a, b: (a < b, a == b, b >= a), a, b)
+    agree(lambda x: (x < 1000, x > -5, x == 300), np.arange(40, dtype=np.uint8))
+
+
+def test_casts():
+    x = np.linspace(-3.7, 200.2, 50)
+    agree(lambda x: (x.astype("i8"), x.astype("f4"), x.astype(bool), x.astype("i4") * 2), x)
+    agree(lambda x: (x.astype("u1"), x.astype("f8"), x.astype("i2")), np.arange(-5, 60))
