@@ -36,6 +36,7 @@ _Result = TypeVar("_Result")
 SLP_LINES = 128
 STRAIGHT_LINES = 500
 FAST_CODEGEN_LINES = 20_000
+CALL_LINES = 4  # arithmetic lines to a call, below which code is "mostly calls"
 
 _BLOCK_END = re.compile(r'^(?:[-\w.$"]+:|\})', re.MULTILINE)
 _LOOPS = re.compile(r"\bphi\b")
@@ -160,8 +161,20 @@ def pipeline(text: str, level: int) -> Pipeline:
         level=level,
         slp=level >= 2 and longest <= SLP_LINES,
         straight=straight,
-        codegen=0 if longest > FAST_CODEGEN_LINES else min(level, 1) if straight else level,
+        codegen=_codegen(text, level, longest, straight),
     )
+
+
+def _codegen(text: str, level: int, longest: int, straight: bool) -> int:
+    if longest > FAST_CODEGEN_LINES or (straight and _mostly_calls(text)):
+        return 0
+    return min(level, 1) if straight else level
+
+
+def _mostly_calls(text: str) -> bool:
+    """Whether straight-line code mainly calls loops and BLAS: then its own quality hardly matters,
+    and the optimising code generator is 20 times slower on it than the fast one."""
+    return text.count("  call void @") * CALL_LINES > text.count(" = f") + text.count(" = select")
 
 
 def longest_block(text: str) -> int:

@@ -10,8 +10,8 @@ scratch is laid out after the code is written, when it is known from when to whe
 from __future__ import annotations
 
 import functools
-import re
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
