@@ -16,23 +16,7 @@ from tracker.errors import (
     TrackerError,
     UnsupportedError,
 )
-from tracker.gradients import (
-    back,
-    data,
-    forward,
-    grad,
-    gradient,
-    isleaf,
-    istracked,
-    jvp,
-    param,
-    pullback,
-    pushforward,
-    update,
-    value_and_grad,
-    withgradient,
-    zero_grad,
-)
+from tracker.gradients import gradient, value_and_grad, withgradient
 from tracker.jacobians import (
     diaghessian,
     hessian,
@@ -42,7 +26,9 @@ from tracker.jacobians import (
     withjacobian,
 )
 from tracker.jit.decorator import jit, trace
+from tracker.leaves import back, data, grad, isleaf, istracked, param, update, zero_grad
 from tracker.params import Grads, Params
+from tracker.pullbacks import forward, jvp, pullback, pushforward
 from tracker.testing import gradcheck, ngradient
 from tracker.tracked import Tracked
 

@@ -16,16 +16,10 @@ import numpy as np
 
 from tracker import tree
 from tracker.errors import NotScalarError, message
-from tracker.gradients import (
-    ValueAndGradient,
-    data,
-    gradient,
-    jvp,
-    linearized,
-    pullback,
-    pushforward,
-)
+from tracker.gradients import ValueAndGradient, gradient
+from tracker.leaves import data
 from tracker.params import Grads, Params
+from tracker.pullbacks import jvp, linearized, pullback, pushforward
 
 
 def jacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:

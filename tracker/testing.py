@@ -22,9 +22,10 @@ import numpy as np
 
 from tracker import tree
 from tracker.errors import NotScalarError, message
-from tracker.gradients import data, jvp, pullback, pushforward
 from tracker.ir.op import Op
 from tracker.ir.types import type_of
+from tracker.leaves import data
+from tracker.pullbacks import jvp, pullback, pushforward
 from tracker.tape import apply
 
 _STEPS = (1e-2, 2e-3, 4e-4, 8e-5)

@@ -1,0 +1,177 @@
+"""Pullbacks and pushforwards: derivatives of functions with any results.
+
+Owns: `pullback`, `pushforward`, `jvp`, and `linearized`, which gives both from one run. Start at
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.errors import NotScalarError, UnsupportedError, message
+from tracker.forward import push
+from tracker.leaves import data
+from tracker.reverse import sweep
+from tracker.tape import Value, is_recording, value_of
+from tracker.tracked import Tracked
+from tracker.wrapping import compiled_derivative, depends_elsewhere, entry, release, run
+
+
+def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[..., Any]]:
+    """The value of `f`, and a function that pulls a cotangent of it back to the arguments.
+
+    `y, back = pullback(f, *args)`; `back(seed)` gives a tuple, one entry per argument, and may be
+    called again. `y` may be any structure; the seed then has the same one (None stands for zero).
+
+    >>> y, back = pullback(lambda x: [3 * x**2, 2 * x], 5.0)
+    >>> back([1.0, 1.0])
+    (32.0,)
+    """
+    compiled = _compiled_pullback(f, args, kwargs)
+    if compiled is not None:
+        return compiled
+    shown, pull, _ = linearized(f, args, kwargs)
+    return shown, pull
+
+
+def _pullback_of(f: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda args, kwargs, seed: pullback(f, *args, **kwargs)[1](seed)
+
+
+def _compiled_pullback(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, Callable[..., Any]] | None:
+    """Value and pullback of a jitted function; the compiled pullback computes its needs again."""
+    compiled = compiled_derivative(f, "pullback", _pullback_of)
+    if compiled is None:
+        return None
+    kept = tree.map(lambda x: np.array(x) if isinstance(x, np.ndarray) else x, (args, kwargs))
+    return f(*args, **kwargs), lambda seed: compiled(*kept, seed)
+
+
+def linearized(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
+    """The value of `f`, its pullback and its pushforward, from one run."""
+    wrapped, y = run(f, args, kwargs)
+    outputs, structure = tree.flatten(y)
+    values = [value_of(out) if isinstance(out, Tracked) else None for out in outputs]
+    shown = tree.unflatten(structure, [release(out) for out in outputs], y)
+
+    def pull(seed: Any) -> tuple[Any, ...]:
+        seeds = _like_structure(y, structure, seed, "seed")
+        roots = [
+            (value, _seed_for(value, s))
+            for value, s in zip(values, seeds, strict=True)
+            if value is not None and s is not None
+        ]
+        found = sweep(roots, wrapped.own, wrapped.since)
+        arrived = dict(zip(wrapped.own, found, strict=True))
+        return wrapped.restore(
+            [None if value is None else entry(arrived[value], value) for value in wrapped.leaves]
+        )
+
+    def push_tangents(*tangents: Any) -> Any:
+        if len(tangents) != len(args):
+            raise UnsupportedError(
+                message(
+                    f"{len(args)} arguments need {len(args)} tangents; {len(tangents)} were given"
+                )
+            )
+        seeds: list[Any] = []
+        for arg, below, tangent in zip(args, wrapped.structures, tangents, strict=True):
+            seeds.extend(_like_structure(arg, below, tangent, "tangent"))
+        pairs = [
+            (value, None if s is None else _tangent_for(value, s))
+            for value, s in zip(wrapped.leaves, seeds, strict=True)
+            if value is not None
+        ]
+        arrived = iter(push(pairs, [v for v in values if v is not None], wrapped.since))
+        tangents_of = [
+            _no_tangent(out) if value is None else _tangent_entry(next(arrived), value)
+            for value, out in zip(values, outputs, strict=True)
+        ]
+        return tree.unflatten(structure, tangents_of, y)
+
+    return shown, pull, push_tangents
+
+
+def _like_structure(y: Any, structure: tree.Structure, seed: Any, what: str) -> list[Any]:
+    """The leaves of a seed, which must have the structure of `y`."""
+    if structure.cls is None:
+        return [seed]
+    if seed is None:
+        return [None] * structure.count
+    found: list[Any] = []
+    try:
+        tree.map(lambda _, s: found.append(s), y, seed)
+    except (ValueError, KeyError) as error:
+        raise NotScalarError(
+            message(f"the {what} has another structure than the output {structure!r}")
+        ) from error
+    return found
+
+
+def _seed_for(value: Value, seed: Any) -> Any:
+    shape = np.shape(value.data)
+    if not isinstance(seed, Tracked):
+        seed = np.asarray(seed)
+        if seed.dtype.kind in "biu":
+            seed = seed.astype(np.float64)
+        seed = seed.copy()[()]
+    if np.shape(seed) != shape:
+        raise NotScalarError(
+            message(f"seed has shape {np.shape(seed)}, the output has shape {shape}")
+        )
+    return seed
+
+
+def pushforward(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., Any]]:
+    """The value of `f`, and a function that pushes tangents of the arguments forward to it.
+
+    `y, push = pushforward(f, *args)`; `push(*tangents)` takes one tangent per argument, of its
+    structure (None stands for zero), and gives the tangent of `y`.
+
+    >>> y, push = pushforward(lambda x: x**2, 3.0)
+    >>> push(1.0)
+    6.0
+    """
+    shown, _, push_tangents = linearized(f, args, {})
+    return shown, push_tangents
+
+
+def _tangent_for(value: Value, seed: Any) -> Any:
+    t = _seed_for(value, seed)
+    if isinstance(t, np.ndarray) and isinstance(value.data, np.ndarray):
+        kind = value.data.dtype
+        return t.astype(kind) if kind.kind in "fc" and kind != t.dtype else t
+    return t
+
+
+def _tangent_entry(t: Any, value: Value) -> Any:
+    if t is None:
+        return np.zeros_like(value.data)[()]
+    if isinstance(t, Tracked):
+        return t if is_recording() or depends_elsewhere(value_of(t)) else data(t)
+    return t
+
+
+def _no_tangent(out: Any) -> Any:
+    return np.zeros_like(out)[()] if tree.is_numeric(out) else None
+
+
+def jvp(f: Callable[..., Any], args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """The value of `f` at `args`, and its derivative in the direction of `tangents`.
+
+    >>> jvp(np.sin, (0.0,), (2.0,))
+    (np.float64(0.0), np.float64(2.0))
+    """
+    y, push_tangents = pushforward(f, *args)
+    return y, push_tangents(*tangents)
+
+
+forward = pullback

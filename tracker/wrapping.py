@@ -1,0 +1,198 @@
+"""What every derivative of a function shares: arguments as leaves, results released.
+
+Owns: `Wrapped` (the arguments of one derivative), `run`, `entry` (what a user gets for one leaf),
+`release` (what a user gets of a result), `compiled_derivative` (the way to a jitted function's).
+
+Every derivative has the same three steps: wrap the arguments' numbers in fresh leaves of a new
+epoch, run the function, read the tape from the results to the leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.errors import UnsupportedError, message
+from tracker.leaves import data, history, plain_cotangent
+from tracker.ops.declare import project
+from tracker.ops.shape import identity, item
+from tracker.tape import (
+    Value,
+    apply,
+    close,
+    is_recording,
+    leaf,
+    new_epoch,
+    snapshot,
+    value_of,
+    wrap,
+)
+from tracker.tracked import Tracked
+
+
+class Wrapped:
+    """The arguments of one derivative: their numbers as fresh leaves, and how to put results back.
+
+    `leaves[i]` is the Value of leaf i of the flattened arguments, or None where it is not a number.
+    """
+
+    def __init__(self, args: Sequence[Any], only: Sequence[int] | None = None) -> None:
+        self.since = new_epoch()
+        self.leaves: list[Value | None] = []
+        self.structures: list[tree.Structure] = []
+        self.originals: list[Any] = []
+        self.args = tuple(
+            self._wrap(arg) if only is None or i in only else arg for i, arg in enumerate(args)
+        )
+
+    def _wrap(self, arg: Any) -> Any:
+        found, structure = tree.flatten(arg, tree.is_number_list)
+        self.structures.append(structure)
+        self.originals.append(arg)
+        trained = _trained(arg, structure)
+        wrapped = []
+        for x, yes in zip(found, trained, strict=True):
+            flag = structure.cls is not None and type(x) is bool
+            value = _leaf_of(x) if yes and not flag else None
+            self.leaves.append(value)
+            wrapped.append(x if value is None else wrap(value))
+        return tree.unflatten(structure, wrapped, arg)
+
+    @property
+    def own(self) -> list[Value]:
+        return [value for value in self.leaves if value is not None]
+
+    def close(self) -> None:
+        """The function has run: its leaves are constants for everyone else."""
+        for value in self.own:
+            close(value)
+
+    def restore(self, entries: list[Any]) -> tuple[Any, ...]:
+        """Entries, one per leaf, in the structures of the arguments."""
+        out = []
+        at = 0
+        for structure, original in zip(self.structures, self.originals, strict=True):
+            part = entries[at : at + structure.count]
+            at += structure.count
+            out.append(_restored(structure, iter(part), original))
+        return tuple(out)
+
+
+def _restored(structure: tree.Structure, entries: Iterator[Any], original: Any) -> Any:
+    """As `tree.unflatten`, but an empty structure gives None."""
+    if structure.cls is None:
+        return next(entries)
+    if not structure.count:
+        return None
+    parts = tree.children_of(original)
+    originals = parts[1] if parts else (None,) * len(structure.children)
+    kids = [_restored(s, entries, o) for s, o in zip(structure.children, originals, strict=True)]
+    return tree.rebuild(structure.cls, structure.names, kids, original)
+
+
+def _trained(arg: Any, structure: tree.Structure) -> list[bool]:
+    """Which leaves are trained: all, unless a class names its trainable fields."""
+    if structure.cls is None:
+        return [True]
+    parts = tree.children_of(arg)
+    names, kids = parts if parts is not None else ((), ())
+    allowed = getattr(type(arg), "trainable", None)
+    if allowed is not None:
+        allowed = arg.trainable() if callable(allowed) else arg.trainable
+    out: list[bool] = []
+    for i, (kid, below) in enumerate(zip(kids, structure.children, strict=True)):
+        if allowed is not None and i < len(names) and names[i] not in allowed:
+            out.extend([False] * below.count)
+        elif below.cls is None:
+            out.append(True)
+        else:
+            out.extend(_trained(kid, below))
+    return out
+
+
+def _leaf_of(x: Any) -> Value | None:
+    """A fresh leaf around a number or an array; None for anything else."""
+    if isinstance(x, Tracked):  # an outer derivative's value: stand for it
+        return value_of(apply(identity, (x,)))
+    if type(x) is list:
+        x = np.array(x)
+    if type(x) is np.ndarray:
+        return leaf(snapshot(x)) if x.dtype.kind in "biufc" else None
+    if isinstance(x, (bool, int, float, complex, np.bool_, np.number)):
+        return leaf(x)
+    if isinstance(x, np.memmap) and x.dtype.kind in "biufc":
+        return leaf(np.array(x, subok=False))
+    if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
+        raise UnsupportedError(
+            message(
+                f"a {type(x).__name__} cannot be differentiated as what it is",
+                "Give np.asarray(x), if plain numbers are what is meant",
+            )
+        )
+    return None
+
+
+def run(
+    f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], only: Any = None
+) -> tuple[Wrapped, Any]:
+    wrapped = Wrapped(args, only)
+    try:
+        return wrapped, f(*wrapped.args, **kwargs)
+    finally:
+        wrapped.close()
+
+
+def entry(c: Any, value: Value) -> Any:
+    """What the user gets for one leaf."""
+    x = value.data
+    discrete = np.result_type(x).kind in "biu"
+    if c is None:
+        if discrete:
+            return None
+        return _in_class_of(np.zeros_like(wrap(value)), x) if is_recording() else _zero_like(x)
+    if isinstance(c, Tracked):
+        return _in_class_of(c if discrete else project(c, x), x)
+    return plain_cotangent(c, x)
+
+
+def _zero_like(x: Any) -> Any:
+    return plain_cotangent(0.0, x)
+
+
+def _in_class_of(c: Any, x: Any) -> Any:
+    """A recorded cotangent as the class that `plain_cotangent` gives: array, NumPy's or Python's
+    number."""
+    have = type(data(c))
+    if isinstance(x, np.ndarray):
+        c = np.astype(c, x.dtype if x.dtype.kind in "fc" else np.float64)
+        return c if have is np.ndarray else np.reshape(np.reshape(c, (1,)), ())
+    if isinstance(x, np.inexact):
+        return np.astype(c, x.dtype) if have in (float, complex) else c
+    return c if have in (float, complex) else apply(item, (c,))
+
+
+def release(y: Any) -> Any:
+    if not isinstance(y, Tracked):
+        return y
+    value = value_of(y)
+    if is_recording() or depends_elsewhere(value):
+        return y
+    return data(y) if not isinstance(value.data, np.ndarray) else value.data.copy()
+
+
+def depends_elsewhere(root: Value) -> bool:
+    """Whether an open leaf is in the history of a value."""
+    return any(value.op is None for value in history(root))
+
+
+def compiled_derivative(
+    f: Callable[..., Any], key: Any, build: Callable[..., Any], *options: Any
+) -> Callable[..., Any] | None:
+    """The compiled derivative of a jitted function; None of a plain one."""
+    derive = getattr(f, "_tracker_derive", None)
+    if derive is None:
+        return None
+    return derive(key, build if not options else lambda g: build(g, *options))  # type: ignore[no-any-return]
