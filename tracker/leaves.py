@@ -23,7 +23,7 @@ from tracker.errors import (
     message,
 )
 from tracker.mutation import invalidate
-from tracker.ops.shape import identity
+from tracker.ops.create import identity
 from tracker.reverse import USED, sweep
 from tracker.tape import Value, apply, leaf, value_of
 from tracker.tracked import Leaf, Tracked, grad_of, new_param

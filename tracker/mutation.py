@@ -22,8 +22,8 @@ import numpy as np
 from tracker.errors import ConversionError, message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops import index
+from tracker.ops.create import buffer
 from tracker.ops.declare import fitted, implements
-from tracker.ops.shape import buffer
 from tracker.tape import Value, apply, data_of, value_of
 from tracker.tracked import Tracked, install, install_property
 

@@ -17,8 +17,8 @@ import numpy as np
 from tracker import tree
 from tracker.errors import UnsupportedError, message
 from tracker.leaves import data, history, plain_cotangent
+from tracker.ops.create import identity, item
 from tracker.ops.declare import project
-from tracker.ops.shape import identity, item
 from tracker.tape import (
     Value,
     apply,

@@ -3,7 +3,7 @@
 import numpy as np
 from op_rows import row, sample, x, z
 
-from tracker.ops import shape
+from tracker.ops import create, shape
 
 F64 = np.dtype(np.float64)
 F32 = np.dtype(np.float32)
@@ -54,7 +54,7 @@ ROWS = [
         sample(x(0), x(0), axis=1),
     ),
     row(
-        shape.astype,
+        create.astype,
         sample(x(3), dtype=F32),
         sample(x(3).astype(np.float32), dtype=F64),
         sample(x(3), dtype=C128),
@@ -64,19 +64,23 @@ ROWS = [
         sample(x(0, 2), dtype=F32),
     ),
     row(
-        shape.to_discrete, sample(x(3), dtype=np.dtype(np.int64)), sample(x(), dtype=np.dtype(bool))
+        create.to_discrete,
+        sample(x(3), dtype=np.dtype(np.int64)),
+        sample(x(), dtype=np.dtype(bool)),
     ),
-    row(shape.identity, sample(x(3)), sample(2.5), sample(z(2)), sample(np.arange(3))),
-    row(shape.item, sample(x()), sample(x().astype(np.float32)), sample(2.5), sample(z())),
-    row(shape.copy, sample(x(3)), sample(x()), sample(z(2, 2)), sample(x(0)), sample(np.arange(3))),
+    row(create.identity, sample(x(3)), sample(2.5), sample(z(2)), sample(np.arange(3))),
+    row(create.item, sample(x()), sample(x().astype(np.float32)), sample(2.5), sample(z())),
     row(
-        shape.zeros_like,
+        create.copy, sample(x(3)), sample(x()), sample(z(2, 2)), sample(x(0)), sample(np.arange(3))
+    ),
+    row(
+        create.zeros_like,
         sample(x(3), shape=(3,), dtype=F64),
         sample(x(), shape=(2, 2), dtype=F32),
         sample(2.0, shape=(), dtype=F64),
     ),
     row(
-        shape.ones_like,
+        create.ones_like,
         sample(x(3), shape=(3,), dtype=F64),
         sample(x(), shape=(2, 2), dtype=F32),
         sample(2.0, shape=(), dtype=F64),

@@ -1,0 +1,234 @@
+"""Ops that make and convert arrays: cast, copy, identity, fills, and NumPy's constructors.
+
+The ops are `astype`, `to_discrete`, `copy`, `identity`, `item`, `zeros_like`, `ones_like`. `buffer`
+gives the tracked constants that users allocate and fill. Questions about shape and type, which are
+answered without recording, are here, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.op import LINEAR, METHODS, NUMPY, Map, View
+from tracker.ir.types import Type, type_of
+from tracker.ops.declare import declare, implements, project
+from tracker.tape import CLOSED, NO_PARAMS, Value, apply, data_of, wrap
+from tracker.tracked import Tracked
+
+
+def _astype_vjp(g: Any, y: Any, x: Any, *, dtype: Any) -> Any:
+    have = np.result_type(x)
+    if have.kind not in "fc":
+        return g
+    if have.kind == "f" and np.iscomplexobj(g):
+        g = np.real(g)
+    return np.astype(g, have)
+
+
+astype = declare(
+    "astype",
+    method=None,
+    entry=None,
+    infer=lambda x, *, dtype: Type(x.shape, np.dtype(dtype)),
+    evaluate=lambda x, *, dtype: np.asarray(x).astype(dtype)[()],
+    jvp=LINEAR,
+    vjp=[_astype_vjp],
+    lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biuf"),
+)
+# To a discrete dtype no derivative goes through.
+to_discrete = declare(
+    "to_discrete",
+    method=None,
+    entry=None,
+    infer=lambda x, *, dtype: Type(x.shape, np.dtype(dtype)),
+    evaluate=lambda x, *, dtype: np.asarray(x).astype(dtype)[()],
+    jvp=[None],
+    vjp=[None],
+    lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biuf"),
+)
+
+
+@implements(np.astype)
+def astype_(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    want = np.dtype(dtype)
+    data = data_of(x)
+    if hasattr(data, "dtype") and data.dtype == want:
+        return x
+    if want.kind not in "fc":
+        return apply(to_discrete, (x,), {"dtype": want})
+    return apply(astype, (x,), {"dtype": want})
+
+
+METHODS["astype"] = lambda x, dtype, *_, **__: np.copy(x) if x.dtype == dtype else astype_(x, dtype)
+
+identity = declare(  # the same value under another identity: how derivatives mark arguments
+    "identity",
+    method=None,
+    entry=None,
+    infer=lambda x: x,
+    evaluate=lambda x: x,
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: g],
+    lower=View(lambda e, index, x: (0, index, None)),
+)
+
+
+def _item_infer(x: Type) -> Type:
+    python = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}[x.dtype.kind]
+    return type_of(python)
+
+
+item = declare(  # NumPy's number as Python's
+    "item",
+    method=None,
+    entry=None,
+    infer=_item_infer,
+    evaluate=lambda x: np.asarray(x).item(),
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: project(g, x)],
+    lower=View(lambda e, index, x: (0, (), None)),
+)
+copy = declare(
+    "copy",
+    method=None,
+    entry=None,
+    infer=lambda x: Type(x.shape, x.dtype),
+    evaluate=lambda x: np.copy(x)[()],
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: g],
+    lower=View(lambda e, index, x: (0, index, None)),
+)
+
+
+@implements(np.copy)
+def copy_(a: Any, order: str = "K", subok: bool = False) -> Any:
+    return apply(copy, (a,))
+
+
+METHODS["copy"] = copy_
+
+
+def _fill(name: str, function: Any, value: int) -> Any:
+    return declare(
+        name,
+        method=None,
+        entry=None,
+        infer=lambda x, *, shape, dtype: Type(shape, dtype),
+        evaluate=lambda x, *, shape, dtype: function(shape, dtype)[()],
+        jvp=[None],
+        vjp=[None],
+        lower=Map(
+            lambda e, x, *, shape, dtype: e.literal(value, dtype), lambda x: (x.dtype,), "biuf"
+        ),
+    )
+
+
+zeros_like = _fill("zeros_like", np.zeros, 0)
+ones_like = _fill("ones_like", np.ones, 1)
+
+
+def _like(op: Any) -> Any:
+    def call(
+        a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any
+    ) -> Any:
+        want = np.dtype(dtype) if dtype is not None else np.result_type(data_of(a))
+        extent = np.shape(a) if shape is None else _shape_tuple(shape)
+        return buffer(apply(op, (a,), {"shape": extent, "dtype": want}))
+
+    return call
+
+
+def _shape_tuple(shape: Any) -> tuple[int, ...]:
+    return (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
+
+
+def buffer(x: Any) -> Any:
+    """A tracked constant, which can be written into."""
+    if isinstance(x, Tracked):
+        return x
+    return wrap(Value(x, CLOSED, (), NO_PARAMS))
+
+
+NUMPY[np.zeros_like] = NUMPY[np.empty_like] = _like(zeros_like)
+NUMPY[np.ones_like] = _like(ones_like)
+
+
+@implements(np.full_like)
+def full_like(a: Any, fill_value: Any, dtype: Any = None, *rest: Any, **kwargs: Any) -> Any:
+    made = np.zeros_like(a, dtype, *rest, **kwargs)
+    return np.broadcast_to(np.astype(_as_array(fill_value), made.dtype), np.shape(made)) + made
+
+
+def _as_array(x: Any) -> Any:
+    return x if isinstance(x, Tracked) else np.asarray(x)
+
+
+def _allocate(function: Any) -> Any:
+    """np.zeros(n, like=t) and its relatives: a plain constant that can be written into."""
+
+    def call(*args: Any, like: Any = None, **kwargs: Any) -> Any:
+        return buffer(function(*args, **kwargs))
+
+    return call
+
+
+for _function in (np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.arange):
+    NUMPY[_function] = _allocate(_function)
+
+
+@implements(np.asanyarray, np.ascontiguousarray)
+def asanyarray(a: Any, dtype: Any = None, **_: Any) -> Any:
+    """A tracked array is an array, and whether it is contiguous is nobody's business."""
+    return (
+        asarray(a, dtype)
+        if not isinstance(a, Tracked)
+        else a
+        if dtype is None
+        else astype_(a, dtype)
+    )
+
+
+@implements(np.asarray, np.array)
+def asarray(a: Any, dtype: Any = None, *rest: Any, like: Any = None, **kwargs: Any) -> Any:
+    if isinstance(a, Tracked):
+        return np.copy(a) if dtype is None else np.astype(a, dtype)
+    if isinstance(a, (list, tuple)) and any(isinstance(e, (Tracked, list, tuple)) for e in a):
+        made = np.stack([asarray(e) for e in a])
+        return made if dtype is None else np.astype(made, dtype)
+    return buffer(np.array(a, dtype))
+
+
+# Questions about shape and type, answered without recording ---------------------------------------
+
+
+def _static(function: Any) -> Any:
+    return lambda a, *args, **kwargs: function(data_of(a), *args, **kwargs)
+
+
+NUMPY.update((f, _static(f)) for f in (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj))
+NUMPY[np.result_type] = lambda *args: np.result_type(*(data_of(a) for a in args))
+NUMPY[np.can_cast] = lambda a, *rest, **kw: np.can_cast(data_of(a), *rest, **kw)
+NUMPY[np.may_share_memory] = NUMPY[np.shares_memory] = lambda a, b, *_: np.shares_memory(
+    data_of(a), data_of(b)
+)
+
+
+def _item(a: Any, *index: Any) -> Any:
+    """`t.item()` stays tracked."""
+    if not index:
+        if np.size(a) != 1:
+            raise ValueError("can only convert an array of size 1 to a Python scalar")
+        return a if np.ndim(a) == 0 and not isinstance(data_of(a), np.ndarray) else np.ravel(a)[0]
+    return a[index] if len(index) > 1 else np.ravel(a)[index[0]]
+
+
+METHODS["item"] = _item
+
+
+def _tolist(a: Any) -> Any:
+    return a if np.ndim(a) == 0 else [_tolist(row) for row in a]
+
+
+METHODS["tolist"] = _tolist
