@@ -182,7 +182,7 @@ def snapshot(x: Any) -> Any:
     if x.nbytes <= _SMALL:
         return x.copy()
     known = _copies.get(id(x))
-    if known is not None and known[0]() is x and _same_bytes(known[1], x):
+    if known is not None and known[0]() is x and same_bytes(known[1], x):
         return known[1]
     copy = x.copy()
     key = id(x)
@@ -190,7 +190,8 @@ def snapshot(x: Any) -> Any:
     return copy
 
 
-def _same_bytes(a: Any, b: Any) -> bool:
+def same_bytes(a: Any, b: Any) -> bool:
+    """Whether two arrays hold the same, NaN for NaN."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if a.dtype.kind in "fc":  # compare bits, so that NaN equals itself
@@ -224,14 +225,14 @@ class Stage:
     """Listens to the gate in this thread, between `with` and its end.
 
     `notes`: the equations in order, each (value, code, line). `guards`: each (how many equations
-    came before, value, kind, (code, line)). `images`: what each plain operand held when it was
-    first seen.
+    came before, value, kind, (code, line)). `images`: what each plain operand held, and how many
+    equations came before, when it was first seen and whenever it was seen changed.
     """
 
     def __init__(self) -> None:
         self.notes: list[tuple[Value, Any, int]] = []
         self.guards: list[tuple[int, Value, str, tuple[Any, int]]] = []
-        self.images: dict[int, tuple[Any, Any]] = {}
+        self.images: dict[int, list[tuple[int, Any]]] = {}
 
     def __enter__(self) -> Stage:
         global _listeners
@@ -244,6 +245,12 @@ class Stage:
         global _listeners
         _thread.stages.remove(self)
         _listeners -= 1
+
+    def see(self, array: Any) -> None:
+        """Remember what a plain operand holds now."""
+        images = self.images.setdefault(id(array), [])
+        if not images or not same_bytes(images[-1][1], array):
+            images.append((len(self.notes), array.copy()))
 
     def guard(self, value: Value, kind: str) -> None:
         """Python is about to depend on `kind(value)`."""
@@ -269,10 +276,10 @@ def is_recording() -> bool:
 def _note(value: Value) -> None:
     stage = current_stage()
     if stage is not None:
-        stage.notes.append((value, *_where(3)))
         for operand in value.operands:
-            if type(operand) is _ndarray and id(operand) not in stage.images:
-                stage.images[id(operand)] = (operand, operand.copy())
+            if type(operand) is _ndarray:
+                stage.see(operand)
+        stage.notes.append((value, *_where(3)))
 
 
 def _where(depth: int) -> tuple[Any, int]:

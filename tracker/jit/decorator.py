@@ -24,7 +24,7 @@ from tracker import gradients, tree
 from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError, message
 from tracker.ir.graph import Function, Guard
 from tracker.jit import signature
-from tracker.jit.staging import Trace, stage
+from tracker.jit.staging import Entangled, Trace, Write, stage
 from tracker.tape import current_stage
 from tracker.tracked import Tracked
 
@@ -151,18 +151,29 @@ class Jitted:
         if len(family.specials) >= self.limit:
             self._give_up(family, f"it has {self.limit} traces already", _last_branch(family))
             return self.function(*args, **kwargs)
+        def on_error(error: Exception, writes: list[Write]) -> None:
+            if not isinstance(error, _UNTRACEABLE):  # it is the user's: so is what was written
+                for write in writes:
+                    write.carry_out(leaves)
+
         try:
-            trace = stage(self.function, args, kwargs, self.static, _name(self.function))
-        except (ConversionError, UnsupportedError, IRError) as error:
+            trace, result, writes = stage(
+                self.function, args, kwargs, self.static, _name(self.function), on_error
+            )
+        except Entangled:
+            return self.function(*args, **kwargs) if run else None
+        except _UNTRACEABLE as error:
             if self.strict:
                 raise CompileError(f"{_name(self.function)} cannot be traced: {error}") from error
             self._give_up(family, f"it cannot be traced: {error}", "")
             return self.function(*args, **kwargs) if run else None
+        if _overlap(trace, leaves):
+            return self.function(*args, **kwargs) if run else None
         self._compile(family, call, trace)
         if run:
-            for write in trace.writes:
-                leaves[write.number][...] = write.data
-        return trace.result
+            for write in writes:
+                write.carry_out(leaves)
+        return result
 
     def _compile(self, family: Family, call: signature.Signature, trace: Trace) -> None:
         from tracker.jit import callable as native
@@ -202,6 +213,7 @@ class Jitted:
 
 
 _NOT_USUAL = object()
+_UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
 
 
 def _usual(x: Any) -> Any:
@@ -229,22 +241,38 @@ def _python_call(trace: Trace, compiled: Compiled) -> Callable[[Sequence[Any]], 
     from tracker.jit.pipeline import GuardFailed
 
     def call(leaves: Sequence[Any]) -> Any:
-        if compiled.run is None:
+        if compiled.run is None or _overlap(trace, leaves):
             raise GuardFailed  # machine code has been asked already
         captured = [
             array if owner is None else owner.value.data
             for array, owner in zip(trace.captures, trace.owners, strict=True)
         ]
         found = iter(compiled.run([*(leaves[number] for number in trace.inputs), *captured]))
-        results = [
-            out.constant if out.atom is None else _own(_in_class(out.kind, next(found)), leaves)
-            for out in trace.outputs
-        ]
-        for write, value in zip(trace.writes, found, strict=True):
-            leaves[write.number][...] = value
+        results: list[Any] = []
+        for out in trace.outputs:
+            if out.kind == "constant":
+                results.append(out.constant)
+            elif out.kind == "input":
+                results.append(leaves[out.constant])
+            elif out.kind == "same":
+                results.append(results[out.constant])
+            else:
+                results.append(_own(_in_class(out.kind, next(found)), [*leaves, *captured, *results]))
+        for number, value in zip(trace.writes, list(found), strict=True):
+            leaves[number][...] = value
         return tree.unflatten(trace.structure, results)
 
     return call
+
+
+def _overlap(trace: Trace, leaves: Sequence[Any]) -> bool:
+    """Whether an array that the function writes into shares memory with another argument."""
+    return any(
+        number != other and np.may_share_memory(leaves[number], leaves[other])
+        for number in trace.writes
+        for other in trace.inputs
+        if isinstance(leaves[other], np.ndarray)
+    )
 
 
 def _in_class(kind: str, x: Any) -> Any:
@@ -257,7 +285,7 @@ def _in_class(kind: str, x: Any) -> Any:
 
 
 def _own(x: Any, leaves: Sequence[Any]) -> Any:
-    """A result that shares no memory with an argument or with the trace."""
+    """A result that shares no memory with an argument, the trace, or another result."""
     return (
         x.copy() if isinstance(x, np.ndarray) and (x.base is not None or _is_one(x, leaves)) else x
     )
@@ -442,4 +470,4 @@ def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Function:
     }
     """
     function = getattr(f, "_jitted", None)
-    return stage(f if function is None else function.function, args, kwargs).function
+    return stage(f if function is None else function.function, args, kwargs)[0].function

@@ -24,7 +24,7 @@ from tracker.ir.types import Type
 from tracker.jit.emit import Emitter, Names, Needs, Scalar, literal, memory_type, module_text
 from tracker.jit.index import Tools
 from tracker.jit.loops import write_kernel
-from tracker.jit.plan import Buffer, Fits, Place, Plan
+from tracker.jit.plan import Buffer, Fits, Place, Plan, c_strides
 from tracker.jit.products import write_product
 
 _LONG = 400  # lines of driver; beyond, it is compiled apart from the loops, without loop passes
@@ -209,7 +209,7 @@ class _Driver:
         if place.buffer is not None and (
             place.buffer.role in ("scratch", "output") or self._is_array(place.buffer)
         ):
-            if place.start == 0 and place.buffer.type.shape == var.type.shape:
+            if place.start == 0 and place.strides == c_strides(var.type.shape):
                 return self.pointer(place.buffer)
         known = self.spilled.get(var)
         if known is None:

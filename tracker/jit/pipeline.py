@@ -10,7 +10,7 @@ segments and NumPy's calls in turn.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,8 +24,17 @@ from tracker.jit import blas, cache, callable, native, signature
 from tracker.jit.lower import Slots, lower
 from tracker.jit.partition import HostCall, Segment, partition
 from tracker.jit.plan import Plan, make_plan
-from tracker.jit.signature import ArrayOut, ConstOut, Outputs, OutLeaf, ScalarOut, Signature
-from tracker.jit.staging import Trace
+from tracker.jit.signature import (
+    ArrayOut,
+    ConstOut,
+    InputOut,
+    OutLeaf,
+    Outputs,
+    SameOut,
+    ScalarOut,
+    Signature,
+)
+from tracker.jit.staging import Output, Trace
 from tracker.tree import LEAF, Structure
 
 PASSES = (
@@ -86,17 +95,24 @@ def compile_call(trace: Trace, call: Signature) -> Compiled:
 
 
 def _is_direct(trace: Trace) -> bool:
-    """Whether a native entry can serve: it does not write into arguments or read params."""
-    return not trace.writes and not any(trace.owners)
+    """Whether a native entry can serve: it does not write into arguments or read params, and reads
+    captured arrays where they lie."""
+    return not trace.writes and not any(trace.owners) and all(map(_is_readable, trace.captures))
+
+
+def _is_readable(array: Any) -> bool:
+    return (
+        type(array) is np.ndarray
+        and array.flags.aligned
+        and array.dtype.isnative
+        and all(stride % array.itemsize == 0 for stride in array.strides)
+    )
 
 
 def _native_call(trace: Trace, function: Function, call: Signature) -> Piece:
     leaves = [call.leaves[number] for number in trace.inputs]
     atoms = iter(function.outputs)
-    out_leaves: list[OutLeaf] = [
-        ConstOut(out.constant) if out.atom is None else _out_leaf(out.kind, next(atoms))
-        for out in trace.outputs
-    ]
+    out_leaves = [_out_leaf_of(out, atoms) for out in trace.outputs]
     outputs = Outputs(trace.structure, tuple(out_leaves))
     inputs = call.offsets
     first = inputs[-1]
@@ -113,6 +129,16 @@ def _native_call(trace: Trace, function: Function, call: Signature) -> Piece:
     return _piece(function, slots, call, outputs, trace.captures)
 
 
+def _out_leaf_of(out: Output, atoms: Iterator[Atom]) -> OutLeaf:
+    if out.kind == "constant":
+        return ConstOut(out.constant)
+    if out.kind == "input":
+        return InputOut(out.constant)
+    if out.kind == "same":
+        return SameOut(out.constant)
+    return _out_leaf(out.kind, next(atoms))
+
+
 def _piece(
     function: Function,
     slots: Slots,
@@ -120,7 +146,7 @@ def _piece(
     outputs: Outputs,
     captures: Sequence[Any],
 ) -> Piece:
-    plan = make_plan(function)
+    plan = make_plan(function, [_strides(array) for array in captures])
     lowered = lower(plan, slots)
     symbols = {}
     if lowered.symbols:
@@ -143,6 +169,11 @@ def _piece(
         release_gil=size > 50_000,
     )
     return Piece(plan, (entry.module, *modules), entry, lowered.scratch)
+
+
+def _strides(array: Any) -> tuple[int, ...]:
+    """In elements."""
+    return tuple(stride // array.itemsize for stride in array.strides)
 
 
 def _out_leaf(kind: str, atom: Atom) -> OutLeaf:

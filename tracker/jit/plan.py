@@ -16,7 +16,7 @@ stored and read again).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,9 +99,10 @@ class Plan:
     levels: int
 
 
-def make_plan(function: Function) -> Plan:
-    """Plan a function all of whose equations can be lowered."""
-    planner = _Planner(function, _tiny(function))
+def make_plan(function: Function, captured: Sequence[tuple[int, ...]] = ()) -> Plan:
+    """Plan a function all of whose equations can be lowered; `captured` are the strides of its
+    captures, in elements."""
+    planner = _Planner(function, captured, _tiny(function))
     for step in function.body:
         planner.step(step)
     planner.finish()
@@ -128,20 +129,23 @@ def _tiny(function: Function) -> int:
 
 
 class _Planner:
-    def __init__(self, function: Function, tiny: int) -> None:
+    def __init__(
+        self, function: Function, captured: Sequence[tuple[int, ...]], tiny: int
+    ) -> None:
         self.tiny = tiny
         self.plan = Plan(function, {}, {}, {}, {}, [], [], {}, [], 0)
         self.places = self.plan.places
         self.kernels: dict[tuple[tuple[int, ...], int], Kernel] = {}
-        for role, group in (("input", function.inputs), ("capture", function.captures)):
-            for number, var in enumerate(group):
-                self._arrive(var, role, number)
+        for number, var in enumerate(function.inputs):
+            self._arrive(var, "input", number, c_strides(var.type.shape))
+        for number, (var, strides) in enumerate(zip(function.captures, captured, strict=True)):
+            self._arrive(var, "capture", number, strides)
 
-    def _arrive(self, var: Var, role: str, number: int) -> None:
+    def _arrive(self, var: Var, role: str, number: int, strides: tuple[int, ...]) -> None:
         buffer = self._buffer(var.type, role)
         buffer.slot = number
         kind = "tiny" if var.type.size <= self.tiny else "memory"
-        self.places[var] = Place(kind, 0, 0, None, buffer, c_strides(var.type.shape))
+        self.places[var] = Place(kind, 0, 0, None, buffer, strides)
 
     def _buffer(self, type: Type, role: str) -> Buffer:
         buffer = Buffer(len(self.plan.buffers), type, role)

@@ -27,10 +27,10 @@ def why_not(eqn: Eqn) -> str:
     dtypes = {o.type.dtype for o in eqn.operands}
     if len(dtypes) != 1 or dtypes.pop() not in _LETTER:
         return "a product of dtypes that BLAS does not know"
-    if all(o.type.size <= TINY for o in eqn.operands) and eqn.out.type.size <= TINY:
-        return ""
     if any(o.type.size == 0 for o in eqn.operands):
         return "an empty product"
+    if all(o.type.size <= TINY for o in eqn.operands) and eqn.out.type.size <= TINY:
+        return ""
     if any(isinstance(o, Const) for o in eqn.operands):
         return "a product with a scalar"
     return "" if blas.find() is not None else f"no BLAS: {blas.why_missing()}"

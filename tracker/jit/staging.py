@@ -7,7 +7,7 @@ which argument arrays it wrote into.
 Invariants
 1. The function is verified before anybody sees it.
 2. Captured arrays are inputs by reference; a captured array that the traced code itself changed
-   while it ran was scratch paper, and is baked in as it was when it was read.
+   while it ran was scratch paper, and is baked in as it was at each time it was read.
 3. An exception in the traced function leaves no stage behind.
 """
 
@@ -26,7 +26,7 @@ from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, name_variab
 from tracker.ir.types import type_of
 from tracker.ir.verify import verify
 from tracker.jit.signature import Static, signature_of
-from tracker.tape import Stage, Value, close, leaf, value_of, wrap
+from tracker.tape import Stage, Value, close, leaf, same_bytes, value_of, wrap
 from tracker.tracked import Leaf, Tracked
 
 CONVERSIONS: dict[str, Callable[[Any], Any]] = {
@@ -43,7 +43,9 @@ CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 class Output:
     """One leaf of the result: an atom of the function, or a constant object.
 
-    kind: 'array', 'numpy' (a NumPy scalar), 'python' (a Python number), 'constant'.
+    kind: 'array', 'numpy' (a NumPy scalar), 'python' (a Python number): `atom` says what it holds;
+    'constant': the object `constant`; 'input': the very argument leaf number `constant`; 'same':
+    the very object that result leaf number `constant` is.
     """
 
     kind: str
@@ -53,18 +55,20 @@ class Output:
 
 @dataclass(slots=True)
 class Write:
-    """An argument's array, by leaf number, as the function left it: its atom, its numbers now."""
+    """An argument's array, by leaf number, that the function wrote into, as the traced code saw it."""
 
     number: int
-    atom: Atom
-    data: Any
+    handle: Tracked
+
+    def carry_out(self, leaves: Sequence[Any]) -> None:
+        leaves[self.number][...] = value_of(self.handle).data
 
 
 @dataclass(slots=True)
 class Trace:
     """See the file's header. `inputs[i]` is the leaf number (of all arguments) of input i.
 
-    `function` has the atoms of `outputs` that are not constants, then those of `writes`.
+    `function` has the atoms of `outputs` that have one, then those of the leaves in `writes`.
     """
 
     function: Function
@@ -73,8 +77,11 @@ class Trace:
     owners: list[Leaf | None]
     outputs: list[Output]
     structure: tree.Structure
-    result: Any
-    writes: list[Write]
+    writes: list[int]
+
+
+class Entangled(Exception):
+    """The function reached a value that a derivative around the call is following."""
 
 
 def is_input(x: Any) -> bool:
@@ -92,8 +99,13 @@ def stage(
     kwargs: Mapping[str, Any] | None = None,
     static: frozenset[int | str] = frozenset(),
     name: str = "",
-) -> Trace:
-    """Trace `f` at these arguments. Their own arrays are never written into."""
+    on_error: Callable[[Exception, list[Write]], None] | None = None,
+) -> tuple[Trace, Any, list[Write]]:
+    """Trace `f` at these arguments: the trace, the result, and what is to be written into arguments,
+    whose own arrays are left alone.
+
+    on_error: told of an exception in `f`, and of what `f` had written by then.
+    """
     kwargs = kwargs or {}
     call, leaves = signature_of(args, kwargs, static)
     inputs: list[int] = []
@@ -120,18 +132,19 @@ def stage(
             for handle in (*outputs, *handles):  # views are read again while somebody listens
                 if isinstance(handle, Tracked):
                     value_of(handle)
+        except Exception as error:
+            if on_error is not None:
+                on_error(error, _written(inputs, values, handles))
+            raise
         finally:
             for value in values:
                 close(value)
     builder = _Builder(listener, values)
     builder.read_notes()
-    shown = [builder.output(out) for out in outputs]
-    writes = [
-        Write(number, builder.atom(value_of(handle)), value_of(handle).data)
-        for number, value, handle in zip(inputs, values, handles, strict=True)
-        if value_of(handle) is not value
-    ]
-    atoms = [o.atom for o in shown if o.atom is not None] + [write.atom for write in writes]
+    shown = _outputs(builder, outputs, dict(zip(map(id, handles), inputs, strict=True)))
+    writes = _written(inputs, values, handles)
+    atoms = [o.atom for o in shown if o.atom is not None]
+    atoms += [builder.atom(value_of(write.handle)) for write in writes]
     function = Function(
         name or getattr(f, "__name__", "function").replace("<lambda>", "function"),
         tuple(builder.vars[value] for value in values),
@@ -141,16 +154,55 @@ def stage(
     )
     name_variables(function)
     verify(function)
-    return Trace(
+    done = Trace(
         function,
         inputs,
         builder.arrays,
         builder.owners,
         shown,
         out_structure,
-        tree.unflatten(out_structure, map(data_copy, outputs), result),
-        writes,
+        [write.number for write in writes],
     )
+    plain = _plain_results(shown, outputs, leaves)
+    return done, tree.unflatten(out_structure, plain, result), writes
+
+
+def _written(inputs: list[int], values: list[Value], handles: list[Any]) -> list[Write]:
+    """Which argument arrays hold something else than they did."""
+    return [
+        Write(number, handle)
+        for number, value, handle in zip(inputs, values, handles, strict=True)
+        if value_of(handle) is not value
+    ]
+
+
+def _outputs(builder: _Builder, outputs: list[Any], arguments: dict[int, int]) -> list[Output]:
+    """How each leaf of the result is given back; an object that is there already stays itself."""
+    shown: list[Output] = []
+    seen: dict[int, int] = {}
+    for number, x in enumerate(outputs):
+        if not isinstance(x, Tracked):
+            shown.append(Output("constant", None, x))
+        elif id(x) in arguments:
+            shown.append(Output("input", None, arguments[id(x)]))
+        elif id(x) in seen:
+            shown.append(Output("same", None, seen[id(x)]))
+        else:
+            seen[id(x)] = number
+            shown.append(builder.output(x))
+    return shown
+
+
+def _plain_results(shown: list[Output], outputs: list[Any], leaves: list[Any]) -> list[Any]:
+    results: list[Any] = []
+    for out, x in zip(shown, outputs, strict=True):
+        if out.kind == "input":
+            results.append(leaves[out.constant])
+        elif out.kind == "same":
+            results.append(results[out.constant])
+        else:
+            results.append(data_copy(x))
+    return results
 
 
 def data_copy(x: Any) -> Any:
@@ -159,6 +211,21 @@ def data_copy(x: Any) -> Any:
         return x
     data = value_of(x).data
     return data.copy() if isinstance(data, np.ndarray) else data
+
+
+def _is_followed(root: Value) -> bool:
+    """Whether a derivative that has not finished yet may ask where a value came from."""
+    seen = {root}
+    stack = [root]
+    while stack:
+        value = stack.pop()
+        if value.op is None and not isinstance(value.params, Leaf):
+            return True
+        for operand in value.operands:
+            if type(operand) is Value and operand not in seen:
+                seen.add(operand)
+                stack.append(operand)
+    return False
 
 
 class _Builder:
@@ -173,12 +240,13 @@ class _Builder:
         self.owners: list[Leaf | None] = []
         self.known: dict[int, Var] = {}
         self.lines: dict[tuple[types.CodeType | None, int], str] = {}
+        self.now = 0  # which note is being read
 
     def read_notes(self) -> None:
         guards = iter(self.listener.guards)
         due = next(guards, None)
-        for count, (value, code, line) in enumerate(self.listener.notes):
-            while due is not None and due[0] <= count:
+        for self.now, (value, code, line) in enumerate(self.listener.notes):
+            while due is not None and due[0] <= self.now:
                 self._guard(*due[1:])
                 due = next(guards, None)
             operands = tuple(self.atom(o) for o in value.operands)
@@ -198,31 +266,37 @@ class _Builder:
         return text
 
     def _guard(self, value: Value, kind: str, at: tuple[Any, int]) -> None:
-        if value not in self.vars:
-            return
-        expected = CONVERSIONS[kind](value.data)
-        self.body.append(Guard(self.vars[value], kind, expected, self._where(*at)))
+        atom = self.atom(value)
+        if isinstance(atom, Var):
+            expected = CONVERSIONS[kind](value.data)
+            self.body.append(Guard(atom, kind, expected, self._where(*at)))
 
     def atom(self, operand: Any) -> Atom:
         """The atom of an operand: a variable, a literal, or a capture."""
         if type(operand) is Value:
             known = self.vars.get(operand)
-            if known is not None:
-                return known
-            owner = operand.params if isinstance(operand.params, Leaf) else None
-            if isinstance(operand.data, np.ndarray) or owner is not None:
-                return self._capture(operand.data, owner, id(owner or operand.data))
-            return Const.of(operand.data)
-        if isinstance(operand, np.ndarray) and operand.ndim:
-            return self._capture(self._as_read(operand), None, id(operand))
-        return Const.of(operand[()] if isinstance(operand, np.ndarray) else operand)
+            return known if known is not None else self._outside(operand)
+        if isinstance(operand, np.ndarray):
+            return self._array(operand)
+        return Const.of(operand)
 
-    def _as_read(self, array: Any) -> Any:
-        """The array itself; what it held when it was read, if the traced code changed it since."""
-        _, image = self.listener.images.get(id(array), (None, None))
-        if image is None or np.array_equal(image, array, equal_nan=array.dtype.kind in "fc"):
-            return array
-        return image
+    def _outside(self, value: Value) -> Atom:
+        """A value that the traced code did not compute: a param, or what is a constant by now."""
+        if isinstance(value.params, Leaf):
+            return self._capture(value.data, value.params, id(value.params))
+        if _is_followed(value):
+            raise Entangled
+        if isinstance(value.data, np.ndarray):
+            return self._capture(value.data, None, id(value.data))
+        return Const.of(value.data)
+
+    def _array(self, array: Any) -> Atom:
+        """A plain array: by reference; as it was, where the traced code changed it since."""
+        images = self.listener.images.get(id(array), [])
+        if not images or (len(images) == 1 and same_bytes(images[0][1], array)):
+            return self._capture(array, None, id(array))
+        image = next(image for since, image in reversed(images) if since <= self.now)
+        return self._capture(image, None, id(image))
 
     def _capture(self, data: Any, owner: Leaf | None, key: int) -> Var:
         var = self.known.get(key)
