@@ -96,7 +96,8 @@ def _numbers(dtype: Any, shape: tuple[int, ...], rng: np.random.Generator) -> An
     return np.asarray(rng.normal(size=shape), dtype)
 
 
-# Drawing --------------------------------------------------------------------------------------------
+# Drawing
+# --------------------------------------------------------------------------------------------
 
 UNARY = {
     "sin": np.sin,
@@ -311,8 +312,8 @@ def _shapes_of(size: int) -> list[tuple[int, ...]]:
     found: list[tuple[int, ...]] = [(size,), (1, size), (size, 1)]
     divisors = [d for d in range(2, min(size, 100)) if size % d == 0]
     found += [(d, size // d) for d in divisors]
-    found += [(d, e, size // d // e) for d in divisors[:3] for e in divisors[:3] if size // d % e == 0]
-    return found
+    found += [(d, e, size // d // e) for d in divisors[:3] for e in divisors[:3] if size // d % e ==
+    0] return found
 
 
 def _join(draw: Any, values: list[Any]) -> Step | None:
@@ -400,7 +401,8 @@ def _cast(draw: Any, values: list[Any]) -> Step | None:
     return Step(f"astype[{want}]", lambda x: x.astype(want), (i,))
 
 
-# Comparing ------------------------------------------------------------------------------------------
+# Comparing
+# ------------------------------------------------------------------------------------------
 
 
 def assert_same(got: Any, want: Any, where: str = "", tolerance: float = 1e-12) -> None:

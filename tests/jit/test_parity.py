@@ -46,7 +46,8 @@ def gradients_agree(f, *arguments, others=(), tolerance=1e-12):
         assert_same(whole(*_copies(given_)), want, "jit of gradient", tolerance)
 
 
-# Drawn programs -------------------------------------------------------------------------------------
+# Drawn programs
+# -------------------------------------------------------------------------------------
 
 
 @given(program=programs("tiny"))
@@ -120,7 +121,8 @@ def test_pullbacks_and_nested_jits(program):
         assert_same(outer(*_copies(arguments)), want, "jit of jit", tolerance)
 
 
-# Views at sizes that loop ---------------------------------------------------------------------------
+# Views at sizes that loop
+# ---------------------------------------------------------------------------
 
 X = np.linspace(-1.0, 2.0, 45 * 12).reshape(45, 12)
 V = np.linspace(0.5, 3.0, 12)
@@ -200,7 +202,8 @@ def test_views(name):
     gradients_agree(loss, X, V, others=[(X * -0.5 + 0.1, V * 2)])
 
 
-# Reductions -----------------------------------------------------------------------------------------
+# Reductions
+# -----------------------------------------------------------------------------------------
 
 CUBE = np.linspace(-2.0, 1.0, 5 * 7 * 11).reshape(5, 7, 11)[:, ::-1].copy()
 AXES = [axes for n in range(4) for axes in itertools.combinations(range(3), n)]
@@ -244,7 +247,8 @@ def test_nan_and_infinity_go_through(size):
     agree(f, x, others=[(bad,), (worse,)])
 
 
-# Products -------------------------------------------------------------------------------------------
+# Products
+# -------------------------------------------------------------------------------------------
 
 PRODUCTS = [
     ((3,), (3,)),
@@ -311,7 +315,8 @@ def test_products_of_every_layout(layout):
     )
 
 
-# Numbers --------------------------------------------------------------------------------------------
+# Numbers
+# --------------------------------------------------------------------------------------------
 
 
 def test_python_ints_that_outgrow_64_bits():

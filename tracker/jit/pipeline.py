@@ -3,8 +3,8 @@
 Owns: `optimise`, `compile_call` (a whole call with its argument structures) and `compile_values` (a
 function of a flat tuple of values, for the executor). Start at `compile_call`.
 
-A function that can be lowered whole becomes one native entry. Otherwise an `Executor` runs its native
-segments and NumPy's calls in turn.
+A function that can be lowered whole becomes one native entry. Otherwise an `Executor` runs its
+native segments and NumPy's calls in turn.
 """
 
 from __future__ import annotations
@@ -277,5 +277,5 @@ def _plain_layout(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         if type(x) is np.ndarray and x.flags.c_contiguous and x.flags.aligned and x.dtype.isnative:
             return x
-        return np.ascontiguousarray(x, dtype=x.dtype.newbyteorder("=")).reshape(x.shape)
-    return x
+        return np.array(x, dtype=x.dtype.newbyteorder("="), order="C")
+    return np.bool_(x) if type(x) is bool else x  # Python's own would be part of the signature

@@ -29,7 +29,8 @@ Body = Callable[..., Any]
 
 def loop_dtypes(ufunc: np.ufunc, types: Sequence[Type]) -> tuple[np.dtype[Any], ...]:
     """The dtypes of the ufunc's inner loop for these operand types: operands, then results."""
-    given = [_WEAK_PYTHON[t.dtype.kind] if t.weak else t.dtype for t in types]
+    weak = not all(t.weak for t in types)  # alone, NumPy takes Python ints to be of any size
+    given = [_WEAK_PYTHON[t.dtype.kind] if t.weak and weak else t.dtype for t in types]
     return ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout))
 
 

@@ -1,0 +1,469 @@
+"""What jitted functions take, give, capture and change, and how they behave as objects."""
+
+import collections
+import dataclasses
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from jit_programs import assert_same
+from test_parity import agree, gradients_agree
+
+import tracker as tr
+from tracker import CompileError, gradient, jit, tape
+
+Pair = collections.namedtuple("Pair", "left right")
+A = np.linspace(-1.0, 2.0, 40)
+
+
+@dataclasses.dataclass
+class Model:
+    w: np.ndarray
+    b: float
+    name: str = "model"
+
+    @jit
+    def predict(self, x):
+        return np.tanh(x @ self.w + self.b)
+
+    def plain(self, x):
+        return np.tanh(x @ self.w + self.b)
+
+
+# Arguments and results
+# ------------------------------------------------------------------------------
+
+
+def test_nested_structures():
+    def f(p, q):
+        return {"a": [p["w"] * 2, (p["b"], q.left)], "b": Pair(q.right + 1.0, None)}, "text"
+
+    p = {"w": A, "b": 2.0}
+    compiled = jit(f)
+    for scale in (1.0, 2.0, 3.0):
+        given = {"w": A * scale, "b": scale}, Pair(A[:3] * scale, [scale])
+        given = given[0], Pair(given[1].left, scale)
+        assert_same(compiled(*given), f(*given))
+    assert p["b"] == 2.0
+
+
+def test_dataclasses_and_methods():
+    x = np.ones((5, 40))
+    for k in (1.0, 2.0):
+        model = Model(A * k, k)
+        for _ in range(2):
+            assert_same(model.predict(x), model.plain(x))
+            assert_same(Model.predict(model, x), model.plain(x))
+
+    def loss(model, x):
+        return np.sum(model.predict(x) ** 2)
+
+    got, want = (gradient(f, Model(A, 0.5), x)[0] for f in (jit(loss), loss))
+    assert type(got) is Model
+    assert_same((got.w, got.b, got.name), (want.w, want.b, want.name))
+    back = jit(lambda m: Model(m.w * 2, m.b))
+    for _ in range(2):
+        made = back(Model(A, 0.5, "other"))
+        assert_same((made.w, made.b), (A * 2, 0.5))
+
+
+def test_keywords_and_defaults():
+    def f(x, y=2.0, *rest, scale=1.0, **others):
+        return x * y * scale + sum(rest) + sum(others.values())
+
+    g = jit(f)
+    for _ in range(2):
+        assert_same(g(A), f(A))
+        assert_same(g(A, 3.0), f(A, 3.0))
+        assert_same(g(A, y=4.0), f(A, y=4.0))
+        assert_same(g(A, 1.0, 2.0, 3.0, scale=A, z=1.5), f(A, 1.0, 2.0, 3.0, scale=A, z=1.5))
+        assert_same(g(x=A, scale=0.5), f(x=A, scale=0.5))
+
+
+def test_static_arguments():
+    def f(x, n, how="sin"):
+        assert type(n) is int
+        return sum(getattr(np, how)(x) * i for i in range(n))
+
+    g = jit(f, static=("n",))
+    for n in (2, 3, 2):
+        for how in ("sin", "cos"):
+            assert_same(g(A, n, how), f(A, n, how))
+    assert_same(g(A, n=4), f(A, n=4))
+    assert_same(jit(f, static=1)(A, 2), f(A, 2))
+
+
+def test_text_none_and_functions_as_arguments():
+    def f(x, how, function, nothing):
+        assert nothing is None
+        return function(x) * (2.0 if how == "double" else 1.0)
+
+    g = jit(f)
+    for _ in range(2):
+        for how in ("double", "single"):
+            for function in (np.sin, np.cos):
+                assert_same(g(A, how, function, None), f(A, how, function, None))
+
+
+def _unaligned(x):
+    raw = np.zeros(x.nbytes + 1, np.uint8)
+    out = raw[1:].view(x.dtype)
+    out[...] = x
+    return out
+
+
+class Special(np.ndarray):
+    pass
+
+
+def _read_only(x):
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+ARRAYS = {
+    "strided": np.arange(80.0)[::2],
+    "backwards": np.arange(40.0)[::-1],
+    "Fortran": np.asfortranarray(np.arange(60.0).reshape(5, 12)),
+    "transposed": np.arange(60.0).reshape(5, 12).T,
+    "broadcast": np.broadcast_to(np.arange(5.0), (8, 5)),
+    "byte-swapped": np.arange(40.0).astype(">f8"),
+    "unaligned": _unaligned(np.arange(40.0)),
+    "empty": np.zeros((0, 3)),
+    "0-d": np.array(2.5),
+    "read-only": _read_only(np.arange(40.0)),
+    "float16": np.arange(40, dtype="f2"),
+    "long double": np.arange(40, dtype=np.longdouble),
+    "complex": np.arange(40) * (1 + 2j),
+    "complex64": (np.arange(40) * (1 + 2j)).astype("c8"),
+    "bool": np.arange(40) % 3 == 0,
+    "uint8": np.arange(40, dtype="u1"),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_of_every_kind(name):
+    x = ARRAYS[name]
+    axis = 0 if x.ndim else None
+    f = jit(lambda x: (x * 2 + 1, np.sum(x, axis=axis)))
+    for _ in range(3):
+        want = x * 2 + 1, np.sum(x, axis=axis)
+        assert_same(f(x), want, tolerance=1e-3 if name == "float16" else 1e-12)
+
+
+@pytest.mark.parametrize("name", [n for n in ARRAYS if ARRAYS[n].dtype == np.float64])
+def test_captured_arrays_of_every_kind(name):
+    x = ARRAYS[name]
+    f = jit(lambda s: (x * s + 1, np.sum(x.T, axis=0) * s))
+    for s in (2.0, 3.0, 4.0):
+        assert_same(f(s), (x * s + 1, np.sum(x.T, axis=0) * s))
+
+
+def test_subclasses_run_plainly():
+    x = np.arange(3.0).view(Special)
+    f = jit(lambda x: x * 2)
+    for _ in range(2):
+        assert type(f(x)) is Special
+
+
+def test_object_arrays_and_big_ints_run_plainly():
+    f = jit(lambda x: x * 2)
+    for _ in range(2):
+        assert f(2**70) == 2**71
+        assert f("ab") == "abab"
+        assert list(f(np.array([1, "a"], object))) == [2, "aa"]
+
+
+def test_the_same_array_twice():
+    agree(lambda x, y: (x * y, x + 1), A, A)
+    f = jit(lambda x, y: gradient(lambda a, b: np.sum(a * b * b), x, y))
+    for _ in range(2):
+        assert_same(f(A, A), (A * A, 2 * A * A))
+
+
+def test_results_that_are_arguments_and_constants():
+    f = jit(lambda x, y: (x, y, None, "text", 3, x, y * 2))
+    for x, y in ((A, 2.0), (A * 2, 3.0), (A, 2.0)):
+        got = f(x, y)
+        assert got[0] is x and got[5] is x and got[1] is y
+        assert got[2:5] == (None, "text", 3) and got[6] == 2 * y
+
+
+def test_the_same_result_twice():
+    def f(x):
+        y = np.sin(x)
+        return y, [y], np.sin(x), y[2:5]
+
+    g = jit(f)
+    for _ in range(3):
+        a, (b,), c, d = g(A)
+        assert a is b and a is not c
+        assert_same((a, c, d), (np.sin(A), np.sin(A), np.sin(A)[2:5]))
+        a[...] = 0
+        assert_same((c, g(A)[0]), (np.sin(A), np.sin(A)))
+
+
+def test_results_own_their_memory():
+    f = jit(lambda x: (x[1:], np.reshape(x, (-1, 1)), x.T))
+    x = A.copy()
+    for _ in range(3):
+        for y in f(x):
+            y[...] = 99.0
+    assert_same(x, A)
+
+
+# Captures
+# -------------------------------------------------------------------------------------------
+
+
+def test_captured_arrays_are_read_at_each_call():
+    w, big, tiny = np.ones(3), np.ones(100), np.array(2.0)
+    f = jit(lambda x: x * w + np.sum(big * x[1]) * (x[2] * tiny))
+    x = np.arange(3.0)
+    for k in range(4):
+        w[:], big[:], tiny[...] = k, 2 * k, 3 * k
+        assert_same(f(x), x * w + np.sum(big * x[1]) * (x[2] * tiny))
+
+
+def test_arrays_made_in_the_body_are_constants():
+    def f(x):
+        t = np.linspace(0.0, 1.0, 40)
+        buffer = np.zeros(3)
+        total = 0.0
+        for i in range(3):
+            buffer[:] = i  # scratch paper: another content for each read
+            total = total + np.sum(buffer * x[:3])
+        return np.sin(t * x) + total, np.arange(3.0) * x[0]
+
+    agree(f, A, others=[(A * 2,), (A - 1,)])
+    compiled = agree(f, A)
+    gc.collect()
+    rubbish = [np.full(40, 9.0) for _ in range(100)]
+    assert_same(compiled(A), f(A))
+    assert len(rubbish) == 100
+
+
+def test_captured_params_are_read_at_each_call():
+    p, s = tr.param(A), tr.param(2.0)
+    f = jit(lambda x: np.sum(p * x) * s)
+    for k in range(3):
+        assert np.isclose(tr.data(f(A)), np.sum(tr.data(p) * A) * tr.data(s), rtol=1e-12)
+        tr.update(p, 0.1 * A * k)
+        tr.update(s, 0.5)
+
+
+def test_branches_on_captured_params():
+    p = tr.param(1.0)
+    f = jit(lambda x: x * 2 if p > 0 else -x)
+    assert tr.data(f(3.0)) == 6.0
+    tr.update(p, -5.0)
+    assert tr.data(f(3.0)) == -3.0
+
+
+def test_values_that_a_derivative_follows_keep_their_gradient():
+    inner = None
+
+    def loss(w):
+        nonlocal inner
+        inner = inner or jit(lambda x: np.sum(x * x))
+        return inner(w * A) + jit(lambda x: np.sum(x * w))(A)
+
+    assert_same(gradient(loss, 2.0), (4 * float(np.sum(A * A)) + float(np.sum(A)),))
+    assert_same(gradient(jit(loss), 2.0), (4 * float(np.sum(A * A)) + float(np.sum(A)),))
+
+
+# Writes
+# ---------------------------------------------------------------------------------------------
+
+
+def test_writes_into_arguments():
+    def f(x, y):
+        x[::2] = y
+        x += 1.0
+        return np.sum(x)
+
+    agree(f, A, 2.0, others=[(A * 2, 3.0), (A[:5], 1.0), (A[:5], 2.0)])
+
+
+def test_writes_before_an_exception():
+    def f(x):
+        x[0] = 7.0
+        if x[1] < 0:
+            raise ValueError("negative")
+        return x * 2
+
+    g = jit(f)
+    for second in (1.0, -1.0, 1.0, -1.0):
+        x = np.array([0.0, second])
+        if second < 0:
+            with pytest.raises(ValueError, match="negative"):
+                g(x)
+        else:
+            g(x)
+        assert x[0] == 7.0
+
+
+def test_writes_into_an_argument_given_twice():
+    def f(x, y):
+        x[0] = 5.0
+        return np.sum(y)
+
+    g = jit(f)
+    for _ in range(3):
+        one, two = np.ones(3), np.ones(3)
+        assert g(one, two) == 3.0 and one[0] == 5.0 and two[0] == 1.0
+        assert g(one, one) == 7.0
+        whole = np.zeros(4)
+        assert g(whole[:3], whole[:2]) == 5.0
+
+
+def test_derivatives_do_not_write():
+    def f(x):
+        x[0] = 2.0
+        x *= x
+        return np.sum(x)
+
+    for g in (f, jit(f)):
+        for _ in range(3):
+            x = np.array([1.0, 3.0])
+            assert_same(gradient(g, x), (np.array([0.0, 6.0]),))
+            assert_same(x, np.array([1.0, 3.0]))
+
+
+# State
+# ----------------------------------------------------------------------------------------------
+
+
+def test_exceptions_leave_no_state():
+    def f(x):
+        if x > 1:
+            raise KeyError("no")
+        return x
+
+    g = jit(f)
+    for _ in range(3):
+        with pytest.raises(KeyError):
+            g(2.0)
+        with pytest.raises(KeyError):
+            gradient(g, 2.0)
+        assert tape._listeners == 0 and tape.current_stage() is None
+    assert g(0.5) == 0.5
+
+
+def test_nesting_of_jit_and_gradient():
+    inner = jit(lambda x: np.sum(np.sin(x) ** 3))
+    want = gradient(lambda x: np.sum(gradient(inner, x)[0] ** 2), A)
+    forms = [
+        jit(lambda x: gradient(lambda x: np.sum(gradient(inner, x)[0] ** 2), x)),
+        jit(lambda x: gradient(jit(lambda x: np.sum(gradient(inner, x)[0] ** 2)), x)),
+        lambda x: gradient(jit(lambda x: np.sum(jit(lambda x: gradient(inner, x))(x)[0] ** 2)), x),
+    ]
+    for form in forms:
+        for _ in range(2):
+            assert_same(form(A), want)
+
+
+def test_recursion():
+    @jit
+    def power(x, n):
+        return 1.0 if n == 0 else x * power(x, n - 1)
+
+    for x, n in [(2.0, 3), (3.0, 5), (2.0, 0), (1.5, 3), (A, 2)]:
+        for _ in range(2):
+            assert_same(power(x, n), 1.0 if n == 0 else x**n * 1.0)
+
+
+def test_threads_call_one_function_at_once():
+    @jit
+    def f(x):
+        if x[0] > 0:
+            return np.sum(np.sin(x)) * 2
+        return np.sum(x)
+
+    rng = np.random.default_rng(0)
+    xs = [rng.normal(size=40 + k % 3) for k in range(30)]
+    wrong = []
+
+    def work():
+        for x in xs:
+            want = np.sum(np.sin(x)) * 2 if x[0] > 0 else np.sum(x)
+            if not np.isclose(f(x), want, rtol=1e-12):
+                wrong.append(x)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert tape._listeners == 0
+
+
+def test_functions_and_arguments_are_collectable():
+    refs = []
+    for _ in range(3):
+        data = np.ones(50)
+        f = jit(lambda x, data=data: x * data + 1.0)
+        argument = np.ones(50)
+        f(argument), f(argument), gradient(jit(lambda x: np.sum(x)), argument)
+        refs += [weakref.ref(f), weakref.ref(argument)]
+        del f, argument, data
+    gc.collect()
+    assert [ref() for ref in refs] == [None] * 6
+
+
+# What it says of itself
+# -----------------------------------------------------------------------------
+
+
+def test_introspection():
+    @jit
+    def f(x, w):
+        """The doc."""
+        return np.tanh(x @ w) * 2
+
+    x, w = np.ones((50, 40)), np.ones((40, 30))
+    assert f.__name__ == "f" and f.__doc__ == "The doc." and repr(f) == "<jitted f>"
+    assert "matmul" in str(f.ir(x, w))
+    assert len(f.ir(x, w).outputs) == 1
+    assert "define" in f.llvm(x, w)
+    assert "gemm" in f.asm(x, w)
+    text = f.explain(x, w)
+    for word in ("one native call", "product: f64[50,40] @ f64[40,30]", "tanh", "test_calls.py", "times"):
+        assert word in text
+    assert f.cache_info() == (1, 1, 0, 0)
+    f(x, w)
+    assert f.cache_info() == (1, 1, 0, 0)
+    f.clear_cache()
+    assert f.cache_info() == (0, 0, 0, 0)
+    assert_same(f(x, w), np.tanh(x @ w) * 2)
+    assert f.cache_info() == (1, 1, 1, 0)
+    loss = jit(lambda x: np.sum(np.sin(x) ** 2))
+    assert "cos" in str(loss.ir(A, pullback=True))
+
+
+def test_host_calls_are_listed_and_strict_refuses_them():
+    def f(x):
+        return np.sum(np.sort(np.sin(x)) * x)
+
+    agree(f, A, others=[(A * 2,)])
+    gradients_agree(f, A, others=[(A * 2,)])
+    assert "host: sort" in jit(f).explain(A)
+    with pytest.raises(CompileError, match="strict.*sort"):
+        jit(f, strict=True)(A)
+
+
+def test_what_cannot_be_traced_runs_plainly_with_a_warning():
+    def f(x):
+        return float(x) * 2
+
+    g = jit(f)
+    with pytest.warns(RuntimeWarning, match="plain Python"):
+        assert g(2.0) == 4.0
+    assert g(3.0) == 6.0
+    assert g.cache_info().eager == 1
+    with pytest.raises(CompileError, match="traced"):
+        jit(f, strict=True)(2.0)
