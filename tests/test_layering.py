@@ -33,6 +33,7 @@ JIT_LAYERS = [
     {"entry"},
     {"native"},
     {"callable", "blas"},
+    {"chains"},
     {"plan"},
     {"products", "partition"},
     {"loops"},

@@ -1,4 +1,5 @@
-"""Random IR functions, and what the IR tests ask of functions: are they the same, what do they give.
+"""Random IR functions, and what the IR tests ask of functions: are they the same, what do they
+give.
 
 `any_function` draws text-book nonsense (for the text form: types need not fit); `programs` draws
 functions that verify and can be run by `evaluate`.
@@ -21,7 +22,21 @@ from tracker.ir.types import DTYPES, PYTHON, Type, type_of
 # Anything that has a text -------------------------------------------------------------------------
 
 NAMES = st.from_regex(r"[a-z_][a-z0-9_.]{0,3}", fullmatch=True) | st.sampled_from(
-    ["", "inf", "nan", "f64", "return", "guard", "True", "<lambda>", "w[0]", "é", "complex", "a", "b"]
+    [
+        "",
+        "inf",
+        "nan",
+        "f64",
+        "return",
+        "guard",
+        "True",
+        "<lambda>",
+        "w[0]",
+        "é",
+        "complex",
+        "a",
+        "b",
+    ]
 )
 WHERE = st.sampled_from(["", "model.py:12", "/tmp/a b#c/{x}.py:3", "  padded  ", "<stdin>:1"])
 
@@ -100,7 +115,7 @@ def any_function(draw, depth=1, name=None):
 
 
 def canonical(function):
-    """A value that is equal for functions that differ in the identity and names of variables only."""
+    """Equal for functions that differ in the identity and names of their variables only."""
     number = {}
 
     def define(var):
@@ -136,10 +151,31 @@ def canonical(function):
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 3.0, -0.3, 1e-320, 1e300, np.inf, -np.inf, np.nan]
 SHAPES = [(), (3,), (1,), (2, 3), (1, 3), (2, 1)]
-UNARY = (
-    "negative positive absolute square sqrt reciprocal copy exp tanh conjugate real logical_not sign"
-).split()
-BINARY = "add subtract multiply divide copysign strong_multiply greater equal".split()
+UNARY = [
+    "negative",
+    "positive",
+    "absolute",
+    "square",
+    "sqrt",
+    "reciprocal",
+    "copy",
+    "exp",
+    "tanh",
+    "conjugate",
+    "real",
+    "logical_not",
+    "sign",
+]
+BINARY = [
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "copysign",
+    "strong_multiply",
+    "greater",
+    "equal",
+]
 
 
 @st.composite
@@ -174,7 +210,11 @@ def _right_hand_side(draw, known):
         st.sampled_from([np.int64(1), np.complex128(1), np.bool_(True)]),
     ).map(Const.of)
     x = draw(recent)
-    match draw(st.sampled_from("unary binary binary literal literal shape shape fill where".split())):
+    match draw(
+        st.sampled_from(
+            ["unary", "binary", "binary", "literal", "literal", "shape", "shape", "fill", "where"]
+        )
+    ):
         case "unary":
             return draw(st.sampled_from(UNARY)), (x,), {}
         case "binary":
@@ -214,7 +254,7 @@ def _broadcasts(shape, to):
 @st.composite
 def _view(draw, x):
     shape, axes = x.type.shape, list(range(x.type.ndim))
-    match draw(st.sampled_from("reshape transpose getitem astype sum".split())):
+    match draw(st.sampled_from(["reshape", "transpose", "getitem", "astype", "sum"])):
         case "reshape":
             same_size = [s for s in [*SHAPES, (3, 2), (6,), shape] if np.prod(s) == x.type.size]
             return "reshape", (x,), {"shape": draw(st.sampled_from(same_size))}

@@ -15,7 +15,18 @@ import numpy as np
 from hypothesis import strategies as st
 
 TINY = [(), (1,), (2,), (3,), (5,), (0,), (1, 3), (2, 2), (3, 2), (4, 1), (2, 0), (2, 3, 2), (1, 1)]
-MEDIUM = [(33,), (100,), (1037,), (7, 11), (5, 40), (40, 5), (1, 37), (64, 3), (3, 4, 5), (2, 19, 3)]
+MEDIUM = [
+    (33,),
+    (100,),
+    (1037,),
+    (7, 11),
+    (5, 40),
+    (40, 5),
+    (1, 37),
+    (64, 3),
+    (3, 4, 5),
+    (2, 19, 3),
+]
 MIXED = [*TINY[:5], (4, 1), (1, 11), (11,), (5,), (40,), (3, 1, 5), (3,), *MEDIUM]
 SHAPES = {"tiny": TINY, "medium": MEDIUM, "mixed": MIXED}
 MOST = 5000  # elements of the largest value a program makes
@@ -96,8 +107,7 @@ def _numbers(dtype: Any, shape: tuple[int, ...], rng: np.random.Generator) -> An
     return np.asarray(rng.normal(size=shape), dtype)
 
 
-# Drawing
-# --------------------------------------------------------------------------------------------
+# Drawing ------------------------------------------------------------------------------------------
 
 UNARY = {
     "sin": np.sin,
@@ -290,7 +300,9 @@ def _shape(draw: Any, values: list[Any]) -> Step | None:
     if i is None:
         return None
     shape = values[i].shape
-    kind = draw(st.sampled_from(["reshape", "transpose", "broadcast", "expand", "squeeze", "ravel"]))
+    kind = draw(
+        st.sampled_from(["reshape", "transpose", "broadcast", "expand", "squeeze", "ravel"])
+    )
     if kind == "transpose":
         axes = tuple(draw(st.permutations(range(len(shape)))))
         return Step(f"transpose{axes}", lambda x: np.transpose(x, axes), (i,))
@@ -312,8 +324,9 @@ def _shapes_of(size: int) -> list[tuple[int, ...]]:
     found: list[tuple[int, ...]] = [(size,), (1, size), (size, 1)]
     divisors = [d for d in range(2, min(size, 100)) if size % d == 0]
     found += [(d, size // d) for d in divisors]
-    found += [(d, e, size // d // e) for d in divisors[:3] for e in divisors[:3] if size // d % e ==
-    0] return found
+    pairs = [(d, e) for d in divisors[:3] for e in divisors[:3] if size // d % e == 0]
+    found += [(d, e, size // d // e) for d, e in pairs]
+    return found
 
 
 def _join(draw: Any, values: list[Any]) -> Step | None:
@@ -401,8 +414,7 @@ def _cast(draw: Any, values: list[Any]) -> Step | None:
     return Step(f"astype[{want}]", lambda x: x.astype(want), (i,))
 
 
-# Comparing
-# ------------------------------------------------------------------------------------------
+# Comparing ----------------------------------------------------------------------------------------
 
 
 def assert_same(got: Any, want: Any, where: str = "", tolerance: float = 1e-12) -> None:

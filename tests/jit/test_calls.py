@@ -432,7 +432,13 @@ def test_introspection():
     assert "define" in f.llvm(x, w)
     assert "gemm" in f.asm(x, w)
     text = f.explain(x, w)
-    for word in ("one native call", "product: f64[50,40] @ f64[40,30]", "tanh", "test_calls.py", "times"):
+    for word in (
+        "one native call",
+        "product: f64[50,40] @ f64[40,30]",
+        "tanh",
+        "test_calls.py",
+        "times",
+    ):
         assert word in text
     assert f.cache_info() == (1, 1, 0, 0)
     f(x, w)
@@ -452,7 +458,7 @@ def test_host_calls_are_listed_and_strict_refuses_them():
     agree(f, A, others=[(A * 2,)])
     gradients_agree(f, A, others=[(A * 2,)])
     assert "host: sort" in jit(f).explain(A)
-    with pytest.raises(CompileError, match="strict.*sort"):
+    with pytest.raises(CompileError, match=r"strict.*sort"):
         jit(f, strict=True)(A)
 
 

@@ -1,4 +1,5 @@
-"""Python decisions that depend on values: each way through is compiled, results stay the plain ones."""
+"""Python decisions that depend on values: each way through is compiled, results stay the plain
+ones."""
 
 import inspect
 import warnings
@@ -130,7 +131,12 @@ def test_integer_arrays_and_masks():
 
 def test_integer_arrays_that_leave():
     agree(lambda n: [int(k) for k in n] + [len(n)], np.arange(3), others=[(np.arange(3) * 2,)])
-    agree(lambda x, n: x * np.asarray(n).tolist()[1], 2.0, np.arange(3), others=[(2.0, np.ones(3, int))])
+    agree(
+        lambda x, n: x * np.asarray(n).tolist()[1],
+        2.0,
+        np.arange(3),
+        others=[(2.0, np.ones(3, int))],
+    )
 
 
 def test_early_returns_and_exceptions():

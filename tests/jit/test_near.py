@@ -41,5 +41,6 @@ def test_quick_version_is_what_runs():
     x = np.linspace(0.0, 1.0, 100)
     fast(x)
     assert (
-        "vm.sin_near.f64" in fast._jitted.families.popitem()[1].specials[0].compiled.pieces[0].modules[0].text
+        "vm.sin_near.f64"
+        in fast._jitted.families.popitem()[1].specials[0].compiled.pieces[0].modules[0].text
     )

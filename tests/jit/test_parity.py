@@ -46,8 +46,7 @@ def gradients_agree(f, *arguments, others=(), tolerance=1e-12):
         assert_same(whole(*_copies(given_)), want, "jit of gradient", tolerance)
 
 
-# Drawn programs
-# -------------------------------------------------------------------------------------
+# Drawn programs -----------------------------------------------------------------------------------
 
 
 @given(program=programs("tiny"))
@@ -87,10 +86,7 @@ def test_second_derivatives(program):
 
 def _tangents(arguments):
     rng = np.random.default_rng(3)
-    return [
-        rng.normal(size=np.shape(x)) if np.shape(x) else float(rng.normal())
-        for x in arguments
-    ]
+    return [rng.normal(size=np.shape(x)) if np.shape(x) else float(rng.normal()) for x in arguments]
 
 
 @given(program=programs("mixed", most=5, floats=["f8"]))
@@ -202,8 +198,7 @@ def test_views(name):
     gradients_agree(loss, X, V, others=[(X * -0.5 + 0.1, V * 2)])
 
 
-# Reductions
-# -----------------------------------------------------------------------------------------
+# Reductions ---------------------------------------------------------------------------------------
 
 CUBE = np.linspace(-2.0, 1.0, 5 * 7 * 11).reshape(5, 7, 11)[:, ::-1].copy()
 AXES = [axes for n in range(4) for axes in itertools.combinations(range(3), n)]
@@ -247,8 +242,7 @@ def test_nan_and_infinity_go_through(size):
     agree(f, x, others=[(bad,), (worse,)])
 
 
-# Products
-# -------------------------------------------------------------------------------------------
+# Products -----------------------------------------------------------------------------------------
 
 PRODUCTS = [
     ((3,), (3,)),
@@ -315,8 +309,7 @@ def test_products_of_every_layout(layout):
     )
 
 
-# Numbers
-# --------------------------------------------------------------------------------------------
+# Numbers ------------------------------------------------------------------------------------------
 
 
 def test_python_ints_that_outgrow_64_bits():

@@ -27,8 +27,8 @@ class Map:
     """Elementwise with broadcasting. body(e, *scalars, **params) -> scalar.
 
     `dtypes(*types) -> (operand dtypes)` says in which dtypes the body wants its operands; `kinds`
-    are the dtype kinds it can compute in (others go through NumPy). `defined(e, y, *scalars)`: where
-    Python's own arithmetic gives this number; elsewhere it raises (division by zero).
+    are the dtype kinds it can compute in (others go through NumPy). `defined(e, y, *scalars)`:
+    where Python's own arithmetic gives this number; elsewhere it raises (division by zero).
     """
 
     body: Callable[..., Any]
@@ -38,15 +38,28 @@ class Map:
 
 
 @dataclass(frozen=True, slots=True)
+class Writes:
+    """A copy of operand `base` (None: zeros), into which parts (operand number, basic index) are
+    written in order. `covers`: the parts do not overlap and leave nothing of the base."""
+
+    base: int | None
+    parts: tuple[tuple[int, tuple[Any, ...]], ...]
+    covers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """An index map. source(e, index, *types, **params) -> (operand number, its index, inside).
 
     `index` and the answer are tuples of the emitter's index values; `inside` is None, or a
     condition. A list of such triples is a list of alternatives: the element comes from the first
     one whose condition holds, and is zero if none does.
+
+    writes(*types, **params) -> `Writes` says the same of a view that is put together of pieces.
     """
 
     source: Callable[..., Any]
+    writes: Callable[..., Writes] | None = None
 
 
 @dataclass(frozen=True, slots=True)

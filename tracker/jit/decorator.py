@@ -1,11 +1,11 @@
 """`@tracker.jit` and `tracker.trace`.
 
 Owns: `jit`, `trace`, and `Jitted`, the Python side of a jitted function: its traces, by signature,
-and the slow path. The object users hold is native (`callable.py`): its calls go to machine code, and
-come here only when no compiled trace fits.
+and the slow path. The object users hold is native (`callable.py`): its calls go to machine code,
+and come here only when no compiled trace fits.
 
-The slow path traces the function on the values of the call, compiles the trace, and puts it in front.
-A trace holds for one signature and one way through the guards. Start at `Jitted.slow`.
+The slow path traces the function on the values of the call, compiles the trace, and puts it in
+front. A trace holds for one signature and one way through the guards. Start at `Jitted.slow`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 
 class CacheInfo(NamedTuple):
-    """traces: compiled; signatures: argument types seen; slow: calls that machine code did not take;
+    """traces: compiled; signatures: argument types seen; slow: calls that machine code did not
+    take;
     eager: signatures that are run in plain Python."""
 
     traces: int
@@ -99,7 +100,7 @@ class Jitted:
         call: signature.Signature,
         leaves: list[Any],
     ) -> Any:
-        """Arguments that no entry takes as they lie: arrays are laid out anew, others run plainly."""
+        """Arguments that no entry takes as they lie: arrays are laid out anew, others run plain."""
         usual = [_usual(x) for x in leaves]
         if any(x is _NOT_USUAL for x in usual):
             return self.function(*args, **kwargs)
@@ -124,7 +125,7 @@ class Jitted:
         args: Sequence[Any],
         kwargs: dict[str, Any],
     ) -> Special | None:
-        """The first trace for a signature, made if there is none; None if it runs in plain Python."""
+        """The first trace for a signature, made if need be; None if it runs in plain Python."""
         with self.lock:
             family = self.families.setdefault(call, Family())
             if not family.specials and not family.eager:
@@ -151,6 +152,7 @@ class Jitted:
         if len(family.specials) >= self.limit:
             self._give_up(family, f"it has {self.limit} traces already", _last_branch(family))
             return self.function(*args, **kwargs)
+
         def on_error(error: Exception, writes: list[Write]) -> None:
             if not isinstance(error, _UNTRACEABLE):  # it is the user's: so is what was written
                 for write in writes:
@@ -222,8 +224,7 @@ def _usual(x: Any) -> Any:
         return x if not isinstance(signature.leaf_of(x), signature.Foreign) else _NOT_USUAL
     if type(x) is not np.ndarray or x.dtype.newbyteorder("=") not in signature.DTYPES:
         return _NOT_USUAL
-    laid_out = np.array(x, dtype=x.dtype.newbyteorder("="), order="C")
-    return laid_out
+    return np.array(x, dtype=x.dtype.newbyteorder("="), order="C")
 
 
 def _last_branch(family: Family) -> str:
@@ -257,7 +258,9 @@ def _python_call(trace: Trace, compiled: Compiled) -> Callable[[Sequence[Any]], 
             elif out.kind == "same":
                 results.append(results[out.constant])
             else:
-                results.append(_own(_in_class(out.kind, next(found)), [*leaves, *captured, *results]))
+                results.append(
+                    _own(_in_class(out.kind, next(found)), [*leaves, *captured, *results])
+                )
         for number, value in zip(trace.writes, list(found), strict=True):
             leaves[number][...] = value
         return tree.unflatten(trace.structure, results)
@@ -307,10 +310,10 @@ def jit(
 ) -> Any:
     """Compile a function of NumPy arrays and numbers, when it is called, to native code.
 
-    The first call traces `f` with the real values; later calls with arguments of the same structure,
-    dtypes and shapes run machine code. Results are those of the plain function: a Python branch on a
-    value is checked on every call, and another way through is traced when it is first taken.
-    `gradient`, `value_and_grad`, ... of a jitted function run compiled, too.
+    The first call traces `f` with the real values; later calls with arguments of the same
+    structure, dtypes and shapes run machine code. Results are those of the plain function: a Python
+    branch on a value is checked on every call, and another way through is traced when it is first
+    taken. `gradient`, `value_and_grad`, ... of a jitted function run compiled, too.
 
     static      names or positions of arguments that are constants of a trace
     strict      raise CompileError where NumPy or plain Python would have to run something
@@ -381,7 +384,8 @@ def _specials(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Special
 
 
 def _ir(self: Any, *args: Any, pullback: bool = False, **kwargs: Any) -> Function:
-    """The function's IR after all passes, for arguments like these; with `pullback`, the joint IR of
+    """The function's IR after all passes, for arguments like these; with `pullback`, the joint IR
+    of
     value and gradient."""
     if pullback:
         return _ir(gradients.value_and_grad(self, tuple(range(len(args)))), *args, **kwargs)

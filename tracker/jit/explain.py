@@ -25,21 +25,21 @@ def explain(name: str, trace: Trace, compiled: Compiled, specials: Sequence[Any]
         lines.append(
             f"  {len(compiled.pieces)} native segment(s) between {len(compiled.hosts)} host call(s)"
         )
-    for host in compiled.hosts:
-        lines.append(
-            f"  host: {host.eqn.op.name} -> {host.eqn.out.type}: {host.why}{_at(host.eqn)}"
-        )
+    lines += [
+        f"  host: {host.eqn.op.name} -> {host.eqn.out.type}: {host.why}{_at(host.eqn)}"
+        for host in compiled.hosts
+    ]
     for piece in compiled.pieces:
         lines.extend(_piece(piece))
     if trace.captures:
         lines.append(f"  captures: {', '.join(str(v.type) for v in trace.function.captures)}")
     if trace.writes:
         lines.append(f"  writes into {len(trace.writes)} argument(s)")
-    for guard in compiled.function.body:
-        if isinstance(guard, Guard):
-            lines.append(
-                f"  guard: {guard.kind} of {guard.operand!r} is {guard.expected}{_at(guard)}"
-            )
+    lines += [
+        f"  guard: {guard.kind} of {guard.operand!r} is {guard.expected}{_at(guard)}"
+        for guard in compiled.function.body
+        if isinstance(guard, Guard)
+    ]
     seconds = {**compiled.seconds}
     for piece in compiled.pieces:
         for module in piece.modules:
@@ -63,13 +63,16 @@ def _piece(piece: Piece) -> Iterable[str]:
     for eqn in products:
         shapes = " @ ".join(str(o.type) for o in eqn.operands)
         yield f"    product: {shapes}{_at(eqn)}"
+    if plan.writes:
+        yield f"    written piece by piece: {sum(map(len, plan.writes.values()))} pieces"
     for kernel in sorted(plan.kernels, key=lambda k: k.level):
         space = "x".join(map(str, kernel.space))
         ops = " ".join(eqn.op.name for eqn in kernel.members[:12])
         more = "" if len(kernel.members) <= 12 else f" and {len(kernel.members) - 12} more"
-        stored = sum(buffer.type.nbytes for _, buffer in kernel.stores)
+        stored = sum(store.place.buffer.type.nbytes for store in kernel.stores)
         yield (
-            f"    kernel over {space}, level {kernel.level}: {len(kernel.members)} fused ({ops}{more}); "
+            f"    kernel over {space}, level {kernel.level}: "
+            f"{len(kernel.members)} fused ({ops}{more}); "
             f"stores {len(kernel.stores)} ({stored} bytes), folds {len(kernel.folds)}"
         )
         places = sorted({eqn.where for eqn in (*kernel.members, *kernel.folds) if eqn.where})

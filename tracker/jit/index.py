@@ -6,8 +6,9 @@ An index value is
     Opaque   an SSA name of an i64 computed in the loop (division, remainder)
 
 Owns: `Affine`, `Opaque`, `Tools` (handed to the `View` declarations as their first argument).
-`Tools.within` answers True, False, or a condition computed in the loop; where the answer only depends
-on which part of a loop's range we are in, it raises `Split`, and the loop is cut at those points.
+`Tools.within` answers True, False, or a condition computed in the loop; where the answer only
+depends on which part of a loop's range we are in, it raises `Split`, and the loop is cut at those
+points.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tracker.ir.types import Type
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """constant + sum(coefficient * variable); `terms` is sorted by variable, coefficients non-zero."""
+    """constant + sum(coefficient * variable); `terms` sorted by variable, no zero coefficients."""
 
     terms: tuple[tuple[int, int], ...]
     constant: int = 0
@@ -173,7 +174,7 @@ class Tools:
         if isinstance(i, Affine) and step in (1, -1):
             k = (i - start) * step
             low, high = self.interval(k)
-            if 0 <= low and high < count:
+            if low >= 0 and high < count:
                 return k, True
             if high < 0 or low >= count:
                 return 0, False
@@ -188,15 +189,15 @@ class Tools:
         if step < 0:
             away, step = away * -1, -step
         exact: Any = True
-        k: Any = away
+        turn = away
         if step != 1:
-            k = self.compute("sdiv", away, step)
-            exact = self._test("eq", k * step, away)
-        k, inside = self._clamped(k, count)
-        return k, self.every([exact, inside])
+            turn = self.compute("sdiv", away, step)
+            exact = self._test("eq", turn * step, away)
+        safe, within = self._clamped(turn, count)
+        return safe, self.every([exact, within])
 
     def _clamped(self, k: Any, count: int) -> tuple[Any, Any]:
-        """k where 0 <= k < count, else 0 (a place that is safe to read), and whether it was inside."""
+        """k where 0 <= k < count, else 0 (which is safe to read), and whether it was inside."""
         inside = self._test("ult", k, count)
         safe = self.write(f"select i1 {inside}, i64 {self.name(k)}, i64 0")
         return Opaque(safe, self), inside

@@ -1,8 +1,8 @@
 """Kernels as text: loop nests over an iteration space, with stores and folds.
 
 Owns: `write_kernel`. A kernel's function takes the addresses of the buffers it touches and the
-numbers it uses. Values are written on demand: `_Body.value(var, index)` writes the code for one element and
-remembers it for the rest of the loop body.
+numbers it uses. Values are written on demand: `_Body.value(var, index)` writes the code for one
+element and remembers it for the rest of the loop body.
 
 A view such as a padded slice asks which part of a loop's range it is in; then the loop is cut there
 (`Split`), and each part is written with the answer known: no branches in loops.
@@ -20,7 +20,7 @@ from tracker.ir.graph import Atom, Const, Eqn, Var
 from tracker.ir.op import Map, Reduce, View
 from tracker.jit.emit import Emitter, Names, Scalar, literal, llvm_type, memory_type
 from tracker.jit.index import Affine, Split, Tools
-from tracker.jit.plan import Kernel, c_strides
+from tracker.jit.plan import Kernel, Store, c_strides
 
 _MANY_PARTS = 24  # loop parts; beyond, conditions are computed in the loop
 
@@ -43,7 +43,7 @@ def write_kernel(driver: Any, kernel: Kernel) -> tuple[str, list[str]]:
         except Split as split:
             cuts.setdefault(split.variable, set()).update(split.points)
             continue
-        if writer.loaded.isdisjoint(buffer for _, buffer in kernel.stores):
+        if writer.loaded.isdisjoint(store.place.buffer for store in kernel.stores):
             far = text_far.replace("@KERNEL", "@KERNEL.far")
             return f"{text}\ndefine internal {far}", writer.arguments
         return text_far, general.arguments  # it changes what it reads: it cannot run twice
@@ -100,12 +100,14 @@ class _Writer:
 
     # Parameters
 
-    def pointer(self, buffer: Any) -> str:
-        """The address of a buffer, as a parameter."""
-        name = self.names.get(buffer)
+    def pointer(self, place: Any) -> str:
+        """The address of a place's first element, as a parameter: then loops over equal pieces of
+        an array are equal, too."""
+        key = (place.buffer, place.start)
+        name = self.names.get(key)
         if name is None:
-            name = self._parameter("ptr noalias", f"ptr {self.driver.pointer(buffer)}")
-            self.names[buffer] = name
+            name = self._parameter("ptr noalias", f"ptr {self.driver.address(place)}")
+            self.names[key] = name
         return name
 
     def spilled(self, var: Var) -> str:
@@ -197,22 +199,32 @@ class _Body:
     def write(self) -> None:
         for eqn in self.w.kernel.members:  # in order, so that recursion stays shallow
             self.value(eqn.out, self.index)
-        for var, buffer in self.w.kernel.stores:
-            x = self.value(var, self.index)
-            flat = self._flat_position(self.index, var.type.shape)
-            pointer = self.w.pointer(buffer)
-            self.e.store(x, self.w.element_address(pointer, var.type.dtype, flat, self.tools))
+        for store in self.w.kernel.stores:
+            self._store(store)
         for fold in self.w.folds:
             operand = fold.eqn.operands[0]
             fold.add(self.cast(self.value(operand, self.index), fold.dtype), self)
 
-    def _flat_position(self, index: Sequence[Any], shape: tuple[int, ...]) -> Any:
-        if self.w.flat:
-            return index[0]
+    def _store(self, store: Store) -> None:
+        dtype = store.place.buffer.type.dtype  # type: ignore[union-attr]
+        x = literal(0, dtype)
+        if store.value is not None:
+            x = self.cast(self.value(store.value, self._index_of(store.value, self.index)), dtype)
+        where = self._address(store.place, self.index, dtype)
+        if store.adds:
+            self.w.loaded.add(store.place.buffer)
+            x = self.e.add(self.e.load(where, dtype), x)
+        self.e.store(x, where)
+
+    def _address(self, place: Any, index: Sequence[Any], dtype: Any) -> str:
+        """Where the element at an index is in memory."""
         flat: Any = 0
-        for i, stride in zip(index, c_strides(shape), strict=True):
-            flat = i * stride + flat
-        return flat
+        if self.w.flat:
+            flat = index[0]
+        else:
+            for i, stride in zip(index, place.strides, strict=True):
+                flat = i * stride + flat
+        return self.w.element_address(self.w.pointer(place), dtype, flat, self.tools)
 
     def cast(self, x: Scalar, dtype: Any) -> Scalar:
         if x.dtype == dtype:
@@ -270,16 +282,8 @@ class _Body:
         return self.e.load(where, var.type.dtype)
 
     def _load(self, var: Var, place: Any, index: tuple[Any, ...]) -> Scalar:
-        if self.w.flat:
-            flat: Any = index[0] if var.type.size != 1 else 0
-        else:
-            flat = 0
-            for i, stride in zip(index, place.strides, strict=True):
-                flat = i * stride + flat
         self.w.loaded.add(place.buffer)
-        pointer = self.w.pointer(place.buffer)
-        where = self.w.element_address(pointer, var.type.dtype, flat + place.start, self.tools)
-        return self.e.load(where, var.type.dtype)
+        return self.e.load(self._address(place, index, var.type.dtype), var.type.dtype)
 
     def _view(self, eqn: Eqn, lower: View, index: tuple[Any, ...]) -> Scalar:
         types = [o.type for o in eqn.operands]
@@ -353,7 +357,7 @@ class _Fold:
         if not self.w.flat:
             for i, stride in zip(self.kept, self.strides, strict=True):
                 flat = index[i] * stride + flat
-        pointer = self.w.pointer(self.w.plan.places[self.eqn.out].buffer)
+        pointer = self.w.pointer(self.w.plan.places[self.eqn.out])
         return self.w.element_address(pointer, self.dtype, flat, tools)
 
     def add(self, x: Scalar, body: _Body) -> None:
@@ -379,7 +383,7 @@ class _Fold:
     def _over_result(self, act: Any) -> None:
         """A loop over the result's memory."""
         size = self.eqn.out.type.size
-        pointer = self.w.pointer(self.w.plan.places[self.eqn.out].buffer)
+        pointer = self.w.pointer(self.w.plan.places[self.eqn.out])
         tag = self.w.e.names.fresh()[1:]
         lines = self.w.lines
         lines.append(f"  br label %pre{tag}")
@@ -429,5 +433,7 @@ def _is_flat(driver: Any, kernel: Kernel) -> bool:
     for eqn in kernel.members:
         if not isinstance(eqn.op.lower, Map) or not all(map(flat, eqn.operands)):
             return False
-    reached = [var for var, _ in kernel.stores] + [e.operands[0] for e in kernel.folds]
-    return all(map(flat, reached))
+    if any(store.place.strides != contiguous for store in kernel.stores):
+        return False
+    stored = [store.value for store in kernel.stores if store.value is not None]
+    return all(map(flat, [*stored, *(e.operands[0] for e in kernel.folds)]))

@@ -24,7 +24,7 @@ from tracker.ir.types import Type
 from tracker.jit.emit import Emitter, Names, Needs, Scalar, literal, memory_type, module_text
 from tracker.jit.index import Tools
 from tracker.jit.loops import write_kernel
-from tracker.jit.plan import Buffer, Fits, Place, Plan, c_strides
+from tracker.jit.plan import Buffer, Fits, Place, Plan, Store, c_strides
 from tracker.jit.products import write_product
 
 _LONG = 400  # lines of driver; beyond, it is compiled apart from the loops, without loop passes
@@ -50,7 +50,8 @@ class Slots:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """The text of the driver, and of the kernels where these are a module of their own (else empty).
+    """The text of the driver, and of the kernels where these are a module of their own (else
+    empty).
 
     `exports` are the kernels' names then; `symbols` the external names (of BLAS) that are needed;
     `scratch` is in bytes.
@@ -99,7 +100,8 @@ class _Driver:
         kernels: dict[int, list[Any]] = {}
         for kernel in self.plan.kernels:
             kernels.setdefault(kernel.level, []).append(kernel)
-        for self.level in range(self.plan.levels):
+        for level in range(self.plan.levels):
+            self.level = level
             for step in self.plan.scalars.get(self.level, ()):
                 if isinstance(step, Guard):
                     self.guard(step)
@@ -111,6 +113,11 @@ class _Driver:
                 write_product(self, eqn)
             for kernel in kernels.get(self.level, ()):
                 self.kernel(kernel)
+            for write in self.plan.writes.get(self.level, ()):
+                if isinstance(write, Store):
+                    self.assign(write)
+                else:
+                    self.kernel(write)
         self.outputs()
         scratch, places = self._layout()
         head = ["define internal i64 @plan(ptr noalias %slots) {", *self.spills]
@@ -203,14 +210,22 @@ class _Driver:
             known = self.pointers[buffer] = self.e.write(f"load ptr, ptr {cell}")
         return known
 
+    def address(self, place: Place) -> str:
+        """The address of a place's first element."""
+        assert place.buffer is not None
+        pointer = self.pointer(place.buffer)
+        return self.e.address(pointer, place.buffer.type.dtype, str(place.start))
+
     def spill(self, var: Var) -> str:
         """A tiny value in memory, for loops that index it."""
         place = self.plan.places[var]
-        if place.buffer is not None and (
-            place.buffer.role in ("scratch", "output") or self._is_array(place.buffer)
+        if (
+            place.buffer is not None
+            and (place.buffer.role in ("scratch", "output") or self._is_array(place.buffer))
+            and place.start == 0
+            and place.strides == c_strides(var.type.shape)
         ):
-            if place.start == 0 and place.strides == c_strides(var.type.shape):
-                return self.pointer(place.buffer)
+            return self.pointer(place.buffer)
         known = self.spilled.get(var)
         if known is None:
             text = memory_type(var.type.dtype)
@@ -359,6 +374,13 @@ class _Driver:
                 name, text.replace("@KERNEL", name), f"declare void {name}({types})"
             )
         self.lines.append(f"  call void {known.name}({', '.join(arguments)})")
+
+    def assign(self, store: Store) -> None:
+        """Write one element."""
+        assert store.value is not None and store.place.buffer is not None
+        dtype, where = store.place.buffer.type.dtype, self.address(store.place)
+        x = self.e.cast(self.atom(store.value, 0), dtype)
+        self.e.store(self.e.add(self.e.load(where, dtype), x) if store.adds else x, where)
 
     def outputs(self) -> None:
         """Write the tiny results; the others were computed in place."""

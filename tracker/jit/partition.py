@@ -1,7 +1,7 @@
 """What runs natively and what NumPy runs in between.
 
-Owns: `partition`: a function becomes stages, each a native `Segment` or a `HostCall`. A function that
-can be lowered whole is one segment.
+Owns: `partition`: a function becomes stages, each a native `Segment` or a `HostCall`. A function
+that can be lowered whole is one segment.
 
 Invariant: stages are in an order in which every operand is there; a guard stands in the earliest
 segment that knows its operand, and every guard stands before the stages that follow it.
@@ -17,6 +17,7 @@ from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.op import Contract, Host, Map, Reduce, View
 from tracker.jit.emit import SUPPORTED
 from tracker.jit.products import why_not
+
 
 @dataclass(slots=True)
 class Segment:
@@ -78,7 +79,7 @@ def partition(function: Function) -> list[Segment | HostCall]:
 
 
 def _cut(function: Function, reasons: dict[Eqn, str]) -> list[Segment | HostCall]:
-    turn: dict[Var, int] = {v: 0 for v in (*function.inputs, *function.captures)}
+    turn: dict[Var, int] = dict.fromkeys((*function.inputs, *function.captures), 0)
     native: dict[int, list[Eqn | Guard]] = {}
     hosts: dict[int, list[HostCall]] = {}
     checked = 0  # NumPy may raise: it runs after what decides whether the code gets there
@@ -123,9 +124,7 @@ def _segment(
         if later > at:
             wanted.update(o for step in native.get(later, ()) for o in _operands(step))
         wanted.update(o for call in hosts.get(later, ()) for o in _operands(call.eqn))
-    outputs = tuple(
-        step.out for step in body if isinstance(step, Eqn) and step.out in wanted
-    )
+    outputs = tuple(step.out for step in body if isinstance(step, Eqn) and step.out in wanted)
     piece = Function(f"{function.name}.{at}", tuple(inputs), (), tuple(body), outputs)
     return Segment(piece, tuple(inputs), outputs)
 

@@ -1,7 +1,8 @@
 """Matrix products through BLAS, as calls in the driver.
 
-Owns: `write_product`, and `why_not`, which says what BLAS cannot do. Operands are read as they lie: a transposed view is BLAS's
-"transposed", a slice its leading dimension. Batches are loops over the calls.
+Owns: `write_product`, and `why_not`, which says what BLAS cannot do. Operands are read as they lie:
+a transposed view is BLAS's "transposed", a slice its leading dimension. Batches are loops over the
+calls.
 
 Invariant: every address and extent is what `np.matmul` means for the operand types.
 """
@@ -116,9 +117,7 @@ def _call(
     one, zero = "1.0", "0.0"
     if n == 1:  # matrix @ vector
         step = right.lead if not right.flipped else 1
-        trans, rows, columns = (
-            (_FLIPPED, k, m) if left.flipped else (_PLAIN, m, k)
-        )
+        trans, rows, columns = (_FLIPPED, k, m) if left.flipped else (_PLAIN, m, k)
         name = f"cblas_{letter}gemv"
         arguments = (
             f"i32 {_ROW_MAJOR}, i32 {trans}, {integer} {rows}, {integer} {columns}, {text} {one}, "

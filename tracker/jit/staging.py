@@ -55,7 +55,7 @@ class Output:
 
 @dataclass(slots=True)
 class Write:
-    """An argument's array, by leaf number, that the function wrote into, as the traced code saw it."""
+    """An argument's array, by leaf number, that the function wrote into, as the code saw it."""
 
     number: int
     handle: Tracked
@@ -101,8 +101,8 @@ def stage(
     name: str = "",
     on_error: Callable[[Exception, list[Write]], None] | None = None,
 ) -> tuple[Trace, Any, list[Write]]:
-    """Trace `f` at these arguments: the trace, the result, and what is to be written into arguments,
-    whose own arrays are left alone.
+    """Trace `f` at these arguments: the trace, the result, and what is to be written into
+    arguments, whose own arrays are left alone.
 
     on_error: told of an exception in `f`, and of what `f` had written by then.
     """
@@ -245,7 +245,8 @@ class _Builder:
     def read_notes(self) -> None:
         guards = iter(self.listener.guards)
         due = next(guards, None)
-        for self.now, (value, code, line) in enumerate(self.listener.notes):
+        for now, (value, code, line) in enumerate(self.listener.notes):
+            self.now = now
             while due is not None and due[0] <= self.now:
                 self._guard(*due[1:])
                 due = next(guards, None)
@@ -315,5 +316,3 @@ class _Builder:
         if isinstance(value.data, np.ndarray):
             return Output("array", atom)
         return Output("numpy" if isinstance(value.data, np.generic) else "python", atom)
-
-

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import LINEAR, Host, Op, View
+from tracker.ir.op import LINEAR, Host, Op, View, Writes
 from tracker.ir.types import Type
 from tracker.ops.binary import where
 from tracker.ops.declare import declare, project
@@ -193,7 +193,7 @@ embed: Op = declare(
     evaluate=_embed,
     jvp=LINEAR,
     vjp=[lambda g, y, x, *, index, shape: apply(getitem, (g,), {"index": index})],
-    lower=View(_embed_source),
+    lower=View(_embed_source, lambda g, *, index, shape: Writes(None, ((0, index),))),
 )
 
 
@@ -239,7 +239,8 @@ put: Op = declare(
     lower=View(
         lambda e, at, x, v, *, index: e.either(
             _embed_source(e, at, v, index=index, shape=x.shape), v, at
-        )
+        ),
+        lambda x, v, *, index: Writes(0, ((1, index),)),
     ),
 )
 

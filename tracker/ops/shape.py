@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from tracker.ir.op import LINEAR, METHODS, View
+from tracker.ir.op import LINEAR, METHODS, View, Writes
 from tracker.ir.types import Type
 from tracker.ops.declare import declare, implements, into, project, refuse, sum_to
 from tracker.tape import apply, data_of
@@ -234,6 +234,17 @@ def _concatenate_source(e: Any, index: Any, *xs: Type, axis: int) -> Any:
     return alternatives
 
 
+def _concatenate_writes(*xs: Type, axis: int) -> Writes:
+    parts = []
+    start = 0
+    for which, x in enumerate(xs):
+        along = slice(start, start + x.shape[axis], 1)
+        whole = [slice(0, n, 1) for n in x.shape]
+        parts.append((which, (*whole[:axis], along, *whole[axis + 1 :])))
+        start += x.shape[axis]
+    return Writes(None, tuple(parts), covers=True)
+
+
 concatenate = declare(
     "concatenate",
     method=None,
@@ -242,7 +253,7 @@ concatenate = declare(
     evaluate=lambda *xs, axis: np.concatenate(xs, axis),
     jvp=LINEAR,
     vjp=[_concatenate_vjp],
-    lower=View(_concatenate_source),
+    lower=View(_concatenate_source, _concatenate_writes),
 )
 
 
