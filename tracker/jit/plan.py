@@ -3,7 +3,8 @@
 Data structures
 - `Place` says where a value lives: 'tiny' (unrolled into registers), 'memory' (a strided piece of a
   buffer), or 'expression' (computed inside of a kernel, and stored only where that is needed).
-- A `Kernel` is one loop nest: an iteration space, the values stored at each of its points (`stores`)
+- A `Kernel` is one loop nest: an iteration space, the values stored at each of its points
+  (`stores`)
   and the reductions over it (`folds`). Kernels are found by (space, level).
 - Levels order the plan. A value that a kernel produces can be used one level later; everything of
   one level and one space shares one loop.
@@ -15,6 +16,7 @@ stored and read again).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +27,7 @@ import numpy as np
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.op import Contract, Map, Op, Reduce, View
 from tracker.ir.types import Type
+from tracker.jit.chains import Chain, find_chains
 from tracker.jit.index import Affine, NeedsCode, Opaque, Split, Tools
 
 TINY = 32  # elements; up to here a value is unrolled
@@ -49,7 +52,7 @@ class Buffer:
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """Where a value lives. See the file's header; `ready` is the level from which it can be used."""
+    """Where a value lives (see the file's header); `ready`: the level from which it can be used."""
 
     kind: str
     ready: int = 0
@@ -65,13 +68,22 @@ class Place:
 
 
 @dataclass(slots=True, eq=False)
+class Store:
+    """An element of `value` (None: zero) goes to, or is added to, each point of a strided place."""
+
+    value: Atom | None
+    place: Place
+    adds: bool = False
+
+
+@dataclass(slots=True, eq=False)
 class Kernel:
     """One loop nest over `space` at `level`."""
 
     space: tuple[int, ...]
     level: int
     members: list[Eqn] = field(default_factory=list)
-    stores: list[tuple[Var, Buffer]] = field(default_factory=list)
+    stores: list[Store] = field(default_factory=list)
     folds: list[Eqn] = field(default_factory=list)
 
 
@@ -85,7 +97,8 @@ class Fits:
 
 @dataclass(slots=True, eq=False)
 class Plan:
-    """`steps[level]`: the unrolled equations, guards, products; then the kernels of that level."""
+    """By level, in the order in which they run: unrolled equations and guards, products, kernels,
+    writes piece by piece (a kernel per piece; a Store of a tiny one)."""
 
     function: Function
     places: dict[Var, Place]
@@ -93,6 +106,7 @@ class Plan:
     scalars: dict[int, list[Eqn | Guard | Fits]]
     products: dict[int, list[Eqn]]
     kernels: list[Kernel]
+    writes: dict[int, list[Kernel | Store]]
     buffers: list[Buffer]
     copies: dict[Var, Place]
     outputs: list[Buffer | None]
@@ -120,7 +134,7 @@ def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _tiny(function: Function) -> int:
-    """Up to which size values are unrolled: less in a long program, so that its code stays short."""
+    """Up to which size values are unrolled: less in a long program, to keep its code short."""
     sizes = Counter(eqn.out.type.size for eqn in function.eqns)
     tiny = TINY
     while tiny > 1 and sum(n * size for size, n in sizes.items() if size <= tiny) > _UNROLLED:
@@ -129,11 +143,10 @@ def _tiny(function: Function) -> int:
 
 
 class _Planner:
-    def __init__(
-        self, function: Function, captured: Sequence[tuple[int, ...]], tiny: int
-    ) -> None:
+    def __init__(self, function: Function, captured: Sequence[tuple[int, ...]], tiny: int) -> None:
         self.tiny = tiny
-        self.plan = Plan(function, {}, {}, {}, {}, [], [], {}, [], 0)
+        self.plan = Plan(function, {}, {}, {}, {}, [], {}, [], {}, [], 0)
+        self.chains, self.between = find_chains(function, tiny)
         self.places = self.plan.places
         self.kernels: dict[tuple[tuple[int, ...], int], Kernel] = {}
         for number, var in enumerate(function.inputs):
@@ -159,12 +172,16 @@ class _Planner:
             level = self._ready(step.operand)
             self.plan.scalars.setdefault(level, []).append(step)
             return
+        if step.out in self.between:
+            return
         self.plan.definitions[step.out] = step
         lower = step.op.lower
         operands = [o for o in step.operands if isinstance(o, Var)]
         if isinstance(lower, Map):
             self._check_fit(step, lower)
-        if isinstance(lower, Contract):
+        if step.out in self.chains:
+            self._written(step.out, self.chains[step.out])
+        elif isinstance(lower, Contract):
             self._product(step, operands)
         elif isinstance(lower, Reduce) and any(self._is_big(o) for o in operands):
             self._fold(step, operands[0])
@@ -180,7 +197,9 @@ class _Planner:
         numbers = [o for o in eqn.operands if isinstance(o, Var) and o.type.weak]
         if not any(o.type.dtype.kind == "i" for o in numbers):
             return
-        for o, dtype in zip(eqn.operands, lower.dtypes(*(o.type for o in eqn.operands)), strict=True):
+        for o, dtype in zip(
+            eqn.operands, lower.dtypes(*(o.type for o in eqn.operands)), strict=True
+        ):
             if o in numbers and dtype.kind in "iu" and dtype != o.type.dtype:
                 check = Fits(o, dtype)
                 self.plan.scalars.setdefault(self._ready(o), []).append(check)
@@ -219,7 +238,7 @@ class _Planner:
             place.buffer = self._buffer(var.type, "scratch")
             place.strides = c_strides(var.type.shape)
             place.ready = place.home.level + 1
-            place.home.stores.append((var, place.buffer))
+            place.home.stores.append(Store(var, whole_place(place.buffer)))
         return place.ready
 
     def _kernel(self, space: tuple[int, ...], level: int) -> Kernel:
@@ -265,9 +284,10 @@ class _Planner:
     def _view(self, eqn: Eqn, operands: list[Var]) -> None:
         if len(eqn.operands) == 1 and operands:
             o = operands[0]
-            if self.places[o].kind == "expression" and not self.places[o].stored:
-                if not _keeps_order(eqn) and _is_reshape(eqn):
-                    self._store(o)
+            place = self.places[o]
+            fresh = place.kind == "expression" and not place.stored
+            if fresh and _is_reshape(eqn) and not _keeps_order(eqn):
+                self._store(o)
             alias = self._alias(eqn, o)
             if alias is not None:
                 self.places[eqn.out] = alias
@@ -341,8 +361,29 @@ class _Planner:
     def _copy(self, var: Var, buffer: Buffer) -> Place:
         """Store a value that is in memory already once more, in C order."""
         kernel = self._kernel(var.type.shape, self.places[var].ready)
-        kernel.stores.append((var, buffer))
-        return Place("memory", kernel.level + 1, 0, None, buffer, c_strides(var.type.shape))
+        kernel.stores.append(Store(var, whole_place(buffer)))
+        return whole_place(buffer, kernel.level + 1)
+
+    # Writes
+
+    def _written(self, var: Var, chain: Chain) -> None:
+        """An array made piece by piece in its own memory."""
+        atoms = [piece.atom for piece in chain.pieces]
+        if chain.base is not None and not chain.covered:
+            atoms.append(chain.base)
+        level = max((self._reach(a) for a in atoms if isinstance(a, Var)), default=0)
+        place = whole_place(self._buffer(var.type, "scratch"), level + 1)
+        self.places[var] = place
+        steps = self.plan.writes.setdefault(level, [])
+        if not chain.covered:
+            steps.append(Kernel(var.type.shape, level, stores=[Store(chain.base, place)]))
+        for piece in chain.pieces:
+            shape, target = region(place, piece.index, var.type.shape)
+            store = Store(piece.atom, target, piece.adds)
+            if math.prod(shape) <= 1:
+                steps.extend([store] * math.prod(shape))
+            else:
+                steps.append(Kernel(shape, level, stores=[store]))
 
     # The end
 
@@ -372,12 +413,13 @@ class _Planner:
             kernel.members = self._needed(kernel)
         self.plan.kernels = [k for k in self.plan.kernels if k.stores or k.folds]
         highest = [k.level + 1 for k in self.plan.kernels]
+        highest += [level + 1 for level in self.plan.writes]
         highest += [*self.plan.scalars, *(level + 1 for level in self.plan.products)]
         self.plan.levels = max(highest, default=0) + 1
 
     def _needed(self, kernel: Kernel) -> list[Eqn]:
         """The members that stores and folds of this kernel reach at the kernel's own index."""
-        wanted: set[Var] = {var for var, _ in kernel.stores}
+        wanted = {s.value for s in kernel.stores if isinstance(s.value, Var)}
         wanted.update(o for e in kernel.folds for o in e.operands if isinstance(o, Var))
         out = []
         for eqn in reversed(kernel.members):
@@ -387,6 +429,32 @@ class _Planner:
                     wanted.update(o for o in eqn.operands if isinstance(o, Var))
         out.reverse()
         return out
+
+
+def whole_place(buffer: Buffer, ready: int = 0) -> Place:
+    """All of a buffer."""
+    return Place("memory", ready, 0, None, buffer, c_strides(buffer.type.shape))
+
+
+def region(
+    place: Place, index: tuple[Any, ...], shape: tuple[int, ...]
+) -> tuple[tuple[int, ...], Place]:
+    """Shape and place of a canonical basic index (see `ops/index.py`) into an array."""
+    extents: list[int] = []
+    strides: list[int] = []
+    start, axis = place.start, 0
+    for part in index:
+        if part is None:
+            extents.append(1)
+            strides.append(0)
+            continue
+        first = part.start if isinstance(part, slice) else part
+        start += first * place.strides[axis]
+        if isinstance(part, slice):
+            extents.append(len(range(*part.indices(shape[axis]))))
+            strides.append(part.step * place.strides[axis])
+        axis += 1
+    return tuple(extents), Place("memory", 0, 0, None, place.buffer, tuple(strides), start)
 
 
 def address(place: Place, index: Iterable[Any], ndim: int, ready: int) -> Place | None:
