@@ -1,5 +1,10 @@
 """Settings: read, validated, scoped."""
 
+import os
+import subprocess
+import sys
+
+import numpy as np
 import pytest
 
 import tracker
@@ -37,3 +42,38 @@ def test_scope_is_restored_after_an_exception():
         assert current().check
         raise RuntimeError
     assert current() == before
+
+
+def test_nothing_is_compiled_without_jit():
+    f = tracker.jit(lambda x: x * 2.0)
+    with tracker.config(jit=False):
+        assert f(3.0) == 6.0
+    assert f.cache_info().traces == 0
+    assert f(3.0) == 6.0
+    assert f.cache_info().traces == 1
+
+
+@pytest.mark.parametrize(
+    ("stage", "text"),
+    [
+        ("trace", "sin a"),
+        ("ir", "return ("),
+        ("llvm", "define"),
+        ("asm", ".text"),
+    ],
+)
+def test_dump_prints_a_stage_of_what_is_compiled(stage, text, capsys):
+    with tracker.config(dump=stage, check=True):
+        tracker.jit(lambda x: np.sin(x) * 2.0)(np.ones(50))
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"--- {stage}\n")
+    assert text in shown
+
+
+def test_environment_reaches_the_compiler():
+    code = "import numpy as np, tracker; tracker.jit(np.sin)(np.ones(3))"
+    environment = {**os.environ, "TRACKER_DUMP": "ir"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert "--- ir\nfunction sin(" in done.stderr

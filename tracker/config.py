@@ -2,7 +2,7 @@
 
 Owns: `Settings`, `current()`, and `config`, the context manager users call. Environment variables:
 
-    TRACKER_JIT=0           jitted functions run as plain Python
+    TRACKER_JIT=0           nothing is compiled: jitted functions run as plain Python
     TRACKER_CHECK=1         verify the IR after every pass, not only when staging ends
     TRACKER_DUMP=trace,ir,llvm,asm   print these stages of everything that is compiled, to stderr
 
@@ -37,7 +37,7 @@ class Settings:
 def config(**changes: Any) -> Iterator[Settings]:
     """Change settings for a `with` block.
 
-    jit    False: jitted functions run as plain Python
+    jit    False: nothing more is compiled; calls that no compiled trace takes run as plain Python
     check  True: verify the IR after every pass
     dump   stages to print to stderr: any of 'trace', 'ir', 'llvm', 'asm', separated by commas
 

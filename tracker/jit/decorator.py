@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tracker import gradients, tree
+from tracker.config import current
 from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError, message
 from tracker.ir.graph import Function, Guard
 from tracker.jit import signature
@@ -79,7 +80,7 @@ class Jitted:
 
     def slow(self, *args: Any, **kwargs: Any) -> Any:
         """A call that no machine code took."""
-        if current_stage() is not None:
+        if current_stage() is not None or not current().jit:
             return self.function(*args, **kwargs)
         call, leaves = signature.signature_of(args, kwargs, self.static)
         if any(type(x) is Tracked for x in leaves):

@@ -9,6 +9,7 @@ native segments and NumPy's calls in turn.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.config import current
 from tracker.errors import CompileError
 from tracker.ir import passes
 from tracker.ir.graph import Atom, Const, Function, Guard, Var
@@ -75,7 +77,17 @@ class GuardFailed(Exception):
 
 def optimise(function: Function) -> Function:
     """The function after all passes."""
-    return passes.run(function, PASSES)
+    settings = current()
+    _dump("trace", str(function))
+    done = passes.run(function, PASSES, check=settings.check)
+    _dump("ir", str(done))
+    return done
+
+
+def _dump(stage: str, text: str) -> None:
+    """Print a stage that the user asked to see (TRACKER_DUMP, `tracker.config(dump=...)`)."""
+    if stage in current().dump:
+        print(f"--- {stage}\n{text}", file=sys.stderr)
 
 
 def compile_call(trace: Trace, call: Signature) -> Compiled:
@@ -168,6 +180,9 @@ def _piece(
         keep=modules,
         release_gil=size > 50_000,
     )
+    for module in (entry.module, *modules):
+        for stage in current().dump & {"llvm", "asm"}:
+            _dump(stage, getattr(module, stage))
     return Piece(plan, (entry.module, *modules), entry, lowered.scratch)
 
 
