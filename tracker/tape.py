@@ -180,11 +180,11 @@ def snapshot(x: Any) -> Any:
     A large array that has not changed since it was last copied is not copied again.
     """
     if x.nbytes <= _SMALL:
-        return x.copy()
+        return x.copy("K")
     known = _copies.get(id(x))
     if known is not None and known[0]() is x and same_bytes(known[1], x):
         return known[1]
-    copy = x.copy()
+    copy = x.copy("K")
     key = id(x)
     _copies[key] = (weakref.ref(x, lambda _: _copies.pop(key, None)), copy)
     return copy

@@ -183,9 +183,15 @@ def mean(
         a = np.astype(_array(a), dtype)
     if where is not True and where is not _NO:
         total = np.sum(a, axis=axis, keepdims=_flag(keepdims), where=where)
-        mask = np.broadcast_to(where, np.shape(a))
-        return into(out, total / np.sum(mask, axis=axis, keepdims=_flag(keepdims)))
+        count = _unmasked(a, where, axis, keepdims)
+        return into(out, total / np.astype(count, np.real(total).dtype))
     return into(out, apply(mean_, (a,), {"axis": axes_of(a, axis), "keepdims": _flag(keepdims)}))
+
+
+def _unmasked(a: Any, where: Any, axis: Any, keepdims: Any) -> Any:
+    """How many elements of each reduction `where` lets in."""
+    mask = np.broadcast_to(where, np.shape(a))
+    return np.asarray(np.sum(mask, axis=axis, keepdims=_flag(keepdims)))
 
 
 def _others(x: Any) -> Any:
@@ -317,11 +323,13 @@ def var(
     center = np.mean(a, axis=axis, keepdims=True, **mask) if mean is _NO else mean
     apart = a - center
     squares = np.real(apart * np.conjugate(apart)) if np.iscomplexobj(apart) else np.square(apart)
-    count: Any = _count(np.shape(a), axes_of(a, axis))
-    if masked:
-        count = np.sum(np.broadcast_to(where, np.shape(a)), axis=axis, keepdims=_flag(keepdims))
     total = np.sum(squares, axis=axis, keepdims=_flag(keepdims), **mask)
-    return into(out, total / np.maximum(count - ddof, 0))
+    if masked:
+        count = np.maximum(_unmasked(a, where, axis, keepdims) - ddof, 0)
+        return into(out, total / np.astype(count, np.result_type(total)))
+    left = max(_count(np.shape(a), axes_of(a, axis)) - ddof, 0)
+    # Python's number keeps the dtype of the total; a zero one gives NaN, and does not raise.
+    return into(out, total / (left if left else np.zeros_like(total)))
 
 
 @implements(np.std, method="std")

@@ -66,8 +66,11 @@ METHODS["reshape"] = _reshape_method
 
 @implements(np.ravel, method="ravel")
 def ravel(a: Any, order: str = "C") -> Any:
-    flat = reshape_(a, (-1,), "C" if order == "K" else order)
     data = data_of(a)
+    if order == "K":  # as the elements lie in memory
+        steps = [-abs(stride) for stride in getattr(data, "strides", ())]
+        return ravel(np.transpose(a, np.argsort(steps, kind="stable")) if steps else a)
+    flat = reshape_(a, (-1,), order)
     if isinstance(data, np.ndarray) and np.may_share_memory(data, data_of(flat)):
         flags = data.flags
         if not (flags.f_contiguous if order == "F" else flags.c_contiguous):
