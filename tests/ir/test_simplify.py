@@ -162,6 +162,21 @@ ROWS = [
     ),
     ("getitem_of_all", "r: f64[3] = getitem x {index=(slice(0, 3, 1),)}", "x"),
     (
+        "read_past_writes",
+        "a: f64[3] = put x s {index=(1,)}; r: f64[] = getitem a {index=(1,)}",
+        "s",
+    ),
+    (
+        "read_past_writes",
+        "a: f64[3] = put x s {index=(1,)}; r: f64[2] = getitem a {index=(slice(0, 3, 2),)}",
+        "r: f64[2] = getitem x {index=(slice(0, 3, 2),)}",
+    ),
+    (
+        "read_past_writes",
+        "a: f64[3] = embed s {index=(1,), shape=(3,)}; r: f64[] = getitem a {index=(2,)}",
+        "f64(0.0)",
+    ),
+    (
         "reduction_of_one",
         f"r: f64[3] = sum row {SUM}",
         "a: f64[3] = reshape row {shape=(3,)}; r: f64[3] = add a 0.0",

@@ -1,9 +1,9 @@
 """Chains of writes: runs of equations that are one array, written piece by piece.
 
-Owns: `find_chains`. A loop such as `for i in range(n): t[i] = f(i)` is n equations, each a whole new
-array; so is the gradient of reading t piece by piece, a sum of n arrays that are zero but for a
-piece. Where nobody else looks at the arrays in between, the last is made in place: a copy of the base,
-into which the pieces are written (or added) in order. The work is then linear in the pieces.
+Owns: `find_chains`. A loop such as `for i in range(n): t[i] = f(i)` is n equations, each a whole
+new array; so is the gradient of reading t piece by piece, a sum of n arrays that are zero but for a
+piece. Where nobody else looks at the arrays in between, the last is made in place: a copy of the
+base, into which the pieces are written (or added) in order. The work is then linear in the pieces.
 
 Invariants: an array in between has one use, the next equation of its chain; pieces are in order of
 the equations; a short chain is left alone, for it is better fused with its neighbours.
@@ -93,8 +93,10 @@ class _Finder:
         for total, part in (eqn.operands, eqn.operands[::-1]):
             if total is part or total.type != eqn.out.type or part.type != eqn.out.type:
                 continue
-            added = self.open.get(part) if isinstance(part, Var) else None
-            if added is None or not added.sums or self.uses[part] != 1:
+            if not isinstance(part, Var) or self.uses[part] != 1:
+                continue
+            added = self.open.get(part)
+            if added is None or not added.sums:
                 continue
             self.take(part)
             chain = self.take(total) or Chain(total)

@@ -69,7 +69,8 @@ def _piece(piece: Piece) -> Iterable[str]:
         space = "x".join(map(str, kernel.space))
         ops = " ".join(eqn.op.name for eqn in kernel.members[:12])
         more = "" if len(kernel.members) <= 12 else f" and {len(kernel.members) - 12} more"
-        stored = sum(store.place.buffer.type.nbytes for store in kernel.stores)
+        buffers = [store.place.buffer for store in kernel.stores]
+        stored = sum(buffer.type.nbytes for buffer in buffers if buffer is not None)
         yield (
             f"    kernel over {space}, level {kernel.level}: "
             f"{len(kernel.members)} fused ({ops}{more}); "

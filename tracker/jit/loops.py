@@ -22,6 +22,7 @@ from tracker.jit.emit import Emitter, Names, Scalar, literal, llvm_type, memory_
 from tracker.jit.index import Affine, Split, Tools
 from tracker.jit.plan import Kernel, Store, c_strides
 
+_NEAR = 32  # elements; so far from where a pointer points, another one is used
 _MANY_PARTS = 24  # loop parts; beyond, conditions are computed in the loop
 
 
@@ -66,6 +67,7 @@ class _Writer:
         self.parameters: list[str] = []
         self.arguments: list[str] = []
         self.names: dict[Any, str] = {}
+        self.pointers: dict[Any, list[tuple[int, str]]] = {}
         self.flat = _is_flat(driver, kernel)
         self.space = (int(np.prod(kernel.space)),) if self.flat else kernel.space
         self.parts = [_parts(n, cuts.get(v, set())) for v, n in enumerate(self.space)]
@@ -100,15 +102,16 @@ class _Writer:
 
     # Parameters
 
-    def pointer(self, place: Any) -> str:
-        """The address of a place's first element, as a parameter: then loops over equal pieces of
-        an array are equal, too."""
-        key = (place.buffer, place.start)
-        name = self.names.get(key)
-        if name is None:
-            name = self._parameter("ptr noalias", f"ptr {self.driver.address(place)}")
-            self.names[key] = name
-        return name
+    def pointer(self, buffer: Any, at: int) -> tuple[str, int]:
+        """A parameter that points to about element `at` of a buffer, and how far it is from there.
+        (Not to the first element: so loops over equal pieces of an array are equal text.)"""
+        known = self.pointers.setdefault(buffer, [])
+        for start, name in known:
+            if abs(at - start) < _NEAR:
+                return name, at - start
+        name = self._parameter("ptr noalias", f"ptr {self.driver.address(buffer, at)}")
+        known.append((at, name))
+        return name, 0
 
     def spilled(self, var: Var) -> str:
         name = self.names.get((var, "spilled"))
@@ -176,8 +179,19 @@ class _Writer:
         self.lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}")
         self.lines.append(f"done{tag}:")
 
-    def element_address(self, base: str, dtype: Any, flat: Any, tools: Tools) -> str:
-        return self.e.address(base, dtype, tools.name(flat))
+    def source(self, place: Any, flat: Any, tools: Tools) -> str:
+        """Where an element is that is read; its position in the place is a formula."""
+        fixed = flat if isinstance(flat, int) else getattr(flat, "constant", 0)
+        base, rest = self.pointer(place.buffer, place.start + fixed)
+        index, dtype = tools.name(flat + (rest - fixed)), place.buffer.type.dtype
+        if index != "0" and not 0 <= place.start + fixed - rest <= place.buffer.type.size:
+            return self.e.write(f"getelementptr {memory_type(dtype)}, ptr {base}, i64 {index}")
+        return self.e.address(base, dtype, index)
+
+    def target(self, place: Any, flat: Any, tools: Tools) -> str:
+        """Where an element is that is written: always by way of one pointer."""
+        base, _ = self.pointer(place.buffer, place.start)
+        return self.e.address(base, place.buffer.type.dtype, tools.name(flat))
 
     def tools(self, ranges: dict[int, tuple[int, int]]) -> Tools:
         return Tools(ranges, self.e.write, self.counters.__getitem__, self.may_split)
@@ -210,21 +224,20 @@ class _Body:
         x = literal(0, dtype)
         if store.value is not None:
             x = self.cast(self.value(store.value, self._index_of(store.value, self.index)), dtype)
-        where = self._address(store.place, self.index, dtype)
+        where = self.w.target(store.place, self._position(store.place, self.index), self.tools)
         if store.adds:
             self.w.loaded.add(store.place.buffer)
             x = self.e.add(self.e.load(where, dtype), x)
         self.e.store(x, where)
 
-    def _address(self, place: Any, index: Sequence[Any], dtype: Any) -> str:
-        """Where the element at an index is in memory."""
-        flat: Any = 0
+    def _position(self, place: Any, index: Sequence[Any]) -> Any:
+        """The element at an index, counted from the start of a place."""
         if self.w.flat:
-            flat = index[0]
-        else:
-            for i, stride in zip(index, place.strides, strict=True):
-                flat = i * stride + flat
-        return self.w.element_address(self.w.pointer(place), dtype, flat, self.tools)
+            return index[0]
+        flat: Any = 0
+        for i, stride in zip(index, place.strides, strict=True):
+            flat = i * stride + flat
+        return flat
 
     def cast(self, x: Scalar, dtype: Any) -> Scalar:
         if x.dtype == dtype:
@@ -278,12 +291,13 @@ class _Body:
         if isinstance(flat, int):
             return self.w.number(var, flat)
         pointer = self.w.spilled(var)
-        where = self.w.element_address(pointer, var.type.dtype, flat, self.tools)
+        where = self.e.address(pointer, var.type.dtype, self.tools.name(flat))
         return self.e.load(where, var.type.dtype)
 
     def _load(self, var: Var, place: Any, index: tuple[Any, ...]) -> Scalar:
         self.w.loaded.add(place.buffer)
-        return self.e.load(self._address(place, index, var.type.dtype), var.type.dtype)
+        where = self.w.source(place, self._position(place, index), self.tools)
+        return self.e.load(where, var.type.dtype)
 
     def _view(self, eqn: Eqn, lower: View, index: tuple[Any, ...]) -> Scalar:
         types = [o.type for o in eqn.operands]
@@ -320,6 +334,7 @@ class _Fold:
         assert isinstance(lower, Reduce)
         self.lower = lower
         self.dtype = eqn.out.type.dtype
+        self.place = writer.plan.places[eqn.out]
         self.cell = f"%acc{at}"
         shape = eqn.operands[0].type.shape
         self.axis = eqn.params["axis"]
@@ -357,8 +372,7 @@ class _Fold:
         if not self.w.flat:
             for i, stride in zip(self.kept, self.strides, strict=True):
                 flat = index[i] * stride + flat
-        pointer = self.w.pointer(self.w.plan.places[self.eqn.out])
-        return self.w.element_address(pointer, self.dtype, flat, tools)
+        return self.w.target(self.place, flat, tools)
 
     def add(self, x: Scalar, body: _Body) -> None:
         e = self.w.e
@@ -383,7 +397,7 @@ class _Fold:
     def _over_result(self, act: Any) -> None:
         """A loop over the result's memory."""
         size = self.eqn.out.type.size
-        pointer = self.w.pointer(self.w.plan.places[self.eqn.out])
+        pointer, _ = self.w.pointer(self.place.buffer, 0)
         tag = self.w.e.names.fresh()[1:]
         lines = self.w.lines
         lines.append(f"  br label %pre{tag}")

@@ -210,11 +210,13 @@ class _Driver:
             known = self.pointers[buffer] = self.e.write(f"load ptr, ptr {cell}")
         return known
 
-    def address(self, place: Place) -> str:
-        """The address of a place's first element."""
-        assert place.buffer is not None
-        pointer = self.pointer(place.buffer)
-        return self.e.address(pointer, place.buffer.type.dtype, str(place.start))
+    def address(self, buffer: Buffer, at: int) -> str:
+        """The address of an element, which may be outside (where a formula's zero would be)."""
+        pointer = self.pointer(buffer)
+        if not at:
+            return pointer
+        kind = memory_type(buffer.type.dtype)
+        return self.e.write(f"getelementptr {kind}, ptr {pointer}, i64 {at}")
 
     def spill(self, var: Var) -> str:
         """A tiny value in memory, for loops that index it."""
@@ -378,7 +380,8 @@ class _Driver:
     def assign(self, store: Store) -> None:
         """Write one element."""
         assert store.value is not None and store.place.buffer is not None
-        dtype, where = store.place.buffer.type.dtype, self.address(store.place)
+        buffer = store.place.buffer
+        dtype, where = buffer.type.dtype, self.address(buffer, store.place.start)
         x = self.e.cast(self.atom(store.value, 0), dtype)
         self.e.store(self.e.add(self.e.load(where, dtype), x) if store.adds else x, where)
 

@@ -34,7 +34,8 @@ TINY = 32  # elements; up to here a value is unrolled
 _UNROLLED = 12_000  # elements of all unrolled values together; beyond, fewer are unrolled
 CHEAP = 24  # operations; up to here an expression is computed again rather than stored
 _MATH = 20  # what a transcendental function costs
-_CROWD = 300  # equations of one kernel; beyond, a new one is begun
+_CROWD = 300  # operations of one kernel; beyond, a new one is begun
+_HEAVY = 30  # what a transcendental function adds to the crowd: its code is long
 
 
 @dataclass(slots=True, eq=False)
@@ -83,6 +84,7 @@ class Kernel:
     space: tuple[int, ...]
     level: int
     members: list[Eqn] = field(default_factory=list)
+    weight: int = 0
     stores: list[Store] = field(default_factory=list)
     folds: list[Eqn] = field(default_factory=list)
 
@@ -260,16 +262,17 @@ class _Planner:
                 level = max(level, place.home.level)
             else:
                 level = max(level, self._reach(o))
-        while True:
-            kernel = self._kernel(space, level)
-            if len(kernel.members) < _CROWD:
-                break
-            level += 1
+        kernel = self._kernel(space, level)
+        while kernel.weight >= _CROWD:
+            kernel = self._kernel(space, kernel.level + 1)
+        crowded, level = kernel.level > level, kernel.level
         cost = _MATH if _is_math(eqn) else 1
+        kernel.weight += 1 if cost == 1 else _HEAVY
         for o in same:
             place = self.places[o]
             assert place.home is not None
-            if place.home.level < level and not place.stored and place.cost > CHEAP:
+            dear = place.cost > CHEAP or (crowded and place.cost >= _MATH)
+            if place.home.level < level and not place.stored and dear:
                 self._store(o)
         for o in operands:
             place = self.places[o]
