@@ -446,3 +446,49 @@ def test_ngradient():
     assert ngradient(lambda z: abs(z) ** 2, z)[0] == pytest.approx(2 * z)
     with pytest.raises(tracker.NotScalarError, match=r"shape \(3,\)"):
         ngradient(lambda x: x, V)
+
+
+def test_a_write_into_arguments_that_share_memory_is_refused():
+    def f(a, b):
+        a[0] = 5 * b[1]
+        return np.sum(a * b)
+
+    w = np.arange(3.0)
+    with pytest.raises(tracker.UnsupportedError, match=r"shares memory.*copy.*test_gradients.py"):
+        tracker.withgradient(f, w, w)
+    assert tracker.withgradient(f, w, w.copy()).val == f(w.copy(), w.copy())
+    assert tracker.gradient(lambda a, b: np.sum(a * b), w, w)[0].tolist() == [0.0, 1.0, 2.0]
+
+
+def test_an_object_that_hides_arrays_is_refused():
+    class Model:
+        def __init__(self):
+            self.w = np.ones(2)
+
+    with pytest.raises(tracker.UnsupportedError, match="Make Model a dataclass"):
+        tracker.gradient(lambda m: np.sum(m.w**2), Model())
+    assert tracker.gradient(lambda s: 1.0, "text") == (None,)
+
+
+def test_arguments_keep_their_layout():
+    def f(x):
+        x.ravel()[0] = 9.0  # a copy in Fortran order, a view in C order
+        return np.sum(x)
+
+    for order in "CF":
+        x = np.array(np.arange(6.0).reshape(2, 3), order=order)
+        assert tracker.withgradient(f, x).val == f(x.copy("K"))
+
+
+def test_positions_that_are_not_there():
+    with pytest.raises(tracker.NotTrackedError, match=r"argument 2.*1 positional"):
+        tracker.value_and_grad(np.sum, argnums=2)(2.0)
+    with pytest.raises(tracker.NotTrackedError, match=r"argument 0.*0 positional"):
+        tracker.value_and_grad(np.sum)(a=2.0)
+
+
+def test_jvp_says_what_it_wants():
+    with pytest.raises(tracker.UnsupportedError, match=r"tuples.*jvp\(f, \(x,\), \(t,\)\)"):
+        tracker.jvp(np.sin, np.ones(3), np.ones(3))
+    with pytest.raises(tracker.NotScalarError, match=r"tangent has shape \(2,\), the argument"):
+        tracker.jvp(np.sin, (np.ones(3),), (np.ones(2),))

@@ -336,3 +336,17 @@ def test_attributes_that_do_not_exist():
     with pytest.raises(TypeError, match=r"Use tracker\.param"):
         Tracked(3)
     assert not isinstance(p, np.ndarray)
+
+
+def test_a_param_keeps_its_gradient_after_being_written_into():
+    w = param(np.ones(3))
+    before = np.sum(w * 3.0)
+    w[0] = 5.0
+    back(before + np.sum(w * w))
+    assert w.grad.tolist() == [3.0, 5.0, 5.0]
+    assert tracker.grad(w).tolist() == [3.0, 5.0, 5.0]
+    assert not tracker.isleaf(w)
+    with pytest.raises(tracker.NotTrackedError, match="give a param a history"):
+        tracker.update(w, 1.0)
+    tracker.zero_grad(w)
+    assert w.grad.tolist() == [0.0, 0.0, 0.0]

@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracker import tree
-from tracker.errors import ComplexLossError, NotScalarError, UnsupportedError, message
+from tracker.errors import (
+    ComplexLossError,
+    NotScalarError,
+    NotTrackedError,
+    UnsupportedError,
+    message,
+)
 from tracker.leaves import check_loss, data, history
 from tracker.params import Grads, Params
 from tracker.reverse import sweep
@@ -153,6 +159,15 @@ def value_and_grad(
 
     def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         only = [n + len(args) if n < 0 else n for n in numbers]
+        for n in only:
+            if not 0 <= n < len(args):
+                raise NotTrackedError(
+                    message(
+                        f"value_and_grad differentiates positional argument {n}, and the call has "
+                        f"{len(args)} positional argument(s)",
+                        "Pass what is differentiated by position, or give other argnums",
+                    )
+                )
         wrapped, y = run(f, args, kwargs, only)
         root = _scalar_root(y, "value_and_grad", check_finite)
         entries = dict(

@@ -26,7 +26,7 @@ from tracker.mutation import invalidate
 from tracker.ops.create import identity
 from tracker.reverse import USED, sweep
 from tracker.tape import Value, apply, leaf, value_of
-from tracker.tracked import Leaf, Tracked, grad_of, new_param
+from tracker.tracked import Leaf, Tracked, new_param
 
 
 def param(x: Any) -> Any:
@@ -73,7 +73,7 @@ def grad(x: Any) -> Any:
     Zeros for a leaf nothing has reached; None for an untracked value, or an interior one that no
     `back` has reached.
     """
-    return grad_of(value_of(x)) if isinstance(x, Tracked) else None
+    return x.grad if isinstance(x, Tracked) else None
 
 
 def istracked(x: Any) -> bool:
@@ -83,12 +83,16 @@ def istracked(x: Any) -> bool:
 
 def isleaf(x: Any) -> bool:
     """Whether `x` has no history: made by `param`, or not tracked."""
-    return not isinstance(x, Tracked) or not value_of(x).operands
+    if not isinstance(x, Tracked):
+        return True
+    value = value_of(x)
+    return not value.operands and value.op is not USED
 
 
 def zero_grad(x: Any) -> Any:
     """Forget the accumulated gradient of a leaf; returns `x`."""
-    if isinstance(x, Tracked) and isinstance(owner := value_of(x).params, Leaf):
+    owner = getattr(x, "_owner", None) if isinstance(x, Tracked) else None
+    if owner is not None:
         owner.grad = None
     return x
 
@@ -112,7 +116,11 @@ def update(x: Any, delta: Any) -> Any:
     value = value_of(x)
     if not isinstance(value.params, Leaf):
         raise NotTrackedError(
-            message("update of a tracked value that is not a leaf", "Update the param it came from")
+            message(
+                "update of a tracked value that is not a leaf (any more: `x[i] = v`, `x += v` give "
+                "a param a history)",
+                "Update the param it came from, and change params by update only",
+            )
         )
     # Values that saw the old data keep it; only the handle moves on.
     if isinstance(value.data, np.ndarray):
@@ -173,7 +181,10 @@ def _back(root: Value, seed: Any, once: bool) -> None:
     past = history(root)
     if any(value.op is USED for value in past):
         raise GraphUsedError(
-            message("back was already used on this value", "Pass once=False to keep it")
+            message(
+                "back was already used on this value",
+                "Pass once=False to keep it; change params with tracker.update(w, delta)",
+            )
         )
     leaves = [value for value in past if isinstance(value.params, Leaf)]
     if not leaves:
@@ -222,13 +233,12 @@ def plain_cotangent(c: Any, x: Any) -> Any:
     return complex(c) if isinstance(x, complex) else float(c)
 
 
+_NOT_FINITE = "np.errstate(all='raise') around the function stops at the line that made it"
+
+
 def check_loss(loss: Any, who: str) -> None:
     value = complex(loss)
     if cmath.isnan(value):
-        raise NonFiniteError(
-            message(
-                f"{who}: the loss is NaN", "tracker.debug.nan_check() finds the line it came from"
-            )
-        )
+        raise NonFiniteError(message(f"{who}: the loss is NaN", _NOT_FINITE))
     if cmath.isinf(value):
-        raise NonFiniteError(message(f"{who}: the loss is infinite"))
+        raise NonFiniteError(message(f"{who}: the loss is infinite", _NOT_FINITE))

@@ -116,7 +116,7 @@ def _like_structure(y: Any, structure: tree.Structure, seed: Any, what: str) -> 
     return found
 
 
-def _seed_for(value: Value, seed: Any) -> Any:
+def _seed_for(value: Value, seed: Any, what: str = "seed", of: str = "output") -> Any:
     shape = np.shape(value.data)
     if not isinstance(seed, Tracked):
         seed = np.asarray(seed)
@@ -125,7 +125,7 @@ def _seed_for(value: Value, seed: Any) -> Any:
         seed = seed.copy()[()]
     if np.shape(seed) != shape:
         raise NotScalarError(
-            message(f"seed has shape {np.shape(seed)}, the output has shape {shape}")
+            message(f"{what} has shape {np.shape(seed)}, the {of} has shape {shape}")
         )
     return seed
 
@@ -145,7 +145,7 @@ def pushforward(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., A
 
 
 def _tangent_for(value: Value, seed: Any) -> Any:
-    t = _seed_for(value, seed)
+    t = _seed_for(value, seed, "tangent", "argument")
     if isinstance(t, np.ndarray) and isinstance(value.data, np.ndarray):
         kind = value.data.dtype
         return t.astype(kind) if kind.kind in "fc" and kind != t.dtype else t
@@ -170,6 +170,13 @@ def jvp(f: Callable[..., Any], args: Sequence[Any], tangents: Sequence[Any]) -> 
     >>> jvp(np.sin, (0.0,), (2.0,))
     (np.float64(0.0), np.float64(2.0))
     """
+    if not isinstance(args, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise UnsupportedError(
+            message(
+                f"jvp got a {type(args).__name__} and a {type(tangents).__name__}",
+                "Give tuples of arguments and of tangents: jvp(f, (x,), (t,))",
+            )
+        )
     y, push_tangents = pushforward(f, *args)
     return y, push_tangents(*tangents)
 

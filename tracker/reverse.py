@@ -85,7 +85,10 @@ def _consumers(
             foreign = True
         elif op is USED:
             raise GraphUsedError(
-                message("back was already used on this value", "Pass once=False to keep it")
+                message(
+                    "back was already used on this value",
+                    "Pass once=False to keep it; change params with tracker.update(w, delta)",
+                )
             )
         for operand in value.operands:
             if type(operand) is Value:

@@ -5,7 +5,8 @@ Owns: the class, its conversions and refusals, and NumPy's two protocols (`__arr
 are not written here: each op brings its own (`install`, and the table `METHODS`).
 
 A handle has slots: `_value`, the current Value (None: a view that must be read again from its
-base); `_view` and `_views`, owned by `mutation.py`, unset on most handles.
+base); `_view` and `_views`, owned by `mutation.py`, and `_owner`, the `Leaf` of a param's own
+handle: unset on most handles.
 
 Invariant: nothing leaves NumPy's world with a gradient on it; conversions to plain floats raise.
 """
@@ -56,7 +57,7 @@ class Tracked:
     writing, methods. `x.data` is what is inside, read-only; `x.grad` the accumulated gradient.
     """
 
-    __slots__ = ("__weakref__", "_value", "_view", "_views")
+    __slots__ = ("__weakref__", "_owner", "_value", "_view", "_views")
     __array_priority__ = 1000.0
 
     def __new__(cls, *_: Any, **__: Any) -> NoReturn:
@@ -90,7 +91,8 @@ class Tracked:
     @property
     def grad(self) -> Any:
         """The accumulated gradient, as a plain array; None where no `back` has reached."""
-        return grad_of(value_of(self))
+        owner = getattr(self, "_owner", None)  # a param keeps its gradient after being written into
+        return grad_of(value_of(self) if owner is None else owner.value)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -284,7 +286,9 @@ def new_param(data: Any) -> Any:
     """A tracked leaf around plain data, which must be the caller's to give away."""
     made = leaf(data)
     made.params = Leaf(made)
-    return wrap(made)
+    handle = wrap(made)
+    handle._owner = made.params
+    return handle
 
 
 def _restore(data: Any, grad: Any) -> Any:

@@ -44,9 +44,12 @@ class Wrapped:
         self.leaves: list[Value | None] = []
         self.structures: list[tree.Structure] = []
         self.originals: list[Any] = []
+        self.handles: list[tuple[Any, Value, Any]] = []  # handle, leaf, array of the caller
         self.args = tuple(
             self._wrap(arg) if only is None or i in only else arg for i, arg in enumerate(args)
         )
+        if args and not self.own:
+            _refuse_opaque(args)
 
     def _wrap(self, arg: Any) -> Any:
         found, structure = tree.flatten(arg, tree.is_number_list)
@@ -58,12 +61,30 @@ class Wrapped:
             flag = structure.cls is not None and type(x) is bool
             value = _leaf_of(x) if yes and not flag else None
             self.leaves.append(value)
-            wrapped.append(x if value is None else wrap(value))
+            handle = x if value is None else wrap(value)
+            wrapped.append(handle)
+            if value is not None and isinstance(x, np.ndarray):
+                self.handles.append((handle, value, x))
         return tree.unflatten(structure, wrapped, arg)
 
     @property
     def own(self) -> list[Value]:
         return [value for value in self.leaves if value is not None]
+
+    def check_writes(self) -> None:
+        """A write into one of two arguments that share memory would have to reach both."""
+        for handle, value, array in self.handles:
+            if handle._value is value:
+                continue
+            for other, _, their in self.handles:
+                if other is not handle and np.may_share_memory(array, their):
+                    raise UnsupportedError(
+                        message(
+                            "the function writes into an argument that shares memory with another "
+                            f"(shapes {array.shape} and {their.shape})",
+                            "Pass a copy of one of them",
+                        )
+                    )
 
     def close(self) -> None:
         """The function has run: its leaves are constants for everyone else."""
@@ -79,6 +100,20 @@ class Wrapped:
             at += structure.count
             out.append(_restored(structure, iter(part), original))
         return tuple(out)
+
+
+def _refuse_opaque(args: Sequence[Any]) -> None:
+    """Nothing to differentiate: say so where an argument holds arrays that nobody can see."""
+    for arg in args:
+        for x in tree.leaves(arg):
+            held = getattr(x, "__dict__", {}).values()
+            if any(isinstance(v, np.ndarray) for v in held):
+                raise UnsupportedError(
+                    message(
+                        f"a {type(x).__name__} holds arrays, and is not a structure",
+                        f"Make {type(x).__name__} a dataclass, or tracker.tree.register it",
+                    )
+                )
 
 
 def _restored(structure: tree.Structure, entries: Iterator[Any], original: Any) -> Any:
@@ -140,9 +175,11 @@ def run(
 ) -> tuple[Wrapped, Any]:
     wrapped = Wrapped(args, only)
     try:
-        return wrapped, f(*wrapped.args, **kwargs)
+        y = f(*wrapped.args, **kwargs)
     finally:
         wrapped.close()
+    wrapped.check_writes()
+    return wrapped, y
 
 
 def entry(c: Any, value: Value) -> Any:

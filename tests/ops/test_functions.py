@@ -350,3 +350,24 @@ def test_add_at_counts_repetitions():
     a = x(3, 2)
     np.testing.assert_allclose(tracker.data(f(param(a))), f(a))
     assert gradcheck(f, a)
+
+
+MASK = np.array([[True, False, True], [True, True, True]])
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("function", [np.std, np.var, np.mean])
+@pytest.mark.parametrize(
+    "keywords", [{}, {"axis": 0}, {"axis": 1, "keepdims": True}, {"axis": 1, "where": MASK}]
+)
+def test_moments_keep_the_dtype(function, keywords, dtype):
+    x = np.arange(6).reshape(2, 3).astype(dtype)
+    ours, numpys = function(tracker.param(x), **keywords).data, function(x, **keywords)
+    assert ours.dtype == numpys.dtype
+    np.testing.assert_allclose(ours, numpys, rtol=2e-3)
+
+
+def test_ravel_in_the_order_of_memory():
+    a = np.arange(6.0).reshape(2, 3)
+    for view in (lambda t: t, lambda t: t.T, lambda t: t[::-1], lambda t: t[:, ::-1].T):
+        assert (view(tracker.param(a)).ravel("K").data == view(a).ravel("K")).all()

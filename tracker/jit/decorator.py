@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -74,6 +75,7 @@ class Jitted:
         self.limit = limit
         self.families: dict[signature.Signature, Family] = {}
         self.derived: dict[Any, Any] = {}
+        self.is_derived = False  # a derivative: its results are plain, whatever it reads
         self.slow_calls = 0
         self.lock = threading.RLock()
         self.native: Any = None  # a weak reference to the native object
@@ -114,10 +116,14 @@ class Jitted:
         positional = rebuilt[: len(args)]
         named = dict(zip(kwargs, rebuilt[len(args) :], strict=True))
         again, laid_out = signature.signature_of(positional, named, self.static)
-        special = self.lookup(again, laid_out, positional, named)
-        if special is None or special.trace.writes:
+        if self.lookup(again, laid_out, positional, named) is None:
             return self.function(*args, **kwargs)
-        return self.native()(*positional, **named)
+        try:
+            return self.native()(*positional, **named)
+        finally:  # what was written into a copy belongs into the caller's array
+            for special in self.families[again].specials:
+                for number in special.trace.writes:
+                    leaves[number][...] = laid_out[number]
 
     def lookup(
         self,
@@ -155,7 +161,7 @@ class Jitted:
             return self.function(*args, **kwargs)
 
         def on_error(error: Exception, writes: list[Write]) -> None:
-            if not isinstance(error, _UNTRACEABLE):  # it is the user's: so is what was written
+            if not _is_untraceable(error):  # it is the user's: so is what was written
                 for write in writes:
                     write.carry_out(leaves)
 
@@ -165,10 +171,16 @@ class Jitted:
             )
         except Entangled:
             return self.function(*args, **kwargs) if run else None
-        except _UNTRACEABLE as error:
+        except Exception as error:
+            if not _is_untraceable(error):
+                raise
             if self.strict:
                 raise CompileError(f"{_name(self.function)} cannot be traced: {error}") from error
             self._give_up(family, f"it cannot be traced: {error}", "")
+            return self.function(*args, **kwargs) if run else None
+        if any(trace.owners) and not self.is_derived:
+            # The result must carry the param's history, as the plain function's does.
+            family.eager = "it reads a param, whose history is recorded"
             return self.function(*args, **kwargs) if run else None
         if _overlap(trace, leaves):
             return self.function(*args, **kwargs) if run else None
@@ -212,11 +224,22 @@ class Jitted:
                 self.strict,
                 self.limit,
             )
+            made._jitted.is_derived = True
         return made
 
 
 _NOT_USUAL = object()
 _UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
+
+
+def _is_untraceable(error: BaseException | None) -> bool:
+    """Whether an error is tracing's own; NumPy wraps some in a ValueError, of which they are the
+    cause."""
+    while error is not None:
+        if isinstance(error, _UNTRACEABLE):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _usual(x: Any) -> Any:
@@ -448,12 +471,25 @@ def _repr(self: Any) -> str:
     return f"<jitted {_name(self._jitted.function)}>"
 
 
+def _reduce(self: Any) -> Any:
+    """Pickle by reference: a decorated function by its name, another with the plain function's."""
+    state: Jitted = self._jitted
+    module = sys.modules.get(getattr(self, "__module__", None) or "")
+    found: Any = module
+    for name in getattr(self, "__qualname__", "").split("."):
+        found = getattr(found, name, None)
+    if found is self:
+        return self.__qualname__
+    return _make, (state.function, state.static, state.strict, state.limit)
+
+
 def _derive(self: Any, key: Any, build: Callable[..., Any]) -> Any:
     return self._jitted.derive(key, build)
 
 
 _METHODS: dict[str, Any] = {
     "__repr__": _repr,
+    "__reduce__": _reduce,
     "__doc__": "A jitted function: see `tracker.jit`.",
     "ir": _ir,
     "llvm": _llvm,

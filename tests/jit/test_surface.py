@@ -1,0 +1,92 @@
+"""A jitted function behaves as the plain one where people least think of it."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker import Params, back, gradient, jit, param
+
+
+@jit
+def decorated(x):
+    return np.sum(x * x)
+
+
+def plain(x):
+    return np.sum(x * 2.0)
+
+
+def corner(x):
+    if x[0, 0] > 0:
+        x[0, 0] = 5.0
+    return x[0, 0] + x[1, 1]
+
+
+@pytest.mark.parametrize(
+    "lay_out",
+    [
+        np.asfortranarray,
+        lambda x: np.repeat(x, 2, axis=1)[:, ::2],
+        lambda x: x[::-1].copy()[::-1],
+        lambda x: x.astype(">f8"),
+    ],
+)
+def test_writes_of_a_later_trace_reach_an_array_of_any_layout(lay_out):
+    fast = jit(corner)
+    fast(lay_out(np.full((2, 2), -1.0)))  # this way through writes nothing
+    x = lay_out(np.full((2, 2), 1.0))
+    assert fast(x) == 6.0
+    assert x[0, 0] == 5.0
+    y = lay_out(np.full((2, 2), 2.0))
+    assert fast(y) == 7.0
+    assert y[0, 0] == 5.0
+
+
+def test_a_param_that_a_jitted_function_reads_keeps_its_history():
+    p = param([1.0, 2.0])
+    fast = jit(lambda a: np.sum(a * p))
+    for _ in range(2):
+        assert gradient(lambda: fast(np.ones(2)), Params([p]))[p].tolist() == [1.0, 1.0]
+    back(fast(np.array([3.0, 4.0])))
+    assert p.grad.tolist() == [3.0, 4.0]
+    tracker.update(p, np.ones(2))
+    assert tracker.data(fast(np.ones(2))) == 5.0
+
+
+def test_allocate_and_fill_runs_in_plain_python_with_one_warning():
+    def fill(x):
+        out = np.zeros(3)
+        for i in range(3):
+            out[i] = x[i] ** 2
+        return out.sum()
+
+    fast = jit(fill)
+    with pytest.warns(RuntimeWarning, match="runs in plain Python from now on"):
+        assert fast(np.arange(3.0)) == 5.0
+    assert fast(np.arange(3.0) + 1) == 14.0
+    with pytest.raises(tracker.CompileError, match="cannot be traced"):
+        jit(fill, strict=True)(np.arange(3.0))
+
+
+def test_an_error_of_the_function_is_not_taken_for_one_of_tracing():
+    def bad(x):
+        raise ValueError("my own")
+
+    with pytest.raises(ValueError, match="my own"):
+        jit(bad)(1.0)
+
+
+def test_pickle_and_copy():
+    assert pickle.loads(pickle.dumps(decorated)) is decorated
+    assert copy.deepcopy(decorated) is decorated
+    wrapped = jit(plain, max_traces=3)
+    for made in (pickle.loads(pickle.dumps(wrapped)), copy.deepcopy(wrapped)):
+        assert made is not wrapped
+        assert made(np.ones(3)) == 6.0
+    assert pickle.loads(pickle.dumps(jit(math.hypot))) is not None
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        pickle.dumps(jit(lambda x: x))
