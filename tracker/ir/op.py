@@ -68,13 +68,15 @@ class Reduce:
 
     The op's params are `axis` (a tuple of ints) and `keepdims`. Elements are cast to the output's
     dtype first. `reorder`: partial results may be combined in any order. `finish(e, acc, count)`
-    turns the folded value into the result (a mean divides).
+    turns the folded value into the result (a mean divides). `widen`: small floats are folded in
+    float64, for one long sum of them loses digits that NumPy's pairwise sum keeps.
     """
 
     identity: Callable[[np.dtype[Any]], Any]
     combine: Callable[..., Any]
     reorder: bool = True
     finish: Callable[..., Any] | None = None
+    widen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

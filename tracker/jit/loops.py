@@ -11,7 +11,7 @@ A view such as a padded slice asks which part of a loop's range it is in; then t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from tracker.jit.index import Affine, Split, Tools
 from tracker.jit.plan import Kernel, Store, c_strides
 
 _NEAR = 32  # elements; so far from where a pointer points, another one is used
+_FLOAT64 = np.dtype(np.float64)
+_BLOCK = 4096  # elements of a float32 sum that are added up before they go to a float64 total
 _MANY_PARTS = 24  # loop parts; beyond, conditions are computed in the loop
 
 
@@ -163,18 +165,39 @@ class _Writer:
         ranges: dict[int, tuple[int, int]],
         index: tuple[Any, ...],
     ) -> None:
+        def body(counter: str) -> None:
+            self.counters[v] = counter
+            self.loop(v + 1, {**ranges, v: (first, last)}, (*index, Affine(((v, 1),))))
+
+        wide = [fold for fold in self.folds if fold.wide] if v == len(self.space) - 1 else []
+        if not wide:
+            self._loop_over(str(first), str(last), 1, body)
+            return
+
+        def block(start: str) -> None:
+            end = self.e.write(f"add nuw nsw i64 {start}, {_BLOCK}")
+            over = self.e.write(f"icmp ugt i64 {end}, {last}")
+            self._loop_over(
+                start, self.e.write(f"select i1 {over}, i64 {last}, i64 {end}"), 1, body
+            )
+            for fold in wide:
+                fold.flush()
+
+        self._loop_over(str(first), str(last), _BLOCK, block)
+
+    def _loop_over(self, first: str, last: str, step: int, body: Callable[[str], None]) -> None:
+        """A counted loop; the range is not empty."""
         tag = self.e.names.fresh()[1:]
         counter = f"%i{tag}"
-        self.counters[v] = counter
         self.lines.append(f"  br label %pre{tag}")
         self.lines.append(f"pre{tag}:")
         self.lines.append(f"  br label %loop{tag}")
         self.lines.append(f"loop{tag}:")
         self.lines.append(f"  {counter} = phi i64 [ {first}, %pre{tag} ], [ %n{tag}, %latch{tag} ]")
-        self.loop(v + 1, {**ranges, v: (first, last)}, (*index, Affine(((v, 1),))))
+        body(counter)
         self.lines.append(f"  br label %latch{tag}")
         self.lines.append(f"latch{tag}:")
-        self.lines.append(f"  %n{tag} = add nuw nsw i64 {counter}, 1")
+        self.lines.append(f"  %n{tag} = add nuw nsw i64 {counter}, {step}")
         self.lines.append(f"  %c{tag} = icmp ult i64 %n{tag}, {last}")
         self.lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}")
         self.lines.append(f"done{tag}:")
@@ -324,7 +347,8 @@ class _Fold:
     """A reduction of a kernel: an accumulator in a register, or in the result's memory.
 
     Where the kept axes are the outer loops, the accumulator is a register, started before the first
-    reduced loop and stored after it; otherwise every step adds into memory.
+    reduced loop and stored after it; otherwise every step adds into memory. A `wide` one adds up
+    float32 by blocks, and the blocks in float64.
     """
 
     def __init__(self, writer: _Writer, eqn: Eqn, at: int) -> None:
@@ -346,11 +370,15 @@ class _Fold:
         self.in_register = writer.flat or self.kept == list(range(len(self.kept)))
         if self.in_register and self.depth == len(writer.space):
             self.in_register = False  # nothing is reduced: plain stores
+        self.wide = self.in_register and lower.widen and self.dtype == np.float32
+        self.total = f"%total{at}"
         self.strides = c_strides(tuple(shape[i] for i in self.kept))
 
     def declare(self) -> None:
         if self.in_register:
             self.w.head.append(f"  {self.cell} = alloca {memory_type(self.dtype)}")
+        if self.wide:
+            self.w.head.append(f"  {self.total} = alloca double")
 
     def _identity(self) -> Scalar:
         return literal(self.lower.identity(self.dtype), self.dtype)
@@ -358,10 +386,24 @@ class _Fold:
     def start(self, v: int, index: tuple[Any, ...]) -> None:
         if self.in_register and v == self.depth:
             self.w.e.store(self._identity(), self.cell)
+            if self.wide:
+                self.w.e.store(literal(self.lower.identity(_FLOAT64), _FLOAT64), self.total)
+
+    def flush(self) -> None:
+        """Move what a block has added up into the total."""
+        e = self.w.e
+        part = e.cast(e.load(self.cell, self.dtype), _FLOAT64)
+        e.store(self.lower.combine(e, e.load(self.total, _FLOAT64), part), self.total)
+        e.store(self._identity(), self.cell)
 
     def end(self, v: int, index: tuple[Any, ...]) -> None:
         if self.in_register and v == self.depth:
-            acc = self._finished(self.w.e.load(self.cell, self.dtype))
+            if self.wide:
+                self.flush()
+                acc = self._finished(self.w.e.load(self.total, _FLOAT64))
+            else:
+                acc = self._finished(self.w.e.load(self.cell, self.dtype))
+            acc = self.w.e.cast(acc, self.dtype)
             self.w.e.store(acc, self._address(index, self.w.tools({})))
 
     def _finished(self, acc: Scalar) -> Scalar:

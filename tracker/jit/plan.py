@@ -34,7 +34,7 @@ TINY = 32  # elements; up to here a value is unrolled
 _UNROLLED = 12_000  # elements of all unrolled values together; beyond, fewer are unrolled
 CHEAP = 24  # operations; up to here an expression is computed again rather than stored
 _MATH = 20  # what a transcendental function costs
-_CROWD = 300  # operations of one kernel; beyond, a new one is begun
+_CROWD = 180  # operations of one kernel; beyond, a new one is begun
 _HEAVY = 30  # what a transcendental function adds to the crowd: its code is long
 
 

@@ -140,7 +140,7 @@ sum_ = declare(
     vjp=[
         lambda g, y, x, *, axis, keepdims: repeat(g, x, axis),
     ],
-    lower=Reduce(lambda dtype: dtype.type(0), lambda e, acc, x: e.add(acc, x)),
+    lower=Reduce(lambda dtype: dtype.type(0), lambda e, acc, x: e.add(acc, x), widen=True),
 )
 _reduction(sum_, np.sum, lambda a: 0, np.add)
 
@@ -169,6 +169,7 @@ mean_ = declare(
         lambda dtype: dtype.type(0),
         lambda e, acc, x: e.add(acc, x),
         finish=lambda e, acc, count: e.div(acc, e.constant(count, acc)),
+        widen=True,
     ),
 )
 
