@@ -20,6 +20,7 @@ def test_environment_is_read():
     ("environment", "text"),
     [
         ({"TRACKER_JIT": "yes"}, "TRACKER_JIT='yes'; valid are 0 and 1"),
+        ({"TRACKER_THREADS": "many"}, "TRACKER_THREADS='many'; valid are whole numbers from 0"),
         ({"TRACKER_DUMP": "all"}, "no stage 'all'; there are trace, ir, llvm, asm"),
     ],
 )
@@ -30,7 +31,7 @@ def test_bad_values_list_the_good_ones(environment, text):
 
 def test_unknown_setting():
     with (
-        pytest.raises(ValueError, match="no setting 'fast'; there are jit, check, dump"),
+        pytest.raises(ValueError, match="no setting 'fast'; there are jit, check, dump, threads"),
         tracker.config(fast=True),
     ):
         pass

@@ -32,7 +32,7 @@ JIT_LAYERS = [
     {"emit", "staging", "arguments", "results", "cache"},
     {"entry"},
     {"native"},
-    {"callable", "blas"},
+    {"callable", "blas", "parallel"},
     {"chains"},
     {"plan"},
     {"products", "partition"},

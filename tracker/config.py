@@ -4,6 +4,7 @@ Owns: `Settings`, `current()`, and `config`, the context manager users call. Env
 
     TRACKER_JIT=0           nothing is compiled: jitted functions run as plain Python
     TRACKER_CHECK=1         verify the IR after every pass, not only when staging ends
+    TRACKER_THREADS=n       long loops are shared by n threads (default: the processors we may use)
     TRACKER_DUMP=trace,ir,llvm,asm   print these stages of everything that is compiled, to stderr
 
 (TRACKER_BLAS is read by `jit/blas.py`, where its values are explained.)
@@ -26,11 +27,13 @@ STAGES = ("trace", "ir", "llvm", "asm")
 
 @dataclass(frozen=True)
 class Settings:
-    """jit: compile; check: verify after every pass; dump: stages to print."""
+    """jit: compile; check: verify after every pass; dump: stages to print; threads: of long loops
+    compiled from now on (0: the processors we may use)."""
 
     jit: bool = True
     check: bool = False
     dump: frozenset[str] = frozenset()
+    threads: int = 0
 
 
 @contextmanager
@@ -39,6 +42,7 @@ def config(**changes: Any) -> Iterator[Settings]:
 
     jit    False: nothing more is compiled; calls that no compiled trace takes run as plain Python
     check  True: verify the IR after every pass
+    threads  how many threads share a long loop that is compiled now; 1: none but the caller's
     dump   stages to print to stderr: any of 'trace', 'ir', 'llvm', 'asm', separated by commas
 
     >>> with config(jit=False) as settings:
@@ -81,7 +85,17 @@ def _stages(name: str, value: Any) -> frozenset[str]:
     return chosen
 
 
-_READ: dict[str, Any] = {"jit": _flag, "check": _flag, "dump": _stages}
+def _count(name: str, value: Any) -> int:
+    try:
+        count = int(value)
+    except (TypeError, ValueError):
+        count = -1
+    if count < 0:
+        raise ValueError(f"{name}={value!r}; valid are whole numbers from 0")
+    return count
+
+
+_READ: dict[str, Any] = {"threads": _count, "jit": _flag, "check": _flag, "dump": _stages}
 
 
 def from_environment(environment: Mapping[str, str]) -> Settings:

@@ -11,52 +11,83 @@ A view such as a padded slice asks which part of a loop's range it is in; then t
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Var
 from tracker.ir.op import Map, Reduce, View
+from tracker.jit import parallel
 from tracker.jit.emit import Emitter, Names, Scalar, literal, llvm_type, memory_type
 from tracker.jit.index import Affine, Split, Tools
 from tracker.jit.plan import Kernel, Store, c_strides
 
 _NEAR = 32  # elements; so far from where a pointer points, another one is used
 _FLOAT64 = np.dtype(np.float64)
+_LONG = 2_000_000  # weighted operations; from here on threads share a loop
 _BLOCK = 4096  # elements of a float32 sum that are added up before they go to a float64 total
 _MANY_PARTS = 24  # loop parts; beyond, conditions are computed in the loop
 
 
-def write_kernel(driver: Any, kernel: Kernel) -> tuple[str, list[str]]:
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A loop that threads share: how many, and the folds whose parts the caller joins."""
+
+    threads: int
+    folds: list[_Fold]
+
+
+def write_kernel(driver: Any, kernel: Kernel) -> tuple[str, list[str], Shared | None]:
     """A kernel's function (named @KERNEL; what follows `define`), and the arguments of its call.
 
     A kernel with functions that have a quick version for near arguments is written with these
     first; where an argument turns out to be far, it runs again, as @KERNEL.far, with the others.
+    A long loop is shared by threads: then the function is @KERNEL.task, which runs one's part.
     """
+    threads = parallel.threads() if _is_long(kernel) else 1
+    text, writer = _written(driver, kernel, threads)
+    if writer.threads == 1:
+        return text, writer.arguments, None
+    task = f"{writer.task()}\ndefine internal {text}"
+    return task, writer.arguments, Shared(writer.threads, writer.folds)
+
+
+def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _Writer]:
     cuts: dict[int, set[int]] = {}
     while True:
         try:
-            writer = _Writer(driver, kernel, cuts, near=True)
+            writer = _Writer(driver, kernel, cuts, near=True, threads=threads)
             text = writer.text()
+            if writer.threads > 1 and not writer.is_repeatable():
+                threads = 1  # parts would see each other's writes
+                continue
             if not writer.e.went_near:
-                return text, writer.arguments
-            general = _Writer(driver, kernel, cuts, near=False)
+                return text, writer
+            general = _Writer(driver, kernel, cuts, near=False, threads=threads)
             text_far = general.text()
         except Split as split:
             cuts.setdefault(split.variable, set()).update(split.points)
             continue
-        if writer.loaded.isdisjoint(store.place.buffer for store in kernel.stores):
+        if writer.is_repeatable():
             far = text_far.replace("@KERNEL", "@KERNEL.far")
-            return f"{text}\ndefine internal {far}", writer.arguments
-        return text_far, general.arguments  # it changes what it reads: it cannot run twice
+            return f"{text}\ndefine internal {far}", writer
+        return text_far, general  # it changes what it reads: it cannot run twice
 
 
 class _Writer:
     """One attempt to write a kernel, with loops cut at `cuts`."""
 
     def __init__(
-        self, driver: Any, kernel: Kernel, cuts: dict[int, set[int]], *, near: bool
+        self,
+        driver: Any,
+        kernel: Kernel,
+        cuts: dict[int, set[int]],
+        *,
+        near: bool,
+        threads: int,
     ) -> None:
         self.driver = driver
         self.plan = driver.plan
@@ -76,6 +107,40 @@ class _Writer:
         self.may_split = int(np.prod([len(p) for p in self.parts])) <= _MANY_PARTS
         self.counters: dict[int, str] = {}
         self.folds = [_Fold(self, eqn, at) for at, eqn in enumerate(kernel.folds)]
+        whole = all(fold.in_register and fold.depth == 0 for fold in self.folds)
+        self.threads = threads if len(self.space) == 1 and whole else 1
+
+    def is_repeatable(self) -> bool:
+        """Whether the kernel only writes what it does not read."""
+        return not any(store.adds for store in self.kernel.stores) and self.loaded.isdisjoint(
+            store.place.buffer for store in self.kernel.stores
+        )
+
+    def task(self) -> str:
+        """What a thread runs: the arguments come from a frame, then the range of the part."""
+        n = self.space[0]
+        part = (-(-n // self.threads) + 63) // 64 * 64  # so that threads rarely share a cache line
+        lines = []
+        names = []
+        for at, parameter in enumerate([*self.parameters, "ptr %partials"]):
+            kind = parameter.split()[0]
+            lines.append(f"  %q{at} = getelementptr i64, ptr %frame, i64 {at}")
+            lines.append(f"  %a{at} = load {kind}, ptr %q{at}")
+            names.append(f"{kind} %a{at}")
+        names += ["i64 %lo", "i64 %hi", "i64 %tid"]
+        return "\n".join(
+            [
+                "void @KERNEL.task(ptr %frame, i64 %tid) {",
+                *lines,
+                f"  %lo = mul i64 %tid, {part}",
+                f"  %end = add i64 %lo, {part}",
+                f"  %over = icmp ugt i64 %end, {n}",
+                f"  %hi = select i1 %over, i64 {n}, i64 %end",
+                f"  call void @KERNEL({', '.join(names)})",
+                "  ret void",
+                "}",
+            ]
+        )
 
     def text(self) -> str:
         for fold in self.folds:
@@ -87,7 +152,10 @@ class _Writer:
         self.loop(0, {}, ())
         for fold in self.folds:
             fold.end_memory()
-        signature = ", ".join(self.parameters)
+        parameters = list(self.parameters)
+        if self.threads > 1:
+            parameters += ["ptr %partials", "i64 %lo", "i64 %hi", "i64 %tid"]
+        signature = ", ".join(parameters)
         if self.e.went_near:
             self.head += ["  %far = alloca i8", "  store i8 0, ptr %far"]
             self.lines += [
@@ -95,7 +163,7 @@ class _Writer:
                 "  %again = trunc i8 %was.far to i1",
                 "  br i1 %again, label %repeat, label %done",
                 "repeat:",
-                f"  call void @KERNEL.far({', '.join(map(_bare, self.parameters))})",
+                f"  call void @KERNEL.far({', '.join(map(_bare, parameters))})",
                 "  br label %done",
                 "done:",
             ]
@@ -150,12 +218,31 @@ class _Writer:
         for fold in self.folds:
             fold.start(v, index)
         for first, last in self.parts[v]:
-            if last - first == 1:
+            if self.threads > 1:
+                self._own_part(first, last)
+            elif last - first == 1:
                 self.loop(v + 1, ranges, (*index, first))
             elif last > first:
-                self._counted(v, first, last, ranges, index)
+                self._counted(v, first, last, ranges, index, (str(first), str(last)))
         for fold in self.folds:
             fold.end(v, index)
+
+    def _own_part(self, first: int, last: int) -> None:
+        """The part of a loop's range that falls to this thread."""
+        e, tag = self.e, self.e.names.fresh()[1:]
+        after = e.write(f"icmp ugt i64 %lo, {first}")
+        low = e.write(f"select i1 {after}, i64 %lo, i64 {first}")
+        before = e.write(f"icmp ult i64 %hi, {last}")
+        high = e.write(f"select i1 {before}, i64 %hi, i64 {last}")
+        some = e.write(f"icmp ult i64 {low}, {high}")
+        self.lines.append(f"  br i1 {some}, label %mine{tag}, label %past{tag}")
+        self.lines.append(f"mine{tag}:")
+        if last - first == 1:
+            self.loop(1, {}, (first,))
+        else:
+            self._counted(0, first, last, {}, (), (low, high))
+        self.lines.append(f"  br label %past{tag}")
+        self.lines.append(f"past{tag}:")
 
     def _counted(
         self,
@@ -164,26 +251,28 @@ class _Writer:
         last: int,
         ranges: dict[int, tuple[int, int]],
         index: tuple[Any, ...],
+        bounds: tuple[str, str],
     ) -> None:
+        """A loop within first .. last; `bounds` name where it really begins and ends."""
+
         def body(counter: str) -> None:
             self.counters[v] = counter
             self.loop(v + 1, {**ranges, v: (first, last)}, (*index, Affine(((v, 1),))))
 
         wide = [fold for fold in self.folds if fold.wide] if v == len(self.space) - 1 else []
         if not wide:
-            self._loop_over(str(first), str(last), 1, body)
+            self._loop_over(*bounds, 1, body)
             return
 
         def block(start: str) -> None:
             end = self.e.write(f"add nuw nsw i64 {start}, {_BLOCK}")
-            over = self.e.write(f"icmp ugt i64 {end}, {last}")
-            self._loop_over(
-                start, self.e.write(f"select i1 {over}, i64 {last}, i64 {end}"), 1, body
-            )
+            over = self.e.write(f"icmp ugt i64 {end}, {bounds[1]}")
+            end = self.e.write(f"select i1 {over}, i64 {bounds[1]}, i64 {end}")
+            self._loop_over(start, end, 1, body)
             for fold in wide:
                 fold.flush()
 
-        self._loop_over(str(first), str(last), _BLOCK, block)
+        self._loop_over(*bounds, _BLOCK, block)
 
     def _loop_over(self, first: str, last: str, step: int, body: Callable[[str], None]) -> None:
         """A counted loop; the range is not empty."""
@@ -354,6 +443,7 @@ class _Fold:
     def __init__(self, writer: _Writer, eqn: Eqn, at: int) -> None:
         self.w = writer
         self.eqn = eqn
+        self.at = at
         lower = eqn.op.lower
         assert isinstance(lower, Reduce)
         self.lower = lower
@@ -400,11 +490,27 @@ class _Fold:
         if self.in_register and v == self.depth:
             if self.wide:
                 self.flush()
-                acc = self._finished(self.w.e.load(self.total, _FLOAT64))
-            else:
-                acc = self._finished(self.w.e.load(self.cell, self.dtype))
-            acc = self.w.e.cast(acc, self.dtype)
+            acc = self.w.e.load(self.total if self.wide else self.cell, self.summed)
+            if self.w.threads > 1:  # the caller joins the parts
+                e, row = self.w.e, self.at * self.w.threads
+                which = e.write(f"add i64 %tid, {row}")
+                e.store(acc, e.write(f"getelementptr i64, ptr %partials, i64 {which}"))
+                return
+            acc = self.w.e.cast(self._finished(acc), self.dtype)
             self.w.e.store(acc, self._address(index, self.w.tools({})))
+
+    @property
+    def summed(self) -> Any:
+        """The dtype in which a register adds up."""
+        return _FLOAT64 if self.wide else self.dtype
+
+    def join(self, e: Emitter, parts: Sequence[Scalar]) -> Scalar:
+        """The result of the parts that threads have folded."""
+        total = parts[0]
+        for part in parts[1:]:
+            total = self.lower.combine(e, total, part)
+        finish = self.lower.finish
+        return e.cast(total if finish is None else finish(e, total, self.count), self.dtype)
 
     def _finished(self, acc: Scalar) -> Scalar:
         return acc if self.lower.finish is None else self.lower.finish(self.w.e, acc, self.count)
@@ -457,6 +563,11 @@ class _Fold:
 def _bare(parameter: str) -> str:
     """A parameter as an argument: without its attributes."""
     return parameter.replace(" noalias", "")
+
+
+def _is_long(kernel: Kernel) -> bool:
+    """Whether a loop takes so long that waking threads for it pays."""
+    return math.prod(kernel.space) * (kernel.weight + len(kernel.folds)) >= _LONG
 
 
 def _parts(extent: int, cuts: set[int]) -> list[tuple[int, int]]:

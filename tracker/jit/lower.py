@@ -23,7 +23,7 @@ from tracker.ir.op import Contract, Map, Reduce, View
 from tracker.ir.types import Type
 from tracker.jit.emit import Emitter, Names, Needs, Scalar, literal, memory_type, module_text
 from tracker.jit.index import Tools
-from tracker.jit.loops import write_kernel
+from tracker.jit.loops import Shared, write_kernel
 from tracker.jit.plan import Buffer, Fits, Place, Plan, Store, c_strides
 from tracker.jit.products import write_product
 
@@ -367,15 +367,47 @@ class _Driver:
 
     def kernel(self, kernel: Any) -> None:
         """Call a loop nest; equal nests share one function."""
-        text, arguments = write_kernel(self, kernel)
+        text, arguments, shared = write_kernel(self, kernel)
         known = self.kernels.get(text)
         if known is None:
             name = f"@k{len(self.kernels)}"
             types = ", ".join(argument.split()[0] for argument in arguments)
+            called, types = (f"{name}.task", "ptr, i64") if shared else (name, types)
             known = self.kernels[text] = _KernelText(
-                name, text.replace("@KERNEL", name), f"declare void {name}({types})"
+                called, text.replace("@KERNEL", name), f"declare void {called}({types})"
             )
-        self.lines.append(f"  call void {known.name}({', '.join(arguments)})")
+        if shared is None:
+            self.lines.append(f"  call void {known.name}({', '.join(arguments)})")
+        else:
+            self._share(known.name, arguments, shared)
+
+    def _share(self, task: str, arguments: list[str], shared: Shared) -> None:
+        """Let threads run the parts of a loop, and join what they folded."""
+        frame, partials = f"%frame{len(self.spills)}", f"%partials{len(self.spills)}"
+        self.spills.append(f"  {frame} = alloca [{len(arguments) + 1} x i64], align 16")
+        count = max(len(shared.folds) * shared.threads, 1)
+        self.spills.append(f"  {partials} = alloca [{count} x i64], align 16")
+        for at, argument in enumerate([*arguments, f"ptr {partials}"]):
+            cell = self.e.write(f"getelementptr i64, ptr {frame}, i64 {at}")
+            self.lines.append(f"  store {argument}, ptr {cell}")
+        self.symbols.add("tk.parallel")
+        self.needs.intrinsics.add("declare void @tk.parallel(ptr, ptr, i64)")
+        self.lines.append(
+            f"  call void @tk.parallel(ptr {task}, ptr {frame}, i64 {shared.threads})"
+        )
+        for fold in shared.folds:
+            parts = [
+                self.e.load(
+                    self.e.write(
+                        f"getelementptr i64, ptr {partials}, i64 {fold.at * shared.threads + tid}"
+                    ),
+                    fold.summed,
+                )
+                for tid in range(shared.threads)
+            ]
+            place = self.plan.places[fold.eqn.out]
+            assert place.buffer is not None
+            self.e.store(fold.join(self.e, parts), self.address(place.buffer, place.start))
 
     def assign(self, store: Store) -> None:
         """Write one element."""

@@ -22,7 +22,7 @@ from tracker.errors import CompileError
 from tracker.ir import passes
 from tracker.ir.graph import Atom, Const, Function, Guard, Var
 from tracker.ir.simplify import simplify
-from tracker.jit import blas, cache, callable, native, signature
+from tracker.jit import blas, cache, callable, native, parallel, signature
 from tracker.jit.lower import Slots, lower
 from tracker.jit.partition import HostCall, Segment, partition
 from tracker.jit.plan import Plan, make_plan
@@ -160,11 +160,13 @@ def _piece(
 ) -> Piece:
     plan = make_plan(function, [_strides(array) for array in captures])
     lowered = lower(plan, slots)
-    symbols = {}
-    if lowered.symbols:
-        library = blas.find()
-        assert library is not None
-        symbols = {name: library.symbols[name] for name in lowered.symbols}
+    symbols: dict[str, int] = {}
+    library = blas.find()
+    for name in lowered.symbols:
+        if library is not None and name in library.symbols:
+            symbols[name] = library.symbols[name]
+        else:
+            symbols.update(parallel.symbols())
     modules = []
     if lowered.kernels:
         loops = cache.compile_or_load(lowered.kernels)

@@ -1,0 +1,140 @@
+"""Loops shared by threads: the same numbers, whoever runs the parts."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker.jit import parallel
+
+N = 300_001
+
+
+def mixed(x, w):
+    y = np.tanh(x * w) * np.exp(-(x**2))
+    return np.sum(y), np.max(y), np.mean(y * x), y
+
+
+def slices(x):
+    return np.sum(np.tanh(x[1:] - x[:-1]) ** 2) + np.prod(1.0 + 1e-7 * np.sin(x))
+
+
+def shared(f, threads):
+    with tracker.config(threads=threads):
+        fast = tracker.jit(f)
+        fast(*ARGUMENTS[f])
+    return fast
+
+
+RNG = np.random.default_rng(0)
+ARGUMENTS = {
+    mixed: (RNG.standard_normal(N), RNG.standard_normal(N)),
+    slices: (RNG.standard_normal(N),),
+}
+
+
+def text_of(fast):
+    (family,) = fast._jitted.families.values()
+    return "".join(m.text for p in family.specials[0].compiled.pieces for m in p.modules)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+@pytest.mark.parametrize("f", ARGUMENTS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_any_number_of_threads_gives_the_plain_result(f, threads, dtype):
+    arguments = [a.astype(dtype) for a in ARGUMENTS[f]]
+    tolerance = 1e-11 if dtype is np.float64 else 2e-5
+    with tracker.config(threads=threads):
+        fast = tracker.jit(f)
+        fast(*arguments)
+    assert ("tk.parallel" in text_of(fast)) == (threads > 1)
+    others = [a * dtype(0.7) for a in arguments]
+    for given in (arguments, others):
+        got, expected = fast(*given), f(*given)
+        got, expected = (v if isinstance(v, tuple) else (v,) for v in (got, expected))
+        for a, b in zip(got, expected, strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_gradients(threads):
+    x = ARGUMENTS[slices][0]
+    with tracker.config(threads=threads):
+        fast = tracker.value_and_grad(tracker.jit(slices))
+        fast(x)
+    value, gradient = tracker.value_and_grad(slices)(x * 0.5)
+    for _ in range(3):
+        again, compiled = fast(x * 0.5)
+        np.testing.assert_allclose(again, value, rtol=1e-11)
+        np.testing.assert_allclose(compiled, gradient, rtol=1e-9, atol=1e-12)
+
+
+def test_results_do_not_depend_on_who_ran_the_parts():
+    fast = shared(mixed, 3)
+    first = fast(*ARGUMENTS[mixed])
+    with ThreadPoolExecutor(6) as pool:
+        others = list(pool.map(lambda _: fast(*ARGUMENTS[mixed]), range(24)))
+    for other in others:
+        for a, b in zip(first, other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_far_argument_in_one_part_only():
+    fast = shared(slices, 2)
+    x = ARGUMENTS[slices][0].copy()
+    x[N - 3] = 1e300
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(fast(x), slices(x), rtol=1e-11)
+
+
+def test_short_loops_stay_with_the_caller():
+    with tracker.config(threads=4):
+        fast = tracker.jit(np.sin)
+        fast(np.ones(1000))
+    assert "tk.parallel" not in text_of(fast)
+
+
+def test_how_many_threads():
+    with tracker.config(threads=3):
+        assert parallel.threads() == 3
+    with tracker.config(threads=1000):
+        assert parallel.threads() == parallel.MOST
+    with tracker.config(threads=0):
+        assert 1 <= parallel.threads() <= parallel.MOST
+
+
+FORKING = """
+import os, sys
+import numpy as np, tracker
+with tracker.config(threads=3):
+    f = tracker.jit(lambda x: np.sum(np.tanh(x) * np.exp(x)))
+    x = np.linspace(0.0, 1.0, 400_000)
+    expected = f(x)
+    expected = f(x)
+for _ in range(3):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if f(x) == expected else 1)
+    _, status = os.waitpid(child, 0)
+    assert status == 0, status
+assert f(x) == expected
+print("ok")
+"""
+
+
+@pytest.mark.parametrize("run", range(3))
+def test_forked_processes_and_clean_exits(run):
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "TRACKER_CACHE": "0"},
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "ok"), done.stderr
