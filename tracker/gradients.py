@@ -6,6 +6,7 @@ Owns: `gradient`, `withgradient`, `value_and_grad`, with arguments or with `Para
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -190,6 +191,9 @@ def _withgradient_of(f: Callable[..., Any], check_finite: bool) -> Callable[...,
 def _scalar_root(y: Any, who: str, check_finite: bool) -> Value | None:
     """The value to differentiate; None if the result is a plain number."""
     plain = value_of(y).data if isinstance(y, Tracked) else y
+    plainest = type(plain) is float or type(plain) is np.float64
+    if plainest and math.isfinite(plain) and not is_recording():
+        return value_of(y) if isinstance(y, Tracked) else None
     if not tree.is_numeric(plain):
         raise NotScalarError(
             message(
@@ -229,6 +233,8 @@ def _gradient_entries(wrapped: Wrapped, root: Value | None) -> list[Any]:
 
 def _one(y: Any, root: Value) -> Any:
     """The seed of a scalar: traced, so that a compiled pullback sees where it comes from."""
+    if (type(root.data) is float or type(root.data) is np.float64) and not is_recording():
+        return type(root.data)(1.0)
     kind = np.result_type(root.data)
     return np.ones_like(
         y if is_recording() else root.data, dtype=kind if kind.kind in "fc" else float

@@ -142,7 +142,10 @@ def _pass(
                 else:
                     contributions = _contributions(value, op, g, waiting, foreign, times)
             for at, operand in enumerate(operands):
-                if type(operand) is not Value or operand not in waiting:
+                if type(operand) is not Value:
+                    continue
+                left = waiting.get(operand)
+                if left is None:
                     continue
                 if partials is not None:
                     c = _plain_partial(value, at, g, partials[at], xs)
@@ -155,9 +158,8 @@ def _pass(
                         _add(cotangents, owned, operand, c)
                     else:
                         cotangents[operand] = c
-                left = waiting[operand] - 1
-                waiting[operand] = left
-                if not left:
+                waiting[operand] = left - 1
+                if left == 1:
                     ready.append(operand)
     return [cotangents.get(leaf) for leaf in leaves]
 
@@ -179,11 +181,11 @@ def _add(cotangents: dict[Value, Any], owned: set[Value], value: Value, c: Any) 
 def _plain_partial(value: Value, at: int, g: Any, partial: Any, xs: list[Any]) -> Any:
     """`project(partial_product(...))` on plain data, with the common cases (float64) first."""
     x = xs[at]
-    if partial == 1:
-        c = g
-    elif not callable(partial):
-        if partial == 0:
+    if type(partial) is int:
+        if not partial:
             return None
+        c = g if partial == 1 else g * partial
+    elif type(partial) is float:
         c = g * partial
     else:
         try:
