@@ -103,3 +103,18 @@ def test_long_float32_sums_keep_their_digits(shape):
         np.testing.assert_allclose(total, exact, rtol=2e-6)
         np.testing.assert_allclose(mean, np.float32(0.1), rtol=2e-6)
         np.testing.assert_allclose(rows, exact / x.size * shape[-1], rtol=2e-6)
+
+
+@pytest.mark.parametrize("kind", ["off", "corrupt"])
+def test_without_blas_numpy_multiplies_and_explain_says_so(kind, monkeypatch, tmp_path):
+    path = tmp_path / "libbroken.so"
+    path.write_bytes(b"not a library")
+    monkeypatch.setenv("TRACKER_BLAS", "off" if kind == "off" else str(path))
+    rng = np.random.default_rng(0)
+    a, b = rng.random((50, 40)), rng.random((40, 30))
+    fast = jit(lambda a, b: np.sum(np.tanh(a @ b)))
+    for _ in range(2):
+        np.testing.assert_allclose(fast(a, b), np.sum(np.tanh(a @ b)), rtol=1e-13)
+    told = fast.explain(a, b)
+    assert "host: matmul" in told
+    assert "BLAS: none (TRACKER_BLAS=" in told
