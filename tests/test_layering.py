@@ -36,6 +36,7 @@ JIT_LAYERS = [
     {"chains"},
     {"plan"},
     {"products", "partition"},
+    {"folds"},
     {"loops"},
     {"lower"},
     {"pipeline", "explain"},

@@ -1,8 +1,9 @@
 """Kernels as text: loop nests over an iteration space, with stores and folds.
 
 Owns: `write_kernel`. A kernel's function takes the addresses of the buffers it touches and the
-numbers it uses. Values are written on demand: `_Body.value(var, index)` writes the code for one
-element and remembers it for the rest of the loop body.
+numbers it uses; its reductions are in `folds.py`. Values are written on demand:
+`_Body.value(var, index)` writes the code for one element and remembers it for the rest of the loop
+body.
 
 A view such as a padded slice asks which part of a loop's range it is in; then the loop is cut there
 (`Split`), and each part is written with the answer known: no branches in loops.
@@ -19,14 +20,14 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Var
-from tracker.ir.op import Map, Reduce, View
+from tracker.ir.op import Map, View
 from tracker.jit import parallel
 from tracker.jit.emit import Emitter, Names, Scalar, literal, llvm_type, memory_type
+from tracker.jit.folds import Fold
 from tracker.jit.index import Affine, Split, Tools
 from tracker.jit.plan import Kernel, Store, c_strides
 
 _NEAR = 32  # elements; so far from where a pointer points, another one is used
-_FLOAT64 = np.dtype(np.float64)
 _LONG = 2_000_000  # weighted operations; from here on threads share a loop
 _BLOCK = 4096  # elements of a float32 sum that are added up before they go to a float64 total
 _MANY_PARTS = 24  # loop parts; beyond, conditions are computed in the loop
@@ -37,7 +38,7 @@ class Shared:
     """A loop that threads share: how many, and the folds whose parts the caller joins."""
 
     threads: int
-    folds: list[_Fold]
+    folds: list[Fold]
 
 
 def write_kernel(driver: Any, kernel: Kernel) -> tuple[str, list[str], Shared | None]:
@@ -106,7 +107,7 @@ class _Writer:
         self.parts = [_parts(n, cuts.get(v, set())) for v, n in enumerate(self.space)]
         self.may_split = int(np.prod([len(p) for p in self.parts])) <= _MANY_PARTS
         self.counters: dict[int, str] = {}
-        self.folds = [_Fold(self, eqn, at) for at, eqn in enumerate(kernel.folds)]
+        self.folds = [Fold(self, eqn, at) for at, eqn in enumerate(kernel.folds)]
         whole = all(fold.in_register and fold.depth == 0 for fold in self.folds)
         self.threads = threads if len(self.space) == 1 and whole else 1
 
@@ -430,134 +431,6 @@ class _Body:
         for inside, x in reversed(chosen[:-1]):
             y = Scalar(self.e.write(f"select i1 {inside}, {x}, {y}"), dtype)
         return y
-
-
-class _Fold:
-    """A reduction of a kernel: an accumulator in a register, or in the result's memory.
-
-    Where the kept axes are the outer loops, the accumulator is a register, started before the first
-    reduced loop and stored after it; otherwise every step adds into memory. A `wide` one adds up
-    float32 by blocks, and the blocks in float64.
-    """
-
-    def __init__(self, writer: _Writer, eqn: Eqn, at: int) -> None:
-        self.w = writer
-        self.eqn = eqn
-        self.at = at
-        lower = eqn.op.lower
-        assert isinstance(lower, Reduce)
-        self.lower = lower
-        self.dtype = eqn.out.type.dtype
-        self.place = writer.plan.places[eqn.out]
-        self.cell = f"%acc{at}"
-        shape = eqn.operands[0].type.shape
-        self.axis = eqn.params["axis"]
-        self.kept = [i for i in range(len(shape)) if i not in self.axis]
-        self.count = 1
-        for i in self.axis:
-            self.count *= shape[i]
-        self.depth = 0 if writer.flat else len(self.kept)
-        self.in_register = writer.flat or self.kept == list(range(len(self.kept)))
-        if self.in_register and self.depth == len(writer.space):
-            self.in_register = False  # nothing is reduced: plain stores
-        self.wide = self.in_register and lower.widen and self.dtype == np.float32
-        self.total = f"%total{at}"
-        self.strides = c_strides(tuple(shape[i] for i in self.kept))
-
-    def declare(self) -> None:
-        if self.in_register:
-            self.w.head.append(f"  {self.cell} = alloca {memory_type(self.dtype)}")
-        if self.wide:
-            self.w.head.append(f"  {self.total} = alloca double")
-
-    def _identity(self) -> Scalar:
-        return literal(self.lower.identity(self.dtype), self.dtype)
-
-    def start(self, v: int, index: tuple[Any, ...]) -> None:
-        if self.in_register and v == self.depth:
-            self.w.e.store(self._identity(), self.cell)
-            if self.wide:
-                self.w.e.store(literal(self.lower.identity(_FLOAT64), _FLOAT64), self.total)
-
-    def flush(self) -> None:
-        """Move what a block has added up into the total."""
-        e = self.w.e
-        part = e.cast(e.load(self.cell, self.dtype), _FLOAT64)
-        e.store(self.lower.combine(e, e.load(self.total, _FLOAT64), part), self.total)
-        e.store(self._identity(), self.cell)
-
-    def end(self, v: int, index: tuple[Any, ...]) -> None:
-        if self.in_register and v == self.depth:
-            if self.wide:
-                self.flush()
-            acc = self.w.e.load(self.total if self.wide else self.cell, self.summed)
-            if self.w.threads > 1:  # the caller joins the parts
-                e, row = self.w.e, self.at * self.w.threads
-                which = e.write(f"add i64 %tid, {row}")
-                e.store(acc, e.write(f"getelementptr i64, ptr %partials, i64 {which}"))
-                return
-            acc = self.w.e.cast(self._finished(acc), self.dtype)
-            self.w.e.store(acc, self._address(index, self.w.tools({})))
-
-    @property
-    def summed(self) -> Any:
-        """The dtype in which a register adds up."""
-        return _FLOAT64 if self.wide else self.dtype
-
-    def join(self, e: Emitter, parts: Sequence[Scalar]) -> Scalar:
-        """The result of the parts that threads have folded."""
-        total = parts[0]
-        for part in parts[1:]:
-            total = self.lower.combine(e, total, part)
-        finish = self.lower.finish
-        return e.cast(total if finish is None else finish(e, total, self.count), self.dtype)
-
-    def _finished(self, acc: Scalar) -> Scalar:
-        return acc if self.lower.finish is None else self.lower.finish(self.w.e, acc, self.count)
-
-    def _address(self, index: Sequence[Any], tools: Tools) -> str:
-        flat: Any = 0
-        if not self.w.flat:
-            for i, stride in zip(self.kept, self.strides, strict=True):
-                flat = index[i] * stride + flat
-        return self.w.target(self.place, flat, tools)
-
-    def add(self, x: Scalar, body: _Body) -> None:
-        e = self.w.e
-        where = self.cell if self.in_register else self._address(body.index, body.tools)
-        acc = e.load(where, self.dtype)
-        e.reassociate = self.lower.reorder
-        total = self.lower.combine(e, acc, x)
-        e.reassociate = False
-        e.store(total, where)
-
-    def start_memory(self) -> None:
-        if not self.in_register:
-            self._over_result(lambda where: self.w.e.store(self._identity(), where))
-
-    def end_memory(self) -> None:
-        if not self.in_register and self.lower.finish is not None:
-            e = self.w.e
-            self._over_result(
-                lambda where: e.store(self._finished(e.load(where, self.dtype)), where)
-            )
-
-    def _over_result(self, act: Any) -> None:
-        """A loop over the result's memory."""
-        size = self.eqn.out.type.size
-        pointer, _ = self.w.pointer(self.place.buffer, 0)
-        tag = self.w.e.names.fresh()[1:]
-        lines = self.w.lines
-        lines.append(f"  br label %pre{tag}")
-        lines.append(f"pre{tag}:")
-        lines.append(f"  br label %loop{tag}")
-        lines.append(f"loop{tag}:")
-        lines.append(f"  %i{tag} = phi i64 [ 0, %pre{tag} ], [ %n{tag}, %loop{tag} ]")
-        act(self.w.e.address(pointer, self.dtype, f"%i{tag}"))
-        lines.append(f"  %n{tag} = add nuw nsw i64 %i{tag}, 1")
-        lines.append(f"  %c{tag} = icmp ult i64 %n{tag}, {size}")
-        lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}")
-        lines.append(f"done{tag}:")
 
 
 def _bare(parameter: str) -> str:
