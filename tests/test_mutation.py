@@ -373,3 +373,19 @@ def test_writes_differentiate_twice_and_forwards():
     (g,) = gradient(f, V)
     _, t = jvp(f, (V,), (np.array([1.0, 0.0, 2.0]),))
     assert t == pytest.approx(g @ [1.0, 0.0, 2.0])
+
+
+@pytest.mark.parametrize("order", ["C", "F", "A"])
+@pytest.mark.parametrize("turn", [lambda t: t, lambda t: t.T])
+def test_writes_through_views_reshaped_in_any_order(order, turn):
+    def run(x):
+        base = turn(x)
+        part = base.reshape(3, 2, order=order)
+        part[0, 1] = 7.0
+        part += 1.0
+        flat = base.ravel("K")
+        flat[2] = -5.0
+        return x
+
+    a = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(run(param(a)).data, run(a.copy()))

@@ -226,12 +226,26 @@ def _undo_reshape(base: Any, new: Any, *_: Any, **__: Any) -> Any:
     return np.reshape(new, np.shape(base))
 
 
+def _undo_any_reshape(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`_undo_reshape`, or, where an order other than C was asked for, by position."""
+    by_position = _undo_by_position(function)
+
+    def undo(base: Any, new: Any, *args: Any, **kwargs: Any) -> Any:
+        orders = [kwargs.get("order", "C"), *(a for a in args if isinstance(a, str))]
+        if all(order == "C" for order in orders):
+            return _undo_reshape(base, new)
+        return by_position(base, new, *args, **kwargs)
+
+    return undo
+
+
 def _undo_by_position(function: Callable[..., Any]) -> Callable[..., Any]:
     """Paste back any rearrangement: follow where each position of the base went."""
 
     def undo(base: Any, new: Any, *args: Any, **kwargs: Any) -> Any:
         shape = np.shape(base)
-        places = np.arange(int(np.prod(shape))).reshape(shape)
+        places = np.empty_like(data_of(base), dtype=np.intp)  # orders A and K ask for the layout
+        places[...] = np.arange(places.size).reshape(shape)
         went = np.asarray(function(places, *args, **kwargs))
         order = np.argsort(went, axis=None)
         return np.reshape(np.ravel(new)[order], shape)
@@ -246,9 +260,9 @@ def _plain_method(name: str) -> Callable[..., Any]:
 def _link_views() -> None:
     shapes: list[Any] = [np.reshape, np.ravel, np.expand_dims, np.squeeze]
     for function in shapes:
-        NUMPY[function] = _linked(NUMPY[function], _undo_reshape)
+        NUMPY[function] = _linked(NUMPY[function], _undo_any_reshape(function))
     for name in ("reshape", "ravel", "squeeze"):
-        METHODS[name] = _linked(METHODS[name], _undo_reshape)
+        METHODS[name] = _linked(METHODS[name], _undo_any_reshape(_plain_method(name)))
     moves: list[Any] = [np.transpose, np.swapaxes, np.moveaxis, np.matrix_transpose]
     for function in moves:
         NUMPY[function] = _linked(NUMPY[function], _undo_by_position(function))
