@@ -25,7 +25,6 @@ import numpy as np
 from tracker.errors import ConversionError, UnsupportedError, message, user_line
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
 from tracker.tape import (
-    NO_PARAMS,
     Value,
     apply1,
     apply2,
@@ -348,15 +347,3 @@ def set_ufunc_protocol(function: Callable[..., Any]) -> None:
 def _public_name(func: Any) -> str:
     module = getattr(func, "__module__", "numpy").replace("numpy", "np", 1)
     return f"{module}.{getattr(func, '__name__', func)}"
-
-
-__all__ = [
-    "NO_PARAMS",
-    "Leaf",
-    "Tracked",
-    "grad_of",
-    "install",
-    "install_property",
-    "new_param",
-    "note_guard",
-]

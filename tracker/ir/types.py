@@ -71,9 +71,6 @@ class Type:
     def with_shape(self, shape: tuple[int, ...]) -> Type:
         return Type(shape, self.dtype)
 
-    def with_dtype(self, dtype: Any) -> Type:
-        return Type(self.shape, np.dtype(dtype))
-
     def __str__(self) -> str:
         if self.weak:
             return _WEAK[self.dtype]
@@ -84,16 +81,6 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     """Short name of a dtype; other dtypes print as NumPy's own string in quotes."""
     name = NAMES.get(dtype)
     return name if name is not None else f"'{dtype.str}'"
-
-
-def parse_dtype(text: str) -> np.dtype[Any]:
-    """Inverse of `dtype_name`."""
-    if text in DTYPES:
-        return DTYPES[text]
-    try:
-        return np.dtype(text.strip("'"))
-    except TypeError as error:
-        raise IRError(f"unknown dtype {text!r}; known: {', '.join(DTYPES)}") from error
 
 
 def type_of(x: Any) -> Type:

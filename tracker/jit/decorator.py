@@ -15,6 +15,7 @@ import inspect
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -376,16 +377,10 @@ def _make(f: Callable[..., Any], static: frozenset[int | str], strict: bool, lim
 
     state = Jitted(f, static, strict, limit)
     made = native.new(_jit_type(), state.slow)
-    state.native = _Reference(made)
+    state.native = weakref.ref(made)
     made._jitted = state
     functools.update_wrapper(made, f)
     return made
-
-
-def _Reference(made: Any) -> Callable[[], Any]:
-    import weakref
-
-    return weakref.ref(made)
 
 
 @functools.cache

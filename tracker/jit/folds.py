@@ -137,15 +137,9 @@ class Fold:
         """A loop over the result's memory."""
         size = self.eqn.out.type.size
         pointer, _ = self.w.pointer(self.place.buffer, 0)
-        tag = self.w.e.names.fresh()[1:]
-        lines = self.w.lines
-        lines.append(f"  br label %pre{tag}")
-        lines.append(f"pre{tag}:")
-        lines.append(f"  br label %loop{tag}")
-        lines.append(f"loop{tag}:")
-        lines.append(f"  %i{tag} = phi i64 [ 0, %pre{tag} ], [ %n{tag}, %loop{tag} ]")
-        act(self.w.e.address(pointer, self.dtype, f"%i{tag}"))
-        lines.append(f"  %n{tag} = add nuw nsw i64 %i{tag}, 1")
-        lines.append(f"  %c{tag} = icmp ult i64 %n{tag}, {size}")
-        lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}")
-        lines.append(f"done{tag}:")
+        self.w.loop_over(
+            "0",
+            str(size),
+            1,
+            lambda counter: act(self.w.e.address(pointer, self.dtype, counter)),
+        )

@@ -262,20 +262,20 @@ class _Writer:
 
         wide = [fold for fold in self.folds if fold.wide] if v == len(self.space) - 1 else []
         if not wide:
-            self._loop_over(*bounds, 1, body)
+            self.loop_over(*bounds, 1, body)
             return
 
         def block(start: str) -> None:
             end = self.e.write(f"add nuw nsw i64 {start}, {_BLOCK}")
             over = self.e.write(f"icmp ugt i64 {end}, {bounds[1]}")
             end = self.e.write(f"select i1 {over}, i64 {bounds[1]}, i64 {end}")
-            self._loop_over(start, end, 1, body)
+            self.loop_over(start, end, 1, body)
             for fold in wide:
                 fold.flush()
 
-        self._loop_over(*bounds, _BLOCK, block)
+        self.loop_over(*bounds, _BLOCK, block)
 
-    def _loop_over(self, first: str, last: str, step: int, body: Callable[[str], None]) -> None:
+    def loop_over(self, first: str, last: str, step: int, body: Callable[[str], None]) -> None:
         """A counted loop; the range is not empty."""
         tag = self.e.names.fresh()[1:]
         counter = f"%i{tag}"
