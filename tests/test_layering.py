@@ -22,8 +22,11 @@ LAYERS = [
     {"tracker.leaves"},
     {"tracker.wrapping"},
     {"tracker.pullbacks", "tracker.gradients"},
-    {"tracker.testing", "tracker.jacobians"},
+    {"tracker.testing", "tracker.jacobians", "tracker.rules"},
+    {"tracker.control", "tracker.vmapping"},
     {"tracker.jit"},
+    {"tracker.numpy"},
+    {"tracker.special", "tracker.scipy", "tracker.nn", "tracker.optim", "tracker.debug"},
     {"tracker"},
 ]
 # Inside the compiler: lower files never import higher ones.
