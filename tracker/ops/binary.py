@@ -5,6 +5,7 @@ Partials are functions of (y, a, b). Each row: ufunc, partials, scalar body.
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -146,12 +147,21 @@ def _share(exp: Any, y: Any, a: Any, b: Any) -> Any:
 logaddexp = elementwise(
     np.logaddexp,
     partials=[lambda y, a, b: _share(np.exp, y, a, b), lambda y, a, b: _share(np.exp, y, b, a)],
-    lower=Host("logaddexp"),
+    lower=lambda e, a, b: e.math("logaddexp", a, b),
 )
+
+
+def _logaddexp2(e: Any, a: Any, b: Any) -> Any:
+    """The greater plus log2(1 + 2**-gap); equal operands may be infinite."""
+    gap = e.select(e.compare("==", a, b), e.constant(0, a), e.abs(e.sub(a, b)))
+    tail = e.math("log1p", e.math("exp2", e.neg(gap)))
+    return e.add(e.extremum(">", a, b), e.mul(tail, e.constant(1 / math.log(2), a)))
+
+
 logaddexp2 = elementwise(
     np.logaddexp2,
     partials=[lambda y, a, b: _share(np.exp2, y, a, b), lambda y, a, b: _share(np.exp2, y, b, a)],
-    lower=Host("logaddexp2"),
+    lower=_logaddexp2,
 )
 
 
