@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import UnsupportedError, message
-from tracker.ir.op import LINEAR, Op
+from tracker.ir.op import LINEAR, Joint, Op
+from tracker.ops.bundle import Parts
 from tracker.ops.declare import as_numpy, match, tangent_product
 from tracker.reverse import _consumers, _has_nan, _strong
 from tracker.tape import CLOSED, Value, apply, wrap
@@ -71,7 +72,7 @@ def _pass(
                 continue
             t = _tangent(value, ts, foreign, times)
             if t is not None:
-                tangents[value] = match(t, value.data)
+                tangents[value] = t if type(t) is Parts else match(t, value.data)
     return [tangents.get(root) for root in roots]
 
 
@@ -100,6 +101,8 @@ def _ruled(
             if t is not None and not (isinstance(partial, (int, float)) and partial == 0)
         ]
         return _total(parts)
+    if isinstance(op.jvp, Joint):
+        return op.jvp.rule(ts, y, xs, **value.params)
     if op.jvp == LINEAR:
         filled = [np.zeros_like(x) if t is None else t for t, x in zip(ts, xs, strict=True)]
         return apply(op, tuple(filled), value.params)
@@ -113,6 +116,7 @@ def _ruled(
 
 
 def _by_rule(op: Op, at: int, t: Any, y: Any, xs: list[Any], params: dict[str, Any]) -> Any:
+    assert isinstance(op.jvp, tuple)
     rule = op.jvp[min(at, len(op.jvp) - 1)]
     if rule is None:
         return None

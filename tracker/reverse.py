@@ -25,7 +25,9 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import GraphUsedError, RuleError, TrackerError, message
+from tracker.ir.op import Joint
 from tracker.ops.binary import strong_multiply
+from tracker.ops.bundle import Parts
 from tracker.ops.declare import as_numpy, partial_product, project
 from tracker.tape import CLOSED, Value, apply, wrap
 
@@ -169,6 +171,8 @@ def _add(cotangents: dict[Value, Any], owned: set[Value], value: Value, c: Any) 
     old = cotangents.get(value)
     if old is None:
         cotangents[value] = c
+    elif type(c) is Parts:
+        cotangents[value] = old.joined(c)
     elif value in owned and type(c) is _ndarray and c.dtype == old.dtype and c.shape == old.shape:
         old += c
     else:
@@ -254,6 +258,9 @@ def _ruled(
     partials = op.partials
     out: list[Any] = []
     try:
+        if isinstance(op.vjp, Joint):
+            wanted = [type(o) is Value and o in waiting for o in value.operands]
+            return list(op.vjp.rule(g, y, xs, wanted, times, **value.params))
         for at, operand in enumerate(value.operands):
             if type(operand) is not Value or operand not in waiting:
                 out.append(None)

@@ -25,6 +25,7 @@ from tracker.errors import NotScalarError, message
 from tracker.ir.op import Op
 from tracker.ir.types import type_of
 from tracker.leaves import data
+from tracker.ops.bundle import parts_of
 from tracker.pullbacks import jvp, pullback, pushforward
 from tracker.tape import apply
 
@@ -425,7 +426,7 @@ def _differentiable(
     op: Op, operands: Sequence[Any], params: dict[str, Any]
 ) -> tuple[Callable[..., list[Any]], list[Any]]:
     """The op as a function of the operands it has derivatives for, and these."""
-    rules = op.vjp
+    rules = op.vjp if isinstance(op.vjp, tuple) else (op.vjp,)
     moving = [
         i
         for i, x in enumerate(operands)
@@ -436,7 +437,8 @@ def _differentiable(
         now = list(operands)
         for i, x in zip(moving, moved, strict=True):
             now[i] = x
-        return [apply(op, tuple(now), params)]
+        y = apply(op, tuple(now), params)
+        return parts_of(y) if type(data(y)) is tuple else [y]
 
     return f, [operands[i] for i in moving]
 

@@ -33,7 +33,14 @@ function outer(x: f64[3], n: int) {
 }"""
 
 
-@pytest.mark.parametrize("text", [LOSS, NESTED])
+BUNDLE = """\
+function pair(x: (f64[3], float, (i64[], c64[2]))) {
+  y: float = pick x {at=1}
+  return (y)
+}"""
+
+
+@pytest.mark.parametrize("text", [LOSS, NESTED, BUNDLE])
 def test_reads_back(text):
     assert str(parse(text)) == text
 

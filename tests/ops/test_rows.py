@@ -30,8 +30,11 @@ EXTREMES = [
 ELEMENTWISE = [pytest.param(row, id=row.op.name) for row in ROWS if row.domain is not None]
 
 
+ELSEWHERE = {"pick"}  # ops of structured control flow, which have tests of their own
+
+
 def test_every_op_has_a_row():
-    assert set(OPS.values()) - {row.op for row in ROWS} == set()
+    assert {op.name for op in set(OPS.values()) - {row.op for row in ROWS}} == ELSEWHERE
 
 
 @pytest.mark.parametrize("op, sample", CASES)

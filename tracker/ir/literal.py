@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Function
-from tracker.ir.types import NAMES, Type
+from tracker.ir.types import NAMES, Bundle, Type
 
 # How many bytes matter in the widest number: the rest of an x86 long double is padding.
 _LONG_DOUBLE = 10 if np.finfo(np.longdouble).nmant == 63 else 16
@@ -22,6 +22,8 @@ _LONG_DOUBLE = 10 if np.finfo(np.longdouble).nmant == 63 else 16
 
 def print_type(type: Type) -> str:
     """Like `str(type)`, with a dtype that has no short name in the grammar's form."""
+    if isinstance(type, Bundle):
+        return f"({', '.join(map(print_type, type.parts))})"
     if type.weak or type.dtype in NAMES:
         return str(type)
     return f"{_print_dtype(type.dtype)}[{','.join(map(str, type.shape))}]"

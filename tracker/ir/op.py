@@ -1,7 +1,7 @@
 """What an operation is: one declaration with every slot filled.
 
-Owns: `Op`, the kinds of lowering (`Map`, `View`, `Reduce`, `Contract`, `Host`), `define`, and the
-tables in which NumPy callables and array methods find their op. Declarations live in
+Owns: `Op`, the kinds of lowering (`Map`, `View`, `Reduce`, `Contract`, `Host`, `Pick`), `Joint`
+rules, `define`, and the tables in which NumPy callables and array methods find their op. Declarations live in
 `tracker/ops/`, one file per family; see `define` for the slots.
 
 Invariants: an `Op` is inert data: it cannot apply itself (the gate in `tape.py` does). A slot left
@@ -85,13 +85,31 @@ class Contract:
 
 
 @dataclass(frozen=True, slots=True)
+class Pick:
+    """Part number `at` (a param) of a bundle: no code at all."""
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """NumPy runs it between kernels. `why` is what `explain` says."""
 
     why: str
 
 
-Lowering = Map | View | Reduce | Contract | Host
+Lowering = Map | View | Reduce | Contract | Pick | Host
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """A rule for all operands at once, where one pass gives what all of them need.
+
+    As vjp: rule(g, y, operands, wanted, times, **params) -> a cotangent or None per operand;
+    wanted[i] tells whether operand i's is asked for, `times` is the product that the pass
+    multiplies with (see `reverse.py`). As jvp: rule(tangents, y, operands, **params) -> tangent.
+    Where y is a bundle, g and the tangent are `Parts`.
+    """
+
+    rule: Rule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,12 +126,17 @@ class Op:
     entry: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] | None
     infer: Callable[..., Type]
     evaluate: Callable[..., Any]
-    jvp: tuple[Rule | None, ...] | str
-    vjp: tuple[Rule | None, ...]
+    jvp: tuple[Rule | None, ...] | Joint | str
+    vjp: tuple[Rule | None, ...] | Joint
     partials: tuple[Rule | float, ...] | None
     lower: Lowering
     constant: bool
     saves: bool
+
+    @property
+    def arity(self) -> int | None:
+        """How many operands it has rules for; None where one rule is for all of them."""
+        return None if isinstance(self.vjp, Joint) else len(self.vjp)
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
@@ -133,8 +156,8 @@ def define(
     entry: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] | None,
     infer: Callable[..., Type],
     evaluate: Callable[..., Any],
-    jvp: Sequence[Rule | None] | str,
-    vjp: Sequence[Rule | None],
+    jvp: Sequence[Rule | None] | Joint | str,
+    vjp: Sequence[Rule | None] | Joint,
     lower: Lowering,
     partials: Sequence[Rule | float] | None = None,
 ) -> Op:
@@ -148,7 +171,8 @@ def define(
     jvp       per operand rule(t, y, *operands, **params) -> tangent of y; LINEAR: the op itself
     vjp       per operand rule(g, y, *operands, **params) -> cotangent of the operand;
               None: no derivative. A single rule serves any number of operands when the op is
-              variadic: it then receives the operand's position as keyword `at`.
+              variadic: it then receives the operand's position as keyword `at`. Both jvp and
+              vjp may be `Joint` instead.
     lower     which kind of loop
     partials  elementwise only: what jvp and vjp were derived from; per operand a
               rule(y, *operands, **params), or a number where the derivative is constant
@@ -160,11 +184,11 @@ def define(
         entry,
         infer,
         evaluate,
-        jvp if isinstance(jvp, str) else tuple(jvp),
-        tuple(vjp),
+        jvp if isinstance(jvp, (str, Joint)) else tuple(jvp),
+        vjp if isinstance(vjp, Joint) else tuple(vjp),
         None if partials is None else tuple(partials),
         lower,
-        constant=all(rule is None for rule in vjp),
+        constant=not isinstance(vjp, Joint) and all(rule is None for rule in vjp),
         saves=partials is None or any(callable(p) for p in partials),
     )
     if name in OPS:

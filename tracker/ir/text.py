@@ -7,6 +7,7 @@
     guard    = "guard" NAME atom "==" value [where]
     where    = "# " anything up to the end of the line, usually the user's file:line
     type     = "float" | "int" | "complex" | dtype "[" [INT {"," INT}] "]"
+             | "(" [type {"," type}] ")"                a bundle
     atom     = NAME | scalar
     scalar   = "True" | "False" | number                     Python's own
              | "complex" "(" number "," number ")"
@@ -38,7 +39,7 @@ from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, name_variab
 from tracker.ir.literal import print_type, print_value, read_number, read_scalar
 from tracker.ir.op import OPS, Op
 from tracker.ir.scan import NAME, Line, Lines
-from tracker.ir.types import DTYPES, PYTHON, Type
+from tracker.ir.types import DTYPES, PYTHON, Bundle, Type
 
 RESERVED = frozenset(
     {"True", "False", "inf", "nan", "guard", "return", "function", "dtype", "complex", *DTYPES}
@@ -244,8 +245,13 @@ class _Reader:
         return var
 
     def type_after_colon(self) -> Type:
+        self.line.expect(":")
+        return self.type()
+
+    def type(self) -> Type:
         line = self.line
-        line.expect(":")
+        if line.take("("):
+            return Bundle.of(line.items(")", self.type))
         weak = _WEAK.get(line.token)
         if weak is not None:
             line.advance()

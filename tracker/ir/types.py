@@ -1,13 +1,15 @@
 """Types of IR values: shape, dtype, and whether a scalar is Python's own.
 
-Owns: `Type`, its text (`f64[3,4]`, `float`), and `type_of`. A *weak* type is that of a plain Python
-number: it has no shape, and in promotion it bends to its neighbour (NEP 50).
+Owns: `Type`, its text (`f64[3,4]`, `float`), `Bundle`, and `type_of`. A *weak* type is that of a
+plain Python number: it has no shape, and in promotion it bends to its neighbour (NEP 50). A bundle
+is several values that one equation gives (a loop's results); only `pick` takes it apart.
 
 Invariant: types are immutable, hashable, compared by value.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +42,9 @@ _WEAK = {
     np.dtype(np.int64): "int",
     np.dtype(np.complex128): "complex",
 }
+
+
+_OBJECT = np.dtype(object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,20 @@ class Type:
         return f"{dtype_name(self.dtype)}[{','.join(map(str, self.shape))}]"
 
 
+@dataclass(frozen=True, slots=True)
+class Bundle(Type):
+    """The type of several values that one equation gives; their data is a tuple."""
+
+    parts: tuple[Type, ...] = ()
+
+    @staticmethod
+    def of(parts: Iterable[Type]) -> Bundle:
+        return Bundle((), _OBJECT, False, tuple(parts))
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.parts))})"
+
+
 def dtype_name(dtype: np.dtype[Any]) -> str:
     """Short name of a dtype; other dtypes print as NumPy's own string in quotes."""
     name = NAMES.get(dtype)
@@ -84,7 +103,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def type_of(x: Any) -> Type:
-    """The type of a Python number, NumPy scalar or array."""
+    """The type of a Python number, NumPy scalar or array; of a tuple of them."""
     cls = type(x)
     if cls in PYTHON:
         return Type((), PYTHON[cls], True)
@@ -92,4 +111,6 @@ def type_of(x: Any) -> Type:
         return Type((), np.dtype(np.bool_))
     if isinstance(x, (np.ndarray, np.generic)):
         return Type(x.shape, x.dtype)
+    if cls is tuple:
+        return Bundle.of(map(type_of, x))
     raise IRError(f"{cls.__name__} has no IR type; only numbers and NumPy arrays have")

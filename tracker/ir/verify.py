@@ -110,7 +110,7 @@ class _Checker:
             self.fail(f"{eqn.op.name} does not take ({shown}) with these params: {error}", error)
 
     def count(self, eqn: Eqn) -> None:
-        rules, given = len(eqn.op.vjp), len(eqn.operands)
+        rules, given = eqn.op.arity or 0, len(eqn.operands)
         if given < rules:  # more than rules: the op is variadic, or `infer` complains
             self.fail(f"{eqn.op.name} takes {rules} operands, and is given {given}")
 

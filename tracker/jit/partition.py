@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
-from tracker.ir.op import Contract, Host, Map, Reduce, View
+from tracker.ir.op import Contract, Host, Map, Pick, Reduce, View
 from tracker.jit.emit import SUPPORTED
 from tracker.jit.products import why_not
 
@@ -41,6 +41,8 @@ def why_host(eqn: Eqn) -> str:
     lower = eqn.op.lower
     if isinstance(lower, Host):
         return lower.why
+    if isinstance(lower, Pick):
+        return "a part of several results"
     for atom in (*eqn.operands, eqn.out):
         if atom.type.dtype not in SUPPORTED:
             return f"dtype {atom.type.dtype}"

@@ -1,9 +1,21 @@
 """The ops, one file per family. Importing this package declares them all."""
 
-from tracker.ops import binary, contraction, create, index, rearrange, reduce, shape, ufuncs, unary
+from tracker.ops import (
+    binary,
+    bundle,
+    contraction,
+    create,
+    index,
+    rearrange,
+    reduce,
+    shape,
+    ufuncs,
+    unary,
+)
 
 __all__ = [
     "binary",
+    "bundle",
     "contraction",
     "create",
     "index",

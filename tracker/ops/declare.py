@@ -217,7 +217,7 @@ def _install_operator(op: Op, operator: Callable[..., Any] | None) -> None:
     if operator is None:
         return
     name = operator.__name__.strip("_")
-    if len(op.vjp) == 1:
+    if op.arity == 1:
         install(f"__{name}__")(lambda self: apply(op, (self,)))
         return
     if op.constant:
