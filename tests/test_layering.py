@@ -33,7 +33,7 @@ LAYERS = [
 JIT_LAYERS = [
     {"vmath", "signature", "writer", "index", "engine"},
     {"emit", "staging", "arguments", "results", "cache"},
-    {"entry"},
+    {"entry", "memory"},
     {"native"},
     {"callable", "blas", "parallel"},
     {"chains"},

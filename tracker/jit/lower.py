@@ -21,6 +21,7 @@ import numpy as np
 from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
 from tracker.ir.op import Contract, Map, Reduce, View
 from tracker.ir.types import Type
+from tracker.jit import memory
 from tracker.jit.emit import Emitter, Names, Needs, Scalar, literal, memory_type, module_text
 from tracker.jit.index import Tools
 from tracker.jit.loops import Shared, write_kernel
@@ -122,12 +123,10 @@ class _Driver:
         scratch, places = self._layout()
         head = ["define internal i64 @plan(ptr noalias %slots) {", *self.spills]
         body = [*self._scratch_lines(scratch), *self.lines]
-        free = ["  call void @free(ptr %scratch)"] if scratch > _ON_STACK else []
+        free = self._freeing(scratch)
         tail = [*free, "  ret i64 0"]
         if self.has_guards:
             tail += ["fail:", *free, "  ret i64 1"]
-        if scratch > _ON_STACK:
-            self.needs.intrinsics |= {"declare noalias ptr @malloc(i64)", "declare void @free(ptr)"}
         driver = "\n".join([*head, *body, *tail, "}"])
         offsets = {str(buffer.number): str(offset) for buffer, offset in places.items()}
         return self._modules(_OFFSET.sub(lambda m: offsets[m[1]], driver), scratch)
@@ -468,7 +467,21 @@ class _Driver:
             return []
         if size <= _ON_STACK:
             return [f"  %scratch = alloca i8, i64 {size}, align 64"]
-        return [f"  %scratch = call ptr @malloc(i64 {size})"]
+        if size < memory.LEAST:
+            self.needs.intrinsics.add("declare noalias ptr @malloc(i64)")
+            return [f"  %scratch = call ptr @malloc(i64 {size})"]
+        self.symbols |= set(memory.NAMES)
+        self.needs.intrinsics.add("declare noalias ptr @tk.take(i64)")
+        return [f"  %scratch = call ptr @tk.take(i64 {size})"]
+
+    def _freeing(self, size: int) -> list[str]:
+        if size <= _ON_STACK:
+            return []
+        if size < memory.LEAST:
+            self.needs.intrinsics.add("declare void @free(ptr)")
+            return ["  call void @free(ptr %scratch)"]
+        self.needs.intrinsics.add("declare void @tk.give(ptr, i64)")
+        return [f"  call void @tk.give(ptr %scratch, i64 {size})"]
 
     def place(self, var: Var) -> Place:
         return self.plan.copies.get(var) or self.plan.places[var]

@@ -24,14 +24,21 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import CompileError
-from tracker.jit import cache, engine, writer
+from tracker.jit import cache, engine, memory, writer
 from tracker.jit.entry import entry_text
 from tracker.jit.signature import NUMPY_SCALARS, Outputs, Signature, Static
 
 C_NAME = re.compile(r"@(Py\w+|native\.\w+)\(")
 _DECLARED = re.compile(r"^(?:declare|define) [^@\n]*@(Py\w+)\(", re.MULTILINE)
 _TP_ALLOC = 47
-_PYARRAY_TYPE, _PYARRAY_EMPTY = 2, 184
+_PYARRAY_TYPE = 2
+_NUMPY = {  # functions of NumPy's C API, by their numbers
+    "PyArray_Empty": 184,
+    "PyDataMem_SetHandler": 304,
+    "PyDataMem_GetHandler": 305,
+}
+_DEFAULT_HANDLER = 306
+_HANDLER_NAME = b"mem_handler"  # a capsule keeps the pointer: the bytes must live on
 
 
 class Entry:
@@ -137,12 +144,32 @@ def helpers() -> engine.Module:
     return cache.compile_or_load(writer.HELPERS, symbols=symbols)
 
 
+@functools.cache
+def _big() -> engine.Module:
+    """The function that makes big arrays."""
+    names = ("Py_DecRef", *_NUMPY)
+    symbols = {name: address_of(name) for name in names}
+    symbols["handler"] = id(_handler())
+    symbols["handler.numpy"] = _pointer_at(_numpy_api()[_DEFAULT_HANDLER])
+    return cache.compile_or_load(writer.BIG, symbols=symbols)
+
+
+@functools.cache
+def _handler() -> Any:
+    """The capsule that tells NumPy to keep an array in our blocks."""
+    return _new_capsule(memory.symbols()["tk.handler"], _HANDLER_NAME, None)
+
+
+def _pointer_at(address: int) -> int:
+    return int(ctypes.c_size_t.from_address(address).value)
+
+
 def address_of(name: str) -> int:
     """The address of a function of CPython's or NumPy's C API, or of a helper of ours."""
     if name.startswith("native."):
-        return helpers().address(name)
-    if name == "PyArray_Empty":
-        return int(_numpy_api()[_PYARRAY_EMPTY])
+        return (_big() if name == "native.big" else helpers()).address(name)
+    if name in _NUMPY:
+        return int(_numpy_api()[_NUMPY[name]])
     try:
         function = getattr(ctypes.pythonapi, name)
     except AttributeError:
@@ -162,6 +189,9 @@ def _allocator(cls: type) -> int:
 _get_slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(
     ("PyType_GetSlot", ctypes.pythonapi)
 )
+_new_capsule = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+)(("PyCapsule_New", ctypes.pythonapi))
 _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
@@ -203,8 +233,7 @@ def verify_layout() -> None:
         raise CompileError("native calls need CPython with a global interpreter lock")
     table = _numpy_api()
     wrong = [what for what, right in _layout_checks() if not right]
-    if table[_PYARRAY_EMPTY] == 0:
-        wrong.append("PyArray_Empty")
+    wrong += [name for name, number in _NUMPY.items() if table[number] == 0]
     if wrong:
         raise CompileError(
             f"Python {sys.version.split()[0]} with NumPy {np.__version__} lays out "

@@ -22,7 +22,7 @@ from tracker.errors import CompileError
 from tracker.ir import passes
 from tracker.ir.graph import Atom, Const, Function, Guard, Var
 from tracker.ir.simplify import simplify
-from tracker.jit import blas, cache, callable, native, parallel, signature
+from tracker.jit import blas, cache, callable, memory, native, parallel, signature
 from tracker.jit.lower import Slots, lower
 from tracker.jit.partition import HostCall, Segment, partition
 from tracker.jit.plan import Plan, make_plan
@@ -165,8 +165,8 @@ def _piece(
     for name in lowered.symbols:
         if library is not None and name in library.symbols:
             symbols[name] = library.symbols[name]
-        else:
-            symbols.update(parallel.symbols())
+        elif name not in symbols:
+            symbols.update((memory if name in memory.NAMES else parallel).symbols())
     modules = []
     if lowered.kernels:
         loops = cache.compile_or_load(lowered.kernels)

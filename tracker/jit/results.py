@@ -9,6 +9,7 @@ that a failure anywhere frees everything; containers are made before their child
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.jit.signature import ArrayOut, ConstOut, InputOut, OutLeaf, Outputs, SameOut, ScalarOut
-from tracker.jit.writer import DATA, ITEMS, VALUE, Writer, is_plain_namedtuple, llvm_type
+from tracker.jit.writer import BIG_BYTES, DATA, ITEMS, VALUE, Writer, is_plain_namedtuple, llvm_type
 from tracker.tree import Structure
 
 
@@ -46,9 +47,11 @@ class Results:
             w.globals.append(f"{dims} = private constant [{len(leaf.shape)} x i64] [{extents}]")
         descr = w.objects.name(np.dtype(leaf.dtype.type))
         w.emit(f"call void @Py_IncRef(ptr {descr})")
-        made = w.make(
-            f"call ptr @PyArray_Empty(i32 {len(leaf.shape)}, ptr {dims}, ptr {descr}, i32 0)"
-        )
+        shape = f"i32 {len(leaf.shape)}, ptr {dims}"
+        if math.prod(leaf.shape) * leaf.dtype.itemsize >= BIG_BYTES:
+            made = w.make(f"call ptr @native.big({shape}, ptr {descr})")
+        else:
+            made = w.make(f"call ptr @PyArray_Empty({shape}, ptr {descr}, i32 0)")
         w.store("ptr", w.load("ptr", made[0], DATA), "%slots", 8 * slot)
         return made
 

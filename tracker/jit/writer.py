@@ -25,12 +25,14 @@ KIND, BYTEORDER, TYPE_NUMBER, ITEMSIZE = 24, 26, 28, 40
 CALL, DICT, WEAKREFS, SLOW, KEEP, ACTIVE, OBJECT_SIZE = 16, 24, 32, 40, 48, 56, 64
 
 CONTIGUOUS, ALIGNED = 0x1, 0x100
+BIG_BYTES = 1 << 21  # arrays from here on are made by `native.big`
 _FLOATS = {2: "i16", 4: "float", 8: "double"}
 
 DECLARATIONS = {
     "native.release": "void @native.release(ptr, i64) cold",
     "native.equal": "i1 @native.equal(ptr, ptr) cold",
     "native.dtype": "i1 @native.dtype(ptr, i8, i64) cold",
+    "native.big": "ptr @native.big(i32, ptr, ptr)",
     "Py_IncRef": "void @Py_IncRef(ptr)",
     "Py_DecRef": "void @Py_DecRef(ptr)",
     "PyBool_FromLong": "ptr @PyBool_FromLong(i64)",
@@ -107,6 +109,37 @@ define i1 @native.dtype(ptr %descr, i8 %kind, i64 %size) nounwind {{
   %ok = and i1 %ko, %ns
   ret i1 %ok
 }}
+"""
+
+
+# PyArray_Empty for a big array: in our own blocks, unless the user has chosen a memory handler.
+BIG = """
+@handler = external global ptr
+@handler.numpy = external global ptr
+declare ptr @PyDataMem_GetHandler()
+declare ptr @PyDataMem_SetHandler(ptr)
+declare ptr @PyArray_Empty(i32, ptr, ptr, i32)
+declare void @Py_DecRef(ptr)
+
+define ptr @native.big(i32 %rank, ptr %dims, ptr %descr) {
+  %now = call ptr @PyDataMem_GetHandler()
+  %usual = icmp eq ptr %now, @handler.numpy
+  call void @Py_DecRef(ptr %now)
+  br i1 %usual, label %ours, label %theirs
+theirs:
+  %plain = call ptr @PyArray_Empty(i32 %rank, ptr %dims, ptr %descr, i32 0)
+  ret ptr %plain
+ours:
+  %before = call ptr @PyDataMem_SetHandler(ptr @handler)
+  %set = icmp ne ptr %before, null
+  br i1 %set, label %make, label %theirs
+make:
+  call void @Py_DecRef(ptr %before)
+  %made = call ptr @PyArray_Empty(i32 %rank, ptr %dims, ptr %descr, i32 0)
+  %after = call ptr @PyDataMem_SetHandler(ptr @handler.numpy)
+  call void @Py_DecRef(ptr %after)
+  ret ptr %made
+}
 """
 
 

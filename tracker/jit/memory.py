@@ -1,0 +1,217 @@
+"""Big blocks of memory, kept when a call is done with them and handed out again.
+
+The system clears every page of a fresh block when it is first touched, which takes longer than
+computing what goes into it. So big results and big scratch come from here: a freed block is kept
+and serves the next request of its size. What is kept is marked as the system's to take back when
+memory runs short.
+
+Owns: `symbols`, the addresses of
+
+    ptr @tk.take(i64 size)         memory for `size` bytes; null if there is none
+    void @tk.give(ptr, i64 size)   back, with the size that was asked for
+    @tk.handler                    NumPy's struct PyDataMem_Handler over these two
+
+Invariants: a block of LEAST bytes or more is as long as the size asked for, rounded up to whole
+`LEAST`; at most `SLOTS` blocks and `_limit()` bytes are kept; whoever finds the list in use by
+another thread asks the C library instead, so that nobody waits, not even a child of fork.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+
+from tracker.jit import cache, engine
+
+NAMES = ("tk.take", "tk.give")
+LEAST = 1 << 21  # bytes: a huge page
+SLOTS = 16
+_MOST = 1 << 30  # bytes that are kept, however much memory there is
+_SHARE = 16  # the part of the machine's memory that may be kept
+_HUGE, _FREE = 14, 8  # Linux: make huge pages of this; take this when memory runs short
+
+_TEXT = """
+%block = type {{ ptr, i64 }}
+%handler = type {{ [127 x i8], i8, ptr, ptr, ptr, ptr, ptr }}
+@blocks = internal global [{slots} x %block] zeroinitializer
+@oldest = internal global i64 0
+@kept = internal global i64 0
+@busy = internal global i64 0
+@tk.handler = global %handler {{ [127 x i8] c"tracker{padding}", i8 1, ptr null,
+  ptr @new, ptr @cleared, ptr @resized, ptr @freed }}
+declare i32 @posix_memalign(ptr, i64, i64)
+declare i32 @madvise(ptr, i64, i32)
+declare ptr @malloc(i64)
+declare ptr @calloc(i64, i64)
+declare ptr @realloc(ptr, i64)
+declare void @free(ptr)
+
+define internal i64 @length(i64 %size) alwaysinline {{
+  %more = add i64 %size, {rest}
+  %whole = and i64 %more, -{least}
+  %big = icmp uge i64 %size, {least}
+  %length = select i1 %big, i64 %whole, i64 %size
+  ret i64 %length
+}}
+
+define internal i1 @enter() alwaysinline {{
+  %got = cmpxchg ptr @busy, i64 0, i64 1 acquire monotonic
+  %mine = extractvalue {{ i64, i1 }} %got, 1
+  ret i1 %mine
+}}
+
+define ptr @tk.take(i64 %size) {{
+entry:
+  %length = call i64 @length(i64 %size)
+  %big = icmp uge i64 %size, {least}
+  br i1 %big, label %ask, label %small
+small:
+  %s = call ptr @malloc(i64 %size)
+  ret ptr %s
+ask:
+  %mine = call i1 @enter()
+  br i1 %mine, label %search, label %fresh
+search:
+  %i = phi i64 [ 0, %ask ], [ %i1, %other ]
+  %cell = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %i
+  %lengthp = getelementptr %block, ptr %cell, i64 0, i32 1
+  %has = load i64, ptr %lengthp
+  %fits = icmp eq i64 %has, %length
+  br i1 %fits, label %found, label %other
+other:
+  %i1 = add i64 %i, 1
+  %more = icmp ult i64 %i1, {slots}
+  br i1 %more, label %search, label %leave
+found:
+  %kept = load ptr, ptr %cell
+  store i64 0, ptr %lengthp
+  %sum = load i64, ptr @kept
+  %less = sub i64 %sum, %length
+  store i64 %less, ptr @kept
+  store atomic i64 0, ptr @busy release, align 8
+  ret ptr %kept
+leave:
+  store atomic i64 0, ptr @busy release, align 8
+  br label %fresh
+fresh:
+  %where = alloca ptr
+  %bad = call i32 @posix_memalign(ptr %where, i64 {least}, i64 %length)
+  %ok = icmp eq i32 %bad, 0
+  br i1 %ok, label %made, label %none
+made:
+  %block = load ptr, ptr %where
+  %advised = call i32 @madvise(ptr %block, i64 %length, i32 {huge})
+  ret ptr %block
+none:
+  ret ptr null
+}}
+
+define void @tk.give(ptr %block, i64 %size) {{
+entry:
+  %length = call i64 @length(i64 %size)
+  %big = icmp uge i64 %size, {least}
+  %room = icmp ule i64 %length, {limit}
+  %wanted = and i1 %big, %room
+  br i1 %wanted, label %ask, label %drop
+drop:
+  call void @free(ptr %block)
+  ret void
+ask:
+  %mine = call i1 @enter()
+  br i1 %mine, label %keep, label %drop
+keep:
+  %advised = call i32 @madvise(ptr %block, i64 %length, i32 {free})
+  %at = load i64, ptr @oldest
+  %before = load i64, ptr @kept
+  %after = add i64 %before, %length
+  br label %evict
+evict:  ; the oldest goes while its slot is needed, or there is too much
+  %i = phi i64 [ %at, %keep ], [ %next, %gone ]
+  %sum = phi i64 [ %after, %keep ], [ %less, %gone ]
+  %cell = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %i
+  %lengthp = getelementptr %block, ptr %cell, i64 0, i32 1
+  %has = load i64, ptr %lengthp
+  %less = sub i64 %sum, %has
+  %first = icmp eq i64 %i, %at
+  %over = icmp ugt i64 %sum, {limit}
+  %go = or i1 %first, %over
+  br i1 %go, label %look, label %place
+look:
+  %empty = icmp eq i64 %has, 0
+  br i1 %empty, label %gone, label %release
+release:
+  %old = load ptr, ptr %cell
+  call void @free(ptr %old)
+  store i64 0, ptr %lengthp
+  br label %gone
+gone:
+  %i1 = add i64 %i, 1
+  %next = urem i64 %i1, {slots}
+  %round = icmp eq i64 %next, %at
+  br i1 %round, label %place, label %evict
+place:
+  %total = phi i64 [ %sum, %evict ], [ %less, %gone ]
+  %slot = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %at
+  %slot.length = getelementptr %block, ptr %slot, i64 0, i32 1
+  store ptr %block, ptr %slot
+  store i64 %length, ptr %slot.length
+  store i64 %total, ptr @kept
+  %at1 = add i64 %at, 1
+  %turn = urem i64 %at1, {slots}
+  store i64 %turn, ptr @oldest
+  store atomic i64 0, ptr @busy release, align 8
+  ret void
+}}
+
+define internal ptr @new(ptr %context, i64 %size) {{
+  %p = call ptr @tk.take(i64 %size)
+  ret ptr %p
+}}
+
+define internal ptr @cleared(ptr %context, i64 %count, i64 %each) {{
+  %size = mul i64 %count, %each
+  %length = call i64 @length(i64 %size)
+  %p = call ptr @calloc(i64 1, i64 %length)
+  ret ptr %p
+}}
+
+define internal ptr @resized(ptr %context, ptr %block, i64 %size) {{
+  %length = call i64 @length(i64 %size)
+  %p = call ptr @realloc(ptr %block, i64 %length)
+  ret ptr %p
+}}
+
+define internal void @freed(ptr %context, ptr %block, i64 %size) {{
+  call void @tk.give(ptr %block, i64 %size)
+  ret void
+}}
+"""
+
+
+def _limit() -> int:
+    """How many bytes may be kept: a part of the machine's memory; none where blocks cannot be
+    marked as the system's to take back."""
+    if sys.platform != "linux":
+        return 0
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(_MOST, memory // _SHARE)
+
+
+@functools.cache
+def _module() -> engine.Module:
+    text = _TEXT.format(
+        slots=SLOTS,
+        least=LEAST,
+        rest=LEAST - 1,
+        limit=_limit(),
+        huge=_HUGE,
+        free=_FREE,
+        padding="\\00" * (127 - len("tracker")),
+    )
+    return cache.compile_or_load(text)
+
+
+def symbols() -> dict[str, int]:
+    """The functions, and the struct for NumPy."""
+    return {name: _module().address(name) for name in (*NAMES, "tk.handler")}
