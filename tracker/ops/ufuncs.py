@@ -52,7 +52,7 @@ def protocol(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
         return _at(target, key, values, -1 if ufunc is np.subtract else 1)
     raise UnsupportedError(
         message(
-            f"np.{ufunc.__name__}.{method} has no derivative rule here",
+            f"{_named(ufunc)}.{method} has no derivative rule here",
             "Write it with the plain functions, or use tracker.data(x) where no gradient is wanted",
         )
     )
@@ -89,12 +89,14 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     dtype = kwargs.pop("dtype", None)
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     references = sys.getrefcount(target)  # with those of the calls that lead here
-    refuse(f"np.{ufunc.__name__}", **{k: v for k, v in kwargs.items() if _DEFAULTS.get(k) != v})
+    refuse(_named(ufunc), **{k: v for k, v in kwargs.items() if _DEFAULTS.get(k) != v})
+    if ufunc not in UFUNCS and ufunc not in NUMPY:
+        _declare_foreign()
     op = UFUNCS.get(ufunc)
     if op is None and ufunc not in NUMPY:
         raise UnsupportedError(
             message(
-                f"np.{ufunc.__name__} has no derivative rule here",
+                f"{_named(ufunc)} has no derivative rule here",
                 "Use tracker.data(x) where no gradient is wanted, or write a rule with "
                 "tracker.rrule",
             )
@@ -102,11 +104,14 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     if dtype is not None:
         inputs = tuple(np.astype(_as_array(x), dtype) for x in inputs)
     result = NUMPY[ufunc](*inputs) if op is None else call(op, inputs)
+    if ufunc.nout > 1:
+        refuse(_named(ufunc), out=target, where=None if where is True else where)
+        return result
     if target is None:
         if where is not True:
             raise UnsupportedError(
                 message(
-                    f"np.{ufunc.__name__} with where= and without out= leaves elements undefined",
+                    f"{_named(ufunc)} with where= and without out= leaves elements undefined",
                     "Give out=, or use np.where(mask, ..., other)",
                 )
             )
@@ -116,6 +121,17 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         if alone and inputs[0] is target and _is_augmented():
             return fitted(result, target)
     return into(target, result if where is True else np.where(where, result, target))
+
+
+def _declare_foreign() -> None:
+    """SciPy's ufuncs are declared when the first of them meets a tracked value: then SciPy is here,
+    and who does without it never pays for it."""
+    if "scipy.special" in sys.modules:
+        from tracker.ops import special  # noqa: F401
+
+
+def _named(ufunc: np.ufunc) -> str:
+    return f"np.{ufunc.__name__}" if hasattr(np, ufunc.__name__) else ufunc.__name__
 
 
 _DEFAULTS = {"casting": "same_kind", "order": "K", "subok": True}

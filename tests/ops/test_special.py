@@ -1,0 +1,177 @@
+"""Rows of SciPy's ufuncs, and their derivatives against mpmath over the range."""
+
+import importlib
+import math
+import subprocess
+import sys
+import warnings
+
+import mpmath as mp
+import numpy as np
+import pytest
+import scipy.special as sc
+from op_rows import row, sample
+from special_points import ACCURACY, DOMAINS, SAMPLES
+
+from tracker import UnsupportedError, data, gradient, hessian, jit, jvp, param
+from tracker.ir.op import OPS, Map
+from tracker.ops.special import table
+
+ROWS = [
+    *(
+        row(OPS[name], domain=intervals, complex=kind == "c")
+        for name, (kind, *intervals) in DOMAINS.items()
+    ),
+    *(row(OPS[name], *(sample(*xs) for xs in all_)) for name, all_ in SAMPLES.items()),
+]
+
+
+def test_scipy_is_imported_by_nobody_else():
+    code = (
+        "import sys, tracker, numpy as np; tracker.gradient(np.tanh, 1.0);"
+        "assert 'tracker.ops.special' not in sys.modules and 'scipy' not in sys.modules;"
+        "from scipy.special import erf; from tracker.ir.op import OPS; assert 'erf' not in OPS;"
+        "print(tracker.gradient(erf, 0.0)[0] == 2 / np.sqrt(np.pi), 'erf' in OPS)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "True True"
+
+
+CASES = [
+    pytest.param(name, mpf, point, rtol, id=f"{name}{point}")
+    for name, (mpf, rtol, *points) in ACCURACY.items()
+    for point in points
+]
+
+
+@pytest.mark.parametrize("name, mpf, point, rtol", CASES)
+def test_derivatives_over_the_range(name, mpf, point, rtol):
+    """Every derivative in a float argument, against 50 digits."""
+    point = point if isinstance(point, tuple) else (point,)
+    floats = [i for i, x in enumerate(point) if not isinstance(x, int)]
+    found = gradient(lambda *xs: table_function(name)(*xs), *point, check_finite=False)
+    with mp.workdps(50):
+        for i in floats:
+            orders = tuple(int(i == j) for j in range(len(point)))
+            want = float(mp.diff(mpf, tuple(map(mp.mpf, point)), orders))
+            assert found[i] == pytest.approx(want, rel=rtol, abs=1e-300), i
+
+
+def table_function(name):
+    return getattr(sc, name, None) or table.ufunc_named(name)
+
+
+COMPILED = [op for op in (row.op for row in ROWS) if isinstance(op.lower, Map)]
+
+
+@pytest.mark.parametrize("op", COMPILED, ids=lambda op: op.name)
+def test_what_is_compiled_gives_scipy_numbers(op):
+    ufunc = op.numpy[0]
+    rng = np.random.default_rng(0)
+    points = [np.concatenate([rng.normal(size=60), 30 * rng.normal(size=60)])] * ufunc.nin
+    points = [rng.permutation(p) for p in points]
+
+    special = np.array([0.0, 1.0, 0.5, 2.0, np.inf, -np.inf, np.nan])
+    edges = np.meshgrid(*[special] * ufunc.nin)
+    arrays = [np.concatenate([p, e.ravel()]) for p, e in zip(points, edges, strict=True)]
+    f = jit(lambda *xs: ufunc(*xs), strict=True)
+    with np.errstate(all="ignore"):
+        want = ufunc(*arrays)
+        for _ in range(2):
+            np.testing.assert_allclose(f(*arrays), want, rtol=2e-13, atol=1e-15)
+
+
+def test_black_scholes_runs_natively():
+    def f(S, K, T, r, s):
+        sT = s * np.sqrt(T)
+        d1 = (np.log(S / K) + (r + 0.5 * s**2) * T) / sT
+        d2 = d1 - sT
+        N1, N2 = (0.5 * (1.0 + sc.erf(d * 0.7071067811865476)) for d in (d1, d2))
+        return np.sum(S * N1 - K * np.exp(-r * T) * N2)
+
+    rng = np.random.default_rng(0)
+    args = [
+        rng.uniform(low, high, 50)
+        for low, high in [(80, 120), (80, 120), (0.1, 2), (0.0, 0.05), (0.1, 0.5)]
+    ]
+    compiled = jit(lambda *xs: gradient(f, *xs), strict=True)
+    for _ in range(2):
+        for a, b in zip(compiled(*args), gradient(f, *args), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+
+
+# Singular points (docs/conventions.md)
+
+
+@pytest.mark.parametrize(
+    "f, x, want",
+    [
+        (lambda x: sc.xlogy(x, 0.0), 0.0, -math.inf),
+        (lambda y: sc.xlogy(0.0, y), 0.0, 0.0),
+        (lambda y: sc.xlog1py(0.0, y), -1.0, 0.0),
+        (lambda x: sc.rgamma(x), -2.0, 2.0),
+        (lambda x: sc.rgamma(x), 0.0, 1.0),
+        (lambda y: sc.rel_entr(0.0, y), 0.0, 0.0),
+        (lambda y: sc.kl_div(0.0, y), 3.0, 1.0),
+        (lambda x: sc.gammasgn(x), 0.5, 0.0),
+        (lambda x: sc.huber(1.0, x), 1.0, 1.0),
+        (lambda d: sc.pseudo_huber(d, 2.0), 0.0, 2.0),
+        (lambda x: sc.exprel(x), 0.0, 0.5),
+        (lambda p: sc.boxcox(3.0, p), 0.0, 0.5 * math.log(3.0) ** 2),
+        (lambda n: sc.binom(n, 5.0), 3.0, -0.05),
+    ],
+)
+def test_singular_point(f, x, want):
+    assert gradient(f, x, check_finite=False)[0] == pytest.approx(want, rel=1e-14)
+
+
+def test_a_pole_gives_nan_as_the_function_does():
+    assert math.isnan(gradient(sc.gamma, -1.0, check_finite=False)[0])
+
+
+def test_masked_pole_contributes_nothing():
+    (g,) = gradient(lambda x: np.sum(np.where(x > 0, sc.gammaln(x), 0.0)), np.array([0.0, 2.0]))
+    assert g.tolist() == [0.0, sc.psi(2.0)]
+
+
+# What ufuncs take and give
+
+
+def test_keywords_and_methods():
+    x = np.array([0.5, 1.5])
+    t = param(x)
+    target = np.zeros_like(t)
+    assert sc.erf(t, out=target) is target
+    np.testing.assert_allclose(data(target), sc.erf(x))
+    np.testing.assert_allclose(data(sc.xlogy.outer(t, x)), sc.xlogy.outer(x, x))
+    with pytest.raises(UnsupportedError, match=r"xlogy.reduce has no derivative rule"):
+        sc.xlogy.reduce(t)
+
+
+def test_complex_arguments():
+    z = 0.7 + 0.4j
+    for f in (sc.gamma, sc.loggamma, sc.psi, sc.erf, sc.wofz, sc.dawsn, sc.log_ndtr):
+        _, slope = jvp(f, (z,), (1.0 + 0j,))
+        h = 1e-5
+        want = (8 * (f(z + h) - f(z - h)) - (f(z + 2 * h) - f(z - 2 * h))) / (12 * h)
+        assert slope == pytest.approx(want, rel=1e-9), f
+    assert hessian(lambda x: np.real(sc.loggamma(x + 1j)), 0.8) == pytest.approx(
+        sum(((0.8 + k + 1j) ** -2).real for k in range(200000)), rel=1e-4
+    )
+
+
+def test_families_do_not_import_each_other_in_circles():
+    for name in table.__name__, *(f"tracker.ops.special.{n}" for n in ("error", "gamma")):
+        assert importlib.import_module(name)
+
+
+def test_no_warnings_from_derivatives_at_ordinary_points():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for name, (_, _, *points) in ACCURACY.items():
+            for point in points:
+                gradient(
+                    table_function(name),
+                    *(point if isinstance(point, tuple) else (point,)),
+                    check_finite=False,
+                )

@@ -1,0 +1,143 @@
+"""The error function and its kin: erf, erfcx, dawsn, wofz, ndtr, owens_t, Fresnel, Voigt.
+
+Slopes of erfcx, dawsn and wofz are differences of nearly equal numbers far out; there their
+asymptotic series (DLMF 7.12.1) is differentiated instead.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.special as sc
+
+from tracker.ops.special.table import call, function, functions
+
+ROOT_PI = math.sqrt(math.pi)
+ROOT_2 = math.sqrt(2.0)
+ROOT_2PI = math.sqrt(2 * math.pi)
+_FAR = 10.0  # beyond this, `_tail` has all digits
+
+
+def _tail(x: Any, sign: int) -> Any:
+    """-x**2 times the derivative of (1/x) sum (2k-1)!! (sign / 2 x**2)**k, for large x."""
+    w = sign / (2 * np.square(x))
+    total: Any = 1.0
+    for k in range(14, 0, -1):
+        total = 1 + (2 * k + 1) * w * total
+    return total
+
+
+def _far_and_near(x: Any, far: Any) -> tuple[Any, Any, Any]:
+    """The condition, and x where it holds and where it does not, each harmless elsewhere."""
+    return far, np.where(far, x, 2 * _FAR), np.where(far, 0.0, x)
+
+
+def _erfcx_slope(y: Any, x: Any) -> Any:
+    far, out, near = _far_and_near(x, np.real(x) > _FAR)
+    plain = 2 * near * np.where(far, 0.0, y) - 2 / ROOT_PI
+    return np.where(far, -_tail(out, -1) / (ROOT_PI * np.square(out)), plain)
+
+
+def _dawsn_slope(y: Any, x: Any) -> Any:
+    if np.iscomplexobj(x):
+        return 1 - 2 * x * y
+    far, out, near = _far_and_near(x, np.abs(x) > _FAR)
+    plain = 1 - 2 * near * np.where(far, 0.0, y)
+    return np.where(far, -_tail(out, 1) / (2 * np.square(out)), plain)
+
+
+def wofz_slope(w: Any, z: Any) -> Any:
+    """The derivative of the Faddeeva function w at z."""
+    far, out, near = _far_and_near(z, (np.abs(z) > _FAR) & (np.imag(z) >= 0))
+    plain = -2 * near * np.where(far, 0.0, w) + 2j / ROOT_PI
+    return np.where(far, -1j * _tail(out, 1) / (ROOT_PI * np.square(out)), plain)
+
+
+def normal_density(x: Any) -> Any:
+    return np.exp(-0.5 * np.square(x)) / ROOT_2PI
+
+
+def mills(x: Any) -> Any:
+    """The normal density over its distribution function, phi(x) / Phi(x)."""
+    return ROOT_2 / ROOT_PI / sc.erfcx(-x / ROOT_2)
+
+
+function("erf", lambda y, x: 2 / ROOT_PI * np.exp(-np.square(x)), lower=call("erf"))
+function("erfc", lambda y, x: -2 / ROOT_PI * np.exp(-np.square(x)), lower=call("erfc"))
+function("erfcx", _erfcx_slope)
+function("erfi", lambda y, x: 2 / ROOT_PI * np.exp(np.square(x)))
+function("erfinv", lambda y, x: ROOT_PI / 2 * np.exp(np.square(y)))
+function("erfcinv", lambda y, x: -ROOT_PI / 2 * np.exp(np.square(y)))
+function("dawsn", _dawsn_slope)
+function("wofz", wofz_slope)
+
+
+def _ndtr_body(e: Any, x: Any) -> Any:
+    half = e.constant(0.5, x)
+    return e.mul(half, e.math("erfc", e.mul(x, e.constant(-1 / ROOT_2, x))))
+
+
+function("ndtr", lambda y, x: normal_density(x), lower=_ndtr_body)
+function("ndtri", lambda y, x: ROOT_2PI * np.exp(0.5 * np.square(y)))
+function("log_ndtr", lambda y, x: mills(x))
+function("ndtri_exp", lambda y, x: 1 / mills(y))
+function(
+    "owens_t",
+    lambda y, h, a: -0.5 * normal_density(h) * sc.erf(a * h / ROOT_2),
+    lambda y, h, a: (
+        np.exp(-0.5 * np.square(h) * (1 + np.square(a))) / (2 * math.pi * (1 + np.square(a)))
+    ),
+)
+
+# Means and deviations of a normal distribution: p = Phi((x - mean) / deviation)
+function(
+    "nrdtrimn",
+    lambda y, p, sd, x: -sd / normal_density((x - y) / sd),
+    lambda y, p, sd, x: (y - x) / sd,
+    1,
+)
+function(
+    "nrdtrisd",
+    lambda y, mn, p, x: -1 / sc.ndtri(p),
+    lambda y, mn, p, x: -y / (sc.ndtri(p) * normal_density(sc.ndtri(p))),
+    lambda y, mn, p, x: 1 / sc.ndtri(p),
+)
+
+
+def _voigt(at: int) -> Any:
+    """Derivatives of Re w(z) / (sigma sqrt(2 pi)), z = (x + i gamma) / (sigma sqrt(2))."""
+
+    def partial(y: Any, x: Any, sigma: Any, gamma: Any) -> Any:
+        z = (x + 1j * gamma) / (sigma * ROOT_2)
+        slope = wofz_slope(sc.wofz(z), z)
+        if at == 1:
+            return -(y + np.real(slope * z) / (sigma * ROOT_2PI)) / sigma
+        part = np.real(slope) if at == 0 else -np.imag(slope)
+        return part / (2 * ROOT_PI * np.square(sigma))
+
+    return partial
+
+
+function("voigt_profile", *map(_voigt, range(3)))
+
+functions(
+    "fresnel",
+    ("fresnel_s", "fresnel_c"),
+    [lambda y, x: np.sin(math.pi / 2 * np.square(x))],
+    [lambda y, x: np.cos(math.pi / 2 * np.square(x))],
+)
+
+
+def _modified(sign: int) -> Any:
+    """Of F(x), the integral of exp(sign i t**2) from x on, and of K(x), which scales it."""
+    turn = complex(math.cos(math.pi / 4), -sign * math.sin(math.pi / 4)) / ROOT_PI
+    return (
+        [lambda y, x: -np.exp(sign * 1j * np.square(x))],
+        [lambda y, x: -2j * sign * x * y - turn],
+    )
+
+
+functions("modfresnelp", ("modfresnelp_f", "modfresnelp_k"), *_modified(1))
+functions("modfresnelm", ("modfresnelm_f", "modfresnelm_k"), *_modified(-1))

@@ -1,0 +1,174 @@
+"""The gamma function and its kin: gamma, psi, polygamma's zeta, beta, binom, poch.
+
+At a pole, 1 / Gamma is zero and has the slope (-1)**n n!; products with it stay exact there.
+Derivatives of zeta in its first argument come from the Euler-Maclaurin sum (DLMF 25.11.5).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.special as sc
+
+from tracker.ops.special.table import call, function
+
+
+def _is_pole(x: Any) -> Any:
+    return (np.real(x) <= 0) & (x == np.rint(np.real(x)))
+
+
+def rgamma_slope(x: Any) -> Any:
+    """The derivative of 1 / Gamma."""
+    pole = _is_pole(x)
+    safe = np.where(pole, 1.0, x)
+    n = np.where(pole, -np.real(x), 0.0)
+    at_pole = np.cos(math.pi * n) * sc.gamma(n + 1)
+    return np.where(pole, at_pole, -sc.psi(safe) * sc.rgamma(safe))
+
+
+def trigamma(x: Any) -> Any:
+    """The derivative of psi. SciPy's zeta takes reals; elsewhere, recurrence and series."""
+    if not np.iscomplexobj(x):
+        return sc.zeta(2.0, x)
+    left = np.real(x) < 0.5
+    z = np.where(left, 1 - x, x)
+    total = 0.0 * z
+    for k in range(12):
+        total = total + 1 / np.square(z + k)
+    w = 1 / np.square(z + 12)
+    series: Any = 0.0
+    for bernoulli in reversed(_BERNOULLI[:8]):
+        series = bernoulli + w * series
+    total = total + 1 / (z + 12) + 0.5 * w + series * w / (z + 12)
+    sine = np.sin(math.pi * np.where(left, x, 0.5))
+    return np.where(left, np.square(math.pi / sine) - total, total)
+
+
+_BERNOULLI = (
+    1 / 6,
+    -1 / 30,
+    1 / 42,
+    -1 / 30,
+    5 / 66,
+    -691 / 2730,
+    7 / 6,
+    -3617 / 510,
+    43867 / 798,
+    -174611 / 330,
+    854513 / 138,
+    -236364091 / 2730,
+)
+
+function("gamma", lambda y, x: y * sc.psi(x))
+
+
+def _gammaln_body(e: Any, x: Any) -> Any:
+    """As C's lgamma, but for SciPy's value at minus infinity."""
+    low = e.constant(-math.inf, x)
+    return e.select(e.compare("==", x, low), low, e.math("lgamma", x))
+
+
+function("gammaln", lambda y, x: sc.psi(x), lower=_gammaln_body)
+function("loggamma", lambda y, x: sc.psi(x))
+function("rgamma", lambda y, x: rgamma_slope(x))
+function("gammasgn", 0)
+function("psi", lambda y, x: trigamma(x), lower=call("digamma"))
+
+
+def _fall(a: Any, b: Any) -> Any:
+    """psi(a) - psi(a + b), also for a so much larger than b that both are nearly the same."""
+    far = (a > 20) & (np.abs(b) < a / 10)
+    big = np.where(far, a, 20.0)
+    small = np.where(far, b, 0.0)
+    c = big + small
+    # psi(x) = log(x) - 1 / (2 x) - sum B_2k / (2 k x**2k), term by term
+    total = -np.log1p(small / big) - small / (2 * big * c)
+    u, v = 1 / np.square(big), 1 / np.square(c)
+    fall = small * (big + c) * u * v  # u - v
+    power, sum_ = u * 0 + 1, u * 0
+    for k, bernoulli in enumerate(_BERNOULLI[:8], 1):
+        sum_ = sum_ * v + power  # (u**k - v**k) / (u - v)
+        power = power * u
+        total = total - bernoulli / (2 * k) * fall * sum_
+    near_a, near_b = np.where(far, 1.0, a), np.where(far, 1.0, b)
+    return np.where(far, total, sc.psi(near_a) - sc.psi(near_a + near_b))
+
+
+function("beta", lambda y, a, b: y * _fall(a, b), lambda y, a, b: y * _fall(b, a))
+function("betaln", lambda y, a, b: _fall(a, b), lambda y, a, b: _fall(b, a))
+
+
+def _binom_n(y: Any, n: Any, k: Any) -> Any:
+    pole = _is_pole(n - k + 1)  # binom is zero there, its slope is not
+    m, j = np.where(pole, 2.0, n), np.where(pole, 1.0, k)
+    zero = sc.gamma(np.where(pole, n, 0.0) + 1) * sc.rgamma(np.where(pole, k, 0.0) + 1)
+    zero = zero * rgamma_slope(np.where(pole, n - k + 1, 1.0))
+    return np.where(pole, zero, y * (sc.psi(m + 1) - sc.psi(m - j + 1)))
+
+
+def _binom_k(y: Any, n: Any, k: Any) -> Any:
+    above, below = _is_pole(n - k + 1), _is_pole(k + 1)
+    pole = above | below
+    m, j = np.where(pole, 2.0, n), np.where(pole, 1.0, k)
+    top = sc.gamma(np.where(pole, n, 0.0) + 1)
+    up, down = np.where(pole, n - k + 1, 1.0), np.where(pole, k + 1, 1.0)
+    zero = top * (rgamma_slope(down) * sc.rgamma(up) - rgamma_slope(up) * sc.rgamma(down))
+    return np.where(pole, zero, y * (sc.psi(m - j + 1) - sc.psi(j + 1)))
+
+
+function("binom", _binom_n, _binom_k)
+function(
+    "poch",
+    lambda y, x, m: -y * _fall(x, m),
+    lambda y, x, m: y * sc.psi(x + m),
+)
+
+
+# Zeta --------------------------------------------------------------------------------------------
+
+_TERMS = 12
+
+
+def _zeta_order(s: Any, q: Any) -> Any:
+    """The derivative of Hurwitz's zeta(s, q) in s, for q > 0."""
+    total: Any = 0.0
+    for k in range(_TERMS):
+        total = total - np.log(q + k) * np.power(q + k, -s)
+    a = q + _TERMS
+    log, power = np.log(a), np.power(a, -s)
+    total = total - power * a * (log / (s - 1) + 1 / np.square(s - 1)) - 0.5 * log * power
+    # s (s + 1) ... (s + 2 k - 2) B_2k / (2 k)! a**(-s - 2 k + 1), and its derivative in s
+    rising, slope = s, 1.0 + 0 * s
+    scale = power / a
+    for k, bernoulli in enumerate(_BERNOULLI, 1):
+        weight = bernoulli / math.factorial(2 * k) * scale
+        total = total + weight * (slope - log * rising)
+        for step in (2 * k - 1, 2 * k):
+            slope = slope * (s + step) + rising
+            rising = rising * (s + step)
+        scale = scale / np.square(a)
+    return total
+
+
+def _riemann_slope(s: Any) -> Any:
+    """The derivative of Riemann's zeta; by its functional equation for s < 0 (DLMF 25.4.1)."""
+    left = np.real(s) < 0
+    z = np.where(left, 1 - s, s)
+    one = 0 * z + 1
+    right = _zeta_order(z, one)
+    t = np.where(left, s, -0.5)
+    scale = 2 * np.power(2 * math.pi, t - 1) * sc.gamma(1 - t)
+    value = sc.zeta(np.where(left, z, 1.5))
+    sine, cosine = np.sin(math.pi / 2 * t), np.cos(math.pi / 2 * t)
+    mirrored = scale * (
+        value * (sine * (math.log(2 * math.pi) - sc.psi(1 - t)) + math.pi / 2 * cosine)
+        - sine * right
+    )
+    return np.where(left, mirrored, right)
+
+
+function("_zeta", lambda y, s, q: _zeta_order(s, q), lambda y, s, q: -s * sc.zeta(s + 1, q))
+function("_riemann_zeta", lambda y, s: _riemann_slope(s))
+function("zetac", lambda y, s: _riemann_slope(s))

@@ -1,0 +1,200 @@
+"""How a ufunc of SciPy is entered: its name, and its derivative in each argument.
+
+Owns: `function` (one result), `functions` (several results: one op for each of them).
+
+A derivative is a function of (result, *arguments) as in `ops/unary.py`, a number where it is
+constant, or a string: the argument's name, when there is no derivative in it. Such an argument may
+be an integer or untracked; a derivative that reaches it otherwise is refused by that name.
+
+Entries of functions which this SciPy does not have are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.special
+from scipy.special import _ufuncs
+
+from tracker.errors import UnsupportedError, message
+from tracker.ir.op import NUMPY, UFUNCS, Host, Op, Rule, define
+from tracker.ir.types import Type
+from tracker.ops.binary import strong_multiply
+from tracker.ops.declare import (
+    Body,
+    broadcast,
+    infer_ufunc,
+    loop_dtypes,
+    map_lowering,
+    match,
+    partial_product,
+    project,
+    tangent_product,
+)
+from tracker.tape import apply, data_of
+
+Derivative = Rule | float | str
+
+
+def ufunc_named(name: str) -> np.ufunc | None:
+    """SciPy's ufunc of this name, if this SciPy has it."""
+    found = getattr(scipy.special, name, None) or getattr(_ufuncs, name, None)
+    return found if isinstance(found, np.ufunc) else None
+
+
+def function(name: str, *derivatives: Derivative, lower: Body | None = None) -> Op | None:
+    """Enter a ufunc with one result. `lower` is its scalar body, where there is one."""
+    ufunc = ufunc_named(name)
+    if ufunc is None:
+        return None
+    host = Host(f"SciPy's {name}")
+    op = _declare(
+        _op_name(name),
+        ufunc,
+        0,
+        derivatives,
+        ufunc,
+        host if lower is None else map_lowering(ufunc, lower, "f"),
+    )
+    if ufunc.nin > 2:
+        NUMPY[ufunc] = lambda *xs: apply(op, xs)
+    else:
+        UFUNCS[ufunc] = op
+    return op
+
+
+def functions(name: str, results: Sequence[str], *derivatives: Sequence[Derivative]) -> list[Op]:
+    """Enter a ufunc with several results, each named; `derivatives` one sequence per result."""
+    ufunc = ufunc_named(name)
+    if ufunc is None:
+        return []
+    host = Host(f"SciPy's {name}")
+    ops = [
+        _declare(_op_name(result), ufunc, at, parts, _component(ufunc, at), host)
+        for at, (result, parts) in enumerate(zip(results, derivatives, strict=True))
+    ]
+    NUMPY[ufunc] = lambda *xs: tuple(apply(op, xs) for op in ops)
+    return ops
+
+
+def _op_name(name: str) -> str:
+    """SciPy has its own exp2, log1p, ...; an op's name says which."""
+    name = name.lstrip("_")
+    return f"{name}_scipy" if hasattr(np, name) else name
+
+
+def _component(ufunc: np.ufunc, at: int) -> Callable[..., Any]:
+    return lambda *xs: ufunc(*xs)[at]
+
+
+def _declare(
+    name: str,
+    ufunc: np.ufunc,
+    at: int,
+    derivatives: Sequence[Derivative],
+    evaluate: Callable[..., Any],
+    lower: Any,
+) -> Op:
+    assert len(derivatives) == ufunc.nin, name
+    moving = [not isinstance(d, str) for d in derivatives]
+    derivatives = [_of_floats(d, moving) if callable(d) else d for d in derivatives]
+    whole = not any(isinstance(d, str) for d in derivatives)
+    return define(
+        name,
+        numpy=[ufunc],
+        method=None,
+        entry=None,
+        infer=infer_ufunc(ufunc, None) if ufunc.nout == 1 else _infer_component(ufunc, at),
+        evaluate=evaluate,
+        jvp=[_jvp(name, d, i) for i, d in enumerate(derivatives)],
+        vjp=[_vjp(name, d, i) for i, d in enumerate(derivatives)],
+        lower=lower,
+        partials=derivatives if whole else None,  # type: ignore[arg-type]
+    )
+
+
+def _of_floats(derivative: Rule, moving: Sequence[bool]) -> Rule:
+    """The derivative, given floats also where its arguments are bools or (unsigned) integers."""
+
+    def partial(y: Any, *xs: Any) -> Any:
+        return derivative(
+            y, *(_as_float(x, y) if m else x for x, m in zip(xs, moving, strict=True))
+        )
+
+    return partial
+
+
+def _as_float(x: Any, y: Any) -> Any:
+    if type(x) is float or np.result_type(data_of(x)).kind in "fc":
+        return x
+    return np.multiply(x, np.real(data_of(y)).dtype.type(1))
+
+
+def _infer_component(ufunc: np.ufunc, at: int) -> Callable[..., Type]:
+    return lambda *types: Type(broadcast(types), loop_dtypes(ufunc, types)[ufunc.nin + at])
+
+
+# Rules of ops that have no derivative in some argument: what elementwise ops get from `partials`.
+
+
+def _strong(a: Any, b: Any) -> Any:
+    return apply(strong_multiply, (a, b))
+
+
+def _vjp(name: str, derivative: Derivative, at: int) -> Rule:
+    def rule(g: Any, y: Any, *xs: Any) -> Any:
+        if isinstance(derivative, str):
+            return _refuse(name, derivative, xs[at])
+        if not callable(derivative) and derivative == 0:
+            return None
+        return project(partial_product(_strong, g, derivative, y, xs), xs[at])
+
+    return rule
+
+
+def _jvp(name: str, derivative: Derivative, at: int) -> Rule:
+    def rule(t: Any, y: Any, *xs: Any) -> Any:
+        if isinstance(derivative, str):
+            return _refuse(name, derivative, xs[at])
+        return match(tangent_product(_strong, t, derivative, y, xs), y)
+
+    return rule
+
+
+def _refuse(name: str, argument: str, x: Any) -> None:
+    """No derivative in this argument: nothing for an integer, an error for anything else."""
+    if np.result_type(data_of(x)).kind in "biu":
+        return
+    raise UnsupportedError(
+        message(
+            f"scipy.special.{name} has no derivative rule in its argument {argument}",
+            f"Keep {argument.split(',')[0]} plain, with tracker.data({argument.split(',')[0]}), "
+            "or write a rule with tracker.rrule",
+        )
+    )
+
+
+# What the families share -------------------------------------------------------------------------
+
+
+def call(name: str) -> Body:
+    """The scalar body that is one function of the compiler's math library."""
+    return lambda e, *xs: e.math(name, *xs)
+
+
+def holomorphic(name: str, slope: Rule) -> Rule:
+    """A derivative that holds for real arguments only."""
+
+    def partial(y: Any, *xs: Any) -> Any:
+        if any(np.iscomplexobj(data_of(x)) for x in xs):
+            raise UnsupportedError(
+                message(
+                    f"scipy.special.{name} is not differentiable at complex arguments",
+                    "Use the function without exponential scaling, and scale it yourself",
+                )
+            )
+        return slope(y, *xs)
+
+    return partial
