@@ -39,7 +39,7 @@ JIT_LAYERS = [
     {"chains"},
     {"plan"},
     {"products", "partition"},
-    {"folds"},
+    {"folds", "scattering"},
     {"loops"},
     {"lower"},
     {"pipeline", "explain"},

@@ -3,8 +3,8 @@
 import numpy as np
 from op_rows import row, sample, x, z
 
-from tracker.ops import index
-from tracker.ops.index import HOLE
+from tracker.ops import create, index, places
+from tracker.ops.places import HOLE
 
 ROW = (1, slice(0, 3, 1))
 STEPS = (slice(0, 3, 2), None, slice(2, None, -1))
@@ -14,6 +14,9 @@ ONE = (2, 0)
 LIST = (HOLE,)
 TWO = (HOLE, HOLE)
 MIXED = (slice(0, 3, 1), HOLE)
+
+DOTS = (HOLE, ..., slice(0, 1, 1), HOLE)
+APART = (HOLE, None, 1, HOLE)
 
 TWICE = np.array([2, 0, 2])
 MASK = np.array([True, False, True])
@@ -62,8 +65,8 @@ ROWS = [
     row(
         index.scatter_add,
         sample(x(3, 3), TWICE, index=LIST, shape=(3, 3)),
-        sample(x(2, 3), MASK, index=LIST, shape=(3, 3)),
-        sample(x(3), MASKS, index=LIST, shape=(3, 3)),
+        sample(x(2, 3), MASK, index=LIST, shape=(3, 3), counts=(2,)),
+        sample(x(3), MASKS, index=LIST, shape=(3, 3), counts=(3,)),
         sample(x(2, 2), FIRST, SECOND, index=TWO, shape=(3, 3)),
         sample(z(3, 3), TWICE, index=MIXED, shape=(3, 3)),
     ),
@@ -71,8 +74,8 @@ ROWS = [
         index.scatter,
         sample(x(3, 3), x(3, 3, seed=1), TWICE, index=LIST),
         sample(x(3, 3), x(3, seed=1), TWICE, index=LIST),
-        sample(x(3, 3), x(2, 3, seed=1), MASK, index=LIST),
-        sample(x(3, 3), x(seed=1), MASKS, index=LIST),
+        sample(x(3, 3), x(2, 3, seed=1), MASK, index=LIST, counts=(2,)),
+        sample(x(3, 3), x(seed=1), MASKS, index=LIST, counts=(3,)),
         sample(x(3, 3), x(2, 2, seed=1), FIRST, SECOND, index=TWO),
         sample(x(3, 3), x(2, 1, seed=1), FIRST, SECOND, index=TWO),
         sample(x(3, 3), x(3, seed=1), TWICE, index=MIXED),
@@ -84,4 +87,27 @@ ROWS = [
         sample(TWICE, index=LIST, shape=(3, 3)),
         sample(FIRST, SECOND, index=TWO, shape=(3, 3)),
     ),
+    row(
+        places.taken,
+        sample(x(3, 3), TWICE, index=MIXED),
+        sample(x(3, 1, 3), FIRST, SECOND, index=DOTS),
+        sample(x(3, 2, 3), FIRST, SECOND, index=APART),
+        sample(x(3), np.array(-1), index=LIST),
+        sample(z(3), np.zeros((0, 2), int), index=LIST),
+    ),
+    row(
+        places.scattered_sum,
+        sample(x(3, 3), TWICE, index=MIXED, shape=(3, 3)),
+        sample(x(2, 2, 1), FIRST, SECOND, index=DOTS, shape=(3, 1, 3)),
+        sample(x(2, 2, 1), FIRST, SECOND, index=APART, shape=(3, 2, 3)),
+    ),
+    row(
+        places.scattered,
+        sample(x(3, 3), x(3, 3, seed=1), TWICE, index=MIXED),
+        sample(x(3, 1, 3), x(1, seed=1), FIRST, SECOND, index=DOTS),
+        sample(x(3, 2, 3), x(seed=1), FIRST, SECOND, index=APART),
+    ),
+    row(places.compacted, sample(MASK, count=2), sample(np.zeros(3, bool), count=0)),
+    row(places.inside, sample(TWICE, extent=2), sample(np.array([-3, -4], np.int8), extent=3)),
+    row(create.iota, sample(shape=(2, 3), axis=1), sample(shape=(0,), axis=0)),
 ]

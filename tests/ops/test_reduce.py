@@ -34,11 +34,6 @@ ZEROS = [
     sample(np.array([[0.0, 2.0], [0.0, 0.0]]), axis=(1,), keepdims=False),
     sample(np.zeros(3), axis=(0,), keepdims=True),
 ]
-POSITIONS = [
-    sample(x(2, 3), axis=None),
-    sample(x(2, 3), axis=1),
-    sample(x(2, 3), axis=0, keepdims=True),
-]
 
 ROWS = [
     row(reduce.sum_, *AXES, *EMPTY, *COMPLEX, *INTEGERS),
@@ -52,10 +47,4 @@ ROWS = [
         sample(z(3), axis=0),
         sample(np.arange(3, dtype=np.int8), axis=0),
     ),
-    row(reduce.argmax, *POSITIONS),
-    row(reduce.argmin, *POSITIONS),
-    row(reduce.any_, *POSITIONS),
-    row(reduce.all_, *POSITIONS),
-    row(reduce.count_nonzero, *POSITIONS),
-    row(reduce.argsort, sample(x(2, 3), axis=1), sample(x(2, 3), axis=None)),
 ]

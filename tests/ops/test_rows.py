@@ -15,7 +15,17 @@ from tracker.ir.op import OPS
 from tracker.ir.types import type_of
 from tracker.tape import apply
 
-FAMILIES = ["special", "unary", "binary", "reduce", "shape", "index", "contraction", "rearrange"]
+FAMILIES = [
+    "special",
+    "unary",
+    "binary",
+    "reduce",
+    "truths",
+    "shape",
+    "index",
+    "contraction",
+    "rearrange",
+]
 ROWS = [row for name in FAMILIES for row in importlib.import_module(f"test_{name}").ROWS]
 CASES = [
     pytest.param(row.op, sample, id=f"{row.op.name}: {sample}")

@@ -1,8 +1,9 @@
 """What an operation is: one declaration with every slot filled.
 
-Owns: `Op`, the kinds of lowering (`Map`, `View`, `Reduce`, `Contract`, `Host`, `Pick`), `Joint`
-rules, `define`, and the tables in which NumPy callables and array methods find their op. Declarations live in
-`tracker/ops/`, one file per family; see `define` for the slots.
+Owns: `Op`, the kinds of lowering (`Map`, `View`, `Scatter`, `Compact`, `Iota`, `Reduce`,
+`Contract`, `Pick`, `Expand`, `Host`), `Joint` rules, `define`, and the tables in which NumPy
+callables and array methods find their op. Declarations live in `tracker/ops/`, one file per family;
+see `define` for the slots.
 
 Invariants: an `Op` is inert data: it cannot apply itself (the gate in `tape.py` does). A slot left
 out is a `TypeError` at import. A kind, never a name, tells the compiler what loop an op is.
@@ -56,10 +57,42 @@ class View:
     one whose condition holds, and is zero if none does.
 
     writes(*types, **params) -> `Writes` says the same of a view that is put together of pieces.
+
+    `e.held(k, index, extent)` is the position that operand k, an array of integers, holds at an
+    index: from the end if it is negative, and always inside of `extent` (who must know whether it
+    was asks first: see `Expand`).
     """
 
     source: Callable[..., Any]
     writes: Callable[..., Writes] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """A copy of operand `base` (None: zeros), into which the elements of operand `value` are
+    written one after the other, in C order; the last one stays.
+
+    space(*types, **params) is the shape over which `value` is broadcast, and
+    target(e, index, *types, **params) the place of its element at `index` (`e` is that of a
+    `View`). `adds`: they are added to what is there, in the same order.
+    """
+
+    space: Callable[..., tuple[int, ...]]
+    target: Callable[..., tuple[Any, ...]]
+    base: int | None
+    value: int
+    adds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """The positions, in C order, of the true elements of the operand; the result has room for
+    them, or takes as many as it has room for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Iota:
+    """No operands; each element is its own index along the axis `axis`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +123,24 @@ class Pick:
 
 
 @dataclass(frozen=True, slots=True)
+class Expand:
+    """Lowered as other ops. build(b, *operands, **params) -> atom, or why NumPy must run it.
+
+    `b(op, *operands, **params)` writes an equation and gives its result; `b.require(atom)` says
+    that the rest holds only while a bool is true: where it is not, plain NumPy runs (and raises).
+    """
+
+    build: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """NumPy runs it between kernels. `why` is what `explain` says."""
 
     why: str
 
 
-Lowering = Map | View | Reduce | Contract | Pick | Host
+Lowering = Map | View | Scatter | Compact | Iota | Reduce | Contract | Pick | Expand | Host
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tracker.ir.types import Type
 
@@ -93,6 +93,13 @@ def _no_code(_: Any) -> str:
     raise NeedsCode
 
 
+def _no_reading(which: int, index: Sequence[Any]) -> str:
+    raise NeedsCode
+
+
+_Answer = TypeVar("_Answer")
+
+
 class NeedsCode(Exception):
     """The answer must be computed in a loop body, and these tools have none."""
 
@@ -117,6 +124,18 @@ class Tools:
         self.write = write or _no_code
         self.name_of = name_of or _no_code
         self.may_split = may_split
+        self.read: Callable[[int, Sequence[Any]], str] = _no_reading
+
+    def reading(
+        self, read: Callable[[int, Sequence[Any]], str], ask: Callable[[], _Answer]
+    ) -> _Answer:
+        """What `ask()` answers, while `read(k, index)` is the SSA name of the integer that operand
+        k holds."""
+        before, self.read = self.read, read
+        try:
+            return ask()
+        finally:
+            self.read = before
 
     # Formulas the View declarations use
 
@@ -128,6 +147,16 @@ class Tools:
 
     def offset(self, i: Index, by: int) -> Any:
         return i + by
+
+    def held(self, which: int, index: Sequence[Index], extent: int) -> Any:
+        """The position that an operand holds, from the start, and inside of the axis in any case:
+        who must know whether it was has asked before."""
+        given = self.read(which, index)
+        negative = self.write(f"icmp slt i64 {given}, 0")
+        turned = self.write(f"add i64 {given}, {extent}")
+        position = self.write(f"select i1 {negative}, i64 {turned}, i64 {given}")
+        inside = self.write(f"icmp ult i64 {position}, {extent}")
+        return Opaque(self.write(f"select i1 {inside}, i64 {position}, i64 0"), self)
 
     def flatten(self, index: Sequence[Index], shape: tuple[int, ...]) -> Any:
         """Position in C order."""

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Var
-from tracker.ir.op import Map, View
-from tracker.jit import parallel
+from tracker.ir.op import Iota, Map, View
+from tracker.jit import parallel, scattering
 from tracker.jit.emit import Emitter, Names, Scalar, literal, llvm_type, memory_type
 from tracker.jit.folds import Fold
 from tracker.jit.index import Affine, Split, Tools
@@ -30,6 +30,7 @@ from tracker.jit.plan import Kernel, Store, c_strides
 _NEAR = 32  # elements; so far from where a pointer points, another one is used
 _LONG = 2_000_000  # weighted operations; from here on threads share a loop
 _BLOCK = 4096  # elements of a float32 sum that are added up before they go to a float64 total
+_INT64 = np.dtype(np.int64)
 _MANY_PARTS = 24  # loop parts; beyond, conditions are computed in the loop
 
 
@@ -112,10 +113,10 @@ class _Writer:
         self.threads = threads if len(self.space) == 1 and whole else 1
 
     def is_repeatable(self) -> bool:
-        """Whether the kernel only writes what it does not read."""
-        return not any(store.adds for store in self.kernel.stores) and self.loaded.isdisjoint(
-            store.place.buffer for store in self.kernel.stores
-        )
+        """Whether the kernel only writes what it does not read, each place once."""
+        return not any(
+            store.adds or store.by is not None for store in self.kernel.stores
+        ) and self.loaded.isdisjoint(store.place.buffer for store in self.kernel.stores)
 
     def task(self) -> str:
         """What a thread runs: the arguments come from a frame, then the range of the part."""
@@ -337,6 +338,9 @@ class _Body:
         x = literal(0, dtype)
         if store.value is not None:
             x = self.cast(self.value(store.value, self._index_of(store.value, self.index)), dtype)
+        if store.by is not None:
+            scattering.write(self, store, x)
+            return
         where = self.w.target(store.place, self._position(store.place, self.index), self.tools)
         if store.adds:
             self.w.loaded.add(store.place.buffer)
@@ -381,6 +385,8 @@ class _Body:
         lower = eqn.op.lower
         if isinstance(lower, View):
             return self._view(eqn, lower, index)
+        if isinstance(lower, Iota):
+            return position(self.tools, index[eqn.params["axis"]], eqn.out.type.dtype)
         assert isinstance(lower, Map)
         dtypes = lower.dtypes(*(o.type for o in eqn.operands))
         xs = [
@@ -414,23 +420,47 @@ class _Body:
 
     def _view(self, eqn: Eqn, lower: View, index: tuple[Any, ...]) -> Scalar:
         types = [o.type for o in eqn.operands]
-        found = lower.source(self.tools, index, *types, **eqn.params)
-        dtype = eqn.out.type.dtype
-        alternatives = found if isinstance(found, list) else [found]
-        chosen: list[tuple[Any, Scalar]] = []
-        for which, source, inside in alternatives:
-            if inside is False:
-                continue
-            x = self.cast(self.value(eqn.operands[which], source), dtype)
-            chosen.append((inside, x))
-            if inside is None or inside is True:
-                break
-        else:
-            chosen.append((True, literal(0, dtype)))
-        y = chosen[-1][1]
-        for inside, x in reversed(chosen[:-1]):
-            y = Scalar(self.e.write(f"select i1 {inside}, {x}, {y}"), dtype)
-        return y
+        found = self.tools.reading(
+            self.reader(eqn), lambda: lower.source(self.tools, index, *types, **eqn.params)
+        )
+        return chosen(self.e, found, eqn, lambda o, at: self.value(o, at), self.cast)
+
+    def reader(self, eqn: Eqn) -> Callable[[int, Sequence[Any]], str]:
+        """How an equation's formulas read integers of its operands."""
+
+        def read(which: int, index: Sequence[Any]) -> str:
+            return self.cast(self.value(eqn.operands[which], index), _INT64).name
+
+        return read
+
+
+def position(tools: Tools, i: Any, dtype: Any) -> Scalar:
+    """An index as a number."""
+    return literal(i, dtype) if isinstance(i, int) else Scalar(tools.name(i), dtype)
+
+
+def chosen(
+    e: Emitter,
+    found: Any,
+    eqn: Eqn,
+    value: Callable[[Atom, Sequence[Any]], Scalar],
+    cast: Callable[[Scalar, Any], Scalar],
+) -> Scalar:
+    """The first of a view's alternatives that is inside; zero, if none is."""
+    dtype = eqn.out.type.dtype
+    kept: list[tuple[Any, Scalar]] = []
+    for which, source, inside in found if isinstance(found, list) else [found]:
+        if inside is False:
+            continue
+        kept.append((inside, cast(value(eqn.operands[which], source), dtype)))
+        if inside is None or inside is True:
+            break
+    else:
+        kept.append((True, literal(0, dtype)))
+    y = kept[-1][1]
+    for inside, x in reversed(kept[:-1]):
+        y = Scalar(e.write(f"select i1 {inside}, {x}, {y}"), dtype)
+    return y
 
 
 def _bare(parameter: str) -> str:
@@ -473,7 +503,7 @@ def _is_flat(driver: Any, kernel: Kernel) -> bool:
     for eqn in kernel.members:
         if not isinstance(eqn.op.lower, Map) or not all(map(flat, eqn.operands)):
             return False
-    if any(store.place.strides != contiguous for store in kernel.stores):
+    if any(s.place.strides != contiguous or s.by is not None for s in kernel.stores):
         return False
     stored = [store.value for store in kernel.stores if store.value is not None]
     return all(map(flat, [*stored, *(e.operands[0] for e in kernel.folds)]))

@@ -19,18 +19,19 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
-from tracker.ir.op import Contract, Map, Reduce, View
+from tracker.ir.op import Contract, Iota, Map, Reduce, View
 from tracker.ir.types import Type
 from tracker.jit import memory
 from tracker.jit.emit import Emitter, Names, Needs, Scalar, literal, memory_type, module_text
 from tracker.jit.index import Tools
-from tracker.jit.loops import Shared, write_kernel
+from tracker.jit.loops import Shared, chosen, position, write_kernel
 from tracker.jit.plan import Buffer, Fits, Place, Plan, Store, c_strides
 from tracker.jit.products import write_product
 
 _LONG = 400  # lines of driver; beyond, it is compiled apart from the loops, without loop passes
 _ON_STACK = 4096  # bytes of scratch that go on the stack
 _FLOAT64 = np.dtype(np.float64)
+_INT64 = np.dtype(np.int64)
 _OFFSET = re.compile(r"<(\d+)>")  # stands for a scratch buffer's offset until it is known
 
 
@@ -88,7 +89,7 @@ class _Driver:
         self.symbols: set[str] = set()
         self.kernels: dict[str, _KernelText] = {}
         self.e = Emitter(self.lines, Names(), self.needs, straight=True)
-        self.tools = Tools()
+        self.tools = Tools(write=self.e.write)
         self.known: dict[Var, list[Scalar | None]] = {}
         self.pointers: dict[Buffer, str] = {}
         self.spilled: dict[Var, str] = {}
@@ -174,6 +175,20 @@ class _Driver:
         pointer = self.pointer(buffer)
         return self.e.load(self.e.address(pointer, var.type.dtype, str(index)), var.type.dtype)
 
+    def _fetch_at(self, var: Var, index: Sequence[Any]) -> Scalar:
+        """Load an element whose index is known when the code runs."""
+        place, dtype = self.plan.places[var], var.type.dtype
+        if place.kind == "tiny":
+            if var.type.size == 1:
+                return self.element(var, 0)
+            pointer, flat = self.spill(var), self.tools.flatten(index, var.type.shape)
+        else:
+            assert place.buffer is not None, var
+            pointer, flat = self.pointer(place.buffer), place.start
+            for i, stride in zip(index, place.strides, strict=True):
+                flat = i * stride + flat
+        return self.e.load(self.e.address(pointer, dtype, self.tools.name(flat)), dtype)
+
     def _is_array(self, buffer: Buffer) -> bool:
         if buffer.role == "input":
             return self.slots.input_is_array[buffer.slot]
@@ -186,7 +201,7 @@ class _Driver:
         pointer = self._slot_pointer(group[buffer.slot])
         if dtype.kind == "f":
             return self.e.load(pointer, dtype)
-        wide = self.e.load(pointer, np.dtype(np.int64))
+        wide = self.e.load(pointer, _INT64)
         return self.e.cast(wide, dtype)
 
     def _slot_pointer(self, slot: int) -> str:
@@ -262,6 +277,11 @@ class _Driver:
             ]
         elif isinstance(lower_, Reduce):
             self.known[eqn.out] = self._reduce(eqn, lower_)
+        elif isinstance(lower_, Iota):
+            axis, dtype = eqn.params["axis"], eqn.out.type.dtype
+            self.known[eqn.out] = [
+                literal(index[axis], dtype) for index in np.ndindex(*eqn.out.type.shape)
+            ]
         else:
             assert isinstance(lower_, Contract)
             self.known[eqn.out] = self._contract(eqn)
@@ -298,34 +318,38 @@ class _Driver:
         self.lines.append(f"  br i1 {holds.name}, label %{label}, label %fail")
         self.lines.append(f"{label}:")
 
-    def view(self, eqn: Eqn, lower_: View, index: tuple[int, ...]) -> Scalar:
-        """One element of a view, at a known index."""
-        types = [o.type for o in eqn.operands]
-        found = lower_.source(self.tools, index, *types, **eqn.params)
-        for which, source, inside in found if isinstance(found, list) else [found]:
-            if inside is None or inside is True:
-                x = self.at(eqn.operands[which], source)
-                return self.e.cast(x, eqn.out.type.dtype)
-        return literal(0, eqn.out.type.dtype)
+    def view(self, eqn: Eqn, lower_: View, index: tuple[Any, ...]) -> Scalar:
+        """One element of a view."""
 
-    def at(self, atom: Atom, index: Sequence[int]) -> Scalar:
-        """One element of any value, at a known index."""
+        def read(which: int, at: Sequence[Any]) -> str:
+            return self.e.cast(self.at(eqn.operands[which], at), _INT64).name
+
+        types = [o.type for o in eqn.operands]
+        found = self.tools.reading(
+            read, lambda: lower_.source(self.tools, index, *types, **eqn.params)
+        )
+        return chosen(self.e, found, eqn, self.at, self.e.cast)
+
+    def at(self, atom: Atom, index: Sequence[Any]) -> Scalar:
+        """One element of any value."""
         if isinstance(atom, Const):
             return literal(atom.value, atom.type.dtype)
         place = self.plan.places[atom]
-        flat = _flat(index, atom.type.shape)
-        if place.kind == "tiny":
-            return self.element(atom, flat)
-        if place.stored and place.ready <= self.level:
-            return self._fetch(atom, flat)
+        if place.kind == "tiny" or (place.stored and place.ready <= self.level):
+            if not all(isinstance(i, int) for i in index):
+                return self._fetch_at(atom, index)
+            flat = _flat(index, atom.type.shape)
+            return self.element(atom, flat) if place.kind == "tiny" else self._fetch(atom, flat)
         return self.expression(atom, tuple(index))
 
-    def expression(self, var: Var, index: tuple[int, ...]) -> Scalar:
+    def expression(self, var: Var, index: tuple[Any, ...]) -> Scalar:
         """One element of a cheap expression over big arrays."""
         eqn = self.plan.definitions[var]
         if isinstance(eqn.op.lower, View):
             return self.view(eqn, eqn.op.lower, index)
         lower_ = eqn.op.lower
+        if isinstance(lower_, Iota):
+            return position(self.tools, index[eqn.params["axis"]], eqn.out.type.dtype)
         assert isinstance(lower_, Map)
         dtypes = lower_.dtypes(*(o.type for o in eqn.operands))
         xs = [
@@ -342,8 +366,8 @@ class _Driver:
         out: list[Scalar | None] = []
         for group in groups:
             acc: Scalar | None = None
-            for position in group:
-                item = self.e.cast(self.atom(x, position), dtype)
+            for at in group:
+                item = self.e.cast(self.atom(x, at), dtype)
                 acc = item if acc is None else lower_.combine(self.e, acc, item)
             if acc is None:
                 acc = literal(lower_.identity(dtype), dtype)
@@ -436,7 +460,7 @@ class _Driver:
         if x.dtype.kind == "f":
             self.e.store(x, cell)
             return
-        self.e.store(self.e.cast(x, np.dtype(np.int64)), cell)
+        self.e.store(self.e.cast(x, _INT64), cell)
 
     # Scratch
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracker.ir.expand import expanded
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
-from tracker.ir.op import Contract, Host, Map, Pick, Reduce, View
+from tracker.ir.op import Contract, Expand, Host, Map, Pick, Reduce, View
 from tracker.jit.emit import SUPPORTED
 from tracker.jit.products import why_not
 
@@ -41,6 +42,10 @@ def why_host(eqn: Eqn) -> str:
     lower = eqn.op.lower
     if isinstance(lower, Host):
         return lower.why
+    if isinstance(lower, Expand):  # those that can be expanded are gone
+        why = expanded(eqn)
+        assert isinstance(why, str)
+        return why
     if isinstance(lower, Pick):
         return "a part of several results"
     for atom in (*eqn.operands, eqn.out):

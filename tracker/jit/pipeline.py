@@ -20,6 +20,7 @@ import numpy as np
 from tracker.config import current
 from tracker.errors import CompileError
 from tracker.ir import passes
+from tracker.ir.expand import expand
 from tracker.ir.graph import Atom, Const, Function, Guard, Var
 from tracker.ir.simplify import simplify
 from tracker.jit import blas, cache, callable, memory, native, parallel, signature
@@ -40,6 +41,7 @@ from tracker.jit.staging import Output, Trace
 from tracker.tree import LEAF, Structure
 
 PASSES = (
+    expand,
     passes.common_subexpressions,
     passes.constant_folding,
     simplify,

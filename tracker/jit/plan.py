@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
-from tracker.ir.op import Contract, Map, Op, Reduce, View
+from tracker.ir.op import Compact, Contract, Map, Op, Reduce, Scatter, View
 from tracker.ir.types import Type
 from tracker.jit.chains import Chain, find_chains
 from tracker.jit.index import Affine, NeedsCode, Opaque, Split, Tools
@@ -70,11 +70,15 @@ class Place:
 
 @dataclass(slots=True, eq=False)
 class Store:
-    """An element of `value` (None: zero) goes to, or is added to, each point of a strided place."""
+    """An element of `value` (None: zero) goes to, or is added to, each point of a strided place.
+
+    `by`: the equation whose lowering says where instead (`Scatter`, `Compact`).
+    """
 
     value: Atom | None
     place: Place
     adds: bool = False
+    by: Eqn | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -185,6 +189,10 @@ class _Planner:
             self._written(step.out, self.chains[step.out])
         elif isinstance(lower, Contract):
             self._product(step, operands)
+        elif isinstance(lower, Scatter):
+            self._scatter(step, lower)
+        elif isinstance(lower, Compact):
+            self._compact(step)
         elif isinstance(lower, Reduce) and any(self._is_big(o) for o in operands):
             self._fold(step, operands[0])
         elif step.out.type.size <= self.tiny:
@@ -387,6 +395,36 @@ class _Planner:
                 steps.extend([store] * math.prod(shape))
             else:
                 steps.append(Kernel(shape, level, stores=[store]))
+
+    def _scatter(self, eqn: Eqn, lower: Scatter) -> None:
+        """A copy of the base, then a loop that writes the elements where they go."""
+        level = max((self._reach(o) for o in eqn.operands if isinstance(o, Var)), default=0)
+        place = self._made(eqn.out, level)
+        space = lower.space(*(o.type for o in eqn.operands), **eqn.params)
+        base = None if lower.base is None else eqn.operands[lower.base]
+        self.plan.writes.setdefault(level, []).extend(
+            [
+                Kernel(eqn.out.type.shape, level, stores=[Store(base, place)]),
+                Kernel(space, level, stores=[Store(eqn.operands[lower.value], place, by=eqn)]),
+            ]
+        )
+
+    def _compact(self, eqn: Eqn) -> None:
+        """A loop that stores the positions of true elements, with room for one more."""
+        (mask,) = eqn.operands
+        level = self._reach(mask) if isinstance(mask, Var) else 0
+        room = Type((eqn.out.type.size + 1,), eqn.out.type.dtype)
+        place = self._made(eqn.out, level, room)
+        kernel = Kernel(mask.type.shape, level, stores=[Store(mask, place, by=eqn)])
+        self.plan.writes.setdefault(level, []).append(kernel)
+
+    def _made(self, var: Var, level: int, room: Type | None = None) -> Place:
+        """Memory for a value that is written at a level."""
+        kind = "tiny" if var.type.size <= self.tiny else "memory"
+        buffer = self._buffer(room or var.type, "scratch")
+        place = Place(kind, level + 1, 0, None, buffer, c_strides(var.type.shape))
+        self.places[var] = place
+        return place
 
     # The end
 

@@ -9,6 +9,7 @@ from tracker.ops import (
     rearrange,
     reduce,
     shape,
+    truths,
     ufuncs,
     unary,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "rearrange",
     "reduce",
     "shape",
+    "truths",
     "ufuncs",
     "unary",
 ]

@@ -1,8 +1,8 @@
 """Ops that make and convert arrays: cast, copy, identity, fills, and NumPy's constructors.
 
-The ops are `astype`, `to_discrete`, `copy`, `identity`, `item`, `zeros_like`, `ones_like`. `buffer`
-gives the tracked constants that users allocate and fill. Questions about shape and type, which are
-answered without recording, are here, too.
+The ops are `astype`, `to_discrete`, `copy`, `identity`, `item`, `iota`, `zeros_like`, `ones_like`.
+`buffer` gives the tracked constants that users allocate and fill. Questions about shape and type,
+which are answered without recording, are here, too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import LINEAR, METHODS, NUMPY, Map, View
+from tracker.ir.op import LINEAR, METHODS, NUMPY, Iota, Map, View
 from tracker.ir.types import Type, type_of
 from tracker.ops.declare import declare, implements, project
 from tracker.tape import CLOSED, NO_PARAMS, Value, apply, data_of, wrap
@@ -125,6 +125,17 @@ def _fill(name: str, function: Any, value: int) -> Any:
     )
 
 
+# Every element is its own index along an axis: what expansions count with.
+iota = declare(
+    "iota",
+    method=None,
+    entry=None,
+    infer=lambda *, shape, axis: Type(shape, np.dtype(np.intp)),
+    evaluate=lambda *, shape, axis: np.indices(shape)[axis],
+    jvp=[],
+    vjp=[],
+    lower=Iota(),
+)
 zeros_like = _fill("zeros_like", np.zeros, 0)
 ones_like = _fill("ones_like", np.ones, 1)
 

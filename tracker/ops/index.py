@@ -15,16 +15,25 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import LINEAR, Host, Op, View, Writes
+from tracker.ir.op import LINEAR, Expand, Op, View, Writes
 from tracker.ir.types import Type
-from tracker.ops.binary import where
+from tracker.ops.binary import equal, where
+from tracker.ops.create import iota
 from tracker.ops.declare import declare, project
+from tracker.ops.places import (
+    HOLE,
+    Index,
+    canonical_part,
+    filled,
+    normal,
+    result_shape,
+    scattered,
+    scattered_sum,
+    taken,
+)
+from tracker.ops.shape import broadcast_to, reshape
 from tracker.tape import apply, data_of, is_recording
 from tracker.tracked import Tracked
-
-HOLE = "_"  # in an index: the next operand array goes here
-Index = tuple[Any, ...]
-
 
 # Reading an index as users write it ---------------------------------------------------------------
 
@@ -100,23 +109,9 @@ def canonical(index: Index, shape: tuple[int, ...]) -> Index:
         if part is None:
             out.append(None)
             continue
-        out.append(_canonical_part(part, shape[axis], axis))
+        out.append(canonical_part(part, shape[axis], axis))
         axis += 1
     return tuple(out)
-
-
-def _canonical_part(part: Any, extent: int, axis: int) -> Any:
-    if isinstance(part, slice):
-        start, stop, step = part.indices(extent)
-        if not range(start, stop, step):
-            return slice(0, 0, 1)
-        if step > 0:
-            return slice(start, stop, step)
-        return slice(start, None if stop < 0 else stop, step)
-    at = part + extent if part < 0 else part
-    if not 0 <= at < extent:
-        raise IndexError(f"index {part} is out of bounds for axis {axis} with size {extent}")
-    return at
 
 
 def lengths(index: Index, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -248,22 +243,42 @@ put: Op = declare(
 # Array indices ------------------------------------------------------------------------------------
 
 
-def _filled(index: Index, arrays: tuple[Any, ...]) -> Index:
-    rest = iter(arrays)
-    return tuple(next(rest) if part is HOLE or part == HOLE else part for part in index)
-
-
 def _gather_infer(x: Type, *arrays: Type, index: Index, counts: tuple[int, ...] = ()) -> Type:
     samples = tuple(np.zeros(a.shape, a.dtype) for a in arrays)
     for mask, count in zip([m for m in samples if m.dtype == np.bool_], counts, strict=True):
         mask.flat[:count] = True
-    return Type(np.broadcast_to(np.int8(0), x.shape)[_filled(index, samples)].shape, x.dtype)
+    return Type(np.broadcast_to(np.int8(0), x.shape)[filled(index, samples)].shape, x.dtype)
 
 
-def _scatter_add(g: Any, *arrays: Any, index: Index, shape: tuple[int, ...]) -> Any:
+def _gather_build(b: Any, x: Any, *arrays: Any, index: Index, counts: Any = ()) -> Any:
+    found = normal(b, x.type.shape, arrays, index, counts)
+    if isinstance(found, str):
+        return found
+    shape, places, holes = found
+    return b(taken, _shaped(b, x, shape), *holes, index=places)
+
+
+def _shaped(b: Any, x: Any, shape: tuple[int, ...]) -> Any:
+    """In an expansion: x in another shape, or as it is."""
+    return x if x.type.shape == shape else b(reshape, x, shape=shape)
+
+
+def _scatter_add(
+    g: Any, *arrays: Any, index: Index, shape: tuple[int, ...], counts: Any = ()
+) -> Any:
     out = np.zeros(shape, np.result_type(g))
-    np.add.at(out, _filled(index, arrays), g)
+    np.add.at(out, filled(index, arrays), g)
     return out
+
+
+def _scatter_add_build(
+    b: Any, g: Any, *arrays: Any, index: Index, shape: tuple[int, ...], counts: Any = ()
+) -> Any:
+    found = normal(b, shape, arrays, index, counts)
+    if isinstance(found, str):
+        return found
+    merged, places, holes = found
+    return _shaped(b, b(scattered_sum, g, *holes, index=places, shape=merged), shape)
 
 
 gather: Op = declare(
@@ -271,53 +286,61 @@ gather: Op = declare(
     method=None,
     entry=None,
     infer=_gather_infer,
-    evaluate=lambda x, *arrays, index, counts=(): x[_filled(index, arrays)],
+    evaluate=lambda x, *arrays, index, counts=(): x[filled(index, arrays)],
     jvp=[lambda t, y, x, *arrays, **params: apply(gather, (t, *arrays), params), None],
     vjp=[
-        lambda g, y, x, *arrays, index, counts=(): apply(
-            scatter_add, (g, *arrays), {"index": index, "shape": np.shape(x)}
+        lambda g, y, x, *arrays, **params: apply(
+            scatter_add, (g, *arrays), {**params, "shape": np.shape(x)}
         ),
         None,
     ],
-    lower=Host("indexing with arrays"),
+    lower=Expand(_gather_build),
 )
 scatter_add: Op = declare(
     "scatter_add",
     method=None,
     entry=None,
-    infer=lambda g, *arrays, index, shape: Type(shape, g.dtype),
+    infer=lambda g, *arrays, index, shape, counts=(): Type(shape, g.dtype),
     evaluate=_scatter_add,
-    jvp=[
-        lambda t, y, g, *arrays, index, shape: apply(
-            scatter_add, (t, *arrays), {"index": index, "shape": shape}
-        ),
-        None,
-    ],
-    vjp=[lambda g, y, x, *arrays, index, shape: _gathered(g, arrays, index), None],
-    lower=Host("indexing with arrays"),
+    jvp=[lambda t, y, g, *arrays, **params: apply(scatter_add, (t, *arrays), params), None],
+    vjp=[lambda g, y, x, *arrays, index, **_: _gathered(g, arrays, index), None],
+    lower=Expand(_scatter_add_build),
 )
 
 
 def _gathered(x: Any, arrays: tuple[Any, ...], index: Index) -> Any:
-    """x[index]; how many elements a mask lets through is part of the op, so that types are."""
-    params: dict[str, Any] = {"index": index}
+    return apply(gather, (x, *arrays), _places(index, arrays))
+
+
+def _places(index: Index, arrays: tuple[Any, ...]) -> dict[str, Any]:
+    """The params of an op with array indices: how many elements a mask lets through is part of the
+    op, so that types are."""
     counts = tuple(
         int(np.count_nonzero(data_of(a))) for a in arrays if np.result_type(data_of(a)) == np.bool_
     )
-    if counts:
-        params["counts"] = counts
-    return apply(gather, (x, *arrays), params)
+    return {"index": index, "counts": counts} if counts else {"index": index}
 
 
-def _scatter(x: Any, v: Any, *arrays: Any, index: Index) -> Any:
+def _scatter(x: Any, v: Any, *arrays: Any, index: Index, counts: Any = ()) -> Any:
     out = np.array(x)
-    out[_filled(index, arrays)] = v
+    out[filled(index, arrays)] = v
     return out
+
+
+def _scatter_build(b: Any, x: Any, v: Any, *arrays: Any, index: Index, counts: Any = ()) -> Any:
+    found = normal(b, x.type.shape, arrays, index, counts)
+    if isinstance(found, str):
+        return found
+    shape, places, holes = found
+    room = result_shape(shape, places, [a.type for a in holes])
+    if v.type.ndim > len(room):
+        v = b(reshape, v, shape=v.type.shape[v.type.ndim - len(room) :])
+    return _shaped(b, b(scattered, _shaped(b, x, shape), v, *holes, index=places), x.type.shape)
 
 
 def _winners(shape: tuple[int, ...], arrays: tuple[Any, ...], index: Index) -> Any:
     """Which written elements survive, where one place is written more than once (the last one)."""
-    place = _filled(index, tuple(data_of(a) for a in arrays))
+    place = filled(index, tuple(data_of(a) for a in arrays))
     count = np.broadcast_to(np.int8(0), shape)[place].size
     turn = np.arange(count).reshape(np.broadcast_to(np.int8(0), shape)[place].shape)
     last = np.zeros(shape, np.intp)
@@ -325,12 +348,24 @@ def _winners(shape: tuple[int, ...], arrays: tuple[Any, ...], index: Index) -> A
     return last[place] == turn
 
 
-def _scatter_vjp_base(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index) -> Any:
+def _winners_build(b: Any, *arrays: Any, index: Index, shape: tuple[int, ...]) -> Any:
+    found = normal(b, shape, arrays, index, ())
+    if isinstance(found, str):
+        return found
+    merged, places, holes = found
+    room = result_shape(merged, places, [a.type for a in holes])
+    turn = _shaped(b, b(iota, shape=(int(np.prod(room)),), axis=0), room)
+    none = b(broadcast_to, np.intp(0), shape=merged)
+    last = b(scattered, none, turn, *holes, index=places)
+    return b(equal, b(taken, last, *holes, index=places), turn)
+
+
+def _scatter_vjp_base(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index, **_: Any) -> Any:
     zero = np.zeros_like(_gathered(g, arrays, index))
-    return apply(scatter, (g, zero, *arrays), {"index": index})
+    return apply(scatter, (g, zero, *arrays), _places(index, arrays))
 
 
-def _scatter_vjp_value(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index) -> Any:
+def _scatter_vjp_value(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index, **_: Any) -> Any:
     piece = _gathered(g, arrays, index)
     if all(np.result_type(data_of(a)) == np.bool_ for a in arrays):
         return project(piece, v)  # a mask writes nowhere twice
@@ -348,29 +383,29 @@ winners: Op = declare(
     evaluate=lambda *arrays, index, shape: _winners(shape, arrays, index),
     jvp=[None],
     vjp=[None],
-    lower=Host("indexing with arrays"),
+    lower=Expand(_winners_build),
 )
 
 
-def _scatter_jvp_value(t: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index) -> Any:
-    return apply(scatter, (np.zeros_like(y), t, *arrays), {"index": index})
+def _scatter_jvp_value(t: Any, y: Any, x: Any, v: Any, *arrays: Any, **params: Any) -> Any:
+    return apply(scatter, (np.zeros_like(y), t, *arrays), params)
 
 
 scatter: Op = declare(
     "scatter",
     method=None,
     entry=None,
-    infer=lambda x, v, *arrays, index: x,
+    infer=lambda x, v, *arrays, index, counts=(): x,
     evaluate=_scatter,
     jvp=[
-        lambda t, y, x, v, *arrays, index: apply(
-            scatter, (t, np.zeros_like(v), *arrays), {"index": index}
+        lambda t, y, x, v, *arrays, **params: apply(
+            scatter, (t, np.zeros_like(v), *arrays), params
         ),
         _scatter_jvp_value,
         None,
     ],
     vjp=[_scatter_vjp_base, _scatter_vjp_value, None],
-    lower=Host("indexing with arrays"),
+    lower=Expand(_scatter_build),
 )
 
 
@@ -393,7 +428,7 @@ def written(x: Any, key: Any, v: Any) -> Any:
         return apply(where, (arrays[0], _cast(v, x), x))
     if arrays:
         _fix_masks(arrays)
-        return apply(scatter, (x, _cast(v, x), *arrays), {"index": index})
+        return apply(scatter, (x, _cast(v, x), *arrays), _places(index, arrays))
     return apply(put, (x, _fit(_cast(v, x), index, x)), {"index": index})
 
 
@@ -403,10 +438,10 @@ def added(shape: tuple[int, ...], key: Any, v: Any) -> Any:
     if not arrays:
         v = np.broadcast_to(_array(v), lengths(index, shape))
         return apply(embed, (v,), {"index": index, "shape": shape})
-    place = np.broadcast_to(np.int8(0), shape)[_filled(index, tuple(map(data_of, arrays)))].shape
+    place = np.broadcast_to(np.int8(0), shape)[filled(index, tuple(map(data_of, arrays)))].shape
     _fix_masks(arrays)
     v = np.broadcast_to(_array(v), place)
-    return apply(scatter_add, (v, *arrays), {"index": index, "shape": shape})
+    return apply(scatter_add, (v, *arrays), {**_places(index, arrays), "shape": shape})
 
 
 def _is_mask_of(array: Any, x: Any) -> bool:

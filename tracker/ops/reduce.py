@@ -18,7 +18,6 @@ from tracker.ops.declare import (
     NO_VALUE,
     declare,
     implements,
-    infer_by_example,
     into,
     project,
     refuse,
@@ -65,7 +64,8 @@ def repeat(g: Any, x: Any, axis: tuple[int, ...]) -> Any:
     return out
 
 
-def _reduced(x: Type, axis: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+def reduced_shape(x: Type, axis: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    """The shape of a reduction's result."""
     if keepdims:
         return kept(x.shape, axis)
     return tuple(n for i, n in enumerate(x.shape) if i not in axis)
@@ -73,7 +73,7 @@ def _reduced(x: Type, axis: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
 
 def _infer_with(function: Callable[..., Any]) -> Callable[..., Type]:
     def infer(x: Type, *, axis: tuple[int, ...], keepdims: bool) -> Type:
-        return Type(_reduced(x, axis, keepdims), function(np.ones(1, x.dtype)).dtype)
+        return Type(reduced_shape(x, axis, keepdims), function(np.ones(1, x.dtype)).dtype)
 
     return infer
 
@@ -371,38 +371,3 @@ def cumsum_(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None)
     if axis is None:
         a, axis = np.ravel(a), 0
     return into(out, apply(cumsum, (a,), {"axis": normalize_axis_index(axis, np.ndim(a))}))
-
-
-# Reductions without a derivative ------------------------------------------------------------------
-
-
-def _constant_reduction(
-    function: Callable[..., Any], method: str | None, default: int | None = None
-) -> Op:
-    op = declare(
-        function.__name__,
-        method=None,
-        entry=None,
-        infer=infer_by_example(function),
-        evaluate=function,
-        jvp=[None],
-        vjp=[None],
-        lower=Host("an integer or boolean result"),
-    )
-
-    def call(a: Any, axis: Any = default, out: Any = None, **kwargs: Any) -> Any:
-        kwargs = {k: v for k, v in kwargs.items() if v is not _NO}
-        return into(out, apply(op, (a,), {"axis": axis, **kwargs}))
-
-    NUMPY[function] = call
-    if method is not None:
-        METHODS[method] = call
-    return op
-
-
-argmax = _constant_reduction(np.argmax, "argmax")
-argmin = _constant_reduction(np.argmin, "argmin")
-any_ = _constant_reduction(np.any, "any")
-all_ = _constant_reduction(np.all, "all")
-count_nonzero = _constant_reduction(np.count_nonzero, None)
-argsort = _constant_reduction(np.argsort, "argsort", -1)

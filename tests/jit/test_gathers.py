@@ -1,0 +1,210 @@
+"""Reading and writing by arrays, compiled: NumPy's elements, NumPy's errors, no host call."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jit_programs import assert_same
+
+import tracker as tr
+from tracker import gradient, jit
+
+SHAPES = [(5,), (40,), (3, 4), (7, 30), (2, 3, 2), (4, 5, 6)]
+
+
+@st.composite
+def indices(draw, shape):
+    """An index with at least one array in it that suits the shape."""
+    batch = draw(st.sampled_from([(3,), (1,), (2, 2), (50,), ()]))
+    parts, at = [], 0
+    arrays = draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    while at < len(shape):
+        n = shape[at]
+        if draw(st.integers(0, 5)) == 0:
+            parts.append(None)
+        if draw(st.integers(0, 5)) == 0 and ... not in [p for p in parts if p is ...]:
+            parts.append(...)
+        if at in arrays:
+            kind = draw(st.sampled_from(["array", "array", "list", "mask", "narrow"]))
+            if kind == "mask":
+                mask = np.zeros(n, bool)
+                count = int(np.prod(batch)) if len(batch) == 1 else 1
+                mask[rng.permutation(n)[: min(count, n)]] = True
+                parts.append(mask if int(mask.sum()) in (1, *batch) else np.array(0))
+            else:
+                own = batch if draw(st.booleans()) else batch[1:]
+                array = rng.integers(-n, n, own)
+                parts.append(array.astype(np.int8) if kind == "narrow" else array)
+                if kind == "list":
+                    parts[-1] = array.tolist()
+        else:
+            start, stop = sorted(rng.integers(-n, n + 1, 2).tolist())
+            parts.append(draw(st.sampled_from([slice(None), slice(start, stop), rng.integers(n)])))
+        at += 1
+    return tuple(parts)
+
+
+@st.composite
+def readings(draw):
+    shape = draw(st.sampled_from(SHAPES))
+    x = np.random.default_rng(draw(st.integers(0, 99))).normal(size=shape)
+    key = draw(indices(shape))
+    try:
+        x[key]
+    except IndexError:  # arrays that do not broadcast
+        key = (np.array([0, -1, 0]),)
+    return x, key
+
+
+def is_native(compiled, *arguments):
+    return "host:" not in compiled.explain(*arguments)
+
+
+@given(reading=readings())
+def test_any_index(reading):
+    x, key = reading
+    arrays = [part for part in key if isinstance(part, np.ndarray)]
+
+    def filled(given_):
+        rest = iter(given_)
+        return tuple(next(rest) if isinstance(part, np.ndarray) else part for part in key)
+
+    def f(x, *given_):
+        return np.sin(x[filled(given_)] * 2.0) + 1.0
+
+    def loss(x, *given_):
+        return np.sum(np.square(f(x, *given_)))
+
+    def writes(x, *given_):
+        y = 2.0 * x
+        y[filled(given_)] = x[filled(given_)] + 1.0
+        np.add.at(y, filled(given_), 0.5)
+        return y
+
+    for function in (f, writes):
+        compiled = jit(function)
+        for _ in range(2):
+            assert_same(compiled(x, *arrays), function(x, *arrays))
+        assert is_native(compiled, x, *arrays)
+    slopes = jit(lambda x, *given_: gradient(loss, x, *given_)[0])
+    written = jit(lambda x: gradient(lambda x: np.sum(np.sin(writes(x, *arrays))), x)[0])
+    for _ in range(2):
+        assert_same(slopes(x, *arrays), gradient(loss, x, *arrays)[0], "gradient", 1e-11)
+        want = gradient(lambda x: np.sum(np.sin(writes(x, *arrays))), x)[0]
+        assert_same(written(x), want, "gradient of writes", 1e-11)
+    assert is_native(slopes, x, *arrays)
+    assert is_native(written, x)
+
+
+@pytest.mark.parametrize("n", [10, 1000])
+def test_an_index_out_of_range_raises_as_numpy_does(n):
+    f = jit(lambda x, i: x[i] * 2.0)
+    x = np.arange(float(n))
+    assert_same(f(x, np.array([1, -n])), x[[1, -n]] * 2.0)
+    assert_same(f(x, np.array([2, 1 - n])), x[[2, 1 - n]] * 2.0)
+    for wrong in (n, -n - 1):
+        with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for axis 0"):
+            f(x, np.array([0, wrong]))
+    with pytest.raises(IndexError):
+        gradient(lambda x, i: np.sum(f(x, i)), x, np.array([0, n]))
+    assert f.cache_info().traces == 1
+
+
+def test_what_is_not_used_is_checked_too():
+    f = jit(lambda x, i: x[i][:2])
+    x = np.arange(100.0)
+    f(x, np.array([1, 2, 3]))
+    with pytest.raises(IndexError):
+        f(x, np.array([1, 2, 100]))
+
+
+def test_writing_out_of_range_leaves_the_array_alone():
+    def f(x, i):
+        x[i] = 1.0
+        return np.sum(x)
+
+    compiled = jit(f)
+    compiled(np.zeros(50), np.array([3, 4]))
+    x = np.zeros(50)
+    with pytest.raises(IndexError):
+        compiled(x, np.array([3, 50]))
+    assert not x.any()
+
+
+def test_captured_indices_are_read_at_every_call():
+    i, mask = np.array([0, 1]), np.array([True, False, True, False])
+
+    @jit
+    def f(x):
+        return x[i], x[mask]
+
+    x = np.arange(4.0)
+    f(x)
+    i[:] = [3, -2]
+    mask[:] = [False, True, True, False]
+    assert_same(f(x), (np.array([3.0, 2.0]), np.array([1.0, 2.0])))
+    mask[0] = True  # another shape: another trace
+    assert_same(f(x)[1], np.array([0.0, 1.0, 2.0]))
+    i[0] = 4
+    with pytest.raises(IndexError):
+        f(x)
+
+
+def test_sums_of_repeated_places_come_out_the_same():
+    rng = np.random.default_rng(0)
+    i, g = rng.integers(0, 50, 20_000), rng.normal(size=20_000)
+
+    @jit
+    def f(i, g):
+        y = np.zeros(50, like=g)
+        np.add.at(y, i, g)
+        return y
+
+    want = np.zeros(50)
+    np.add.at(want, i, g)
+    f(i, g)
+    for _ in range(3):
+        assert (f(i, g) == want).all()
+
+
+def test_the_last_of_several_writes_stays():
+    def f(x, v, i):
+        x = x * 1.0
+        x[i] = v
+        return x
+
+    rng = np.random.default_rng(0)
+    x, v, i = rng.normal(size=100), rng.normal(size=500), rng.integers(-100, 100, 500)
+    compiled = jit(f)
+    for _ in range(2):
+        assert_same(compiled(x, v, i), f(x, v, i))
+    loss = jit(lambda *a: tr.gradient(lambda x, v, i: np.sum(f(x, v, i) ** 2), *a)[:2])
+    for _ in range(2):
+        want = tr.gradient(lambda x, v, i: np.sum(f(x, v, i) ** 2), x, v, i)[:2]
+        assert_same(loss(x, v, i), want)
+    assert is_native(compiled, x, v, i)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.uint64])
+def test_narrow_and_unsigned_indices(kind):
+    f = jit(lambda x, i: x[i])
+    x, i = np.arange(300.0), np.array([3, 100, 7], kind)
+    for _ in range(2):
+        assert_same(f(x, i), x[i])
+    assert is_native(f, x, i)
+
+
+def test_a_mask_of_several_axes_and_of_rows():
+    def f(x):
+        y = x * 2.0
+        y[x > 0.5] = 0.25
+        return np.sum(x[x > 0.0]) + np.sum(y[x[:, 0] > 0.0])
+
+    x = np.random.default_rng(0).normal(size=(30, 4))
+    compiled, slopes = jit(f), jit(lambda x: gradient(f, x)[0])
+    for _ in range(2):
+        assert_same(compiled(x), f(x))
+        assert_same(slopes(x), gradient(f, x)[0])
+    assert is_native(compiled, x)
+    assert is_native(slopes, x)

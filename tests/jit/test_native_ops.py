@@ -1,0 +1,81 @@
+"""Ops that were once left to NumPy run natively: every sample of their rows, without a host call.
+
+`SETTLED` lists the families; a sample may stay with NumPy only for a reason in `ALLOWED`.
+"""
+
+import importlib
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from jit_programs import assert_same
+
+from tracker import jit, pullback
+from tracker.tape import apply
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "ops"))
+
+SETTLED = {
+    "test_index": None,  # every op of the family
+    "test_truths": {"any", "all", "argmax", "argmin", "count_nonzero"},
+}
+ALLOWED = ("complex", "c128", "an empty reduction")
+
+
+def cases():
+    for family, names in SETTLED.items():
+        for row in importlib.import_module(family).ROWS:
+            if names is None or row.op.name in names:
+                for sample in row.samples:
+                    yield pytest.param(row.op, sample, id=f"{row.op.name}: {sample}")
+
+
+def assert_native(compiled, *arguments):
+    """No host call, but for a reason that is known."""
+    lines = compiled.explain(*arguments).splitlines()
+    hosts = [line for line in lines if line.strip().startswith("host:")]
+    assert all(any(reason in line for reason in ALLOWED) for line in hosts), hosts
+
+
+def differentiable(op, sample):
+    rules = op.vjp
+    return [
+        i
+        for i, x in enumerate(sample.operands)
+        if rules[min(i, len(rules) - 1)] is not None and np.result_type(x).kind in "fc"
+    ]
+
+
+@pytest.mark.parametrize("op, sample", list(cases()))
+def test_row(op, sample):
+    if not sample.operands:
+        return
+
+    def f(*xs):
+        return apply(op, xs, sample.params)
+
+    def pulled(seed, *xs):
+        def moving(*moved):
+            now = list(xs)
+            for i, x in zip(places, moved, strict=True):
+                now[i] = x
+            return f(*now)
+
+        return pullback(moving, *(xs[i] for i in places))[1](seed)
+
+    compiled, places = jit(f), differentiable(op, sample)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        y = op.evaluate(*sample.operands, **sample.params)
+        for _ in range(2):
+            assert_same(compiled(*sample.operands), y, "result", 1e-12)
+        assert_native(compiled, *sample.operands)
+        if places:
+            back, seed = jit(pulled), np.ones(np.shape(y), np.result_type(y))[()]
+            want = [np.asarray(c) for c in pulled(seed, *sample.operands)]
+            for _ in range(2):
+                got = [np.asarray(c) for c in back(seed, *sample.operands)]
+                assert_same(got, want, "cotangents", 1e-12)
+            assert_native(back, seed, *sample.operands)
