@@ -1,7 +1,8 @@
 """Bundles: several values that one equation gives, and how they are taken apart.
 
-Owns: `pick`, the op that takes part number `at`, and `Parts`, what a cotangent or tangent of a bundle
-is while a pass runs. An op with several results gives a tuple; users never see the handle on it.
+Owns: `pick`, the op that takes part number `at`, and `Parts`, what a cotangent or tangent of a
+bundle is while a pass runs. An op with several results gives a tuple; users never see the handle on
+it.
 
 Invariant: a bundle's only consumer is `pick`.
 """
