@@ -3,6 +3,7 @@
 from tracker import mutation as _mutation  # noqa: F401  (gives Tracked its subscripts)
 from tracker import tree
 from tracker.config import config
+from tracker.control import cond, fori_loop, scan, switch, while_loop
 from tracker.errors import (
     CompileError,
     ComplexLossError,
@@ -57,9 +58,11 @@ __all__ = [
     "TrackerError",
     "UnsupportedError",
     "back",
+    "cond",
     "config",
     "data",
     "diaghessian",
+    "fori_loop",
     "forward",
     "grad",
     "gradcheck",
@@ -76,10 +79,13 @@ __all__ = [
     "param",
     "pullback",
     "pushforward",
+    "scan",
+    "switch",
     "trace",
     "tree",
     "update",
     "value_and_grad",
+    "while_loop",
     "withgradient",
     "withjacobian",
     "zero_grad",

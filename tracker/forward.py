@@ -19,13 +19,18 @@ from tracker.reverse import _consumers, _has_nan, _strong
 from tracker.tape import CLOSED, Value, apply, wrap
 
 
-def push(leaves: Sequence[tuple[Value, Any]], roots: Sequence[Value], since: int = 0) -> list[Any]:
-    """Tangents of `roots`, given those of the leaves; None where none arrived."""
+def push(
+    leaves: Sequence[tuple[Value, Any]], roots: Sequence[Value], since: int = 0, times: Any = None
+) -> list[Any]:
+    """Tangents of `roots`, given those of the leaves; None where none arrived.
+
+    times: the product to multiply with, when the caller looks after NaNs himself.
+    """
     own = [value for value, _ in leaves]
     uses, foreign = _consumers([(root, None) for root in roots], own, since)
     order = _recording_order(roots, uses, set(own))
-    found = _pass(leaves, roots, order, foreign, np.multiply)
-    if any(_has_nan(t) for t in found):
+    found = _pass(leaves, roots, order, foreign, times or np.multiply)
+    if times is None and any(_has_nan(t) for t in found):
         return _pass(leaves, roots, order, foreign, _strong)
     return found
 
@@ -102,7 +107,7 @@ def _ruled(
         ]
         return _total(parts)
     if isinstance(op.jvp, Joint):
-        return op.jvp.rule(ts, y, xs, **value.params)
+        return op.jvp.rule(ts, y, xs, times, **value.params)
     if op.jvp == LINEAR:
         filled = [np.zeros_like(x) if t is None else t for t, x in zip(ts, xs, strict=True)]
         return apply(op, tuple(filled), value.params)

@@ -25,7 +25,7 @@ from tracker.errors import (
 from tracker.mutation import invalidate
 from tracker.ops.create import identity
 from tracker.reverse import USED, sweep
-from tracker.tape import Value, apply, leaf, value_of
+from tracker.tape import Value, apply, leaf, note_write, value_of
 from tracker.tracked import Leaf, Tracked, new_param
 
 
@@ -122,6 +122,7 @@ def update(x: Any, delta: Any) -> Any:
                 "Update the param it came from, and change params by update only",
             )
         )
+    note_write(value)
     # Values that saw the old data keep it; only the handle moves on.
     if isinstance(value.data, np.ndarray):
         moved = value.data.copy()

@@ -24,7 +24,7 @@ from tracker.ir.op import METHODS, NUMPY
 from tracker.ops import index
 from tracker.ops.create import buffer
 from tracker.ops.declare import fitted, implements
-from tracker.tape import Value, apply, data_of, value_of
+from tracker.tape import Value, apply, data_of, note_write, value_of
 from tracker.tracked import Tracked, install, install_property
 
 
@@ -69,6 +69,7 @@ def write(handle: Tracked, new: Any) -> None:
     if view is not None:
         write(view.base, view.paste(view.base, new))
         return  # the handle is read again when it is next used: in the layout it has in NumPy
+    note_write(value_of(handle))
     handle._value = value_of(new if isinstance(new, Tracked) else buffer(new))
     invalidate(handle)
 

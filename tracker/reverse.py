@@ -38,15 +38,20 @@ USED: Any = "used"  # the op of a value whose history `back` has given up
 
 
 def sweep(
-    roots: Sequence[tuple[Value, Any]], leaves: Sequence[Value], since: int = 0, keep: Any = None
+    roots: Sequence[tuple[Value, Any]],
+    leaves: Sequence[Value],
+    since: int = 0,
+    keep: Any = None,
+    times: Any = None,
 ) -> list[Any]:
     """Cotangents of `leaves`, given those of the roots; None where nothing arrived.
 
-    keep: a dict to be filled with the cotangent of every value on the way.
+    keep: a dict to be filled with the cotangent of every value on the way. times: the product to
+    multiply with, when the caller looks after NaNs himself.
     """
     uses, foreign = _consumers(roots, leaves, since)
-    found = _pass(roots, leaves, uses, foreign, np.multiply, keep)
-    if any(_has_nan(c) for c in found):
+    found = _pass(roots, leaves, uses, foreign, times or np.multiply, keep)
+    if times is None and any(_has_nan(c) for c in found):
         if keep is not None:
             keep.clear()
         return _pass(roots, leaves, uses, foreign, _strong, keep)

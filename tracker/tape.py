@@ -227,9 +227,15 @@ class Stage:
     `notes`: the equations in order, each (value, code, line). `guards`: each (how many equations
     came before, value, kind, (code, line)). `images`: what each plain operand held, and how many
     equations came before, when it was first seen and whenever it was seen changed.
+    `structured`: the body of a loop or branch is being traced, which other values will go through;
+    what is older than `since` is outside of it. `inner`: what the traces of such bodies within
+    this one made, which is nobody else's business.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, since: int = 0) -> None:
+        self.structured = since > 0
+        self.since = since
+        self.inner: set[Value] = set()
         self.notes: list[tuple[Value, Any, int]] = []
         self.guards: list[tuple[int, Value, str, tuple[Any, int]]] = []
         self.images: dict[int, list[tuple[int, Any]]] = {}
@@ -255,6 +261,17 @@ class Stage:
     def guard(self, value: Value, kind: str) -> None:
         """Python is about to depend on `kind(value)`."""
         self.guards.append((len(self.notes), value, kind, _where(4)))
+
+
+class Unstructured(Exception):
+    """A body that is traced once, for all steps of a loop, does what one trace cannot say."""
+
+
+def note_write(old: Value) -> None:
+    """A handle is about to move on from a value: not out of the body of a loop."""
+    stage = current_stage()
+    if stage is not None and old.epoch < stage.since:
+        raise Unstructured("the body writes into an array outside of it")
 
 
 _thread = threading.local()

@@ -9,7 +9,7 @@ with `op.infer`; equations are immutable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -94,6 +94,17 @@ class Function:
 
     def __str__(self) -> str:
         return Function.printer(self)
+
+
+def nested_functions(body: Iterable[Eqn | Guard]) -> dict[str, Function]:
+    """The functions that the params of equations refer to, by name."""
+    return {
+        value.name: value
+        for step in body
+        if isinstance(step, Eqn)
+        for value in step.params.values()
+        if isinstance(value, Function)
+    }
 
 
 def name_variables(function: Function) -> None:

@@ -1,9 +1,9 @@
 """What an operation is: one declaration with every slot filled.
 
 Owns: `Op`, the kinds of lowering (`Map`, `View`, `Scatter`, `Compact`, `Iota`, `Reduce`,
-`Contract`, `Pick`, `Expand`, `Host`), `Joint` rules, `define`, and the tables in which NumPy
-callables and array methods find their op. Declarations live in `tracker/ops/`, one file per family;
-see `define` for the slots.
+`Contract`, `Loop`, `While`, `Branch`, `Pick`, `Expand`, `Host`), `Joint` rules, `define`, and the
+tables in which NumPy callables and array methods find their op. Declarations live in
+`tracker/ops/`, one file per family; see `define` for the slots.
 
 Invariants: an `Op` is inert data: it cannot apply itself (the gate in `tape.py` does). A slot left
 out is a `TypeError` at import. A kind, never a name, tells the compiler what loop an op is.
@@ -118,6 +118,36 @@ class Contract:
 
 
 @dataclass(frozen=True, slots=True)
+class Loop:
+    """A counted loop around the nested function `body`. Operands: count, consts, carries, rows.
+
+    Params: `body`(*consts, *carries, *rows[i]) -> (*carries, *ys); `consts`, `carries`: how many;
+    `length`: the extent of the rows' first axis and of what is stacked, at least `count`;
+    `reverse`: steps go from count-1 down; `keep`: which carries are stacked as each step found
+    them. The result is a bundle: carries, stacked ys, kept carries.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """A loop while the nested function `cond` holds. Operands: cond's consts, body's, carries.
+
+    Params: `cond`, `body`(*consts, *carries) -> carries; `cond_consts`, `body_consts`: how many;
+    `capacity`: how many steps can be kept; `keep` as in `Loop`. The result is a bundle: carries,
+    how many steps there were, kept carries. A loop that keeps and takes more steps than `capacity`
+    fails as a guard does.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One of the nested functions `branch0`, `branch1`, ... (params), chosen by the first operand.
+
+    The others are its arguments; all give the same types. The result is a bundle.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Pick:
     """Part number `at` (a param) of a bundle: no code at all."""
 
@@ -140,7 +170,21 @@ class Host:
     why: str
 
 
-Lowering = Map | View | Scatter | Compact | Iota | Reduce | Contract | Pick | Expand | Host
+Lowering = (
+    Map
+    | View
+    | Scatter
+    | Compact
+    | Iota
+    | Reduce
+    | Contract
+    | Loop
+    | While
+    | Branch
+    | Pick
+    | Expand
+    | Host
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +193,8 @@ class Joint:
 
     As vjp: rule(g, y, operands, wanted, times, **params) -> a cotangent or None per operand;
     wanted[i] tells whether operand i's is asked for, `times` is the product that the pass
-    multiplies with (see `reverse.py`). As jvp: rule(tangents, y, operands, **params) -> tangent.
+    multiplies with (see `reverse.py`). As jvp: rule(tangents, y, operands, times, **params) ->
+    tangent.
     Where y is a bundle, g and the tangent are `Parts`.
     """
 

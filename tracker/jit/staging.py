@@ -22,21 +22,23 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, name_variables
+from tracker.errors import UnsupportedError, message
+from tracker.ir.graph import (
+    Atom,
+    Const,
+    Eqn,
+    Function,
+    Guard,
+    Var,
+    name_variables,
+    nested_functions,
+)
 from tracker.ir.types import type_of
 from tracker.ir.verify import verify
 from tracker.jit.signature import Static, signature_of
+from tracker.replay import CONVERSIONS
 from tracker.tape import Stage, Value, close, leaf, same_bytes, value_of, wrap
 from tracker.tracked import Leaf, Tracked
-
-CONVERSIONS: dict[str, Callable[[Any], Any]] = {
-    "bool": bool,
-    "int": int,
-    "hash": lambda x: x.item() if hasattr(x, "item") else x,
-    "floor": lambda x: int(np.floor(x)),
-    "ceil": lambda x: int(np.ceil(x)),
-    "round": lambda x: int(np.rint(x)),
-}
 
 
 @dataclass(slots=True)
@@ -139,7 +141,7 @@ def stage(
         finally:
             for value in values:
                 close(value)
-    builder = _Builder(listener, values)
+    builder = Builder(listener, values)
     builder.read_notes()
     shown = _outputs(builder, outputs, dict(zip(map(id, handles), inputs, strict=True)))
     writes = _written(inputs, values, handles)
@@ -151,6 +153,7 @@ def stage(
         tuple(builder.captured),
         tuple(builder.body),
         tuple(atoms),
+        nested_functions(builder.body),
     )
     name_variables(function)
     verify(function)
@@ -176,7 +179,7 @@ def _written(inputs: list[int], values: list[Value], handles: list[Any]) -> list
     ]
 
 
-def _outputs(builder: _Builder, outputs: list[Any], arguments: dict[int, int]) -> list[Output]:
+def _outputs(builder: Builder, outputs: list[Any], arguments: dict[int, int]) -> list[Output]:
     """How each leaf of the result is given back; an object that is there already stays itself."""
     shown: list[Output] = []
     seen: dict[int, int] = {}
@@ -228,7 +231,7 @@ def _is_followed(root: Value) -> bool:
     return False
 
 
-class _Builder:
+class Builder:
     """Turns what a stage heard into equations."""
 
     def __init__(self, listener: Stage, inputs: list[Value]) -> None:
@@ -283,6 +286,13 @@ class _Builder:
 
     def _outside(self, value: Value) -> Atom:
         """A value that the traced code did not compute: a param, or what is a constant by now."""
+        if value in self.listener.inner:
+            raise UnsupportedError(
+                message(
+                    "a value made inside the body of a loop or branch is used outside of it",
+                    "Return it from the body: scan, while_loop, cond ... give back what it returns",
+                )
+            )
         if isinstance(value.params, Leaf):
             return self._capture(value.data, value.params, id(value.params))
         if _is_followed(value):

@@ -46,7 +46,7 @@ pick = define(
     entry=None,
     infer=_infer,
     evaluate=lambda bundle, at: bundle[at],
-    jvp=Joint(lambda ts, y, xs, at: ts[0][at]),
+    jvp=Joint(lambda ts, y, xs, times, at: ts[0][at]),
     vjp=Joint(_vjp),
     lower=Pick(),
 )

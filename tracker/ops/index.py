@@ -32,7 +32,7 @@ from tracker.ops.places import (
     taken,
 )
 from tracker.ops.shape import broadcast_to, reshape
-from tracker.tape import apply, data_of, is_recording
+from tracker.tape import apply, current_stage, data_of, is_recording
 from tracker.tracked import Tracked
 
 # Reading an index as users write it ---------------------------------------------------------------
@@ -62,6 +62,8 @@ def _entry(part: Any) -> tuple[Any, Any]:
     data = data_of(part)
     if isinstance(data, (bool, np.bool_)):
         return HOLE, np.asarray(data)
+    if type(part) is Tracked and np.ndim(data) == 0 and _in_a_body():
+        return HOLE, part
     if isinstance(data, (int, np.integer)) or (
         isinstance(data, np.ndarray) and data.ndim == 0 and data.dtype.kind in "iu"
     ):
@@ -77,6 +79,12 @@ def _entry(part: Any) -> tuple[Any, Any]:
         "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
         f"boolean arrays are valid indices, not {type(data).__name__}"
     )
+
+
+def _in_a_body() -> bool:
+    """Whether the body of a loop is being traced, in which a position differs at each step."""
+    stage = current_stage()
+    return stage is not None and stage.structured
 
 
 def _plain_int(x: Any) -> int | None:

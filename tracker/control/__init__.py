@@ -1,0 +1,271 @@
+"""Structured control flow: `scan`, `fori_loop`, `while_loop`, `cond`, `switch`.
+
+Each means the plain Python loop or branch that its docstring shows, and that is what runs. But while
+a function is being traced (for `jit`, `vmap`), the body is traced once and stays a loop or a branch,
+so that compiling does not depend on the number of steps. Start at `scan`.
+
+Owns: the public functions; structures become flat lists here, and the ops in `loops.py`,
+`whiles.py` and `branches.py` see these only.
+
+Invariant: where a body cannot be traced once for all steps (it writes into arrays outside, changes
+shapes, or takes other Python branches at later steps), the plain Python loop is what is traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.control.branches import run_branch
+from tracker.control.carries import Flat, carried, settle
+from tracker.control.loops import run_loop
+from tracker.control.nested import cut, nest
+from tracker.control.whiles import run_while
+from tracker.errors import UnsupportedError, message
+from tracker.replay import PathLeft
+from tracker.tape import Unstructured, current_stage, data_of
+from tracker.tracked import Tracked
+
+__all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]
+
+_FEW = 3  # steps; fewer are traced as they come
+
+
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[Any, Any]:
+    """Carry a value through the rows of `xs`: the last carry, and what the steps gave, stacked.
+
+    The same as
+
+        for x in rows of xs:            # from the last one back, if `reverse`
+            carry, y = f(carry, x)
+            ys.append(y)
+        return carry, np.stack(ys)      # in the order of the rows
+
+    `init`, `xs` and `y` may be any structures; every array in `xs` has the same first extent, which
+    is the number of steps (`length`, where there is no `xs`). `unroll` is taken for the sake of
+    programs that give it; the compiler decides. As `jax.lax.scan`.
+
+    >>> scan(lambda total, x: (total + x, total), 0.0, np.array([1.0, 2.0, 3.0]))
+    (np.float64(6.0), array([0., 1., 3.]))
+    """
+    steps = _steps(xs, length)
+    if steps > _FEW and current_stage() is not None:
+        try:
+            return _traced_scan(f, init, xs, steps, reverse)
+        except (Unstructured, PathLeft):
+            pass
+    order = range(steps - 1, -1, -1) if reverse else range(steps)
+    carry, ys = init, []
+    for i in order:
+        carry, y = f(carry, _row(xs, i))
+        ys.append(y)
+    if not steps:
+        return init, _no_rows(f, init, xs)
+    if reverse:
+        ys.reverse()
+    return carry, tree.map(lambda *rows: None if rows[0] is None else np.stack(rows), *ys)
+
+
+def _steps(xs: Any, length: int | None) -> int:
+    """How many rows there are."""
+    found = [x for x in tree.leaves(xs) if x is not None]
+    for x in found:
+        if not tree.is_numeric(data_of(x)) or not np.shape(x):
+            raise UnsupportedError(
+                message(
+                    f"scan goes through the rows of arrays; xs holds a {type(data_of(x)).__name__}"
+                    f" of shape {np.shape(x)}",
+                    "Give arrays, or xs=None and length=n",
+                )
+            )
+    extents = {np.shape(x)[0] for x in found} | ({int(length)} if length is not None else set())
+    if len(extents) != 1:
+        raise UnsupportedError(
+            message(
+                f"scan got arrays of {sorted(extents)} rows"
+                if extents
+                else "scan got neither xs nor length",
+                "Give arrays of the same first extent, or length=n",
+            )
+        )
+    steps: int = extents.pop()
+    return steps
+
+
+def _row(xs: Any, i: int) -> Any:
+    return tree.map(lambda x: None if x is None else x[i], xs)
+
+
+def _no_rows(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any) -> Any:
+    """What no steps give: empty stacks of what one would give."""
+    row = tree.map(
+        lambda x: None if x is None else np.zeros_like(data_of(x), shape=np.shape(x)[1:])[()], xs
+    )
+    with np.errstate(all="ignore"):
+        _, y = f(tree.map(data_of, init), row)
+    return tree.map(
+        lambda leaf: (
+            None if leaf is None else np.zeros((0, *np.shape(leaf)), np.result_type(data_of(leaf)))
+        ),
+        y,
+    )
+
+
+def _traced_scan(f: Any, init: Any, xs: Any, steps: int, reverse: bool) -> tuple[Any, Any]:
+    start = Flat.of(init)
+    rows = Flat.of(xs)
+    given: list[Flat] = []
+
+    def body(*flat: Any) -> list[Any]:
+        values, elements = cut(flat, len(start.numbers))
+        new, y = f(start.rebuilt(values), rows.rebuilt(elements))
+        given[:] = [Flat.of(y)]
+        return [*carried(start, new), *given[0].numbers]
+
+    first = [data_of(x)[-1 if reverse else 0] for x in rows.numbers]
+    nested, carries = settle("scan", body, start.numbers, first)
+    made = run_loop(nested.function, steps, nested.hoisted, carries, rows.numbers, steps, reverse)
+    ends, ys = cut(made, len(carries))
+    return start.rebuilt(ends), given[0].rebuilt(ys)
+
+
+def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any) -> Any:
+    """`for i in range(lower, upper): value = body(i, value)`, from `value = init`.
+
+    As `jax.lax.fori_loop`.
+
+    >>> fori_loop(0, 5, lambda i, total: total + i, 0)
+    10
+    """
+    if isinstance(lower, Tracked) or isinstance(upper, Tracked):
+        return while_loop(
+            lambda state: state[0] < upper,
+            lambda state: (state[0] + 1, body(*state)),
+            (lower, init),
+        )[1]
+    low, high = int(lower), int(upper)
+    if high - low > _FEW and current_stage() is not None:
+        try:
+            return _traced_scan(
+                lambda state, _: ((state[0] + 1, body(*state)), None),
+                (low, init),
+                None,
+                high - low,
+                False,
+            )[0][1]
+        except (Unstructured, PathLeft):
+            pass
+    value = init
+    for i in range(low, high):
+        value = body(i, value)
+    return value
+
+
+def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any) -> Any:
+    """`while cond(value): value = body(value)`, from `value = init`.
+
+    Reverse mode needs no bound on the number of steps. As `jax.lax.while_loop`.
+
+    >>> while_loop(lambda x: x < 100.0, lambda x: 2.0 * x, 3.0)
+    192.0
+    """
+    if current_stage() is not None:
+        try:
+            return _traced_while(cond, body, init)
+        except (Unstructured, PathLeft):
+            pass
+    value = init
+    while cond(value):
+        value = body(value)
+    return value
+
+
+def _traced_while(cond: Any, body: Any, init: Any) -> Any:
+    start = Flat.of(init)
+
+    def step(*flat: Any) -> list[Any]:
+        return carried(start, body(start.rebuilt(flat)))
+
+    nested, carries = settle("while", step, start.numbers, [])
+    asked = nest("holds", lambda *flat: [_truth(cond(start.rebuilt(flat)))], carries)
+    return start.rebuilt(run_while(asked, nested, carries))
+
+
+def _truth(holds: Any) -> Any:
+    if np.shape(holds) != ():
+        raise UnsupportedError(
+            message(f"a condition gave an array of shape {np.shape(holds)}", "Use np.all or np.any")
+        )
+    return holds
+
+
+def cond(
+    pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any
+) -> Any:
+    """`true_fun(*operands) if pred else false_fun(*operands)`. As `jax.lax.cond`.
+
+    >>> cond(2.0 > 1.0, np.sin, np.cos, 0.0)
+    np.float64(0.0)
+    """
+    if isinstance(_truth(pred), Tracked) and current_stage() is not None:
+        try:
+            return _traced_branch(pred, (false_fun, true_fun), operands)
+        except (Unstructured, PathLeft):
+            pass
+    return true_fun(*operands) if pred else false_fun(*operands)
+
+
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """`branches[index](*operands)`; an index outside means the first or the last one.
+
+    As `jax.lax.switch`.
+
+    >>> switch(1, [np.sin, np.cos], 0.0)
+    np.float64(1.0)
+    """
+    if not branches:
+        raise UnsupportedError(message("switch got no branches", "Give at least one function"))
+    last = len(branches) - 1
+    if isinstance(index, Tracked) and current_stage() is not None:
+        try:
+            clipped = np.clip(index, 0, last)
+            return _traced_branch(clipped, tuple(branches), operands)
+        except (Unstructured, PathLeft):
+            pass
+    return branches[min(max(int(index), 0), last)](*operands)
+
+
+def _traced_branch(index: Any, branches: Sequence[Callable[..., Any]], operands: Any) -> Any:
+    start = Flat.of(operands)
+    taken = int(data_of(index))
+    given: dict[int, Flat] = {}
+
+    def body(at: int) -> Callable[..., list[Any]]:
+        def run(*flat: Any) -> list[Any]:
+            given[at] = Flat.of(branches[at](*start.rebuilt(flat)))
+            return given[at].numbers
+
+        return run
+
+    found = []
+    for at in range(len(branches)):
+        try:
+            with np.errstate(all="ignore"):
+                found.append(nest("branch", body(at), start.numbers))
+        except Exception as error:  # a branch that is not taken need not work
+            raise Unstructured(str(error)) from error
+    shown = given[taken]
+    for at, flat in given.items():
+        if flat.structure != shown.structure or found[at].types != found[taken].types:
+            raise Unstructured("the branches give different types")
+    return shown.rebuilt(run_branch(index, found, start.numbers))

@@ -1,0 +1,122 @@
+"""The op `branch`: one of several functions of the same arguments, chosen by a number.
+
+Owns: the op (see `ir.op.Branch`), its rules, and `run_branch`. Derivatives are branches on the same
+number: what was not taken contributes nothing, whatever it would have been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tracker.control.loops import pullback_of, pushed, spread
+from tracker.control.nested import Nested, cut, like, moves, nest
+from tracker.ir.graph import Function
+from tracker.ir.op import Branch, Joint, define
+from tracker.ir.types import Bundle, Type
+from tracker.ops.bundle import Parts, parts_of
+from tracker.replay import replay
+from tracker.tape import apply, data_of
+
+
+def infer(index: Type, *operands: Type, **branches: Function) -> Type:
+    first = [atom.type for atom in branches["branch0"].outputs]
+    for branch in branches.values():
+        if list(operands) != [v.type for v in branch.inputs]:
+            raise TypeError(f"{branch.name} takes {[str(v.type) for v in branch.inputs]}")
+        if [atom.type for atom in branch.outputs] != first:
+            raise TypeError(f"{branch.name} gives {[str(atom.type) for atom in branch.outputs]}")
+    return Bundle.of(first)
+
+
+def evaluate(index: Any, *operands: Any, **branches: Function) -> tuple[Any, ...]:
+    return tuple(replay(branches[f"branch{int(index)}"], operands))
+
+
+def run_branch(index: Any, branches: Sequence[Nested], operands: Sequence[Any]) -> list[Any]:
+    """Record a branch; its results. What one branch reached from outside, all are given."""
+    hoisted = [x for branch in branches for x in branch.hoisted]
+    counts = [len(branch.hoisted) for branch in branches]
+
+    def of(at: int) -> Callable[..., list[Any]]:
+        def body(*flat: Any) -> list[Any]:
+            *reached, given = cut(flat, *counts)
+            return replay(branches[at].function, [*reached[at], *given])
+
+        return body
+
+    given = [*hoisted, *operands]
+    samples = [data_of(x) for x in given]
+    params = {f"branch{at}": _same(f"branch{at}", of(at), samples) for at in range(len(branches))}
+    return parts_of(apply(branch, (index, *given), params))
+
+
+def _same(name: str, body: Callable[..., list[Any]], samples: Sequence[Any]) -> Function:
+    """A branch that reaches nothing from outside."""
+    nested = nest(name, body, samples)
+    assert not nested.hoisted
+    return nested.function
+
+
+def _vjp(
+    g: Parts,
+    y: Any,
+    xs: Sequence[Any],
+    wanted: Sequence[bool],
+    times: Callable[[Any, Any], Any],
+    **branches: Function,
+) -> list[Any]:
+    index, *operands = xs
+    marks = [moves(x) and w for x, w in zip(operands, wanted[1:], strict=True)]
+    seeds = [c for c in g if c is not None]
+
+    def of(function: Function) -> Callable[..., list[Any]]:
+        def body(*flat: Any) -> list[Any]:
+            values, given = cut(flat, len(operands))
+            arrived = iter(given)
+            _, pull = pullback_of(function, values, marks)
+            cs = pull([None if c is None else next(arrived) for c in g], times)
+            moving = [x for x, m in zip(values, marks, strict=True) if m]
+            return [like(c, x) for c, x in zip(cs, moving, strict=True)]
+
+        return body
+
+    given = [*operands, *seeds]
+    samples = [data_of(x) for x in given]
+    backs = {name: _same("back", of(function), samples) for name, function in branches.items()}
+    cs = parts_of(apply(branch, (index, *given), backs))
+    return [None, *spread(cs, marks)]
+
+
+def _jvp(
+    ts: Sequence[Any],
+    y: Any,
+    xs: Sequence[Any],
+    times: Callable[[Any, Any], Any],
+    **branches: Function,
+) -> Parts:
+    index, *operands = xs
+    duals = [like(t, x) for t, x in zip(ts[1:], operands, strict=True) if moves(x)]
+    given = [*operands, *duals]
+    samples = [data_of(x) for x in given]
+    count = len(branches["branch0"].outputs)
+    pushes = {
+        name: _same("push", pushed(function, (operands,), count, times), samples)
+        for name, function in branches.items()
+    }
+    made = parts_of(apply(branch, (index, *given), pushes))
+    marks = [atom.type.dtype.kind in "fc" for atom in branches["branch0"].outputs]
+    return Parts(spread(made[count:], marks))
+
+
+branch = define(
+    "branch",
+    numpy=[],
+    method=None,
+    entry=None,
+    infer=infer,
+    evaluate=evaluate,
+    jvp=Joint(_jvp),
+    vjp=Joint(_vjp),
+    lower=Branch(),
+)

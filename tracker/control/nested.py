@@ -1,0 +1,137 @@
+"""The bodies of loops and branches: traced once, into nested functions.
+
+Owns: `nest` and its result `Nested`; the helpers that the ops of control flow share.
+
+A body's function takes first what the body reached from outside (`hoisted`), then its own values.
+Invariant: a body is a pure function of these; where it is not, `Unstructured` is raised, and the
+caller runs the plain Python loop instead.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Atom, Function, name_variables, nested_functions
+from tracker.ir.types import Type
+from tracker.ir.verify import verify
+from tracker.jit.staging import Builder
+from tracker.ops.create import identity, item
+from tracker.tape import (
+    Stage,
+    Unstructured,
+    Value,
+    apply,
+    close,
+    current_stage,
+    data_of,
+    leaf,
+    new_epoch,
+    same_bytes,
+    value_of,
+    wrap,
+)
+from tracker.tracked import Tracked
+from tracker.wrapping import entry
+
+_numbers = itertools.count(1)
+
+
+@dataclass(slots=True)
+class Nested:
+    """A body: its function, and what it reached from outside, which are its first operands."""
+
+    function: Function
+    hoisted: list[Any]
+
+    @property
+    def types(self) -> list[Type]:
+        """The types of the results."""
+        return [atom.type for atom in self.function.outputs]
+
+
+def nest(name: str, body: Callable[..., Sequence[Any]], samples: Sequence[Any]) -> Nested:
+    """Trace `body`, which takes and gives flat lists of numbers and arrays, at these samples."""
+    since = new_epoch()
+    values = [leaf(data_of(sample)) for sample in samples]
+    with Stage(since) as listener:
+        try:
+            results = list(body(*map(wrap, values)))
+            read = [value_of(r) if isinstance(r, Tracked) else r for r in results]
+        finally:
+            for value in values:
+                close(value)
+    outer = current_stage()
+    if outer is not None:
+        outer.inner.update(listener.inner, values, (note[0] for note in listener.notes))
+    builder = _Builder(listener, values)
+    builder.read_notes()
+    atoms = tuple(builder.atom(x) for x in read)
+    function = Function(
+        f"{name}{next(_numbers)}",
+        (*builder.captured, *(builder.vars[value] for value in values)),
+        (),
+        tuple(builder.body),
+        atoms,
+        nested_functions(builder.body),
+    )
+    name_variables(function)
+    verify(function)
+    return Nested(function, builder.arrays)
+
+
+class _Builder(Builder):
+    """As staging's, but what comes from outside is an operand, whoever made it."""
+
+    def _outside(self, value: Value) -> Atom:
+        if value in self.listener.inner:
+            return super()._outside(value)  # which refuses
+        return self._hoist(wrap(value), value.data, id(value))
+
+    def _array(self, array: Any) -> Atom:
+        images = self.listener.images.get(id(array), [])
+        if images and not (len(images) == 1 and same_bytes(images[0][1], array)):
+            raise Unstructured("the body writes into a plain array")
+        return self._hoist(array, array, id(array))
+
+    def _hoist(self, operand: Any, data: Any, key: int) -> Atom:
+        if isinstance(data, tuple):
+            raise Unstructured("the body takes the results of an outer equation apart")
+        known = self.known.get(key)
+        if known is None:
+            known = self._capture(data, None, key)
+            self.arrays[-1] = operand
+        return known
+
+
+# What the ops share -------------------------------------------------------------------------------
+
+
+def moves(x: Any) -> bool:
+    """Whether an operand can have a derivative."""
+    return np.result_type(data_of(x)).kind in "fc"
+
+
+def stand_in(x: Any) -> Value:
+    """A leaf that stands for an operand in a pass of one's own."""
+    return value_of(apply(identity, (x,))) if isinstance(x, Tracked) else leaf(x)
+
+
+def like(c: Any, x: Any) -> Any:
+    """A cotangent or tangent (None: zero) as the exact type of what it belongs to."""
+    return entry(c, value_of(x) if isinstance(x, Tracked) else leaf(x))
+
+
+def as_input(x: Any, type: Type) -> Any:
+    """What was stacked, as the Python number that it was."""
+    return apply(item, (x,)) if type.weak else x
+
+
+def cut(flat: Sequence[Any], *counts: int) -> list[list[Any]]:
+    """A flat list in pieces of the given lengths; the rest is the last piece."""
+    rest = iter(flat)
+    return [list(itertools.islice(rest, n)) for n in counts] + [list(rest)]
