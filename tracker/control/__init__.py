@@ -1,7 +1,7 @@
 """Structured control flow: `scan`, `fori_loop`, `while_loop`, `cond`, `switch`.
 
-Each means the plain Python loop or branch that its docstring shows, and that is what runs. But while
-a function is being traced (for `jit`, `vmap`), the body is traced once and stays a loop or a branch,
+Each means the plain Python loop or branch that its docstring shows, and that is what runs. But
+while a function is being traced (for `jit`, `vmap`), the body is traced once and stays a loop,
 so that compiling does not depend on the number of steps. Start at `scan`.
 
 Owns: the public functions; structures become flat lists here, and the ops in `loops.py`,
@@ -265,7 +265,6 @@ def _traced_branch(index: Any, branches: Sequence[Callable[..., Any]], operands:
         except Exception as error:  # a branch that is not taken need not work
             raise Unstructured(str(error)) from error
     shown = given[taken]
-    for at, flat in given.items():
-        if flat.structure != shown.structure or found[at].types != found[taken].types:
-            raise Unstructured("the branches give different types")
+    if any(flat.structure != shown.structure for flat in given.values()):
+        raise Unstructured("the branches give different structures")
     return shown.rebuilt(run_branch(index, found, start.numbers))

@@ -6,9 +6,11 @@ number: what was not taken contributes nothing, whatever it would have been.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tracker.control.carries import as_type, joined
 from tracker.control.loops import pullback_of, pushed, spread
 from tracker.control.nested import Nested, cut, like, moves, nest
 from tracker.ir.graph import Function
@@ -35,13 +37,18 @@ def evaluate(index: Any, *operands: Any, **branches: Function) -> tuple[Any, ...
 
 def run_branch(index: Any, branches: Sequence[Nested], operands: Sequence[Any]) -> list[Any]:
     """Record a branch; its results. What one branch reached from outside, all are given."""
+    types = [
+        functools.reduce(joined, column)
+        for column in zip(*(b.types for b in branches), strict=True)
+    ]
     hoisted = [x for branch in branches for x in branch.hoisted]
     counts = [len(branch.hoisted) for branch in branches]
 
     def of(at: int) -> Callable[..., list[Any]]:
         def body(*flat: Any) -> list[Any]:
             *reached, given = cut(flat, *counts)
-            return replay(branches[at].function, [*reached[at], *given])
+            made = replay(branches[at].function, [*reached[at], *given])
+            return [as_type(x, type) for x, type in zip(made, types, strict=True)]
 
         return body
 

@@ -76,13 +76,13 @@ def settle(
             return [*ends, *made[len(fixed) :]]
 
         nested = nest(name, step, [*carries, *others])
-        types = [_joined(a, b) for a, b in zip(types, nested.types, strict=False)]
+        types = [joined(a, b) for a, b in zip(types, nested.types, strict=False)]
         if types == list(fixed):
             return nested, carries
     raise Unstructured("what is carried does not settle on a type")
 
 
-def _joined(a: Type, b: Type) -> Type:
+def joined(a: Type, b: Type) -> Type:
     if a == b:
         return a
     if a.shape != b.shape:
@@ -96,7 +96,7 @@ def _joined(a: Type, b: Type) -> Type:
 def _fitted(x: Any, type: Type) -> Any:
     """A result in the carried type, where that can hold it; otherwise as it is."""
     have = type_of(data_of(x))
-    return as_type(x, type) if have != type and _joined(have, type) == type else x
+    return as_type(x, type) if have != type and joined(have, type) == type else x
 
 
 def as_type(x: Any, type: Type) -> Any:

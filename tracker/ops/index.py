@@ -18,7 +18,7 @@ import numpy as np
 from tracker.ir.op import LINEAR, Expand, Op, View, Writes
 from tracker.ir.types import Type
 from tracker.ops.binary import equal, where
-from tracker.ops.create import iota
+from tracker.ops.create import iota, to_discrete
 from tracker.ops.declare import declare, project
 from tracker.ops.places import (
     HOLE,
@@ -34,6 +34,9 @@ from tracker.ops.places import (
 from tracker.ops.shape import broadcast_to, reshape
 from tracker.tape import apply, current_stage, data_of, is_recording
 from tracker.tracked import Tracked
+
+_INT = np.dtype(np.intp)
+
 
 # Reading an index as users write it ---------------------------------------------------------------
 
@@ -63,7 +66,9 @@ def _entry(part: Any) -> tuple[Any, Any]:
     if isinstance(data, (bool, np.bool_)):
         return HOLE, np.asarray(data)
     if type(part) is Tracked and np.ndim(data) == 0 and _in_a_body():
-        return HOLE, part
+        return HOLE, part if hasattr(data, "dtype") else apply(
+            to_discrete, (part,), {"dtype": _INT}
+        )
     if isinstance(data, (int, np.integer)) or (
         isinstance(data, np.ndarray) and data.ndim == 0 and data.dtype.kind in "iu"
     ):

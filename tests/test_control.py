@@ -1,0 +1,237 @@
+"""Structured control flow: the plain loop's results, eagerly and traced, and all derivatives."""
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker import (
+    UnsupportedError,
+    cond,
+    fori_loop,
+    gradcheck,
+    gradient,
+    hessian,
+    jit,
+    jvp,
+    scan,
+    switch,
+    trace,
+    while_loop,
+)
+
+RNG = np.random.default_rng(0)
+W, XS, H0 = 0.3 * RNG.normal(size=(4, 4)), RNG.normal(size=(7, 4)), RNG.normal(size=4)
+
+
+def rnn(w, xs, h0, reverse=False):
+    def step(h, x):
+        h = np.tanh(w @ h + x)
+        return h, {"norm": np.sum(h**2), "h": h}
+
+    last, ys = scan(step, h0, xs, reverse=reverse)
+    return np.sum(last) + np.sum(np.arange(len(xs)) * ys["norm"]) + np.sum(ys["h"][2])
+
+
+def rnn_plain(w, xs, h0):
+    h, total = h0, 0.0
+    for i in range(len(xs)):
+        h = np.tanh(w @ h + xs[i])
+        total = total + i * np.sum(h**2)
+        if i == 2:
+            total = total + np.sum(h)
+    return total + np.sum(h)
+
+
+def newton(a, x):
+    return while_loop(lambda s: np.abs(s * s - a) > 1e-10, lambda s: 0.5 * (s + a / s), x)
+
+
+def cumulative(x):
+    return fori_loop(0, len(x), lambda i, t: t * 0.5 + x[i] ** 2 * i, 0.0)
+
+
+def split(x):
+    return cond(np.sum(x) > 0, lambda x: np.sum(np.sin(x)), lambda x: np.sum(x**3), x)
+
+
+def ops_of(f, *args):
+    return [eqn.op.name for eqn in trace(f, *args).eqns]
+
+
+PROGRAMS = {
+    "scan": (rnn, (W, XS, H0), "loop"),
+    "scan, reversed": (lambda *a: rnn(*a, reverse=True), (W, XS, H0), "loop"),
+    "while": (newton, (2.0, 1.0), "while"),
+    "fori": (cumulative, (np.linspace(-1, 1, 6),), "loop"),
+    "cond, true": (split, (np.array([1.0, 2.0]),), "branch"),
+    "cond, false": (split, (np.array([-1.0, -2.0]),), "branch"),
+}
+
+
+@pytest.mark.parametrize("f, args, op", PROGRAMS.values(), ids=PROGRAMS)
+def test_compiled_is_plain_to_second_order(f, args, op):
+    assert op in ops_of(f, *args)
+    fast = jit(f)
+    np.testing.assert_allclose(fast(*args), f(*args), rtol=1e-13)
+    assert gradcheck(f, *args)
+    for ours, plain in zip(gradient(fast, *args), gradient(f, *args), strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=1e-9, atol=1e-12)
+    tangents = tuple(np.cos(np.arange(np.size(x))).reshape(np.shape(x))[()] for x in args)
+    np.testing.assert_allclose(jvp(fast, args, tangents)[1], jvp(f, args, tangents)[1], rtol=1e-9)
+    first = (lambda x: f(x, *args[1:]), jit(lambda x: f(x, *args[1:])))
+    np.testing.assert_allclose(
+        hessian(first[1], args[0]), hessian(first[0], args[0]), rtol=1e-7, atol=1e-10
+    )
+
+
+def test_scan_is_the_loop_written_out():
+    for ours, plain in zip(gradient(rnn, W, XS, H0), gradient(rnn_plain, W, XS, H0), strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=1e-12)
+
+
+def test_structures_and_what_is_stacked():
+    def step(carry, x):
+        a, b = carry
+        return (a + x["u"], b * x["v"]), (a, None)
+
+    xs = {"u": np.arange(5.0), "v": np.full((5, 2), 2.0)}
+    for run in (
+        lambda xs: scan(step, (0, np.ones(2)), xs),
+        jit(lambda xs: scan(step, (0, np.ones(2)), xs)),
+    ):
+        (a, b), (ys, nothing) = run(xs)
+        assert a == 10 and nothing is None
+        np.testing.assert_array_equal(b, [32.0, 32.0])
+        np.testing.assert_array_equal(ys, [0, 0, 1, 3, 6])
+
+
+def test_no_steps():
+    carry, ys = scan(lambda c, x: (c + x, c * np.ones(3)), 1.0, np.zeros(0))
+    assert carry == 1.0 and ys.shape == (0, 3)
+    assert fori_loop(3, 3, lambda i, v: v + i, 7) == 7
+
+
+def test_a_carry_may_change_its_type():
+    def f(x):
+        return scan(lambda c, v: (c + v, c), 0, x)[0]
+
+    x = np.arange(6.0, dtype=np.float32)
+    assert "loop" in ops_of(f, x)
+    assert jit(f)(x).dtype == f(x).dtype == np.float32
+    assert gradient(jit(f), x)[0].dtype == np.float32
+
+
+def test_a_position_may_be_the_step():
+    def f(x):
+        def body(i, out):
+            out = np.copy(out)
+            out[i] = x[i] * out[i - 1]
+            return out
+
+        return np.sum(fori_loop(1, len(x), body, np.ones_like(x)))
+
+    x = np.linspace(0.5, 1.5, 6)
+    assert "loop" in ops_of(f, x)
+    np.testing.assert_allclose(gradient(jit(f), x)[0], gradient(f, x)[0])
+    assert gradcheck(f, x)
+
+
+def test_traced_bounds_are_not_guards():
+    f = jit(lambda n, x: fori_loop(0, n, lambda i, v: v * x, 1.0))
+    for n in (3, 0, 10):
+        assert f(n, 2.0) == 2.0**n
+        assert gradient(f, n, 2.0)[1] == n * 2.0 ** max(n - 1, 0) * (n > 0)
+    assert f.cache_info().traces == 1
+
+
+def test_loops_in_loops():
+    def f(a):
+        def outer(c, x):
+            inner = fori_loop(0, 5, lambda i, v: v * a + x, c)
+            return while_loop(lambda v: np.abs(v) > 1.0, lambda v: v * 0.5, inner), inner
+
+        last, ys = scan(outer, 1.0, np.arange(1.0, 7.0))
+        return last + np.sum(ys)
+
+    np.testing.assert_allclose(jit(f)(0.9), f(0.9), rtol=1e-13)
+    np.testing.assert_allclose(gradient(jit(f), 0.9)[0], gradient(f, 0.9)[0], rtol=1e-11)
+    np.testing.assert_allclose(hessian(jit(f), 0.9), hessian(f, 0.9), rtol=1e-9)
+
+
+def test_a_branch_not_taken_contributes_nothing():
+    def f(x):
+        return scan(lambda c, v: (c + cond(v > 0, np.log, lambda v: v * 0.0, v), None), 0.0, x)[0]
+
+    x = np.array([1.0, -1.0, 0.0, 2.0, 3.0])
+    np.testing.assert_allclose(gradient(jit(f), x)[0], [1.0, 0.0, 0.0, 0.5, 1 / 3])
+    np.testing.assert_allclose(gradient(f, x)[0], [1.0, 0.0, 0.0, 0.5, 1 / 3])
+
+
+@pytest.mark.parametrize("i", [-3, 0, 1, 2, 9])
+def test_switch(i):
+    f = lambda i, x: switch(i, [np.sin, np.exp, lambda x: x**3], x)  # noqa: E731
+    assert jit(f)(i, 0.7) == pytest.approx(f(i, 0.7), rel=1e-15)
+    assert gradient(jit(f), i, 0.7)[1] == pytest.approx(gradient(f, i, 0.7)[1], rel=1e-12)
+    assert "branch" in ops_of(f, i, 0.7)
+
+
+def test_what_has_no_one_trace_is_traced_as_it_comes():
+    def branching(x):
+        return scan(lambda c, v: (c + (v if v > 0 else 2 * v), None), 0.0, x)[0]
+
+    def growing(x):
+        return np.sum(fori_loop(0, 5, lambda i, v: np.concatenate([v, 0.1 * v[:1]]), x))
+
+    def writing(x):
+        out = np.zeros_like(x)
+
+        def body(c, i):
+            out[int(i)] = c
+            return c + x[int(i)], None
+
+        last, _ = scan(body, 0.0, np.arange(len(x)))
+        return last + np.sum(out)
+
+    x = np.array([1.0, -2.0, 3.0, -4.0, 5.0])
+    for f in (branching, growing, writing):
+        assert "loop" not in ops_of(f, x)
+        np.testing.assert_allclose(jit(f)(x), f(x))
+        np.testing.assert_allclose(gradient(jit(f), x)[0], gradient(f, x)[0])
+
+
+def test_a_value_of_the_body_cannot_leave_it():
+    def f(x):
+        seen = []
+        scan(lambda c, v: (c, seen.append(v * 2.0)), x, np.arange(6.0))
+        return seen[-1] * x
+
+    assert f(2.0) == 20.0
+    with pytest.raises(UnsupportedError, match="used outside of it"):
+        trace(f, 2.0)
+
+
+@pytest.mark.parametrize(
+    "call, text",
+    [
+        (lambda: scan(lambda c, x: (c, x), 0.0), "neither xs nor length"),
+        (
+            lambda: scan(lambda c, x: (c, x), 0.0, (np.ones(2), np.ones(3))),
+            r"arrays of \[2, 3\] rows",
+        ),
+        (lambda: scan(lambda c, x: (c, x), 0.0, 3.0), "rows of arrays"),
+        (lambda: cond(np.ones(2) > 0, np.sin, np.cos, 0.0), r"shape \(2,\)"),
+        (lambda: switch(0, [], 0.0), "no branches"),
+    ],
+)
+def test_errors(call, text):
+    with pytest.raises(UnsupportedError, match=text):
+        call()
+
+
+def test_nothing_is_compiled_per_step():
+    def f(x):
+        return scan(lambda c, v: (np.sin(c) + v, c), 0.0, x)[0]
+
+    sizes = {n: len(list(trace(f, np.ones(n)).eqns)) for n in (10, 1000)}
+    assert sizes[10] == sizes[1000]
+    assert tracker.gradient(jit(f), np.ones(1000))[0].shape == (1000,)
