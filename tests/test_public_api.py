@@ -10,6 +10,7 @@ NAMES = [
     "CompileError",
     "ComplexLossError",
     "ConversionError",
+    "DegenerateWarning",
     "Grads",
     "GraphUsedError",
     "IRError",

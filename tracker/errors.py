@@ -62,6 +62,10 @@ class IRError(TrackerError, ValueError):
     """An IR function breaks an invariant, or IR text does not parse."""
 
 
+class DegenerateWarning(RuntimeWarning):
+    """Eigenvalues or singular values coincide, and a derivative asks for what is not fixed."""
+
+
 def user_frame(depth: int = 1) -> FrameType | None:
     """The innermost frame that belongs to neither this package nor NumPy."""
     frame: FrameType | None = sys._getframe(depth)

@@ -25,6 +25,7 @@ FAMILIES = [
     "index",
     "contraction",
     "rearrange",
+    "linalg",
 ]
 ROWS = [row for name in FAMILIES for row in importlib.import_module(f"test_{name}").ROWS]
 CASES = [

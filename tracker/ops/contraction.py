@@ -1,4 +1,5 @@
-"""Matrix products. One op, `matmul`; `dot`, `inner`, `outer`, `vdot` are composed of it."""
+"""Matrix products. One op, `matmul`; `dot`, `inner`, `outer`, `vdot` are composed of it, and more
+in `products.py` and `einsum.py`."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import METHODS, NUMPY, UFUNCS, Contract
+from tracker.ir.op import METHODS, UFUNCS, Contract
 from tracker.ir.types import Type
 from tracker.ops.declare import declare, implements, into, project
 from tracker.tape import apply
@@ -67,7 +68,6 @@ matmul = declare(
     lower=Contract(),
 )
 UFUNCS[np.matmul] = matmul
-NUMPY[np.matmul] = lambda a, b: apply(matmul, (a, b))
 install("__matmul__")(lambda self, other: apply(matmul, (self, other)))
 install("__rmatmul__")(lambda self, other: apply(matmul, (other, self)))
 

@@ -136,48 +136,6 @@ NUMPY[np.flatnonzero] = lambda a: np.nonzero(np.ravel(a))[0]
 NUMPY[np.argwhere] = lambda a: np.stack(np.nonzero(a), axis=-1)
 
 
-@implements(np.diagonal, method="diagonal")
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    moved = np.moveaxis(a, (axis1, axis2), (-2, -1))
-    rows, columns = np.shape(moved)[-2:]
-    n = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
-    along = np.arange(n)
-    return moved[..., along - min(offset, 0), along + max(offset, 0)]
-
-
-@implements(np.diag)
-def diag(v: Any, k: int = 0) -> Any:
-    if np.ndim(v) == 2:
-        return diagonal(v, k)
-    n = np.size(v) + abs(k)
-    out = np.zeros_like(v, shape=(n, n))
-    along = np.arange(np.size(v))
-    out[along - min(k, 0), along + max(k, 0)] = v
-    return out
-
-
-@implements(np.trace, method="trace")
-def trace(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
-) -> Any:
-    return np.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
-
-
-def _below(m: Any, k: int) -> Any:
-    rows, columns = np.shape(m)[-2:]
-    return np.tri(rows, columns, k, dtype=bool)
-
-
-@implements(np.triu)
-def triu(m: Any, k: int = 0) -> Any:
-    return np.where(_below(m, k - 1), np.zeros_like(m), m)
-
-
-@implements(np.tril)
-def tril(m: Any, k: int = 0) -> Any:
-    return np.where(_below(m, k), m, np.zeros_like(m))
-
-
 @implements(np.diff)
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     refuse("np.diff", prepend=prepend, append=append)

@@ -195,7 +195,7 @@ def _unmasked(a: Any, where: Any, axis: Any, keepdims: Any) -> Any:
     return np.asarray(np.sum(mask, axis=axis, keepdims=_flag(keepdims)))
 
 
-def _others(x: Any) -> Any:
+def others_of(x: Any) -> Any:
     """Along the last axis: the product of all other elements, without dividing.
 
     Elements are multiplied in pairs, the pairs' own "others" found recursively: linear work.
@@ -206,7 +206,7 @@ def _others(x: Any) -> Any:
     if n % 2:
         x = np.concatenate([x, np.ones_like(x[..., :1])], axis=-1)
     left, right = x[..., 0::2], x[..., 1::2]
-    rest = _others(left * right)
+    rest = others_of(left * right)
     both = np.stack([rest * right, rest * left], axis=-1)
     return np.reshape(both, np.shape(x))[..., :n]
 
@@ -225,7 +225,7 @@ def _product_of_others(x: Any, axis: tuple[int, ...]) -> Any:
     moved = np.transpose(x, order)
     front = np.shape(moved)[: len(rest)]
     flat = np.reshape(moved, (*front, _count(shape, axis)))
-    back = np.reshape(_others(flat), np.shape(moved))
+    back = np.reshape(others_of(flat), np.shape(moved))
     return np.transpose(back, tuple(int(i) for i in np.argsort(order)))
 
 

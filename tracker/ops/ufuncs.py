@@ -37,6 +37,8 @@ def _as_array(x: Any) -> Any:
 def protocol(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What `Tracked.__array_ufunc__` does with everything but the plain call of a common ufunc."""
     if method == "__call__":
+        if ufunc.signature is not None:  # on vectors or matrices: with keywords of its own
+            return _generalised(ufunc)(*inputs, **kwargs)
         return _call(ufunc, inputs, dict(kwargs))
     folded = _FOLDS.get((ufunc, method))
     if folded in NUMPY:
@@ -56,6 +58,12 @@ def protocol(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
             "Write it with the plain functions, or use tracker.data(x) where no gradient is wanted",
         )
     )
+
+
+def _generalised(ufunc: np.ufunc) -> Any:
+    if ufunc not in NUMPY:
+        raise UnsupportedError(message(f"np.{ufunc.__name__} has no derivative rule here"))
+    return NUMPY[ufunc]
 
 
 _FOLDS: dict[tuple[Any, str], Any] = {

@@ -1,0 +1,512 @@
+"""Rows of the ops of linear algebra, and all of `numpy.linalg` on tracked values.
+
+A case is a function of arrays: it must give NumPy's numbers, dtype and shape on tracked values, and
+pass `gradcheck` to second order. Decompositions of complex matrices leave phases open, so their
+cases do not depend on phases.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+from op_rows import row, sample, x, z
+
+import tracker
+from tracker import gradient, param
+from tracker.ops.linalg import factors, norms, parts, pseudo, solves, spectra
+from tracker.testing import gradcheck
+
+
+def square(n, *batch):
+    """Well away from singular, with distinct eigenvalues."""
+    return x(*batch, n, n) + 2 * np.diag(np.arange(1.0, n + 1))
+
+
+def csquare(n, *batch):
+    return z(*batch, n, n) + 2 * np.diag(np.arange(1.0, n + 1))
+
+
+def positive(n, *batch):
+    a = x(*batch, n, n)
+    return a @ np.swapaxes(a, -1, -2) + n * np.eye(n)
+
+
+def cpositive(n, *batch):
+    a = z(*batch, n, n)
+    return a @ np.conjugate(np.swapaxes(a, -1, -2)) + n * np.eye(n)
+
+
+SINGULAR = np.array([[1.0, 2, 3], [2, 4, 6], [1, 0, 1]])
+LOWER = {"lower": True, "trans": "N", "unit": False}
+TRIANGULAR = [
+    {"lower": lower, "trans": trans, "unit": unit}
+    for lower in (True, False)
+    for trans in "NTC"
+    for unit in (True, False)
+]
+
+ROWS = [
+    row(
+        parts.triangle,
+        *(sample(x(3, 4), k=k, lower=lower) for k in (-1, 0, 2) for lower in (True, False)),
+        sample(x(2, 4, 3), k=0, lower=True),
+        sample(z(3, 3), k=1, lower=False),
+        sample(x(0, 0), k=0, lower=True),
+        sample(x(7, 9), k=-1, lower=False),
+    ),
+    row(
+        parts.diagonal,
+        *(sample(x(3, 4), k=k) for k in (-2, 0, 1, 3, 5)),
+        sample(x(2, 4, 3), k=-1),
+        sample(x(8, 8), k=0),
+        sample(z(3, 3), k=0),
+    ),
+    row(
+        parts.embed_diagonal,
+        sample(x(3), k=0, shape=(3, 3)),
+        sample(x(3), k=1, shape=(4, 4)),
+        sample(x(2, 3), k=-1, shape=(4, 3)),
+        sample(x(8), k=0, shape=(8, 8)),
+        sample(z(2), k=0, shape=(2, 5)),
+    ),
+    row(
+        solves.solve,
+        sample(square(3), x(3, 2)),
+        sample(square(1), x(1, 1)),
+        sample(square(3, 2), x(2, 3, 1)),
+        sample(square(3), x(4, 3, 2)),
+        sample(square(3, 2, 1), x(4, 3, 1)),
+        sample(csquare(3), z(3, 2)),
+        sample(square(3), z(3, 2)),
+        sample(csquare(3), x(3, 1)),
+        sample(square(9), x(9, 2)),
+    ),
+    row(
+        solves.solve_triangular,
+        *(sample(square(3), x(3, 2), **how) for how in TRIANGULAR),
+        *(sample(csquare(2), z(2, 2), **how) for how in TRIANGULAR),
+        sample(square(3, 2), x(3, 2), **LOWER),
+        sample(square(9), x(9, 1), **LOWER),
+    ),
+    row(
+        solves.inv,
+        *(sample(a) for a in (square(1), square(3), square(2, 2, 3), csquare(3), square(7))),
+    ),
+    row(
+        solves.det,
+        *(sample(a) for a in (square(1), square(3), square(2, 2, 3), csquare(3))),
+        sample(SINGULAR),
+        sample(np.stack([SINGULAR, square(3)])),
+    ),
+    row(solves.adjugate, *(sample(a) for a in (square(2), square(3, 2), csquare(3)))),
+    row(
+        solves.slogdet,
+        *(sample(a) for a in (square(1), square(3), -square(3, 2), csquare(3), csquare(2, 2))),
+    ),
+    row(
+        factors.cholesky,
+        *(sample(a) for a in (positive(1), positive(3), positive(2, 2), cpositive(3), positive(8))),
+        sample(np.tril(positive(3)) + np.triu(x(3, 3), 1)),
+    ),
+    row(
+        factors.qr,
+        *(sample(x(*shape), complete=False) for shape in [(3, 3), (4, 2), (2, 4), (2, 3, 2)]),
+        sample(x(4, 3), complete=True),
+        sample(x(2, 3), complete=True),
+        sample(z(3, 3), complete=False),
+        sample(z(4, 2), complete=False),
+        sample(z(2, 3), complete=False),
+    ),
+    row(
+        pseudo.pinv,
+        *(sample(x(*shape), 1e-15) for shape in [(3, 3), (4, 2), (2, 4), (2, 3, 2)]),
+        sample(z(3, 2), 1e-15),
+    ),
+    row(
+        pseudo.lstsq,
+        *(sample(x(*shape), x(shape[0], 2), 1e-15) for shape in [(3, 3), (4, 2), (2, 4)]),
+        sample(z(4, 2), z(4, 1), 1e-15),
+        sample(x(4, 2), z(4, 1), 1e-15),
+    ),
+    row(
+        spectra.eigh,
+        *(sample(a, lower=True) for a in (square(1), square(3), square(3, 2), positive(5))),
+        sample(square(3), lower=False),
+    ),
+    row(
+        spectra.eigvalsh,
+        *(sample(a, lower=True) for a in (square(3), square(3, 2), csquare(3))),
+        sample(csquare(3), lower=False),
+    ),
+    row(
+        spectra.eig,
+        *(sample(a) for a in (square(3), square(3, 2), x(3, 3), csquare(3))),
+    ),
+    row(spectra.eigvals, *(sample(a) for a in (square(3), x(3, 3), csquare(3, 2)))),
+    row(
+        spectra.svd,
+        *(sample(x(*shape), full=False) for shape in [(3, 3), (4, 2), (2, 4), (2, 3, 2)]),
+        sample(x(3, 3), full=True),
+        sample(x(3, 2), full=True),
+        sample(x(3, 4), full=True),
+    ),
+    row(
+        spectra.svdvals,
+        *(sample(x(*shape)) for shape in [(3, 3), (4, 2), (2, 4), (2, 3, 2)]),
+        sample(z(3, 2)),
+    ),
+    row(
+        norms.rank,
+        sample(x(3, 2), tol=None, hermitian=False, rtol=None),
+        sample(SINGULAR, tol=1e-9, hermitian=False, rtol=None),
+        sample(positive(3, 2), tol=None, hermitian=True, rtol=1e-9),
+    ),
+]
+
+A, S, P = square(3), square(3, 2), positive(3)
+CA, CP, CS = csquare(3), cpositive(3), csquare(2, 3)
+V, W, B = x(3), x(4), x(3, 2)
+T = x(2, 3, 4)
+la = np.linalg
+
+
+def herm(a):
+    return a + np.conjugate(np.swapaxes(a, -1, -2))
+
+
+def through_vectors(w, v):
+    """The matrix again, as another function of it."""
+    return (v * np.exp(np.expand_dims(w, -2) / 4)) @ np.conjugate(np.swapaxes(v, -1, -2))
+
+
+CASES = {
+    "solve": (lambda a, b: la.solve(a, b) * la.solve(a, V)[:, None], A, B),
+    "solve stacks": (lambda a, b: la.solve(a, b) + la.solve(a, B[None]) + la.solve(a[0], B), S, B),
+    "solve vector beside stack": (lambda a: la.solve(a, V), S),
+    "solve complex": (lambda a, b: la.solve(a, b), CA, z(3)),
+    "solve real by complex": (lambda a, b: la.solve(a, b), A, z(3)),
+    "inv": (lambda a: la.inv(a) @ la.inv(a[0]), S),
+    "inv complex": (la.inv, CA),
+    "det": (lambda a: la.det(a) ** 2 + la.det(a[1]), S),
+    "det complex": (la.det, CS),
+    "det of singular": (la.det, SINGULAR),
+    "slogdet": (lambda a: la.slogdet(a)[1] * la.slogdet(a).sign, S),
+    "slogdet complex": (lambda a: la.slogdet(a)[0] * la.slogdet(a).logabsdet, CS),
+    "cholesky": (la.cholesky, P),
+    "cholesky stacks": (la.cholesky, positive(3, 2)),
+    "cholesky upper": (lambda a: la.cholesky(a, upper=True), P),
+    "cholesky complex": (lambda a: la.cholesky(a) + la.cholesky(a, upper=True), CP),
+    "cholesky of a product": (lambda b: la.cholesky(b @ b.T + 3 * np.eye(3)), A),
+    "eigh": (lambda a: through_vectors(*la.eigh(herm(a))), A),
+    "eigh upper": (lambda a: la.eigh(a, UPLO="U")[0] + la.eigh(a, "l").eigenvalues, A),
+    "eigh vectors": (lambda a: la.eigh(herm(a))[1], S),
+    "eigh complex": (lambda a: through_vectors(*la.eigh(herm(a))), CA),
+    "eigh complex triangle": (lambda a: through_vectors(*la.eigh(a, "U")), CA),
+    "eigvalsh": (lambda a: la.eigvalsh(a) * la.eigvalsh(a, UPLO="U"), S),
+    "eigvalsh complex": (lambda a: la.eigvalsh(herm(a)), CS),
+    "eig": (lambda a: la.eig(a)[0] * la.eig(a).eigenvectors, A),
+    "eig complex pairs": (lambda a: la.eig(a)[0] * la.eig(a)[1], x(3, 3)),
+    "eig stacks": (lambda a: la.eig(a)[1], S),
+    "eig complex": (lambda a: la.eig(a)[0] * la.eig(a)[1], CA),
+    "eigvals": (lambda a: la.eigvals(a) ** 2, A),
+    "eigvals complex": (la.eigvals, CS),
+    "svd": (lambda a: la.svd(a)[0] * la.svd(a).S + la.svd(a).Vh, A),
+    "svd thin": (lambda a: la.svd(a, full_matrices=False)[0] @ la.svd(a, False)[2], T),
+    "svd full": (lambda a: la.svd(a)[0][:, :2], x(4, 2)),
+    "svd full wide": (lambda a: la.svd(a)[2], B.T),
+    "svd full tall": (lambda a: la.svd(a)[0], B),
+    "svd values": (lambda a: la.svd(a, compute_uv=False) * la.svdvals(a), T),
+    "svd hermitian": (
+        lambda a: np.multiply(*la.svd(herm(a), hermitian=True)[:2]),
+        A - 3 * np.eye(3),
+    ),
+    "svd hermitian values": (
+        lambda a: la.svd(herm(a), compute_uv=False, hermitian=True),
+        A - 3 * np.eye(3),
+    ),
+    "svd complex": (
+        lambda a: (la.svd(a, False)[0] * la.svd(a, False)[1] ** 2) @ la.svd(a, False)[2],
+        z(3, 2),
+    ),
+    "svd complex full": (lambda a: np.abs(la.svd(a)[0]) ** 2, z(3, 2)),
+    "qr": (lambda a: la.qr(a)[0] @ la.qr(a).R[:, ::-1], x(4, 3)),
+    "qr modes": (lambda a: la.qr(a, "complete")[0][:, :3] + la.qr(a, mode="r")[:1], x(4, 3)),
+    "qr complete": (lambda a: la.qr(a, "complete")[0] @ la.qr(a, "complete")[1], x(4, 3)),
+    "qr wide": (lambda a: la.qr(a)[1] + la.qr(a, "complete")[0] @ a, B.T),
+    "qr complex": (lambda a: la.qr(a)[0] * la.qr(a)[1][:1], z(3, 3)),
+    "lstsq": (lambda a, b: np.sum(la.lstsq(a, b)[1]) * la.lstsq(a, b)[0], x(4, 2), x(4, 3)),
+    "lstsq vector": (lambda a, b: la.lstsq(a, b, rcond=None)[0] * la.lstsq(a, b)[3], x(4, 2), W),
+    "lstsq wide": (lambda a, b: la.lstsq(a, b)[0], x(2, 4), x(2)),
+    "lstsq complex": (lambda a, b: la.lstsq(a, b)[0] * la.lstsq(a, b)[1], z(4, 2), z(4)),
+    "pinv": (lambda a: la.pinv(a) + la.pinv(a, rcond=1e-10) + la.pinv(a, rtol=None), T),
+    "pinv cutoffs": (lambda a: la.pinv(a, rtol=np.array([1e-9, 1e-8])), T),
+    "pinv hermitian": (lambda a: la.pinv(a, hermitian=True), A),
+    "pinv complex": (la.pinv, z(3, 2)),
+    "matrix_power": (
+        lambda a: la.matrix_power(a, 3) + la.matrix_power(a, 0) + la.matrix_power(a, -2) + a**0,
+        A,
+    ),
+    "matrix_power one": (lambda a: la.matrix_power(a, 1) @ la.matrix_power(a, 6), S / 5),
+    "norm": (lambda a: la.norm(a) * la.norm(a, keepdims=True) + la.norm(a, axis=(0, 2)).sum(), T),
+    "norm of vectors": (
+        lambda a: sum(la.norm(a, p) for p in (None, 2, 1, 3, 0.5, -1, -2.5, np.inf, -np.inf, 0)),
+        V,
+    ),
+    "norm axes": (
+        lambda a: la.norm(a, axis=-1, keepdims=True) + la.norm(a, 3, axis=1, keepdims=True),
+        T,
+    ),
+    "norm of matrices": (
+        lambda a: sum(la.norm(a, p) for p in (None, "fro", "nuc", 2, -2, 1, -1, np.inf, -np.inf)),
+        x(3, 2),
+    ),
+    "norm of matrices axes": (
+        lambda a: sum(
+            la.norm(a, p, axis=(2, 0)) + la.norm(a, p, (0, 2), keepdims=True)[:, :, 0]
+            for p in (None, "fro", "nuc", 2, -2, 1, -1, np.inf, -np.inf)
+        ),
+        T,
+    ),
+    "norm complex": (
+        lambda a: la.norm(a) + la.norm(a, 1) * la.norm(a[0], 3) + la.norm(a, 2),
+        z(3, 2),
+    ),
+    "matrix_norm": (
+        lambda a: la.matrix_norm(a) + la.matrix_norm(a, ord="nuc", keepdims=True)[..., 0, 0],
+        T,
+    ),
+    "vector_norm": (
+        lambda a: la.vector_norm(a) + la.vector_norm(a, axis=(0, 2), ord=3, keepdims=True),
+        T,
+    ),
+    "vector_norm axis": (lambda a: la.vector_norm(a, axis=-1, ord=1), T),
+    "cond": (
+        lambda a: sum(la.cond(a, p) for p in (None, 2, -2, "fro", 1, -1, np.inf, -np.inf, "nuc")),
+        S,
+    ),
+    "matrix_rank": (lambda a: a * la.matrix_rank(a) * la.matrix_rank(S, rtol=1e-9)[0], A),
+    "multi_dot": (lambda a, b: la.multi_dot([V, a, b, x(2, 4), W]), A, B),
+    "multi_dot matrices": (lambda a, b: la.multi_dot((a, b, x(2, 4))), A, B),
+    "multi_dot two": (lambda a, b: la.multi_dot([a, b]), V, B),
+    "tensorsolve": (la.tensorsolve, square(6).reshape(2, 3, 6), x(2, 3)),
+    "tensorsolve axes": (
+        lambda a, b: la.tensorsolve(a, b, axes=(0, 2)),
+        np.moveaxis(square(6).reshape(2, 3, 2, 3), (0, 1), (1, 3)),
+        x(2, 3),
+    ),
+    "tensorinv": (lambda a: la.tensorinv(a, ind=1), square(6).reshape(6, 3, 2)),
+    "tensorinv two": (la.tensorinv, square(6).reshape(2, 3, 6, 1)),
+    "linalg cross": (lambda a: la.cross(a, V) * la.cross(a, A, axis=0), A),
+    "linalg outer": (lambda a: la.outer(a, W) ** 2, V),
+    "linalg diagonal trace": (
+        lambda a: la.diagonal(a, offset=1) * la.trace(a)[:, None] + la.trace(a, offset=-1)[:, None],
+        S,
+    ),
+    "linalg matrix_transpose": (lambda a: la.matrix_transpose(a) * np.matrix_transpose(a), S),
+    "linalg vecdot": (lambda a: la.vecdot(a, V) * la.vecdot(a, a, axis=1), S),
+    "linalg vecdot complex": (lambda a: la.vecdot(a, z(3)), CA),
+    "linalg matmul": (lambda a: la.matmul(a, B) + la.tensordot(a, B, axes=1), S),
+    "diagonals": (lambda a: np.diagonal(a, 1, 0, 2) * np.trace(a, 0, 1, 2)[:1], T),
+    "tri of vector": (lambda a: np.tril(a) + np.triu(a, 1), V),
+    "diag rows": (
+        lambda a: np.diag(a, 1)[:2, None] * np.diag(np.diag(a))[:2] + np.diag(a, -1)[1],
+        S[0],
+    ),
+    "float32": (lambda a: la.inv(a) * la.det(a) + la.cholesky(a) + la.norm(a), np.float32(P)),
+    "float32 spectra": (lambda a: la.svdvals(a) * la.eigvalsh(a) + la.qr(a)[1], np.float32(P)),
+    "mahalanobis": (
+        lambda a, d: -0.5 * d @ la.solve(a, d) - 0.5 * la.slogdet(a)[1],
+        P,
+        V,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case(name):
+    f, *args = CASES[name]
+    want = f(*args)
+    found = tracker.data(f(*map(param, args)))
+    assert np.result_type(found) == np.result_type(want)
+    assert np.shape(found) == np.shape(want)
+    narrow = any(np.result_type(a) == np.float32 for a in args)
+    np.testing.assert_allclose(found, want, rtol=1e-5 if narrow else 1e-11, atol=1e-11)
+    assert gradcheck(f, *args, order=2, **({"rtol": 2e-3, "atol": 2e-3} if narrow else {}))
+
+
+# Where derivatives have corners and holes ---------------------------------------------------------
+
+
+def grad(f, a):
+    return gradient(f, a)[0]
+
+
+def test_gradient_of_det_is_the_matrix_of_cofactors():
+    cofactors = np.array([[4.0, 4, -4], [-2, -2, 2], [0, 0, 0]])
+    np.testing.assert_allclose(grad(la.det, SINGULAR), cofactors, atol=1e-13)
+    np.testing.assert_allclose(grad(la.det, np.zeros((3, 3))), 0)
+    np.testing.assert_allclose(grad(la.det, np.zeros((1, 1))), 1)
+    both = np.stack([SINGULAR, A])
+    found = grad(lambda a: np.sum(la.det(a)), both)
+    np.testing.assert_allclose(found[1], la.det(A) * la.inv(A).T)
+
+
+def test_second_derivative_of_det_at_a_singular_matrix():
+    """To second order at 0 of a 2 x 2 matrix: ad - bc."""
+    found = tracker.hessian(la.det, np.zeros((2, 2)))
+    np.testing.assert_allclose(
+        found, np.array([[0, 0, 0, 1], [0, 0, -1, 0], [0, -1, 0, 0], [1, 0, 0, 0]])
+    )
+
+
+def test_slogdet_of_a_singular_matrix():
+    both = np.stack([SINGULAR, A])
+
+    def masked(a):
+        sign, logarithm = la.slogdet(a)
+        return np.sum(np.where(sign == 0, 0.0, logarithm))
+
+    found = grad(masked, both)
+    assert np.all(found[0] == 0)
+    np.testing.assert_allclose(found[1], la.inv(A).T)
+    lost = gradient(lambda a: la.slogdet(a)[1], SINGULAR, check_finite=False)[0]
+    assert np.isnan(lost).all()
+
+
+@pytest.mark.parametrize("ord", [None, 1, 2, 3, np.inf, -np.inf, 1.5])
+def test_norm_of_a_zero_vector_has_gradient_zero(ord):
+    assert np.all(grad(lambda a: la.norm(a, ord), np.zeros(3)) == 0)
+    assert np.all(grad(lambda a: la.norm(a, ord), np.zeros(3, complex)) == 0)
+    rows = np.array([[0.0, 0.0], [3.0, 4.0]])
+    found = grad(lambda a: np.sum(la.norm(a, ord, axis=1)), rows)
+    assert np.all(found[0] == 0)
+    assert np.all(np.isfinite(found))
+
+
+@pytest.mark.parametrize("ord", [None, "fro", "nuc", 2, -2, 1, np.inf])
+def test_norm_of_a_zero_matrix_has_gradient_zero(ord):
+    assert np.all(grad(lambda a: la.norm(a, ord), np.zeros((3, 2))) == 0)
+
+
+def test_nuclear_norm_of_a_matrix_that_lacks_rank():
+    u, v = np.array([0.6, 0.8, 0]), np.array([1.0, 0.0])
+    found = grad(lambda a: la.norm(a, "nuc"), np.outer(u, v))
+    assert np.linalg.norm(found, 2) <= 1 + 1e-12
+    np.testing.assert_allclose(u @ found @ v, 1)
+
+
+@pytest.mark.parametrize("n", [2, 5])
+def test_repeated_eigenvalues(n):
+    """Functions of the values only: right and without a warning."""
+    eye = np.eye(n)
+    for f, want in (
+        (lambda a: np.sum(la.eigvalsh(a)), eye),
+        (lambda a: np.sum(la.eigh(a)[0]), eye),
+        (lambda a: np.sum(la.eigvalsh(a) ** 3), 3 * eye),
+        (lambda a: np.sum(la.eigh(a)[0] ** 3), 3 * eye),
+    ):
+        np.testing.assert_allclose(grad(f, eye), want, atol=1e-14)
+    np.testing.assert_allclose(grad(lambda a: np.sum(la.svdvals(a)), 2 * eye), eye, atol=1e-14)
+    np.testing.assert_allclose(grad(lambda a: np.sum(la.svd(a)[1] ** 2), eye), 2 * eye, atol=1e-14)
+    np.testing.assert_allclose(grad(lambda a: np.sum(np.real(la.eigvals(a))), eye), eye)
+    _, t = tracker.jvp(lambda a: np.sum(la.eigvalsh(a)), (eye,), (np.ones((n, n)),))
+    np.testing.assert_allclose(t, n)
+
+
+def test_the_polar_factor_at_repeated_singular_values():
+    """U V^H does not depend on the choice; only the sum of the turns is left open there."""
+
+    def polar(a):
+        u, _, vh = la.svd(a)
+        return np.sum((u @ vh) * np.array([[1.0, 2.0], [-3.0, 5.0]]))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tracker.DegenerateWarning)
+        found = grad(polar, 2 * np.eye(2))
+    np.testing.assert_allclose(found, [[0, 1.25], [-1.25, 0]], atol=1e-12)
+
+
+def test_a_result_that_depends_on_a_choice_of_vectors_warns():
+    weights = np.array([[0.0, 1.0, 0], [2, 0, 0], [0, 0, 0]])
+    for f in (
+        lambda a: np.sum(la.eigh(a)[1] * weights),
+        lambda a: np.sum(la.svd(a)[0] * weights),
+        lambda a: np.sum(np.real(la.eig(a)[1]) * weights),
+    ):
+        with pytest.warns(tracker.DegenerateWarning, match="values . and . coincide.*separate"):
+            found = gradient(f, np.diag([3.0, 3.0, 1.0]))[0]
+        assert np.all(np.isfinite(found))
+        with pytest.warns(tracker.DegenerateWarning, match="values . and . coincide"):
+            tracker.jvp(f, (np.diag([3.0, 3.0, 1.0]),), (np.ones((3, 3)),))
+
+
+def test_vectors_of_a_zero_singular_value_warn():
+    a = np.outer([1.0, 2, 3, 4], [1.0, -1.0])
+    weights = np.arange(8.0).reshape(4, 2)
+    with pytest.warns(tracker.DegenerateWarning, match="singular value is zero.*full rank"):
+        found = gradient(lambda a: np.sum(la.svd(a, False)[0] * weights), a)[0]
+    assert np.all(np.isfinite(found))
+
+
+def test_only_one_triangle_is_read():
+    for f in (la.cholesky, la.eigvalsh, lambda a: la.eigh(a)[0]):
+        assert np.all(np.triu(grad(lambda a, f=f: np.sum(f(a) ** 3), P), 1) == 0)
+    found = grad(lambda a: 2 * np.sum(np.log(np.diag(la.cholesky(a)))), P)
+    np.testing.assert_allclose((found + found.T) / 2, la.inv(P))
+
+
+def test_cond_of_a_singular_matrix_is_infinite():
+    for p in (None, 1, "fro"):
+        for a in (np.zeros((2, 2)), np.array([[1.0, 1.0], [1.0, 1.0]])):
+            with np.errstate(divide="ignore"):
+                want, found = la.cond(a, p), tracker.data(la.cond(param(a), p))
+            assert found == want or min(found, want) > 1e15
+    stack = np.stack([SINGULAR, A])
+    np.testing.assert_array_equal(np.isinf(tracker.data(la.cond(param(stack), 1))), [True, False])
+
+
+# What NumPy refuses -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "f, a",
+    [
+        (la.inv, SINGULAR),
+        (la.inv, x(2, 3)),
+        (la.inv, x(3)),
+        (la.det, x(2, 3)),
+        (la.cholesky, -P),
+        (la.cholesky, x(2, 3)),
+        (la.eigh, x(2, 3)),
+        (la.eigvals, x(2, 3)),
+        (la.svd, x(3)),
+        (la.qr, x(3)),
+        (lambda a: la.solve(a, V), SINGULAR),
+        (lambda a: la.solve(a, V), x(2, 3)),
+        (lambda a: la.lstsq(a, V), x(2, 3)),
+        (lambda a: la.matrix_power(a, -1), SINGULAR),
+        (lambda a: la.tensorsolve(a, V), x(3, 2)),
+    ],
+)
+def test_errors_are_numpys(f, a):
+    with pytest.raises(np.linalg.LinAlgError) as theirs:
+        f(a)
+    with pytest.raises(np.linalg.LinAlgError) as ours:
+        f(param(a))
+    assert str(ours.value).split() == str(theirs.value).split()
+
+
+def test_refusals():
+    with pytest.raises(tracker.UnsupportedError, match=r'mode="raw".*Use mode="reduced"'):
+        la.qr(param(A), mode="raw")
+    with pytest.raises(ValueError, match="Unrecognized mode 'x'"):
+        la.qr(param(A), mode="x")
+    with pytest.raises(ValueError, match="UPLO argument must be 'L' or 'U'"):
+        la.eigh(param(A), UPLO="x")
+    with pytest.raises(TypeError, match="float16 is unsupported in linalg"):
+        la.inv(param(np.float16(A)))
+    with pytest.raises(ValueError, match="can't be both set"):
+        la.pinv(param(A), 1e-3, rtol=1e-3)
+    for bad in ("x", 3, 0):
+        with pytest.raises(ValueError, match="Invalid norm order"):
+            la.norm(param(A), bad)

@@ -1,0 +1,198 @@
+"""Cholesky and QR factors.
+
+The ops are `cholesky` (the lower factor) and `qr` (both factors, flat, one after the other).
+Formulas: I. Murray, "Differentiation of the Cholesky decomposition" (2016); M. Seeger et al.,
+"Auto-differentiating linear algebra" (2017).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import UnsupportedError, message
+from tracker.ir.op import Host
+from tracker.ir.types import Type
+from tracker.ops.declare import declare, implements, project
+from tracker.ops.linalg.parts import (
+    adjoint,
+    as_array,
+    diagonal_of,
+    embedded,
+    hermitian_of,
+    in_triangle,
+    is_square,
+    kind,
+)
+from tracker.ops.linalg.solves import triangular
+from tracker.tape import apply
+
+# Cholesky -----------------------------------------------------------------------------------------
+
+
+def _half(a: Any) -> Any:
+    """The lower triangle, with half of the diagonal."""
+    return np.tril(a, -1) + embedded(diagonal_of(a) * 0.5, a)
+
+
+def _cholesky_jvp(t: Any, y: Any, a: Any) -> Any:
+    """dL = L half(L^-1 da L^-H)."""
+    inner = triangular(y, adjoint(triangular(y, hermitian_of(t))))
+    return y @ _half(inner)
+
+
+def _cholesky_vjp(g: Any, y: Any, a: Any) -> Any:
+    """L^-H half(L^H g) L^-1, brought to the triangle that was read."""
+    left = triangular(y, _half(adjoint(y) @ g), trans="C")
+    return project(in_triangle(adjoint(triangular(y, adjoint(left), trans="C"))), a)
+
+
+cholesky = declare(
+    "cholesky",
+    method=None,
+    entry=None,
+    infer=lambda a: Type(a.shape, kind(a.dtype)),
+    evaluate=np.linalg.cholesky,
+    jvp=[_cholesky_jvp],
+    vjp=[_cholesky_vjp],
+    lower=Host("a Cholesky factor"),
+)
+
+
+@implements(np.linalg.cholesky)
+def cholesky_(a: Any, /, *, upper: bool = False) -> Any:
+    """L with L L^H = a (or U with U^H U = a). Only the lower (upper) triangle of `a` is read, and
+    the gradient is zero in the other one. Raises LinAlgError unless `a` is positive definite."""
+    a = as_array(a)
+    is_square(a)
+    return adjoint(apply(cholesky, (adjoint(a),))) if upper else apply(cholesky, (a,))
+
+
+# QR -----------------------------------------------------------------------------------------------
+
+
+def _sizes(shape: tuple[int, ...], complete: bool) -> tuple[int, int, int]:
+    m, n = shape[-2:]
+    return m, n, m if complete else min(m, n)
+
+
+def _split(flat: Any, shape: tuple[int, ...], complete: bool) -> tuple[Any, Any]:
+    """Q and R out of the op's flat result."""
+    m, n, k = _sizes(shape, complete)
+    batch = shape[:-2]
+    q = np.reshape(flat[..., : m * k], (*batch, m, k))
+    return q, np.reshape(flat[..., m * k :], (*batch, k, n))
+
+
+def _joined(q: Any, r: Any) -> Any:
+    batch = np.shape(q)[:-2]
+    sizes = [math.prod(np.shape(x)[-2:]) for x in (q, r)]
+    return np.concatenate(
+        [np.reshape(x, (*batch, n)) for x, n in zip((q, r), sizes, strict=True)], axis=-1
+    )
+
+
+def _qr(a: Any, *, complete: bool) -> Any:
+    return _joined(*np.linalg.qr(a, "complete" if complete else "reduced"))
+
+
+def _over(a: Any, r: Any) -> Any:
+    """a r^-1 for an upper triangular r."""
+    return adjoint(triangular(r, adjoint(a), lower=False, trans="C"))
+
+
+def _qr_jvp(t: Any, y: Any, a: Any, *, complete: bool) -> Any:
+    m, n, _ = _sizes(np.shape(a), complete)
+    k = min(m, n)
+    whole, upper = _split(y, np.shape(a), complete)
+    q, r = whole[..., :k], upper[..., :k, :k]
+    z = _over(t[..., :k], r)
+    x = adjoint(q) @ z
+    strict = np.tril(x, -1)
+    turn = strict - adjoint(strict)
+    if np.iscomplexobj(x):
+        turn = turn + embedded(1j * np.imag(diagonal_of(x)), x)
+    dq = z + q @ (turn - x)
+    dr = (x - turn) @ r
+    if n > k:  # the columns beyond the square part follow Q
+        rest = adjoint(q) @ t[..., k:] - turn @ upper[..., :k, k:]
+        dr = np.concatenate([dr, rest], axis=-1)
+    if complete and m > k:
+        others = whole[..., k:]
+        dq = np.concatenate([dq, -q @ (adjoint(dq) @ others)], axis=-1)
+        dr = np.concatenate([dr, np.zeros_like(upper[..., k:, :])], axis=-2)
+    return _joined(dq, dr)
+
+
+def _qr_vjp(g: Any, y: Any, a: Any, *, complete: bool) -> Any:
+    """(gQ - Q B) R^-H, where B is Hermitian with the upper triangle of Q^H gQ - gR R^H."""
+    m, n, _ = _sizes(np.shape(a), complete)
+    k = min(m, n)
+    whole, upper = _split(y, np.shape(a), complete)
+    gq, gr = _split(g, np.shape(a), complete)
+    q, r = whole[..., :k], upper[..., :k, :k]
+    if complete and m > k:
+        others = whole[..., k:]
+        gq = gq[..., :k] - others @ (adjoint(gq[..., k:]) @ q)
+    gr = gr[..., :k, :]
+    beyond = gr[..., k:]
+    if n > k:
+        gq = gq + a[..., k:] @ adjoint(beyond)
+    inner = adjoint(q) @ gq - gr[..., :k] @ adjoint(r)
+    b = hermitian_of(inner, lower=False)
+    square = triangular(r, adjoint(gq - q @ b), lower=False)
+    found = adjoint(square)
+    if n > k:
+        found = np.concatenate([found, q @ beyond], axis=-1)
+    return project(found, a)
+
+
+qr = declare(
+    "qr",
+    method=None,
+    entry=None,
+    infer=lambda a, *, complete: Type(
+        (
+            *a.shape[:-2],
+            math.prod(_both := _sizes(a.shape, complete)[::2]) + _both[1] * a.shape[-1],
+        ),
+        kind(a.dtype),
+    ),
+    evaluate=_qr,
+    jvp=[_qr_jvp],
+    vjp=[_qr_vjp],
+    lower=Host("a QR factorisation"),
+)
+
+
+@implements(np.linalg.qr)
+def qr_(a: Any, mode: str = "reduced") -> Any:
+    """Q and R (`mode` "reduced" or "complete"), or R alone ("r"). The first min(m, n) columns of
+    `a` must be independent: else the derivative raises LinAlgError.
+
+    In "complete" mode, columns of Q beyond the rank are any basis of the rest of the space: only
+    functions that do not depend on which have a derivative.
+    """
+    a = as_array(a)
+    if np.ndim(a) < 2:
+        raise np.linalg.LinAlgError(
+            f"{np.ndim(a)}-dimensional array given. Array must be at least two-dimensional"
+        )
+    if mode == "raw":
+        raise UnsupportedError(
+            message(
+                'np.linalg.qr with mode="raw" is not supported on tracked values: LAPACK\'s '
+                "reflectors have no derivative rule",
+                'Use mode="reduced" or mode="complete"',
+            )
+        )
+    if mode not in ("reduced", "complete", "r"):
+        raise ValueError(f"Unrecognized mode '{mode}'")
+    complete = mode == "complete"
+    q, r = _split(apply(qr, (a,), {"complete": complete}), np.shape(a), complete)
+    return r if mode == "r" else _RESULT(q, r)
+
+
+_RESULT: Any = type(np.linalg.qr(np.eye(1)))  # NumPy's named tuple

@@ -1,0 +1,165 @@
+"""Norms, and numbers that measure matrices: `norm` and its relatives, `cond`, `matrix_rank`.
+
+All but `matrix_rank` (which has no derivative) are composed of other functions. At zero the
+derivative of a norm is 0, by the strong zeros of docs/conventions.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from tracker.ir.op import Host
+from tracker.ir.types import Type
+from tracker.ops.declare import declare, implements
+from tracker.ops.linalg.parts import as_array, is_square, real
+from tracker.tape import apply, data_of
+
+
+def _squares(x: Any) -> Any:
+    return real(x * np.conjugate(x)) if np.iscomplexobj(x) else np.square(x)
+
+
+def _floating(x: Any) -> Any:
+    x = as_array(x)
+    return x if x.dtype.kind in "fc" else np.astype(x, np.float64)
+
+
+@implements(np.linalg.norm)
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """Vector norms of any order, and matrix norms (1, 2, inf, "fro", "nuc" and their negatives)."""
+    x = _floating(x)
+    ndim = np.ndim(x)
+    if axis is None:
+        euclidean = ord is None or (ord == 2 and ndim == 1) or (ord in ("f", "fro") and ndim == 2)
+        if euclidean:
+            return np.sqrt(np.sum(_squares(x), keepdims=keepdims))
+        axes: tuple[int, ...] = tuple(range(ndim))
+    else:
+        axes = axis if isinstance(axis, tuple) else (_whole(axis),)
+    if len(axes) == 1:
+        return _vector(x, ord, normalize_axis_index(axes[0], ndim), keepdims)
+    if len(axes) != 2:
+        raise ValueError("Improper number of dimensions to norm.")
+    row, column = (normalize_axis_index(i, ndim) for i in axes)
+    if row == column:
+        raise ValueError("Duplicate axes given.")
+    result = _matrix(x, ord, row, column)
+    if keepdims:
+        kept = (1 if i in (row, column) else n for i, n in enumerate(np.shape(x)))
+        return np.reshape(result, tuple(kept))
+    return result
+
+
+def _whole(axis: Any) -> int:
+    try:
+        return int(axis)
+    except Exception as error:
+        raise TypeError("'axis' must be None, an integer or a tuple of integers") from error
+
+
+def _vector(x: Any, ord: Any, axis: int, keepdims: bool) -> Any:
+    how: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
+    if ord is None or ord == 2:
+        return np.sqrt(np.sum(_squares(x), **how))
+    if isinstance(ord, str):
+        raise ValueError(f"Invalid norm order '{ord}' for vectors")
+    if ord == math.inf:
+        return np.max(np.abs(x), initial=0, **how)
+    if ord == -math.inf:
+        return np.min(np.abs(x), **how)
+    if ord == 0:
+        return np.sum(np.astype(x != 0, real(x).dtype), **how)
+    if ord == 1:
+        return np.sum(np.abs(x), **how)
+    return np.sum(np.abs(x) ** ord, **how) ** (1 / ord)
+
+
+def _matrix(x: Any, ord: Any, row: int, column: int) -> Any:
+    if ord is None or ord in ("fro", "f"):
+        return np.sqrt(np.sum(_squares(x), axis=(row, column)))
+    if ord in (1, -1, math.inf, -math.inf):
+        along, across = (row, column) if abs(ord) == 1 else (column, row)
+        sums = np.sum(np.abs(x), axis=along)
+        rest = across - 1 if across > along else across
+        if ord < 0:
+            return np.min(sums, axis=rest)
+        return np.max(sums, axis=rest, initial=0)
+    if ord not in (2, -2, "nuc"):
+        raise ValueError("Invalid norm order for matrices.")
+    s = np.linalg.svdvals(np.moveaxis(x, (row, column), (-2, -1)))
+    if ord == "nuc":
+        return np.sum(s, axis=-1)
+    return np.min(s, axis=-1) if ord == -2 else np.max(s, axis=-1, initial=0)
+
+
+@implements(np.linalg.matrix_norm)
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    return norm(x, ord, (-2, -1), keepdims)
+
+
+@implements(np.linalg.vector_norm)
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """As `norm`, but over any number of axes, taken as one vector."""
+    shape = np.shape(x)
+    axes = normalize_axis_tuple(range(len(shape)) if axis is None else axis, len(shape))
+    rest = [i for i in range(len(shape)) if i not in axes]
+    size = math.prod(shape[i] for i in axes)
+    flat = np.reshape(np.transpose(x, (*axes, *rest)), (size, *(shape[i] for i in rest)))
+    result = norm(flat, ord, 0)
+    if not keepdims:
+        return result
+    return np.reshape(result, tuple(1 if i in axes else n for i, n in enumerate(shape)))
+
+
+@implements(np.linalg.cond)
+def cond(x: Any, p: Any = None) -> Any:
+    """The condition number; infinite, and without a derivative, where `x` is singular."""
+    x = as_array(x)
+    if np.size(x) == 0:
+        raise np.linalg.LinAlgError("cond is not defined on empty arrays")
+    if p is None or p in (2, -2):
+        s = np.linalg.svdvals(x)
+        ends = (s[..., -1], s[..., 0]) if p == -2 else (s[..., 0], s[..., -1])
+        with np.errstate(all="ignore"):
+            return _or_infinite(np.divide(*ends), x)
+    is_square(x)
+    singular = np.linalg.slogdet(x)[0] == 0
+    if not bool(np.any(singular)):
+        return norm(x, p, (-2, -1)) * norm(np.linalg.inv(x), p, (-2, -1))
+    unit = np.eye(np.shape(x)[-1], dtype=x.dtype)
+    safe = np.where(np.expand_dims(singular, (-2, -1)), unit, x)
+    found = norm(safe, p, (-2, -1)) * norm(np.linalg.inv(safe), p, (-2, -1))
+    return _or_infinite(np.where(singular, np.nan, found), x)
+
+
+def _or_infinite(r: Any, x: Any) -> Any:
+    """NaN means singular, unless it comes from a NaN in the matrix."""
+    lost = np.isnan(r)
+    if not bool(np.any(lost)):
+        return r
+    given = np.any(np.isnan(x), axis=(-2, -1))
+    return np.where(np.logical_and(lost, np.logical_not(given)), np.inf, r)
+
+
+rank = declare(
+    "matrix_rank",
+    method=None,
+    entry=None,
+    infer=lambda a, **_: Type(a.shape[:-2], np.dtype(np.intp)),
+    evaluate=np.linalg.matrix_rank,
+    jvp=[None],
+    vjp=[None],
+    lower=Host("a rank"),
+)
+
+
+@implements(np.linalg.matrix_rank)
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """The number of singular values above a tolerance: an integer, without a derivative."""
+    if np.ndim(A) < 2:
+        return int(np.any(A != 0))
+    return apply(rank, (A,), {"tol": data_of(tol), "hermitian": hermitian, "rtol": data_of(rtol)})

@@ -1,0 +1,122 @@
+"""The pseudo-inverse and least squares.
+
+The ops are `pinv` and `lstsq` (the solution); both take their cutoff as a last operand. Formulas:
+G. Golub, V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems
+whose variables separate" (1973). They hold where the rank does not change.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.op import Host
+from tracker.ir.types import Type
+from tracker.ops.declare import NO_VALUE, declare, implements, project
+from tracker.ops.linalg.parts import (
+    adjoint,
+    as_array,
+    epsilon,
+    hermitian_of,
+    is_square,
+    kind,
+    real,
+)
+from tracker.tape import apply, data_of
+
+
+def _pinv_jvp(t: Any, y: Any, a: Any, cutoff: Any) -> Any:
+    p, q = y, adjoint(y)
+    ta = adjoint(t)
+    return -(p @ t @ p) + (p @ q) @ (ta - ta @ a @ p) + (ta - p @ a @ ta) @ (q @ p)
+
+
+def _pinv_vjp(g: Any, y: Any, a: Any, cutoff: Any) -> Any:
+    p, q = y, adjoint(y)
+    ga = adjoint(g)
+    found = -(q @ g @ q) + (ga - a @ p @ ga) @ (p @ q) + (q @ p) @ (ga - ga @ p @ a)
+    return project(found, a)
+
+
+pinv = declare(
+    "pinv",
+    method=None,
+    entry=None,
+    infer=lambda a, cutoff: Type((*a.shape[:-2], a.shape[-1], a.shape[-2]), kind(a.dtype)),
+    evaluate=np.linalg.pinv,
+    jvp=[_pinv_jvp, None],
+    vjp=[_pinv_vjp, None],
+    lower=Host("a pseudo-inverse"),
+)
+
+
+@implements(np.linalg.pinv)
+def pinv_(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NO_VALUE) -> Any:
+    """The pseudo-inverse P. Singular values below the cutoff count as zero, also to the derivative:
+    -P da P + P P^H da^H (1 - a P) + (1 - P a) da^H P^H P."""
+    a = as_array(a)
+    if rcond is not None and rtol is not NO_VALUE:
+        raise ValueError("`rtol` and `rcond` can't be both set.")
+    cutoff = rcond if rcond is not None else 1e-15 if rtol is NO_VALUE else rtol
+    if cutoff is None:
+        cutoff = max(np.shape(a)[-2:]) * epsilon(a)
+    if hermitian:
+        is_square(a)
+        a = hermitian_of(a)
+    return apply(pinv, (a, data_of(cutoff)))
+
+
+def _lstsq_jvp_a(t: Any, y: Any, a: Any, b: Any, cutoff: Any) -> Any:
+    p = np.linalg.pinv(a, cutoff)
+    left = adjoint(t)
+    rest = left @ (adjoint(p) @ y)
+    return -p @ (t @ y) + p @ (adjoint(p) @ (left @ (b - a @ y))) + rest - p @ (a @ rest)
+
+
+def _lstsq_vjp_a(g: Any, y: Any, a: Any, b: Any, cutoff: Any) -> Any:
+    p = np.linalg.pinv(a, cutoff)
+    q = adjoint(p)
+    back = q @ g
+    found = -back @ adjoint(y) + (b - a @ y) @ adjoint(p @ back)
+    return project(found + (q @ y) @ adjoint(g - p @ (a @ g)), a)
+
+
+lstsq = declare(
+    "lstsq",
+    method=None,
+    entry=None,
+    infer=lambda a, b, cutoff: Type((a.shape[-1], b.shape[-1]), kind(a.dtype, b.dtype)),
+    evaluate=lambda a, b, cutoff: np.linalg.lstsq(a, b, cutoff)[0],
+    jvp=[_lstsq_jvp_a, lambda t, y, a, b, cutoff: np.linalg.pinv(a, cutoff) @ t, None],
+    vjp=[
+        _lstsq_vjp_a,
+        lambda g, y, a, b, cutoff: project(adjoint(np.linalg.pinv(a, cutoff)) @ g, b),
+        None,
+    ],
+    lower=Host("least squares"),
+)
+
+
+@implements(np.linalg.lstsq)
+def lstsq_(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
+    """x, residuals, rank, singular values of `a`. All but the rank carry derivatives."""
+    a, b = as_array(a), as_array(b)
+    if np.ndim(a) != 2 or np.ndim(b) not in (1, 2):
+        raise np.linalg.LinAlgError("lstsq takes a matrix and a vector or a matrix")
+    m, n = np.shape(a)
+    if np.shape(b)[0] != m:
+        raise np.linalg.LinAlgError("Incompatible dimensions")
+    right = np.reshape(b, (-1, 1)) if np.ndim(b) == 1 else b
+    eps = float(np.finfo(np.float64).eps)  # in which NumPy computes, whatever the operands
+    cutoff = max(m, n) * eps if rcond is None else data_of(rcond)
+    x = apply(lstsq, (a, right, cutoff))
+    s = np.linalg.svdvals(a)
+    high = np.max(s) if np.size(s) else 0.0
+    rank = np.count_nonzero(s > (eps if cutoff < 0 else cutoff) * high)
+    apart = right - a @ x
+    if int(rank) == n and m > n:
+        residuals = np.sum(real(apart * np.conjugate(apart)), axis=0)
+    else:
+        residuals = np.zeros_like(real(x), shape=(0,))
+    return x[:, 0] if np.ndim(b) == 1 else x, residuals, rank, s

@@ -1,0 +1,504 @@
+"""Eigenvalues and singular values.
+
+The ops are `eigh`, `eigvalsh`, `eig`, `eigvals`, `svd`, `svdvals`. Those with vectors give one
+flat array, values first (`_cut` takes it apart). Formulas: M. Giles (2008); J. Townsend,
+"Differentiating the singular value decomposition" (2016); M. Seeger et al., "Auto-differentiating
+linear algebra" (2017).
+
+Where values coincide, the vectors that belong to them are any basis of a space, so a derivative
+must not ask which. Values have the right derivative all the same, and so has whatever depends on
+the vectors only through sums over the space (the terms in question are zero, and are taken as
+such). Where the cotangent shows that a result may depend on more, a DegenerateWarning names the
+pair. Phases of complex vectors are taken as LAPACK leaves them: results that depend on them have no
+meaning.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import DegenerateWarning, message
+from tracker.ir.op import Host
+from tracker.ir.types import Type
+from tracker.ops.declare import declare, implements, project
+from tracker.ops.linalg.parts import (
+    adjoint,
+    as_array,
+    column,
+    diagonal_of,
+    embedded,
+    epsilon,
+    hermitian_of,
+    in_triangle,
+    is_square,
+    kind,
+    real,
+    real_kind,
+)
+from tracker.tape import apply
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+def _cut(flat: Any, shapes: Shapes) -> list[Any]:
+    """The pieces of a flat result; a stack of vectors or matrices each."""
+    out = []
+    start = 0
+    for shape in shapes:
+        size = math.prod(shape)
+        piece = flat[..., start : start + size]
+        out.append(np.reshape(piece, (*np.shape(piece)[:-1], *shape)))
+        start += size
+    return out
+
+
+def _flat(pieces: Any, shapes: Shapes) -> Any:
+    rows = []
+    for piece, shape in zip(pieces, shapes, strict=True):
+        batch = np.shape(piece)[: np.ndim(piece) - len(shape)]
+        rows.append(np.reshape(piece, (*batch, math.prod(shape))))
+    return np.concatenate(rows, axis=-1)
+
+
+def _flat_type(a: Type, shapes: Shapes, dtype: np.dtype[Any]) -> Type:
+    return Type((*a.shape[:-2], sum(map(math.prod, shapes))), dtype)
+
+
+# Values that coincide -----------------------------------------------------------------------------
+
+
+def _gaps(values: Any, a: Any) -> tuple[Any, Any]:
+    """[i, j]: 1 / (value j - value i), zero where they coincide; and where these are (i != j)."""
+    n = np.shape(values)[-1]
+    apart = np.expand_dims(values, -2) - column(values)
+    size = np.max(np.abs(values), axis=-1, keepdims=True, initial=0)
+    near = np.abs(apart) <= column(size * (n * epsilon(a)))
+    safe = np.where(near, np.ones_like(apart), apart)
+    return np.where(near, np.zeros_like(safe), 1 / safe), near & ~np.eye(n, dtype=bool)
+
+
+def _warn(where: Any, m: Any, what: str) -> None:
+    """Warn if any of these entries of a cotangent (or tangent), in the basis of the vectors, is
+    more than rounding."""
+    if not bool(np.any(where)):
+        return
+    size = np.max(np.abs(m), axis=(-2, -1), keepdims=True, initial=0)
+    bad = where & (np.abs(m) > size * 1e-6)
+    if not bool(np.any(bad)):
+        return
+    i, j = sorted(np.argwhere(np.asarray(bad))[0][-2:].tolist())
+    warnings.warn(
+        message(
+            f"{what} {i} and {j} coincide, and the result depends on which vectors were chosen in "
+            "their common space: their part of the derivative is not determined, and is taken as 0",
+            "Use functions of the values, or of the whole space, or separate the values",
+        ),
+        DegenerateWarning,
+        stacklevel=2,
+    )
+
+
+# Hermitian matrices -------------------------------------------------------------------------------
+
+
+def _eigh_shapes(a: Any) -> Shapes:
+    n = a.shape[-1]
+    return (n,), (n, n)
+
+
+def _eigh(a: Any, *, lower: bool) -> Any:
+    return _flat(np.linalg.eigh(a, "L" if lower else "U"), _eigh_shapes(a))
+
+
+def _eigh_jvp(t: Any, y: Any, a: Any, *, lower: bool) -> Any:
+    w, v = _cut(y, _eigh_shapes(a))
+    inner = adjoint(v) @ hermitian_of(t, lower) @ v
+    gaps, near = _gaps(real(w), a)
+    _warn(near, inner, "eigenvalues")
+    return _flat([real(diagonal_of(inner)), v @ (gaps * inner)], _eigh_shapes(a))
+
+
+def _eigh_vjp(g: Any, y: Any, a: Any, *, lower: bool) -> Any:
+    w, v = _cut(y, _eigh_shapes(a))
+    gw, gv = _cut(g, _eigh_shapes(a))
+    inner = adjoint(v) @ gv
+    gaps, near = _gaps(real(w), a)
+    _warn(near, inner, "eigenvalues")
+    return project(
+        in_triangle(v @ (gaps * inner + embedded(real(gw), inner)) @ adjoint(v), lower), a
+    )
+
+
+eigh = declare(
+    "eigh",
+    method=None,
+    entry=None,
+    infer=lambda a, *, lower: _flat_type(a, _eigh_shapes(a), kind(a.dtype)),
+    evaluate=_eigh,
+    jvp=[_eigh_jvp],
+    vjp=[_eigh_vjp],
+    lower=Host("eigenvalues"),
+)
+
+
+def _eigvalsh_jvp(t: Any, y: Any, a: Any, *, lower: bool) -> Any:
+    v = np.linalg.eigh(a, "L" if lower else "U")[1]
+    return real(np.sum(np.conjugate(v) * (hermitian_of(t, lower) @ v), axis=-2))
+
+
+def _eigvalsh_vjp(g: Any, y: Any, a: Any, *, lower: bool) -> Any:
+    v = np.linalg.eigh(a, "L" if lower else "U")[1]
+    return project(in_triangle((v * np.expand_dims(g, -2)) @ adjoint(v), lower), a)
+
+
+eigvalsh = declare(
+    "eigvalsh",
+    method=None,
+    entry=None,
+    infer=lambda a, *, lower: Type(a.shape[:-1], real_kind(kind(a.dtype))),
+    evaluate=lambda a, *, lower: np.linalg.eigvalsh(a, "L" if lower else "U"),
+    jvp=[_eigvalsh_jvp],
+    vjp=[_eigvalsh_vjp],
+    lower=Host("eigenvalues"),
+)
+
+
+def _is_lower(uplo: str) -> bool:
+    if uplo.upper() not in ("L", "U"):
+        raise ValueError("UPLO argument must be 'L' or 'U'")
+    return uplo.upper() == "L"
+
+
+@implements(np.linalg.eigh)
+def eigh_(a: Any, UPLO: str = "L") -> Any:
+    """Eigenvalues w, ascending, and vectors V of a Hermitian matrix, of which one triangle is read.
+
+    Cotangent, before it is brought to that triangle: V (diag(gw) + F * (V^H gV)) V^H with
+    F[i, j] = 1 / (w[j] - w[i]).
+    """
+    a = as_array(a)
+    is_square(a)
+    w, v = _cut(apply(eigh, (a,), {"lower": _is_lower(UPLO)}), _eigh_shapes(a))
+    return _EIGH(real(w), v)
+
+
+@implements(np.linalg.eigvalsh)
+def eigvalsh_(a: Any, UPLO: str = "L") -> Any:
+    a = as_array(a)
+    is_square(a)
+    return apply(eigvalsh, (a,), {"lower": _is_lower(UPLO)})
+
+
+# General matrices ---------------------------------------------------------------------------------
+
+
+def _complex_kind(a: Type) -> np.dtype[Any]:
+    return np.result_type(kind(a.dtype), np.complex64)
+
+
+def _eig(a: Any) -> Any:
+    """Always complex: whether NumPy gives reals depends on the numbers."""
+    w, v = np.linalg.eig(a)
+    return _flat([w, v], _eigh_shapes(a)).astype(np.result_type(w, np.complex64))
+
+
+def _largest(v: Any) -> Any:
+    """In each column, the element that LAPACK makes real (as a mask)."""
+    rows = np.expand_dims(np.argmax(np.abs(v), axis=-2), -2)
+    return np.arange(np.shape(v)[-1]).reshape(-1, 1) == rows
+
+
+def _eig_jvp(t: Any, y: Any, a: Any) -> Any:
+    """dV keeps the columns' length, and their largest elements real."""
+    w, v = _cut(y, _eigh_shapes(a))
+    inner = np.linalg.solve(v, t @ v)
+    gaps, near = _gaps(w, a)
+    _warn(near, inner, "eigenvalues")
+    dv = v @ (gaps * inner)
+    along = np.real(np.sum(np.conjugate(v) * dv, axis=-2, keepdims=True))
+    phase = np.sum(np.where(_largest(v), np.imag(dv / v), 0.0), axis=-2, keepdims=True)
+    return _flat([diagonal_of(inner), dv - v * (along + 1j * phase)], _eigh_shapes(a))
+
+
+def _eig_vjp(g: Any, y: Any, a: Any) -> Any:
+    w, v = _cut(y, _eigh_shapes(a))
+    gw, gv = _cut(g, _eigh_shapes(a))
+    along = np.sum(np.conjugate(v) * gv, axis=-2, keepdims=True)
+    phase = np.where(_largest(v), 1j * np.imag(along) / np.conjugate(v), 0.0)
+    inner = adjoint(v) @ (gv - v * np.real(along) - phase)
+    gaps, near = _gaps(w, a)
+    _warn(near, inner, "eigenvalues")
+    middle = np.conjugate(gaps) * inner + embedded(gw, inner)
+    return project(np.linalg.solve(adjoint(v), middle @ adjoint(v)), a)
+
+
+eig = declare(
+    "eig",
+    method=None,
+    entry=None,
+    infer=lambda a: _flat_type(a, _eigh_shapes(a), _complex_kind(a)),
+    evaluate=_eig,
+    jvp=[_eig_jvp],
+    vjp=[_eig_vjp],
+    lower=Host("eigenvalues of a general matrix"),
+)
+
+
+def _eigvals_jvp(t: Any, y: Any, a: Any) -> Any:
+    _, v = _complex_eig(a)
+    return diagonal_of(np.linalg.solve(v, t @ v))
+
+
+def _eigvals_vjp(g: Any, y: Any, a: Any) -> Any:
+    """V^-H diag(g) V^H, with the vectors in the order of the values of `y`."""
+    _, v = _complex_eig(a)
+    return project(np.linalg.solve(adjoint(v), column(g) * adjoint(v)), a)
+
+
+def _complex_eig(a: Any) -> list[Any]:
+    return _cut(apply(eig, (a,)), _eigh_shapes(a))
+
+
+def _eigvals(a: Any) -> Any:
+    w = np.linalg.eig(a)[0]  # in the order of the vectors that the rule will see
+    return w.astype(np.result_type(w, np.complex64))
+
+
+eigvals = declare(
+    "eigvals",
+    method=None,
+    entry=None,
+    infer=lambda a: Type(a.shape[:-1], _complex_kind(a)),
+    evaluate=_eigvals,
+    jvp=[_eigvals_jvp],
+    vjp=[_eigvals_vjp],
+    lower=Host("eigenvalues of a general matrix"),
+)
+
+
+@implements(np.linalg.eig)
+def eig_(a: Any) -> Any:
+    """Eigenvalues and vectors (columns of length one) of a general matrix.
+
+    As NumPy's: real where all eigenvalues of a real matrix are. Cotangent:
+    V^-H (diag(gw) + conj(F) * (V^H gV)) V^H, where gV is first made orthogonal to V's columns.
+    """
+    a = as_array(a)
+    is_square(a)
+    w, v = _complex_eig(a)
+    if _are_real(a, w):
+        w, v = np.real(w), np.real(v)
+    return _EIG(w, v)
+
+
+@implements(np.linalg.eigvals)
+def eigvals_(a: Any) -> Any:
+    a = as_array(a)
+    is_square(a)
+    w = apply(eigvals, (a,))
+    return np.real(w) if _are_real(a, w) else w
+
+
+def _are_real(a: Any, w: Any) -> bool:
+    return not np.iscomplexobj(a) and bool(np.all(np.imag(w) == 0))
+
+
+# Singular values ----------------------------------------------------------------------------------
+
+
+def _svd_shapes(a: Any, full: bool) -> Shapes:
+    m, n = a.shape[-2:]
+    k = min(m, n)
+    return (k,), (m, m if full else k), (n if full else k, n)
+
+
+def _svd(a: Any, *, full: bool) -> Any:
+    u, s, vh = np.linalg.svd(a, full)
+    return _flat([s, u, vh], _svd_shapes(a, full))
+
+
+def _inverse(s: Any, a: Any) -> tuple[Any, Any]:
+    """1 / s, zero for singular values that are zero up to rounding; and which these are."""
+    size = np.max(s, axis=-1, keepdims=True, initial=0)
+    null = s <= size * (max(a.shape[-2:]) * epsilon(a))
+    return np.where(null, np.zeros_like(s), 1 / np.where(null, np.ones_like(s), s)), null
+
+
+def _sums(s: Any) -> Any:
+    """[i, j]: 1 / (s[i] + s[j]), zero where both are zero."""
+    total = np.expand_dims(s, -2) + column(s)
+    zero = total == 0
+    return np.where(zero, np.zeros_like(total), 1 / np.where(zero, np.ones_like(total), total))
+
+
+def _turns(d: Any, s: Any, a: Any) -> tuple[Any, Any]:
+    """U^H dU and V^H dV for d = U^H da V, within the space of the singular values.
+
+    Their difference is always determined, their sum where singular values differ.
+    """
+    gaps, near = _gaps(s, a)
+    total = (d + adjoint(d)) * 0.5
+    _warn(near, total, "singular values")
+    both, apart = gaps * total, _sums(s) * (d - adjoint(d)) * 0.5
+    return both + apart, both - apart
+
+
+def _svd_jvp(t: Any, y: Any, a: Any, *, full: bool) -> Any:
+    s, u, vh = _cut(y, _svd_shapes(a, full))
+    s = real(s)
+    k = min(a.shape[-2:])
+    u1, v1 = u[..., :k], adjoint(vh[..., :k, :])
+    d = adjoint(u1) @ t @ v1
+    inverse, _ = _inverse(s, a)
+    turn_u, turn_v = _turns(d, s, a)
+    across = np.expand_dims(inverse, -2)
+    outside_u = (t @ v1 - u1 @ d) * across
+    outside_v = (adjoint(t) @ u1 - v1 @ adjoint(d)) * across
+    du, dv = u1 @ turn_u + outside_u, v1 @ turn_v + outside_v
+    if full:
+        du = _completed(du, u[..., :k], u[..., k:])
+        dv = _completed(dv, v1, adjoint(vh[..., k:, :]))
+    return _flat([real(diagonal_of(d)), du, adjoint(dv)], _svd_shapes(a, full))
+
+
+def _completed(d: Any, first: Any, rest: Any) -> Any:
+    """The tangent of a basis: the rest of it stays orthogonal to its first columns."""
+    if not np.shape(rest)[-1]:
+        return d
+    return np.concatenate([d, -first @ (adjoint(d) @ rest)], axis=-1)
+
+
+def _reduced(g: Any, u: Any, k: int) -> Any:
+    """The cotangent of a basis's first columns, with what the rest of it says of them."""
+    if np.shape(u)[-1] == k:
+        return g
+    first, rest = u[..., :k], u[..., k:]
+    return g[..., :k] - rest @ (adjoint(g[..., k:]) @ first)
+
+
+def _svd_vjp(g: Any, y: Any, a: Any, *, full: bool) -> Any:
+    s, u, vh = _cut(y, _svd_shapes(a, full))
+    gs, gu, gvh = _cut(g, _svd_shapes(a, full))
+    s = real(s)
+    k = min(a.shape[-2:])
+    v = adjoint(vh)
+    gu, gv = _reduced(gu, u, k), _reduced(adjoint(gvh), v, k)
+    u1, v1 = u[..., :k], v[..., :k]
+    inner_u, inner_v = adjoint(u1) @ gu, adjoint(v1) @ gv
+    gaps, near = _gaps(s, a)
+    inverse, null = _inverse(s, a)
+    total = (inner_u + inner_v) * 0.5
+    _warn(near, total, "singular values")
+    both, apart = gaps * total, _sums(s) * (inner_u - inner_v) * 0.5
+    values = np.where(s == 0, np.zeros_like(s), real(gs))
+    middle = both + adjoint(both) + apart - adjoint(apart) + embedded(values, both)
+    outside_u, outside_v = gu - u1 @ inner_u, gv - v1 @ inner_v
+    _warn_null(null, outside_u, outside_v)
+    left = u1 @ middle + outside_u * np.expand_dims(inverse, -2)
+    right = (u1 * np.expand_dims(inverse, -2)) @ adjoint(outside_v)
+    return project(left @ adjoint(v1) + right, a)
+
+
+def _warn_null(null: Any, outside_u: Any, outside_v: Any) -> None:
+    """Warn where the cotangent asks how the vectors of a zero singular value move."""
+    if not bool(np.any(null)):
+        return
+    for outside in (outside_u, outside_v):
+        m = np.abs(outside)
+        if bool(np.any(np.where(np.expand_dims(null, -2), m, 0) > 1e-6)):
+            warnings.warn(
+                message(
+                    "a singular value is zero, and the result depends on its vectors: their part "
+                    "of the derivative is not determined, and is taken as 0",
+                    "Use functions of the singular values, or a matrix of full rank",
+                ),
+                DegenerateWarning,
+                stacklevel=2,
+            )
+            return
+
+
+svd = declare(
+    "svd",
+    method=None,
+    entry=None,
+    infer=lambda a, *, full: _flat_type(a, _svd_shapes(a, full), kind(a.dtype)),
+    evaluate=_svd,
+    jvp=[_svd_jvp],
+    vjp=[_svd_vjp],
+    lower=Host("singular values"),
+)
+
+
+def _svdvals_jvp(t: Any, y: Any, a: Any) -> Any:
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    slope = real(np.sum(np.conjugate(u) * (t @ adjoint(vh)), axis=-2))
+    return np.where(s == 0, np.zeros_like(slope), slope)
+
+
+def _svdvals_vjp(g: Any, y: Any, a: Any) -> Any:
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    weight = np.where(s == 0, np.zeros_like(g), g)
+    return project((u * np.expand_dims(weight, -2)) @ vh, a)
+
+
+svdvals = declare(
+    "svdvals",
+    method=None,
+    entry=None,
+    infer=lambda a: Type((*a.shape[:-2], min(a.shape[-2:])), real_kind(kind(a.dtype))),
+    evaluate=lambda a: np.linalg.svd(a, compute_uv=False),
+    jvp=[_svdvals_jvp],
+    vjp=[_svdvals_vjp],
+    lower=Host("singular values"),
+)
+
+
+def _stacked(a: Any) -> Any:
+    a = as_array(a)
+    if np.ndim(a) < 2:
+        raise np.linalg.LinAlgError(
+            f"{np.ndim(a)}-dimensional array given. Array must be at least two-dimensional"
+        )
+    return a
+
+
+@implements(np.linalg.svd)
+def svd_(
+    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> Any:
+    """U, s, V^H. With `hermitian`, by `eigh` of the lower triangle, as NumPy does.
+
+    Zero singular values have derivative 0, as abs has at 0. With `full_matrices` the columns beyond
+    the singular values are any basis of the rest of the space, which moves with the others.
+    """
+    a = _stacked(a)
+    if not compute_uv:
+        if not hermitian:
+            return apply(svdvals, (a,))
+        return np.flip(np.sort(np.abs(np.linalg.eigvalsh(a)), axis=-1), -1)
+    if hermitian:
+        w, u = np.linalg.eigh(a)
+        order = np.flip(np.argsort(np.abs(w), axis=-1), -1)
+        w = np.take_along_axis(w, order, axis=-1)
+        u = np.take_along_axis(u, np.expand_dims(order, -2), axis=-1)
+        sign = np.copysign(np.ones_like(w), w)
+        return _SVD(u, np.abs(w), adjoint(u * np.expand_dims(sign, -2)))
+    shapes = _svd_shapes(a, bool(full_matrices))
+    s, u, vh = _cut(apply(svd, (a,), {"full": bool(full_matrices)}), shapes)
+    return _SVD(u, real(s), vh)
+
+
+@implements(np.linalg.svdvals)
+def svdvals_(x: Any, /) -> Any:
+    return apply(svdvals, (_stacked(x),))
+
+
+_ONE = np.eye(1)  # NumPy's named tuples:
+_EIGH: Any = type(np.linalg.eigh(_ONE))
+_EIG: Any = type(np.linalg.eig(_ONE))
+_SVD: Any = type(np.linalg.svd(_ONE))
