@@ -22,6 +22,7 @@ from tracker.errors import CompileError
 from tracker.ir import passes
 from tracker.ir.expand import expand
 from tracker.ir.graph import Atom, Const, Function, Guard, Var
+from tracker.ir.joining import batch_products, join_products
 from tracker.ir.simplify import simplify
 from tracker.jit import blas, cache, callable, memory, native, parallel, signature
 from tracker.jit.lower import Slots, lower
@@ -45,6 +46,8 @@ PASSES = (
     passes.common_subexpressions,
     passes.constant_folding,
     simplify,
+    batch_products,
+    join_products,
     passes.common_subexpressions,
     passes.dead_code,
 )
