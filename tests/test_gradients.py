@@ -460,13 +460,13 @@ def test_a_write_into_arguments_that_share_memory_is_refused():
     assert tracker.gradient(lambda a, b: np.sum(a * b), w, w)[0].tolist() == [0.0, 1.0, 2.0]
 
 
-def test_an_object_that_hides_arrays_is_refused():
+def test_an_object_that_is_no_structure_has_no_gradient():
     class Model:
         def __init__(self):
             self.w = np.ones(2)
 
-    with pytest.raises(tracker.UnsupportedError, match="Make Model a dataclass"):
-        tracker.gradient(lambda m: np.sum(m.w**2), Model())
+    assert tracker.gradient(lambda m: np.sum(m.w**2), Model()) == (None,)
+    assert tracker.gradient(lambda m, x: np.sum(m.w**2) * x, Model(), 3.0) == (None, 2.0)
     assert tracker.gradient(lambda s: 1.0, "text") == (None,)
 
 

@@ -4,6 +4,7 @@ from tracker import mutation as _mutation  # noqa: F401  (gives Tracked its subs
 from tracker import tree
 from tracker.config import config
 from tracker.control import cond, fori_loop, scan, switch, while_loop
+from tracker.cuts import hook, ignore_derivatives, isderiving, non_differentiable, showgrad
 from tracker.errors import (
     CompileError,
     ComplexLossError,
@@ -31,6 +32,17 @@ from tracker.jit.decorator import jit, trace
 from tracker.leaves import back, data, grad, isleaf, istracked, param, update, zero_grad
 from tracker.params import Grads, Params
 from tracker.pullbacks import forward, jvp, pullback, pushforward
+from tracker.recompute import checkpoint, forwarddiff
+from tracker.rules import (
+    collect,
+    custom_gradient,
+    frule,
+    nobacksies,
+    rrule,
+    scalar_rule,
+    stack,
+    track,
+)
 from tracker.tracked import Tracked
 
 
@@ -60,30 +72,45 @@ __all__ = [
     "TrackerError",
     "UnsupportedError",
     "back",
+    "checkpoint",
+    "collect",
     "cond",
     "config",
+    "custom_gradient",
     "data",
     "diaghessian",
     "fori_loop",
     "forward",
+    "forwarddiff",
+    "frule",
     "grad",
     "gradcheck",
     "gradient",
     "hessian",
     "hessian_reverse",
+    "hook",
     "hvp",
+    "ignore_derivatives",
+    "isderiving",
     "isleaf",
     "istracked",
     "jacobian",
     "jit",
     "jvp",
     "ngradient",
+    "nobacksies",
+    "non_differentiable",
     "param",
     "pullback",
     "pushforward",
+    "rrule",
+    "scalar_rule",
     "scan",
+    "showgrad",
+    "stack",
     "switch",
     "trace",
+    "track",
     "tree",
     "update",
     "value_and_grad",

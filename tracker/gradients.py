@@ -24,7 +24,7 @@ from tracker.errors import (
 from tracker.leaves import check_loss, data, history
 from tracker.params import Grads, Params
 from tracker.reverse import sweep
-from tracker.tape import Value, is_recording, value_of, wrap
+from tracker.tape import Deriving, Value, is_recording, value_of, wrap
 from tracker.tracked import Leaf, Tracked
 from tracker.wrapping import Wrapped, compiled_derivative, entry, release, run
 
@@ -119,7 +119,8 @@ def _implicit(
     leaves = params.leaves()
     _implicitly.running = True
     try:
-        y = f()
+        with Deriving():
+            y = f()
     finally:
         _implicitly.running = False
     root = _scalar_root(_first(y) if who == "withgradient" else y, who, check_finite)

@@ -16,9 +16,9 @@ from tracker.errors import NotScalarError, UnsupportedError, message
 from tracker.forward import push
 from tracker.leaves import data
 from tracker.reverse import sweep
-from tracker.tape import Value, is_recording, value_of
+from tracker.tape import Value, value_of
 from tracker.tracked import Tracked
-from tracker.wrapping import compiled_derivative, depends_elsewhere, entry, release, run
+from tracker.wrapping import compiled_derivative, entry, is_followed, release, run
 
 
 def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[..., Any]]:
@@ -156,7 +156,7 @@ def _tangent_entry(t: Any, value: Value) -> Any:
     if t is None:
         return np.zeros_like(value.data)[()]
     if isinstance(t, Tracked):
-        return t if is_recording() or depends_elsewhere(value_of(t)) else data(t)
+        return t if is_followed(t) else data(t)
     return t
 
 

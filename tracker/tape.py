@@ -1,8 +1,8 @@
 """Recording: the one gate through which every op passes, and staging.
 
 Owns: `Value` (one SSA value: its data and the equation that made it), the gates `apply`, `apply1`,
-`apply2`, `snapshot`, and `Stage`, which listens to the gate while a function is traced.
-Start at `apply`.
+`apply2`, `snapshot`; `Stage`, which listens to the gate while a function is traced; `Cut`, within
+which what is computed is constant for every derivative. Start at `apply`.
 
 There is no global tape. A value holds the values it was made from, so history lives exactly as
 long as somebody can reach it. A leaf is a value whose `op` is None; when the derivative that made
@@ -226,7 +226,8 @@ class Stage:
 
     `notes`: the equations in order, each (value, code, line). `guards`: each (how many equations
     came before, value, kind, (code, line)). `images`: what each plain operand held, and how many
-    equations came before, when it was first seen and whenever it was seen changed.
+    equations came before, when it was first seen and whenever it was seen changed. `aliases`:
+    values that were not computed, but stand for others under another derivative.
     `structured`: the body of a loop or branch is being traced, which other values will go through;
     what is older than `since` is outside of it. `inner`: what the traces of such bodies within
     this one made, which is nobody else's business.
@@ -239,11 +240,11 @@ class Stage:
         self.notes: list[tuple[Value, Any, int]] = []
         self.guards: list[tuple[int, Value, str, tuple[Any, int]]] = []
         self.images: dict[int, list[tuple[int, Any]]] = {}
+        self.aliases: dict[Value, Value] = {}
 
     def __enter__(self) -> Stage:
         global _listeners
-        stack = _thread.__dict__.setdefault("stages", [])
-        stack.append(self)
+        _thread.__dict__.setdefault("stages", []).append(self)
         _listeners += 1
         return self
 
@@ -251,6 +252,13 @@ class Stage:
         global _listeners
         _thread.stages.remove(self)
         _listeners -= 1
+
+    def hear(self, value: Value, depth: int) -> None:
+        """Note an equation."""
+        for operand in value.operands:
+            if type(operand) is _ndarray:
+                self.see(operand)
+        self.notes.append((value, *_where(depth)))
 
     def see(self, array: Any) -> None:
         """Remember what a plain operand holds now."""
@@ -268,13 +276,71 @@ class Unstructured(Exception):
 
 
 def note_write(old: Value) -> None:
-    """A handle is about to move on from a value: not out of the body of a loop."""
+    """A handle is about to move on from a value: not out of the body of a loop, nor of a cut."""
     stage = current_stage()
     if stage is not None and old.epoch < stage.since:
         raise Unstructured("the body writes into an array outside of it")
+    if current_cut() is not None and old.op is not CLOSED:
+        raise UnsupportedError(
+            message(
+                "a write inside ignore_derivatives or checkpoint, into a tracked value from "
+                "outside, which would lose its gradient",
+                "Write into a copy, or outside",
+            )
+        )
 
 
-_thread = threading.local()
+class Cut:
+    """Within it, in this thread, what is computed is a constant for every derivative.
+
+    `since`: the epoch in which it began. `taken`: the values from before it that could have a
+    derivative and were used, in order.
+    """
+
+    def __init__(self) -> None:
+        self.since = new_epoch()
+        self.taken: dict[Value, None] = {}
+        self.outer: Cut | None = None
+
+    def __enter__(self) -> Cut:
+        global _listeners
+        self.outer, _thread.cut = _thread.cut, self
+        _listeners += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        global _listeners
+        _thread.cut = self.outer
+        _listeners -= 1
+
+    def make_constant(self, value: Value) -> None:
+        """Take the history of a value made within; a trace that is listening keeps it."""
+        stage = current_stage()
+        if stage is not None and value not in stage.aliases:
+            if stage.structured:
+                raise Unstructured("the body ignores derivatives")
+            heard = Value(value.data, value.op, value.operands, value.params)
+            stage.hear(heard, 5)
+            stage.aliases[value] = heard
+        stack = [o for o in value.operands if type(o) is Value]
+        while stack:
+            operand = stack.pop()
+            if operand.epoch >= self.since:  # made within, by a derivative that was taken there
+                stack.extend(o for o in operand.operands if type(o) is Value)
+            elif operand.op is not CLOSED:
+                self.taken[operand] = None
+        value.op, value.operands, value.params = CLOSED, (), NO_PARAMS
+
+
+class _Thread(threading.local):
+    """What goes on in this thread: stages, the innermost cut, how many derivatives are running."""
+
+    stages: list[Stage]
+    cut: Cut | None = None
+    deriving = 0
+
+
+_thread = _Thread()
 
 
 def current_stage() -> Stage | None:
@@ -285,18 +351,60 @@ def current_stage() -> Stage | None:
     return stack[-1] if stack else None
 
 
+def current_cut() -> Cut | None:
+    """The innermost cut of this thread."""
+    return _thread.cut if _listeners else None
+
+
+class Deriving:
+    """While a derivative runs its function: a cut around it does not reach inside."""
+
+    __slots__ = ("cut",)
+
+    def __enter__(self) -> None:
+        _thread.deriving += 1
+        self.cut, _thread.cut = _thread.cut, None
+
+    def __exit__(self, *_: object) -> None:
+        _thread.deriving -= 1
+        _thread.cut = self.cut
+
+
+def is_deriving() -> bool:
+    """Whether a derivative is running its function in this thread."""
+    return _thread.deriving > 0
+
+
+def stand_for(value: Value, original: Any) -> Any:
+    """A handle on a value that was put on the tape beside the gate, and has the data of `original`
+    (a handle or plain): traces see the original, derivatives the value."""
+    stage = current_stage()
+    if stage is not None:
+        if stage.structured:  # what goes through the body's trace later would not see the rule
+            raise Unstructured("the body has a derivative rule of its own")
+        known = type(original) is _handle
+        stage.aliases[value] = (
+            value_of(original) if known else Value(original, CLOSED, (), NO_PARAMS)
+        )
+    cut = current_cut()
+    if cut is not None:
+        cut.make_constant(value)
+    return wrap(value)
+
+
 def is_recording() -> bool:
     """Whether ops without a derivative are recorded, too, because somebody is tracing."""
     return current_stage() is not None
 
 
 def _note(value: Value) -> None:
+    cut = _thread.cut
+    if cut is not None:
+        cut.make_constant(value)
+        return
     stage = current_stage()
     if stage is not None:
-        for operand in value.operands:
-            if type(operand) is _ndarray:
-                stage.see(operand)
-        stage.notes.append((value, *_where(3)))
+        stage.hear(value, 4)
 
 
 def _where(depth: int) -> tuple[Any, int]:

@@ -1,7 +1,8 @@
 """Checking derivatives, for the tests of this package and for users' own functions and ops.
 
-Owns: `gradcheck` and `ngradient` (a function against central differences), `check_op` (an op's
-declaration against NumPy, differences and itself), `numerical_jvp`, `CHECKS` (the checks that
+Owns: `gradcheck` and `ngradient` (a function against central differences), `check_rule` (a rule
+that a user registered), `check_op` (an op's declaration against NumPy, differences and itself),
+`numerical_jvp`, `CHECKS` (the checks that
 `check_op` runs). Start at `check_derivatives`.
 
 How differences are taken: a five-point stencil at several steps; of these the estimate that agrees
@@ -27,6 +28,7 @@ from tracker.ir.types import type_of
 from tracker.leaves import data
 from tracker.ops.bundle import parts_of
 from tracker.pullbacks import jvp, pullback, pushforward
+from tracker.rules import rules_of, track
 from tracker.tape import apply
 
 _STEPS = (1e-2, 2e-3, 4e-4, 8e-5)
@@ -75,6 +77,27 @@ def gradcheck(
     if order > 1:
         check_derivatives(g, xs, order=order, rtol=tolerances[0], atol=tolerances[1])
     return True
+
+
+def check_rule(f: Callable[..., Any], *args: Any, order: int = 2) -> bool:
+    """Check the rule registered for `f` (or a function made by `custom_gradient`) at arguments.
+
+    Its value is the function's; its derivatives, in both modes and to `order`, are those of
+    central differences. Returns True, or raises an AssertionError that says what differs.
+
+    >>> def cube(x): return x * x * x
+    >>> @tracker.rrule(cube)
+    ... def _(x):
+    ...     return x**3, lambda dy: (dy * 3 * x**2,)
+    >>> check_rule(cube, np.array([1.0, 2.0]))
+    True
+    """
+    rule = rules_of(f)
+    if rule is not None and rule.primal is f and rule.reverse is not None:
+        values = zip(tree.leaves(f(*args)), tree.leaves(rule.reverse(*args)[0]), strict=True)
+        for a, b in values:
+            _assert_close(b, a, 1e-6, 1e-9, f"the rule of {rule.name} gives another value")
+    return gradcheck(lambda *moved: track(f, *moved), *args, order=order)
 
 
 def ngradient(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:

@@ -20,9 +20,11 @@ from tracker.leaves import data, history, plain_cotangent
 from tracker.ops.create import identity, item
 from tracker.ops.declare import project
 from tracker.tape import (
+    Deriving,
     Value,
     apply,
     close,
+    is_deriving,
     is_recording,
     leaf,
     new_epoch,
@@ -30,7 +32,7 @@ from tracker.tape import (
     value_of,
     wrap,
 )
-from tracker.tracked import Tracked
+from tracker.tracked import Leaf, Tracked
 
 
 class Wrapped:
@@ -48,8 +50,6 @@ class Wrapped:
         self.args = tuple(
             self._wrap(arg) if only is None or i in only else arg for i, arg in enumerate(args)
         )
-        if args and not self.own:
-            _refuse_opaque(args)
 
     def _wrap(self, arg: Any) -> Any:
         if type(arg) is float or type(arg) is np.float64:  # small calls: spare them the walk
@@ -106,20 +106,6 @@ class Wrapped:
             at += structure.count
             out.append(_restored(structure, iter(part), original))
         return tuple(out)
-
-
-def _refuse_opaque(args: Sequence[Any]) -> None:
-    """Nothing to differentiate: say so where an argument holds arrays that nobody can see."""
-    for arg in args:
-        for x in tree.leaves(arg):
-            held = getattr(x, "__dict__", {}).values()
-            if any(isinstance(v, np.ndarray) for v in held):
-                raise UnsupportedError(
-                    message(
-                        f"a {type(x).__name__} holds arrays, and is not a structure",
-                        f"Make {type(x).__name__} a dataclass, or tracker.tree.register it",
-                    )
-                )
 
 
 def _restored(structure: tree.Structure, entries: Iterator[Any], original: Any) -> Any:
@@ -181,7 +167,8 @@ def run(
 ) -> tuple[Wrapped, Any]:
     wrapped = Wrapped(args, only)
     try:
-        y = f(*wrapped.args, **kwargs)
+        with Deriving():
+            y = f(*wrapped.args, **kwargs)
     finally:
         wrapped.close()
     wrapped.check_writes()
@@ -196,7 +183,7 @@ def entry(c: Any, value: Value) -> Any:
         if discrete:
             return None
         return _in_class_of(np.zeros_like(wrap(value)), x) if is_recording() else _zero_like(x)
-    if isinstance(c, Tracked):
+    if isinstance(c, Tracked) and is_followed(c):
         return _in_class_of(c if discrete else project(c, x), x)
     return plain_cotangent(c, x)
 
@@ -218,12 +205,24 @@ def _in_class_of(c: Any, x: Any) -> Any:
 
 
 def release(y: Any) -> Any:
+    """What the user gets of a result."""
     if not isinstance(y, Tracked):
         return y
-    value = value_of(y)
-    if is_recording() or depends_elsewhere(value):
+    if is_followed(y):
         return y
+    value = value_of(y)
     return data(y) if not isinstance(value.data, np.ndarray) else value.data.copy()
+
+
+def is_followed(x: Tracked) -> bool:
+    """Whether a trace, or a derivative around this one, may ask where a result comes from.
+
+    Outside of any derivative, nobody asks for that of a param: results are plain.
+    """
+    return is_recording() or any(
+        v.op is None and (is_deriving() or not isinstance(v.params, Leaf))
+        for v in history(value_of(x))
+    )
 
 
 def depends_elsewhere(root: Value) -> bool:

@@ -3,6 +3,7 @@
 import numpy as np
 from op_rows import row, sample, x, z
 
+from tracker import recompute
 from tracker.ops import create, shape
 
 F64 = np.dtype(np.float64)
@@ -68,6 +69,7 @@ ROWS = [
         sample(x(3), dtype=np.dtype(np.int64)),
         sample(x(), dtype=np.dtype(bool)),
     ),
+    row(recompute.after, sample(x(3), 2.5), sample(2.5, x(2)), sample(z(2), x(2))),
     row(create.identity, sample(x(3)), sample(2.5), sample(z(2)), sample(np.arange(3))),
     row(create.item, sample(x()), sample(x().astype(np.float32)), sample(2.5), sample(z())),
     row(

@@ -279,7 +279,10 @@ class Builder:
         """The atom of an operand: a variable, a literal, or a capture."""
         if type(operand) is Value:
             known = self.vars.get(operand)
-            return known if known is not None else self._outside(operand)
+            if known is not None:
+                return known
+            original = self.listener.aliases.get(operand)
+            return self._outside(operand) if original is None else self.atom(original)
         if isinstance(operand, np.ndarray):
             return self._array(operand)
         return Const.of(operand)
