@@ -485,7 +485,7 @@ def _pull(g: Any, y: Any, xs: list[Any], wanted: Any, times: Any, *, call: _Call
     return found if any(type(x) is Tracked for x in (*gs, *xs)) else [data(c) for c in found]
 
 
-def _push(ts: list[Any], y: Any, xs: list[Any], *, call: _Call) -> Any:
+def _push(ts: list[Any], y: Any, xs: list[Any], times: Any, *, call: _Call) -> Any:
     found = call.push(y, ts, xs)
     if not any(type(x) is Tracked for x in (*ts, *xs)):
         found = [data(t) for t in found]

@@ -102,7 +102,9 @@ def _hook_pull(
     return [function(g)]
 
 
-_hook = call_op("hook", _hook_pull, lambda ts, y, xs, *, function: ts[0], lambda x, *, function: x)
+_hook = call_op(
+    "hook", _hook_pull, lambda ts, y, xs, times, *, function: ts[0], lambda x, *, function: x
+)
 
 
 def showgrad(x: Any, name: str = "x") -> Any:

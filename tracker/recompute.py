@@ -151,14 +151,14 @@ def _pull(
     token = next(part for part in gs if part is not None)
     roots, leaves, since = segment.again(y, xs, token)
     seeds = [(root, part) for root, part in zip(roots, gs, strict=True) if part is not None]
-    found = sweep(seeds, leaves, since)
+    found = sweep(seeds, leaves, since, times=times)
     return _stripped(found, [*gs, *xs])
 
 
-def _push(ts: list[Any], y: Any, xs: list[Any], *, segment: _Segment) -> Any:
+def _push(ts: list[Any], y: Any, xs: list[Any], times: Any, *, segment: _Segment) -> Any:
     token = next(t for t in ts if t is not None)
     roots, leaves, since = segment.again(y, xs, token)
-    found = _stripped(push(list(zip(leaves, ts, strict=True)), roots, since), [*ts, *xs])
+    found = _stripped(push(list(zip(leaves, ts, strict=True)), roots, since, times), [*ts, *xs])
     found = [
         np.zeros_like(r.data)[()] if t is None else t for t, r in zip(found, roots, strict=True)
     ]
