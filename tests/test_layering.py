@@ -39,7 +39,7 @@ JIT_LAYERS = [
     {"callable", "blas", "parallel"},
     {"chains"},
     {"plan"},
-    {"products", "partition"},
+    {"products", "partition", "structured"},
     {"folds", "scattering"},
     {"loops"},
     {"lower"},

@@ -25,29 +25,15 @@ from tracker.jit import memory
 from tracker.jit.emit import Emitter, Names, Needs, Scalar, literal, memory_type, module_text
 from tracker.jit.index import Tools
 from tracker.jit.loops import Shared, chosen, position, write_kernel
-from tracker.jit.plan import Buffer, Fits, Place, Plan, Store, c_strides
+from tracker.jit.plan import Buffer, Fits, Place, Plan, Slots, Store, c_strides
 from tracker.jit.products import write_product
+from tracker.jit.structured import write_control
 
 _LONG = 400  # lines of driver; beyond, it is compiled apart from the loops, without loop passes
 _ON_STACK = 4096  # bytes of scratch that go on the stack
 _FLOAT64 = np.dtype(np.float64)
 _INT64 = np.dtype(np.int64)
 _OFFSET = re.compile(r"<(\d+)>")  # stands for a scratch buffer's offset until it is known
-
-
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """Where the frame holds things: first slot of each input, capture, output of the function.
-
-    array[i]: output i is an array (its slot holds an address), not a number.
-    """
-
-    inputs: tuple[int, ...]
-    input_is_array: tuple[bool, ...]
-    captures: tuple[int, ...]
-    capture_is_array: tuple[bool, ...]
-    outputs: tuple[int, ...]
-    output_is_array: tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +67,16 @@ class _KernelText:
 
 
 class _Driver:
-    def __init__(self, plan: Plan, slots: Slots) -> None:
+    """Writes one function; `parent` writes the function that calls it, in the same module."""
+
+    def __init__(self, plan: Plan, slots: Slots, parent: _Driver | None = None) -> None:
         self.plan = plan
         self.slots = slots
         self.lines: list[str] = []
-        self.needs = Needs()
-        self.symbols: set[str] = set()
-        self.kernels: dict[str, _KernelText] = {}
+        self.needs: Needs = parent.needs if parent else Needs()
+        self.symbols: set[str] = parent.symbols if parent else set()
+        self.kernels: dict[str, _KernelText] = parent.kernels if parent else {}
+        self.bodies: list[str] = parent.bodies if parent else []
         self.e = Emitter(self.lines, Names(), self.needs, straight=True)
         self.tools = Tools(write=self.e.write)
         self.known: dict[Var, list[Scalar | None]] = {}
@@ -99,6 +88,21 @@ class _Driver:
         self.has_guards = False
 
     def run(self) -> Lowered:
+        self._write_levels()
+        driver, scratch = self._function("@plan(ptr noalias %slots)")
+        return self._modules(driver, scratch)
+
+    def nested(self, plan: Plan, slots: Slots) -> tuple[str, int, bool]:
+        """Write a body as a function of its own: its symbol, its scratch in bytes, and whether it
+        can fail. The caller hands it the scratch."""
+        child = _Driver(plan, slots, self)
+        child._write_levels()
+        symbol = f"@body{len(self.bodies)}"
+        text, scratch = child._function(f"{symbol}(ptr noalias %slots, ptr %scratch)", owns=False)
+        self.bodies.append(text)
+        return symbol, scratch, child.has_guards
+
+    def _write_levels(self) -> None:
         kernels: dict[int, list[Any]] = {}
         for kernel in self.plan.kernels:
             kernels.setdefault(kernel.level, []).append(kernel)
@@ -113,6 +117,8 @@ class _Driver:
                     self.unrolled(step)
             for eqn in self.plan.products.get(self.level, ()):
                 write_product(self, eqn)
+            for control in self.plan.controls.get(self.level, ()):
+                write_control(self, control)
             for kernel in kernels.get(self.level, ()):
                 self.kernel(kernel)
             for write in self.plan.writes.get(self.level, ()):
@@ -121,16 +127,19 @@ class _Driver:
                 else:
                     self.kernel(write)
         self.outputs()
+
+    def _function(self, header: str, owns: bool = True) -> tuple[str, int]:
+        """The text of the function, and how many bytes of scratch it needs."""
         scratch, places = self._layout()
-        head = ["define internal i64 @plan(ptr noalias %slots) {", *self.spills]
-        body = [*self._scratch_lines(scratch), *self.lines]
-        free = self._freeing(scratch)
+        head = [f"define internal i64 {header} {{", *self.spills]
+        body = [*(self._scratch_lines(scratch) if owns else ()), *self.lines]
+        free = self._freeing(scratch) if owns else []
         tail = [*free, "  ret i64 0"]
         if self.has_guards:
             tail += ["fail:", *free, "  ret i64 1"]
         driver = "\n".join([*head, *body, *tail, "}"])
         offsets = {str(buffer.number): str(offset) for buffer, offset in places.items()}
-        return self._modules(_OFFSET.sub(lambda m: offsets[m[1]], driver), scratch)
+        return _OFFSET.sub(lambda m: offsets[m[1]], driver), scratch
 
     def _modules(self, driver: str, scratch: int) -> Lowered:
         """One module; two, where the driver is long."""
@@ -138,7 +147,7 @@ class _Driver:
         written = list(self.kernels.values())
         if len(self.lines) <= _LONG or not written:
             texts = [f"define internal {kernel.text}" for kernel in written]
-            text = module_text([*texts, driver], self.needs)
+            text = module_text([*texts, *self.bodies, driver], self.needs)
             return Lowered(text, "", (), symbols, scratch)
         loops = Needs()
         loops.math, self.needs.math = self.needs.math, set()
@@ -146,7 +155,8 @@ class _Driver:
         self.needs.intrinsics = self.needs.intrinsics | {kernel.declaration for kernel in written}
         kernels = module_text([f"define {kernel.text}" for kernel in written], loops)
         exports = tuple(kernel.name[1:] for kernel in written)
-        return Lowered(module_text([driver], self.needs), kernels, exports, symbols, scratch)
+        text = module_text([*self.bodies, driver], self.needs)
+        return Lowered(text, kernels, exports, symbols, scratch)
 
     # Values in registers
 
@@ -260,12 +270,12 @@ class _Driver:
         return self.element(atom, position)
 
     def guard(self, guard: Guard) -> None:
-        self._require(holding(self.e, self.atom(guard.operand, 0), guard))
+        self.require(holding(self.e, self.atom(guard.operand, 0), guard))
 
     def fits(self, check: Fits) -> None:
         x, limits = self.element(check.number, 0), np.iinfo(check.dtype)
         for relation, limit in ((">=", limits.min), ("<=", min(limits.max, 2**63 - 1))):
-            self._require(self.e.compare(relation, x, literal(limit, x.dtype)))
+            self.require(self.e.compare(relation, x, literal(limit, x.dtype)))
 
     def unrolled(self, eqn: Eqn) -> None:
         lower_ = eqn.op.lower
@@ -305,13 +315,13 @@ class _Driver:
     def _python(self, eqn: Eqn, lower_: Map, xs: list[Scalar], y: Scalar) -> None:
         """Python's numbers: fall back where Python raises, or an int outgrows 64 bits."""
         if lower_.defined is not None:
-            self._require(lower_.defined(self.e, y, *xs))
+            self.require(lower_.defined(self.e, y, *xs))
         if eqn.out.type.dtype.kind == "i" and "f" in lower_.kinds:
             wide = [self.e.cast(x, _FLOAT64) for x in xs]
             size = self.e.abs(lower_.body(self.e, *wide, **eqn.params))
-            self._require(self.e.compare("<", size, literal(2.0**62, _FLOAT64)))
+            self.require(self.e.compare("<", size, literal(2.0**62, _FLOAT64)))
 
-    def _require(self, holds: Scalar) -> None:
+    def require(self, holds: Scalar) -> None:
         """Abandon the call unless the condition holds."""
         self.has_guards = True
         label = f"ok{self.e.names.fresh()[1:]}"
@@ -450,13 +460,13 @@ class _Driver:
             cell = self._slot_pointer(self.slots.outputs[number])
             dtype = atom.type.dtype
             if not self.slots.output_is_array[number]:
-                self._store_number(self.atom(atom, 0), cell)
+                self.store_number(self.atom(atom, 0), cell)
                 continue
             pointer = self.e.write(f"load ptr, ptr {cell}")
             for i in range(atom.type.size):
                 self.e.store(self.atom(atom, i), self.e.address(pointer, dtype, str(i)))
 
-    def _store_number(self, x: Scalar, cell: str) -> None:
+    def store_number(self, x: Scalar, cell: str) -> None:
         if x.dtype.kind == "f":
             self.e.store(x, cell)
             return

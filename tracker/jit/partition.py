@@ -15,7 +15,8 @@ import numpy as np
 
 from tracker.ir.expand import expanded
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
-from tracker.ir.op import Contract, Expand, Host, Map, Pick, Reduce, View
+from tracker.ir.op import Branch, Contract, Expand, Host, Loop, Map, Pick, Reduce, View, While
+from tracker.ir.types import Bundle
 from tracker.jit.emit import SUPPORTED
 from tracker.jit.products import why_not
 
@@ -46,8 +47,10 @@ def why_host(eqn: Eqn) -> str:
         why = expanded(eqn)
         assert isinstance(why, str)
         return why
-    if isinstance(lower, Pick):
-        return "a part of several results"
+    if isinstance(lower, (Loop, While, Branch)):
+        return _why_not_control(eqn)
+    if isinstance(lower, Pick):  # it goes where its bundle goes
+        return ""
     for atom in (*eqn.operands, eqn.out):
         if atom.type.dtype not in SUPPORTED:
             return f"dtype {atom.type.dtype}"
@@ -60,6 +63,33 @@ def why_host(eqn: Eqn) -> str:
     if isinstance(lower, (View, Reduce)) and eqn.out.type.dtype not in SUPPORTED:
         return f"dtype {eqn.out.type.dtype}"
     return ""
+
+
+def _why_not_control(eqn: Eqn) -> str:
+    """A loop runs natively if all of its bodies do."""
+    assert isinstance(eqn.out.type, Bundle)
+    for type in (*(o.type for o in eqn.operands), *eqn.out.type.parts):
+        if type.dtype not in SUPPORTED:
+            return f"dtype {type.dtype}"
+    for nested in eqn.params.values():
+        if isinstance(nested, Function):
+            for why in host_reasons(nested).values():
+                if why:
+                    return f"{why}, in the body of a {eqn.op.name}"
+    return ""
+
+
+def host_reasons(function: Function) -> dict[Eqn, str]:
+    """Why NumPy must run each equation; empty for those that can be lowered."""
+    reasons: dict[Eqn, str] = {}
+    hosted: set[Atom] = set()
+    for eqn in function.eqns:
+        reasons[eqn] = why_host(eqn)
+        if isinstance(eqn.op.lower, Pick) and eqn.operands[0] in hosted:
+            reasons[eqn] = "a part of several results"
+        if reasons[eqn]:
+            hosted.add(eqn.out)
+    return reasons
 
 
 def _why_not_map(eqn: Eqn, lower: Map) -> str:
@@ -78,7 +108,7 @@ def _why_not_map(eqn: Eqn, lower: Map) -> str:
 
 def partition(function: Function) -> list[Segment | HostCall]:
     """Cut a function into native segments and host calls."""
-    reasons = {step: why_host(step) for step in function.body if isinstance(step, Eqn)}
+    reasons = host_reasons(function)
     if not any(reasons.values()):
         outputs = tuple(a for a in function.outputs if isinstance(a, Var))
         return [Segment(function, (*function.inputs, *function.captures), outputs)]
@@ -113,7 +143,7 @@ def _cut(function: Function, reasons: dict[Eqn, str]) -> list[Segment | HostCall
 
 def _may_abandon(eqn: Eqn) -> bool:
     """Whether machine code checks something here: Python's arithmetic can raise."""
-    return eqn.out.type.weak
+    return eqn.out.type.weak or isinstance(eqn.op.lower, (Loop, While, Branch))
 
 
 def _segment(

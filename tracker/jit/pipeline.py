@@ -23,11 +23,12 @@ from tracker.ir import passes
 from tracker.ir.expand import expand
 from tracker.ir.graph import Atom, Const, Function, Guard, Var
 from tracker.ir.joining import batch_products, join_products
+from tracker.ir.prune import unused_results
 from tracker.ir.simplify import simplify
 from tracker.jit import blas, cache, callable, memory, native, parallel, signature
-from tracker.jit.lower import Slots, lower
+from tracker.jit.lower import lower
 from tracker.jit.partition import HostCall, Segment, partition
-from tracker.jit.plan import Plan, make_plan
+from tracker.jit.plan import Plan, Slots, make_plan
 from tracker.jit.signature import (
     ArrayOut,
     ConstOut,
@@ -49,6 +50,8 @@ PASSES = (
     batch_products,
     join_products,
     passes.common_subexpressions,
+    passes.dead_code,
+    unused_results,
     passes.dead_code,
 )
 

@@ -25,8 +25,20 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
-from tracker.ir.op import Compact, Contract, Map, Op, Reduce, Scatter, View
-from tracker.ir.types import Type
+from tracker.ir.op import (
+    Branch,
+    Compact,
+    Contract,
+    Loop,
+    Map,
+    Op,
+    Pick,
+    Reduce,
+    Scatter,
+    View,
+    While,
+)
+from tracker.ir.types import Bundle, Type
 from tracker.jit.chains import Chain, find_chains
 from tracker.jit.index import Affine, NeedsCode, Opaque, Split, Tools
 
@@ -101,6 +113,33 @@ class Fits:
     dtype: np.dtype[Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Where the frame holds things: first slot of each input, capture, output of the function.
+
+    array[i]: output i is an array (its slot holds an address), not a number.
+    """
+
+    inputs: tuple[int, ...]
+    input_is_array: tuple[bool, ...]
+    captures: tuple[int, ...]
+    capture_is_array: tuple[bool, ...]
+    outputs: tuple[int, ...]
+    output_is_array: tuple[bool, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Control:
+    """A loop, while or branch: where its operands that are arrays lie, its results, a second home
+    for each carried array that is not kept, and the plans of its bodies by name."""
+
+    eqn: Eqn
+    operands: dict[Var, Place]
+    results: list[Place]
+    spares: list[Buffer | None]
+    bodies: dict[str, Plan]
+
+
 @dataclass(slots=True, eq=False)
 class Plan:
     """By level, in the order in which they run: unrolled equations and guards, products, kernels,
@@ -111,6 +150,7 @@ class Plan:
     definitions: dict[Var, Eqn]
     scalars: dict[int, list[Eqn | Guard | Fits]]
     products: dict[int, list[Eqn]]
+    controls: dict[int, list[Control]]
     kernels: list[Kernel]
     writes: dict[int, list[Kernel | Store]]
     buffers: list[Buffer]
@@ -151,9 +191,11 @@ def _tiny(function: Function) -> int:
 class _Planner:
     def __init__(self, function: Function, captured: Sequence[tuple[int, ...]], tiny: int) -> None:
         self.tiny = tiny
-        self.plan = Plan(function, {}, {}, {}, {}, [], {}, [], {}, [], 0)
+        self.plan = Plan(function, {}, {}, {}, {}, {}, [], {}, [], {}, [], 0)
         self.chains, self.between = find_chains(function, tiny)
         self.places = self.plan.places
+        self.bundles: dict[Var, list[Place]] = {}
+        self.wholes: dict[Var, Place] = {}
         self.kernels: dict[tuple[tuple[int, ...], int], Kernel] = {}
         for number, var in enumerate(function.inputs):
             self._arrive(var, "input", number, c_strides(var.type.shape))
@@ -185,7 +227,11 @@ class _Planner:
         operands = [o for o in step.operands if isinstance(o, Var)]
         if isinstance(lower, Map):
             self._check_fit(step, lower)
-        if step.out in self.chains:
+        if isinstance(lower, Pick):
+            self.places[step.out] = self.bundles[operands[0]][step.params["at"]]
+        elif isinstance(lower, (Loop, While, Branch)):
+            self._control(step, operands)
+        elif step.out in self.chains:
             self._written(step.out, self.chains[step.out])
         elif isinstance(lower, Contract):
             self._product(step, operands)
@@ -375,6 +421,41 @@ class _Planner:
         kernel.stores.append(Store(var, whole_place(buffer)))
         return whole_place(buffer, kernel.level + 1)
 
+    # Loops and branches
+
+    def _control(self, eqn: Eqn, operands: list[Var]) -> None:
+        assert isinstance(eqn.out.type, Bundle)
+        wholes = {o: self._whole(o) for o in operands}
+        level = max((place.ready for place in wholes.values()), default=0)
+        results = []
+        for part in eqn.out.type.parts:
+            kind = "tiny" if part.size <= self.tiny else "memory"
+            buffer = self._buffer(part, "scratch")
+            results.append(Place(kind, level + 1, 0, None, buffer, c_strides(part.shape)))
+        self.bundles[eqn.out] = results
+        keep = eqn.params.get("keep")
+        spares: list[Buffer | None] = []
+        if keep is not None:  # not a branch
+            carries = len(results) - len(keep) - (1 if isinstance(eqn.op.lower, While) else 0)
+            for at, part in enumerate(eqn.out.type.parts[:carries]):
+                moves = part.shape and at not in keep
+                spares.append(self._buffer(part, "scratch") if moves else None)
+        bodies = {n: make_plan(f) for n, f in eqn.params.items() if isinstance(f, Function)}
+        control = Control(eqn, wholes, results, spares, bodies)
+        self.plan.controls.setdefault(level, []).append(control)
+
+    def _whole(self, var: Var) -> Place:
+        """An operand of a body: in registers, or in memory in C order."""
+        if self.places[var].kind == "expression":
+            self._store(var)
+        place = self.places[var]
+        if place.kind == "tiny" or place.strides == c_strides(var.type.shape):
+            return place
+        known = self.wholes.get(var)
+        if known is None:
+            known = self.wholes[var] = self._copy(var, self._buffer(var.type, "scratch"))
+        return known
+
     # Writes
 
     def _written(self, var: Var, chain: Chain) -> None:
@@ -454,7 +535,7 @@ class _Planner:
             kernel.members = self._needed(kernel)
         self.plan.kernels = [k for k in self.plan.kernels if k.stores or k.folds]
         highest = [k.level + 1 for k in self.plan.kernels]
-        highest += [level + 1 for level in self.plan.writes]
+        highest += [level + 1 for level in (*self.plan.writes, *self.plan.controls)]
         highest += [*self.plan.scalars, *(level + 1 for level in self.plan.products)]
         self.plan.levels = max(highest, default=0) + 1
 

@@ -1,0 +1,66 @@
+"""Results of loops that nobody takes are not made.
+
+Owns: the pass `unused_results`. A traced loop keeps its carries for a pullback that may never come,
+and stacks whatever its steps gave; only what a `pick` takes stays.
+
+Invariant: the steps of the loop, and what they compute for each other, stay as they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from tracker.ir.graph import Eqn, Function, Guard, Var
+from tracker.ir.op import Loop, Pick, While
+from tracker.ir.passes import as_pass
+from tracker.ir.types import Bundle
+
+
+@as_pass
+def unused_results(function: Function) -> Function:
+    """Drop stacks of loops that no `pick` takes."""
+    taken: dict[Any, set[int]] = {}
+    for eqn in function.eqns:
+        if isinstance(eqn.op.lower, Pick):
+            taken.setdefault(eqn.operands[0], set()).add(eqn.params["at"])
+    functions = dict(function.functions)
+    renewed: dict[Var, tuple[Var, dict[int, int]]] = {}
+    body: list[Eqn | Guard] = []
+    for step in function.body:
+        if isinstance(step, Eqn) and isinstance(step.op.lower, (Loop, While)):
+            slim, places = _slim(step, taken.get(step.out, set()), functions)
+            if slim is not step:
+                renewed[step.out] = (slim.out, places)
+            step = slim
+        elif isinstance(step, Eqn) and isinstance(step.op.lower, Pick):
+            assert isinstance(step.operands[0], Var)
+            found = renewed.get(step.operands[0])
+            if found is not None:
+                at = {"at": found[1][step.params["at"]]}
+                step = dataclasses.replace(step, operands=(found[0],), params=at)
+        body.append(step)
+    if not renewed:
+        return function
+    return dataclasses.replace(function, body=tuple(body), functions=functions)
+
+
+def _slim(eqn: Eqn, taken: set[int], functions: dict[str, Function]) -> tuple[Eqn, dict[int, int]]:
+    """The equation without the stacks that are not taken, and where its other results went."""
+    params = dict(eqn.params)
+    nested, keep = params["body"], params["keep"]
+    assert isinstance(eqn.out.type, Bundle)
+    parts = eqn.out.type.parts
+    firm = params["carries"] if isinstance(eqn.op.lower, Loop) else len(parts) - len(keep)
+    stays = [at for at in range(len(parts)) if at < firm or at in taken]
+    if len(stays) == len(parts):
+        return eqn, {}
+    kept_from = len(parts) - len(keep)
+    params["keep"] = tuple(keep[at - kept_from] for at in stays if at >= kept_from)
+    ys = [at for at in stays if firm <= at < kept_from]
+    if len(ys) < kept_from - firm:
+        outputs = (*nested.outputs[:firm], *(nested.outputs[at] for at in ys))
+        params["body"] = functions[nested.name] = dataclasses.replace(nested, outputs=outputs)
+    out = Var(Bundle.of(parts[at] for at in stays), eqn.out.name)
+    slim = dataclasses.replace(eqn, params=params, out=out)
+    return slim, {at: i for i, at in enumerate(stays)}
