@@ -32,7 +32,7 @@ LAYERS = [
 ]
 # Inside the compiler: lower files never import higher ones.
 JIT_LAYERS = [
-    {"vmath", "signature", "writer", "index", "engine"},
+    {"vmath", "division", "signature", "writer", "index", "engine"},
     {"emit", "staging", "arguments", "results", "cache"},
     {"entry", "memory"},
     {"native"},

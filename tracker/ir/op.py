@@ -30,12 +30,14 @@ class Map:
     `dtypes(*types) -> (operand dtypes)` says in which dtypes the body wants its operands; `kinds`
     are the dtype kinds it can compute in (others go through NumPy). `defined(e, y, *scalars)`:
     where Python's own arithmetic gives this number; elsewhere it raises (division by zero).
+    `refuses(*operands)` says why NumPy must do it for these operands, or nothing.
     """
 
     body: Callable[..., Any]
     dtypes: Callable[..., tuple[np.dtype[Any], ...]]
     kinds: str = "f"
     defined: Callable[..., Any] | None = None
+    refuses: Callable[..., str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tracker.jit import vmath
+from tracker.jit.division import Division
 
 _LLVM = {
     "bool": "i1",
@@ -96,7 +97,7 @@ class Needs:
         self.intrinsics: set[str] = set()
 
 
-class Emitter:
+class Emitter(Division):
     """Writes scalar code into `lines`; `straight`: the code runs once, it is not in a loop.
 
     `near` names a byte in memory: functions that have a quick version for near arguments are called
@@ -173,7 +174,7 @@ class Emitter:
     def abs(self, x: Scalar) -> Scalar:
         if x.dtype.kind == "f":
             return self.intrinsic("fabs", x)
-        if x.dtype.kind == "u":
+        if x.dtype.kind in "bu":
             return x
         return self.select(self.compare("<", x, literal(0, x.dtype)), self.neg(x), x)
 
@@ -186,6 +187,9 @@ class Emitter:
         return self.select(self.compare(">", x, zero), one, side)
 
     def power(self, x: Scalar, n: Scalar) -> Scalar:
+        if x.dtype.kind != "f":
+            result: Scalar = self.whole_power(x, n.value)
+            return result
         if n.value == 2:
             return self.mul(x, x)
         if n.value == 1:
@@ -209,7 +213,7 @@ class Emitter:
         text = _TEXT[xs[0].dtype]
         quick = f"{name}_near"
         if self.near and quick in vmath.NAMES:
-            self._note_far(xs[0], vmath.RANGE_LIMIT[quick])
+            self.note_far(xs[0], vmath.RANGE_LIMIT[quick])
             name = quick
         symbol = vmath.symbol(name, text)
         if self.straight:
@@ -220,7 +224,8 @@ class Emitter:
         arguments = ", ".join(map(str, xs))
         return Scalar(self.write(f"call {text} {symbol}({arguments})"), xs[0].dtype)
 
-    def _note_far(self, x: Scalar, limit: float) -> None:
+    def note_far(self, x: Scalar, limit: float) -> None:
+        """Have the loop run again, with general functions, where |x| is beyond the limit."""
         self.went_near = True
         far = self.compare(">", self.abs(x), self.constant(limit, x))
         byte = self.write(f"zext i1 {far.name} to i8")
@@ -239,13 +244,38 @@ class Emitter:
     def compare(self, relation: str, a: Scalar, b: Scalar) -> Scalar:
         if a.dtype.kind == "f":
             return self._op(f"fcmp {_FLOAT_RELATIONS[relation]}", a, b, dtype=_BOOL)
+        if a.dtype.kind != b.dtype.kind and "i" in a.dtype.kind + b.dtype.kind:
+            return self._compare_signs(relation, a, b)
         kind = _INT_RELATIONS[relation]
         if kind not in ("eq", "ne"):
             kind = ("s" if a.dtype.kind == "i" else "u") + kind
         return self._op(f"icmp {kind}", a, b, dtype=_BOOL)
 
+    def _compare_signs(self, relation: str, a: Scalar, b: Scalar) -> Scalar:
+        """A comparison of a signed with an unsigned integer of 64 bits."""
+        signed, unsigned = (a, b) if a.dtype.kind == "i" else (b, a)
+        wide = Scalar(signed.name, unsigned.dtype, signed.value)
+        usual = self.compare(relation, *((wide, b) if signed is a else (a, wide)))
+        less = relation in (("<", "<=", "!=") if signed is a else (">", ">=", "!="))
+        negative = self.compare("<", signed, literal(0, signed.dtype))
+        return self.select(negative, literal(less, _BOOL), usual)
+
     def isnan(self, x: Scalar) -> Scalar:
         return self.compare("!=", x, x)
+
+    def isinf(self, x: Scalar) -> Scalar:
+        if x.dtype.kind != "f":
+            return literal(False, _BOOL)
+        return self.compare("==", self.abs(x), literal(float("inf"), x.dtype))
+
+    def isfinite(self, x: Scalar) -> Scalar:
+        if x.dtype.kind != "f":
+            return literal(True, _BOOL)
+        return self.compare("<", self.abs(x), literal(float("inf"), x.dtype))
+
+    def rounded(self, name: str, x: Scalar) -> Scalar:
+        """An intrinsic that rounds; integers are round."""
+        return self.intrinsic(name, x) if x.dtype.kind == "f" else x
 
     def truth(self, x: Scalar) -> Scalar:
         return x if x.dtype == _BOOL else self.compare("!=", x, literal(0, x.dtype))

@@ -93,6 +93,8 @@ def host_reasons(function: Function) -> dict[Eqn, str]:
 
 
 def _why_not_map(eqn: Eqn, lower: Map) -> str:
+    if lower.refuses is not None and (why := lower.refuses(*eqn.operands)):
+        return why
     dtypes = lower.dtypes(*(o.type for o in eqn.operands))
     for operand, dtype in zip(eqn.operands, dtypes, strict=True):
         if dtype.kind not in lower.kinds or dtype not in SUPPORTED:
@@ -101,8 +103,6 @@ def _why_not_map(eqn: Eqn, lower: Map) -> str:
             limits = np.iinfo(dtype)
             if not limits.min <= operand.value <= limits.max:
                 return f"{operand.value} is no {dtype}"
-    if {"i", "u"} <= {dtype.kind for dtype in dtypes}:
-        return f"{eqn.op.name} of signed and unsigned integers"
     return ""
 
 

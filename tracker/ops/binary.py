@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import Host, Map
+from tracker.ir.graph import Const
+from tracker.ir.op import Map
 from tracker.ir.types import Type
 from tracker.ops.declare import (
     broadcast,
@@ -30,7 +31,7 @@ add = elementwise(
     np.add,
     partials=[1, 1],
     lower=lambda e, a, b: e.add(a, b),
-    kinds="iuf",
+    kinds="biuf",
     operator=operator.add,
 )
 subtract = elementwise(
@@ -54,14 +55,27 @@ divide = elementwise(
     operator=operator.truediv,
     defined=lambda e, y, a, b: e.compare("!=", b, e.constant(0, b)),
 )
+
+
+def _divides(e: Any, y: Any, a: Any, b: Any) -> Any:
+    return e.compare("!=", b, e.constant(0, b))
+
+
 floor_divide = elementwise(
-    np.floor_divide, partials=[0, 0], lower=Host("floor division"), operator=operator.floordiv
+    np.floor_divide,
+    partials=[0, 0],
+    lower=lambda e, a, b: e.floor_divide(a, b),
+    kinds="iuf",
+    operator=operator.floordiv,
+    defined=_divides,
 )
 remainder = elementwise(
     np.remainder,
     partials=[1, lambda y, a, b: -np.floor_divide(a, b)],
-    lower=Host("remainder"),
+    lower=lambda e, a, b: e.remainder(a, b),
+    kinds="iuf",
     operator=operator.mod,
+    defined=_divides,
 )
 
 
@@ -73,7 +87,12 @@ def divmod_(a: Any, b: Any) -> tuple[Any, Any]:
 install("__divmod__")(lambda self, other: (self // other, self % other))
 install("__rdivmod__")(lambda self, other: (other // self, other % self))
 
-fmod = elementwise(np.fmod, partials=[1, lambda y, a, b: -np.trunc(a / b)], lower=Host("remainder"))
+fmod = elementwise(
+    np.fmod,
+    partials=[1, lambda y, a, b: -np.trunc(a / b)],
+    lower=lambda e, a, b: e.fmod(a, b),
+    kinds="iuf",
+)
 
 
 def _constant_like(value: float, y: Any) -> Any:
@@ -101,12 +120,21 @@ def _power_exponent(y: Any, x: Any, n: Any) -> Any:
     return np.where(positive, y * np.log(np.where(positive, x, one)), _constant_like(0, y))
 
 
+def _unknown_exponent(x: Any, n: Any) -> str:
+    """Integers are multiplied as often as is known when compiling; a float exponent has a code."""
+    known = isinstance(n, Const) and isinstance(n.value, (int, np.integer)) and n.value >= 0
+    whole = x.type.dtype.kind in "iub" and n.type.dtype.kind in "iub"
+    return "an integer to a power that is not a literal" if whole and not known else ""
+
+
 power = elementwise(
     np.power,
     partials=[_power_base, _power_exponent],
     lower=lambda e, x, n: e.power(x, n),
+    kinds="iuf",
+    refuses=_unknown_exponent,
     operator=operator.pow,
-    defined=lambda e, y, x, n: e.compare("<", e.abs(y), e.constant(float("inf"), y)),
+    defined=lambda e, y, x, n: e.isfinite(y),
 )
 float_power = elementwise(
     np.float_power,
@@ -185,6 +213,7 @@ fmax = elementwise(
         lambda y, a, b: _wins(y, (b > a) | np.isnan(a), a == b),
     ],
     lower=lambda e, a, b: e.select(e.isnan(b), a, e.select(e.isnan(a), b, e.extremum(">", a, b))),
+    kinds="biuf",
 )
 fmin = elementwise(
     np.fmin,
@@ -193,16 +222,25 @@ fmin = elementwise(
         lambda y, a, b: _wins(y, (b < a) | np.isnan(a), a == b),
     ],
     lower=lambda e, a, b: e.select(e.isnan(b), a, e.select(e.isnan(a), b, e.extremum("<", a, b))),
+    kinds="biuf",
 )
 copysign = elementwise(
     np.copysign,
     partials=[lambda y, a, b: np.sign(y) * np.copysign(_constant_like(1, y), a), 0],
     lower=lambda e, a, b: e.intrinsic("copysign", a, b),
 )
+
+
+def _heaviside_body(e: Any, x: Any, middle: Any) -> Any:
+    zero = e.constant(0, x)
+    side = e.select(e.compare("<", x, zero), zero, e.select(e.isnan(x), x, e.constant(1, x)))
+    return e.select(e.compare("==", x, zero), middle, side)
+
+
 heaviside = elementwise(
     np.heaviside,
     partials=[0, lambda y, a, b: np.where(a == 0, _constant_like(1, y), _constant_like(0, y))],
-    lower=Host("heaviside"),
+    lower=_heaviside_body,
 )
 
 
@@ -291,8 +329,22 @@ bitwise_or = piecewise(
 bitwise_xor = piecewise(
     np.bitwise_xor, lower=lambda e, a, b: e.bitwise("xor", a, b), kinds="biu", operator=operator.xor
 )
-left_shift = piecewise(np.left_shift, lower=Host("integer shift"), operator=operator.lshift)
-right_shift = piecewise(np.right_shift, lower=Host("integer shift"), operator=operator.rshift)
+left_shift = piecewise(
+    np.left_shift,
+    lower=lambda e, a, b: e.left_shift(a, b),
+    kinds="iu",
+    operator=operator.lshift,
+    defined=lambda e, y, a, b: e.logical_and(
+        e.compare("==", e.right_shift(y, b), a), e.compare(">=", b, e.constant(0, b))
+    ),
+)
+right_shift = piecewise(
+    np.right_shift,
+    lower=lambda e, a, b: e.right_shift(a, b),
+    kinds="iu",
+    operator=operator.rshift,
+    defined=lambda e, y, a, b: e.compare(">=", b, e.constant(0, b)),
+)
 
 
 # where -------------------------------------------------------------------------------------------

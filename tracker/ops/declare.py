@@ -156,6 +156,7 @@ def elementwise(
     method: str | None = None,
     name: str | None = None,
     defined: Body | None = None,
+    refuses: Callable[..., str] | None = None,
 ) -> Op:
     """Declare an op that is a ufunc, from its partial derivatives.
 
@@ -163,6 +164,7 @@ def elementwise(
               `__radd__`) are installed, and Python numbers go through it and keep its arithmetic
     kinds     dtype kinds in which the body `lower` computes
     defined   see `Map`: where Python's operator does not raise
+    refuses   see `Map`: why NumPy must do it for some operands
     """
     op = define(
         name or ufunc.__name__,
@@ -173,7 +175,9 @@ def elementwise(
         evaluate=operator or ufunc,
         jvp=[_jvp_from(p) for p in partials],
         vjp=[_vjp_from(p, i) for i, p in enumerate(partials)],
-        lower=lower if isinstance(lower, Host) else map_lowering(ufunc, lower, kinds, defined),
+        lower=lower
+        if isinstance(lower, Host)
+        else map_lowering(ufunc, lower, kinds, defined, refuses),
         partials=partials,
     )
     UFUNCS[ufunc] = op
@@ -187,6 +191,7 @@ def piecewise(
     lower: Body | Host,
     kinds: str = "f",
     operator: Callable[..., Any] | None = None,
+    defined: Body | None = None,
 ) -> Op:
     """Declare a ufunc whose results carry no derivative (comparisons, tests, bit operations)."""
     op = define(
@@ -198,16 +203,22 @@ def piecewise(
         evaluate=operator or ufunc,
         jvp=[None] * ufunc.nin,
         vjp=[None] * ufunc.nin,
-        lower=lower if isinstance(lower, Host) else map_lowering(ufunc, lower, kinds),
+        lower=lower if isinstance(lower, Host) else map_lowering(ufunc, lower, kinds, defined),
     )
     UFUNCS[ufunc] = op
     _install_operator(op, operator)
     return op
 
 
-def map_lowering(ufunc: np.ufunc, body: Body, kinds: str, defined: Body | None = None) -> Map:
+def map_lowering(
+    ufunc: np.ufunc,
+    body: Body,
+    kinds: str,
+    defined: Body | None = None,
+    refuses: Callable[..., str] | None = None,
+) -> Map:
     """The Map of a ufunc: the body computes in the dtypes of NumPy's inner loop."""
-    return Map(body, lambda *types: loop_dtypes(ufunc, types)[: ufunc.nin], kinds, defined)
+    return Map(body, lambda *types: loop_dtypes(ufunc, types)[: ufunc.nin], kinds, defined, refuses)
 
 
 _COMPARISONS = {"lt", "le", "eq", "ne", "gt", "ge"}

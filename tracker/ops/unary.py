@@ -46,7 +46,7 @@ absolute = elementwise(
     np.absolute,
     partials=[lambda y, x: np.conjugate(_direction(x, y)) if np.iscomplexobj(x) else np.sign(x)],
     lower=lambda e, x: e.abs(x),
-    kinds="iuf",
+    kinds="biuf",
     operator=operator.abs,
 )
 fabs = elementwise(
@@ -75,7 +75,7 @@ sign = declare(
     evaluate=np.sign,
     jvp=[_turn],
     vjp=[_turn],
-    lower=map_lowering(np.sign, lambda e, x: e.sign(x), "f"),
+    lower=map_lowering(np.sign, lambda e, x: e.sign(x), "iuf"),
 )
 UFUNCS[np.sign] = sign
 
@@ -135,19 +135,26 @@ degrees = elementwise(
     np.degrees, partials=[1 / _DEG], lower=lambda e, x: e.mul(x, e.constant(180.0 / np.pi, x))
 )
 
-floor = elementwise(np.floor, partials=[0], lower=lambda e, x: e.intrinsic("floor", x))
-ceil = elementwise(np.ceil, partials=[0], lower=lambda e, x: e.intrinsic("ceil", x))
-trunc = elementwise(np.trunc, partials=[0], lower=lambda e, x: e.intrinsic("trunc", x))
+
+def _rounded(name: str) -> Any:
+    """Integers are round; NumPy 2.0 makes floats of them, and later ones leave them."""
+    return lambda e, x: e.rounded(name, x)
+
+
+floor = elementwise(np.floor, partials=[0], lower=_rounded("floor"), kinds="biuf")
+ceil = elementwise(np.ceil, partials=[0], lower=_rounded("ceil"), kinds="biuf")
+trunc = elementwise(np.trunc, partials=[0], lower=_rounded("trunc"), kinds="biuf")
 rint = elementwise(np.rint, partials=[0], lower=lambda e, x: e.intrinsic("rint", x))
 
-isnan = piecewise(np.isnan, lower=lambda e, x: e.compare("!=", x, x))
-isinf = piecewise(
-    np.isinf, lower=lambda e, x: e.compare("==", e.abs(x), e.constant(float("inf"), x))
+isnan = piecewise(np.isnan, lower=lambda e, x: e.isnan(x), kinds="biuf")
+isinf = piecewise(np.isinf, lower=lambda e, x: e.isinf(x), kinds="biuf")
+isfinite = piecewise(np.isfinite, lower=lambda e, x: e.isfinite(x), kinds="biuf")
+signbit = piecewise(
+    np.signbit,
+    lower=lambda e, x: e.compare(
+        "<", e.intrinsic("copysign", e.constant(1, x), x), e.constant(0, x)
+    ),
 )
-isfinite = piecewise(
-    np.isfinite, lower=lambda e, x: e.compare("<", e.abs(x), e.constant(float("inf"), x))
-)
-signbit = piecewise(np.signbit, lower=Host("looks at the sign bit"))
 logical_not = piecewise(
     np.logical_not, lower=lambda e, x: e.compare("==", x, e.constant(0, x)), kinds="biuf"
 )

@@ -1,0 +1,165 @@
+"""Integer arithmetic, bit operations, casts and divisions, compiled: NumPy's numbers, bit by bit.
+
+Every dtype meets every other, with the numbers at which C leaves the result open: zero divisors,
+the least integer by -1, shifts by too many bits, powers and sums that wrap.
+"""
+
+import operator
+import warnings
+
+import numpy as np
+import pytest
+from jit_programs import assert_same
+from test_native_ops import assert_native
+
+from tracker import gradient, jit
+
+KINDS = ["?", "i1", "u1", "i2", "i4", "u4", "i8", "u8", "f4", "f8"]
+SIGNS = [np.sign, np.floor, np.isnan, np.isfinite, np.signbit, np.abs, np.invert, np.negative]
+PAIRS = [
+    np.floor_divide,
+    np.remainder,
+    np.fmod,
+    np.divmod,
+    np.left_shift,
+    np.right_shift,
+    np.heaviside,
+    np.fmax,
+    np.add,
+    np.multiply,
+    np.bitwise_xor,
+    np.greater,
+    np.less_equal,
+    np.not_equal,
+]
+
+
+def numbers(kind, n, seed=0):
+    """Small numbers, and the outermost ones."""
+    dtype, rng = np.dtype(kind), np.random.default_rng(seed)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, n).astype(bool)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        x = rng.integers(-6, 7, n).astype(dtype)
+        x[:6] = [limits.min, limits.max, 0, 1, limits.max, limits.min]
+    else:
+        x = (5 * rng.normal(size=n)).astype(dtype)
+        x[:8] = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, 1e-30, -3.0]
+    return rng.permutation(x)
+
+
+def same_bits(got, want):
+    assert_same(got, want, "result", 0.0 if np.result_type(want).kind in "biu" else 1e-15)
+    if np.result_type(want).kind == "f":
+        compared = ~np.isnan(want) & (want != 0)
+        np.testing.assert_array_equal(np.signbit(got)[compared], np.signbit(want)[compared])
+
+
+def agree(f, *arguments):
+    """Twice: traced, and as machine code."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            want = f(*arguments)
+        except TypeError:
+            return
+        compiled = jit(f)
+        for _ in range(2):
+            got = compiled(*arguments)
+            for a, b in zip(_parts(got), _parts(want), strict=True):
+                same_bits(a, b)
+        # Booleans and bytes become float16 in float functions, which is left to NumPy.
+        if all(np.result_type(y) != np.float16 for y in _parts(want)) and not _is_halved(
+            f, *arguments
+        ):
+            assert_native(compiled, *arguments)
+
+
+def _parts(y):
+    return y if isinstance(y, tuple) else (y,)
+
+
+def _is_halved(f, *arguments):
+    return f is np.signbit and np.result_type(*arguments).itemsize == 1
+
+
+@pytest.mark.parametrize("f", PAIRS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("n", [12, 60])
+def test_of_two(f, n):
+    others = KINDS if n == 12 else ["i4", "u8", "f8"]
+    for left in others:
+        for right in others:
+            x, y = numbers(left, n), numbers(right, n, seed=1)
+            agree(lambda x, y: f(x, y), x, y)
+
+
+@pytest.mark.parametrize("f", SIGNS, ids=lambda f: f.__name__)
+def test_of_one(f):
+    for kind in KINDS:
+        for n in (12, 60):
+            agree(f, numbers(kind, n))
+
+
+@pytest.mark.parametrize("to", KINDS)
+def test_casts(to):
+    for kind in KINDS:
+        for n in (12, 60):
+            x = numbers(kind, n)
+            if np.dtype(kind).kind == "f" and np.dtype(to).kind in "iu":
+                x = np.nan_to_num(x, posinf=1, neginf=1).clip(0, 100)  # elsewhere C leaves it open
+            agree(lambda x: x.astype(to), x)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 64])
+def test_powers_wrap_around(n):
+    for kind in ("i1", "u2", "i4", "i8", "u8"):
+        for size in (12, 60):
+            agree(lambda x: x**n, numbers(kind, size))
+
+
+PYTHON = [(7, 3), (-7, 3), (7, -3), (7.5, -2.0), (-7.5, 2.0), (5, 0), (5.0, 0.0), (1, 70), (3, -1)]
+
+
+@pytest.mark.parametrize("a, b", PYTHON)
+@pytest.mark.parametrize(
+    "f", [operator.floordiv, operator.mod, divmod, operator.lshift, operator.rshift, operator.pow]
+)
+def test_python_numbers_keep_their_arithmetic(f, a, b):
+    def outcome(g):
+        try:
+            return g(a, b)
+        except (TypeError, ValueError, ZeroDivisionError) as error:
+            return type(error)
+
+    compiled = jit(lambda a, b: f(a, b))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an int to a negative power is a float: not compiled
+        for _ in range(2):
+            got, want = outcome(compiled), outcome(f)
+            assert got == want and type(got) is type(want)
+
+
+@pytest.mark.parametrize("f", [np.fmod, np.remainder, np.floor_divide], ids=lambda f: f.__name__)
+def test_remainders_of_far_numbers_are_exact(f):
+    rng = np.random.default_rng(0)
+    compiled = jit(lambda x, y: f(x, y))
+    for dtype in (np.float64, np.float32):
+        x = (rng.normal(size=300) * 10.0 ** rng.integers(-30, 30, 300)).astype(dtype)
+        y = (rng.normal(size=300) * 10.0 ** rng.integers(-30, 30, 300)).astype(dtype)
+        for operands in ((x, y), (x, x[::-1].copy() * dtype(0.25))):
+            with np.errstate(all="ignore"):
+                want = f(*operands)
+                for _ in range(2):
+                    np.testing.assert_array_equal(compiled(*operands), want)
+
+
+def test_gradients_go_through_remainders():
+    def f(x, y):
+        return np.sum((x % y) * np.sin(x) + np.fmod(x, y) * (x // y))
+
+    x, y = np.linspace(-9.1, 9.3, 50), np.linspace(0.7, 2.1, 50)
+    compiled = jit(lambda x, y: gradient(f, x, y))
+    for _ in range(2):
+        assert_same(compiled(x, y), gradient(f, x, y))
+    assert_native(compiled, x, y)
