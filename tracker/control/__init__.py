@@ -134,7 +134,16 @@ def _traced_scan(f: Any, init: Any, xs: Any, steps: int, reverse: bool) -> tuple
 
     first = [data_of(x)[-1 if reverse else 0] for x in rows.numbers]
     nested, carries = settle("scan", body, start.numbers, first)
-    made = run_loop(nested.function, steps, nested.hoisted, carries, rows.numbers, steps, reverse)
+    made = run_loop(
+        nested.function,
+        steps,
+        nested.hoisted,
+        carries,
+        rows.numbers,
+        steps,
+        reverse,
+        tuple(range(len(carries))),
+    )
     ends, ys = cut(made, len(carries))
     return start.rebuilt(ends), given[0].rebuilt(ys)
 

@@ -10,8 +10,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tracker.control.backward import pullback_of, spread
 from tracker.control.carries import as_type, joined
-from tracker.control.loops import pullback_of, pushed, spread
+from tracker.control.loops import pushed
 from tracker.control.nested import Nested, cut, like, moves, nest
 from tracker.ir.graph import Function
 from tracker.ir.op import Branch, Joint, define

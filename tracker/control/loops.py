@@ -3,30 +3,27 @@
 Owns: the op (see `ir.op.Loop` for operands, params and results), its rules, and `reverse_loop`,
 which `while_` shares. Start at `evaluate`.
 
-The pullback of a loop is a loop that goes the other way: each step takes the carries that the
-step found (`keep`), runs the body again and pulls the cotangents back through it. What all
-steps used (`consts`) collects its cotangent as it goes. The pushforward is a loop of pairs.
+The pullback of a loop is a loop that goes the other way (`backward.py`); the pushforward is a loop
+of pairs. A carry that is not kept is one to which the body only adds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tracker.control.nested import as_input, cut, like, moves, nest, stand_in
+from tracker.control.backward import Back, Steps, spread
+from tracker.control.nested import cut, like, moves, nest, stand_in
 from tracker.forward import push
 from tracker.ir.graph import Function
 from tracker.ir.op import Joint, Loop, define
 from tracker.ir.types import Bundle, Type
 from tracker.ops.bundle import Parts, parts_of
 from tracker.replay import replay
-from tracker.reverse import sweep
-from tracker.tape import Value, apply, close, data_of, new_epoch, value_of, wrap
+from tracker.tape import apply, close, data_of, new_epoch, value_of, wrap
 from tracker.tracked import Tracked
-from tracker.wrapping import entry
 
 
 def infer(
@@ -75,119 +72,10 @@ def evaluate(
 # Reverse ------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Steps:
-    """A loop that has run: what its steps used, and the carries that each of them found."""
-
-    body: Function
-    count: Any
-    length: int
-    consts: list[Any]
-    saved: list[Any]
-    rows: list[Any]
-    reverse: bool
-
-
-def reverse_loop(
-    steps: Steps,
-    last: list[Any],
-    seeds: list[Any],
-    stacked: list[Any],
-    found: list[Any],
-    wanted: Sequence[bool],
-    times: Callable[[Any, Any], Any],
-) -> list[Any]:
-    """Cotangents of consts, carries and rows.
-
-    last      the carries after the last step
-    seeds     the cotangents of `last`, None for zero
-    stacked   the cotangents of what the steps gave, None for zero
-    found     the cotangents of `saved`, None for zero
-    wanted    per const and row, whether anybody asks
-    """
-    consts, rows = steps.consts, steps.rows
-    moving_consts = [moves(x) and w for x, w in zip(consts, wanted, strict=False)]
-    moving_rows = [moves(x) and w for x, w in zip(rows, wanted[len(consts) :], strict=True)]
-    moving = [moves(x) for x in last]
-    start = [like(g, x) for x, g, m in zip(last, seeds, moving, strict=True) if m]
-    sums = [like(None, x) for x, m in zip(consts, moving_consts, strict=True) if m]
-    given = [g for g in (*stacked, *found) if g is not None]
-    counts = (len(consts), len(start), len(sums), len(last), len(rows))
-
-    def step(*flat: Any) -> list[Any]:
-        fixed, cts, totals, saved, elements, gs = cut(flat, *counts)
-        at = [v.type for v in steps.body.inputs[len(consts) :]]
-        saved = [as_input(x, type) for x, type in zip(saved, at, strict=False)]
-        arrived = iter(gs)
-        of_ys = [None if g is None else next(arrived) for g in stacked]
-        of_saved = [None if g is None else next(arrived) for g in found]
-        marks = [*moving_consts, *moving, *moving_rows]
-        leaves, pull = pullback_of(steps.body, [*fixed, *saved, *elements], marks)
-        sent = iter(cts)
-        out_seeds = [next(sent) if m else None for m in moving]
-        cs = pull([*out_seeds, *of_ys], times)
-        of_consts, of_carries, of_rows = cut(cs, len(sums), len(start))
-        leaf_of = cut(leaves, len(sums), len(start))
-        more = [g for g, m in zip(of_saved, moving, strict=True) if m]
-        new_cts = [
-            entry(c if g is None else g if c is None else c + g, leaf)
-            for c, g, leaf in zip(of_carries, more, leaf_of[1], strict=True)
-        ]
-        new_sums = [
-            total if c is None else entry(total + c, leaf)
-            for c, total, leaf in zip(of_consts, totals, leaf_of[0], strict=True)
-        ]
-        ys = [entry(c, leaf) for c, leaf in zip(of_rows, leaf_of[2], strict=True)]
-        return [*new_cts, *new_sums, *ys]
-
-    first = 0 if steps.reverse else max(int(data_of(steps.count)) - 1, 0)
-    per_step = [*steps.saved, *rows, *given]
-    samples = [*consts, *start, *sums, *(data_of(x)[first] for x in per_step)]
-    nested = nest("back", step, samples)
-    carries = len(start) + len(sums)
-    made = run_loop(
-        nested.function,
-        steps.count,
-        [*nested.hoisted, *consts],
-        [*start, *sums],
-        per_step,
-        steps.length,
-        not steps.reverse,
-    )
-    of_carries, of_consts, rest = cut(made, len(start), len(sums))
-    of_rows = rest[: len(made) - carries]
-    return [
-        *spread(of_consts, moving_consts),
-        *spread(of_carries, moving),
-        *spread(of_rows, moving_rows),
-    ]
-
-
-def spread(found: Sequence[Any], marks: Sequence[bool]) -> list[Any]:
-    arrived = iter(found)
-    return [next(arrived) if mark else None for mark in marks]
-
-
-def pullback_of(
-    body: Function, values: list[Any], marks: Sequence[bool]
-) -> tuple[list[Value], Callable[..., list[Any]]]:
-    """Leaves for the marked values of a body, and the pullback of its results to them."""
-    since = new_epoch()
-    leaves = [stand_in(x) for x, mark in zip(values, marks, strict=True) if mark]
-    given = iter(leaves)
-    outs = replay(body, [wrap(next(given)) if m else x for x, m in zip(values, marks, strict=True)])
-    for leaf in leaves:
-        close(leaf)
-
-    def pull(seeds: Sequence[Any], times: Callable[[Any, Any], Any]) -> list[Any]:
-        roots = [
-            (value_of(out), g)
-            for out, g in zip(outs, seeds, strict=True)
-            if g is not None and isinstance(out, Tracked)
-        ]
-        return sweep(roots, leaves, since, times=times)
-
-    return leaves, pull
+def reverse_loop(steps: Steps, *rest: Any) -> list[Any]:
+    """Cotangents of a loop's consts, carries and rows (the arguments are those of `Back`)."""
+    back = Back(steps, *rest)
+    return back.cotangents(run_loop(**back.loop()))
 
 
 def run_loop(
@@ -198,15 +86,16 @@ def run_loop(
     rows: Sequence[Any],
     length: int,
     reverse: bool,
+    keep: tuple[int, ...],
 ) -> list[Any]:
-    """Record a loop that keeps all of its carries; carries and ys, as parts."""
+    """Record a loop; its carries and ys, as parts."""
     params = {
         "body": body,
         "consts": len(consts),
         "carries": len(carries),
         "length": length,
         "reverse": reverse,
-        "keep": tuple(range(len(carries))),
+        "keep": keep,
     }
     bundle = apply(loop, (count, *consts, *carries, *rows), params)
     return parts_of(bundle)[: len(body.outputs)]
@@ -228,8 +117,10 @@ def _vjp(
 ) -> list[Any]:
     count, *operands = xs
     fixed, _, rows = cut(operands, consts, carries)
-    last, stacks, saved = cut(parts_of(y), carries, len(body.outputs) - carries)
-    seeds, stacked, found = cut(g, carries, len(stacks))
+    last, stacks, kept = cut(parts_of(y), carries, len(body.outputs) - carries)
+    seeds, stacked, of_kept = cut(g, carries, len(stacks))
+    marks = [at in keep for at in range(carries)]
+    saved, found = spread(kept, marks), spread(of_kept, marks)
     steps = Steps(body, count, length, fixed, saved, rows, reverse)
     asked = [*wanted[1 : 1 + consts], *wanted[1 + consts + carries :]]
     return [None, *reverse_loop(steps, last, seeds, stacked, found, asked, times)]
@@ -292,6 +183,9 @@ def _jvp(
         [like(t, x) for x, t in zip(group, gs, strict=True) if moves(x)]
         for group, gs in zip(groups, tangents, strict=True)
     ]
+    marks = [moves(x) for x in groups[1]]
+    places = spread(range(carries, carries + sum(marks)), marks)
+    dual_of = [places[at] for at in keep]
     step = pushed(body, groups, carries, times)
     first = max(int(data_of(count)) - 1, 0) if reverse else 0
     elements = [[data_of(x)[first] for x in group] for group in (groups[2], duals[2])]
@@ -315,7 +209,7 @@ def _jvp(
             "carries": len(groups[1]) + len(duals[1]),
             "length": length,
             "reverse": reverse,
-            "keep": tuple(range(len(groups[1]) + len(duals[1]))),
+            "keep": (*keep, *(n for n in dual_of if n is not None)),
         },
     )
     return paired(made, body, carries, keep)
@@ -326,12 +220,10 @@ def paired(made: Any, body: Function, carries: int, keep: tuple[int, ...]) -> Pa
     marks = [atom.type.dtype.kind in "fc" for atom in body.outputs]
     carried, stacked = marks[:carries], marks[carries:]
     _, of_carries, _, of_ys, _, of_kept = cut(
-        parts_of(made), carries, sum(carried), len(stacked), sum(stacked), carries
+        parts_of(made), carries, sum(carried), len(stacked), sum(stacked), len(keep)
     )
-    kept = spread(of_kept, carried)
-    return Parts(
-        [*spread(of_carries, carried), *spread(of_ys, stacked), *(kept[at] for at in keep)]
-    )
+    kept = spread(of_kept, [carried[at] for at in keep])
+    return Parts([*spread(of_carries, carried), *spread(of_ys, stacked), *kept])
 
 
 loop = define(

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tracker.control.loops import Steps, pushed, reverse_loop, spread
+from tracker.control.backward import Steps, spread
+from tracker.control.loops import pushed, reverse_loop
 from tracker.control.nested import Nested, cut, like, moves, nest
 from tracker.ir.graph import Function
 from tracker.ir.op import Joint, While, define

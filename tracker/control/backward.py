@@ -1,0 +1,237 @@
+"""The pullback of a loop, as a loop: its body, its operands, and what its results mean.
+
+Owns: `Steps` (a loop that has run), `Back` (the loop that goes back through it), `pullback_of`.
+Start at `Back.step`.
+
+A step back takes the carries that the step found, runs the body again, and pulls the cotangents of
+what it gave back through it. What all steps used collects its cotangent as it goes, in carries of
+its own (`sums`). But where each step would add a product of two small matrices to a big one (the
+weights of a recurrent network), the factors are stacked, and one product after the loop adds them
+all up: sum_t a_t b_t = [a_1 a_2 ...] [b_1; b_2; ...].
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tracker.control.nested import Nested, as_input, cut, like, moves, nest, stand_in
+from tracker.ir.graph import Function
+from tracker.ops.binary import add
+from tracker.ops.contraction import matmul
+from tracker.replay import replay
+from tracker.reverse import sweep
+from tracker.tape import Value, close, data_of, new_epoch, value_of, wrap
+from tracker.tracked import Tracked
+from tracker.wrapping import entry
+
+Times = Callable[[Any, Any], Any]
+
+
+@dataclass(slots=True)
+class Steps:
+    """A loop that has run: what its steps used, and the carries that each of them found.
+
+    saved: stacks, a row per step; None for a carry that the body only adds to (see `sums`).
+    """
+
+    body: Function
+    count: Any
+    length: int
+    consts: list[Any]
+    saved: list[Any]
+    rows: list[Any]
+    reverse: bool
+
+
+class Back:
+    """The loop back through `steps`.
+
+    last      the carries after the last step
+    seeds     the cotangents of `last`, None for zero
+    stacked   the cotangents of what the steps gave, None for zero
+    found     the cotangents of `saved`, None for zero
+    wanted    per const and row, whether anybody asks
+    times     what the pass multiplies with
+    """
+
+    def __init__(
+        self,
+        steps: Steps,
+        last: list[Any],
+        seeds: list[Any],
+        stacked: list[Any],
+        found: list[Any],
+        wanted: Sequence[bool],
+        times: Times,
+    ) -> None:
+        self.steps, self.times = steps, times
+        self.stacked, self.found = stacked, found
+        consts, rows = steps.consts, steps.rows
+        self.moving_consts = [moves(x) and w for x, w in zip(consts, wanted, strict=False)]
+        asked = wanted[len(consts) :]
+        self.moving_rows = [moves(x) and w for x, w in zip(rows, asked, strict=True)]
+        self.moving = [moves(x) for x in last]
+        self.start = [like(g, x) for x, g, m in zip(last, seeds, self.moving, strict=True) if m]
+        sums = [x for x, m in zip(consts, self.moving_consts, strict=True) if m]
+        self.sums = [like(None, x) for x in sums]
+        self.saved = [x for x in steps.saved if x is not None]
+        self.given = [g for g in (*stacked, *found) if g is not None]
+        self.factors: list[list[tuple[Any, Any]] | None] = [None] * len(sums)
+
+    def step(self, *flat: Any) -> list[Any]:
+        """One step back: cotangents of the carries, sums, cotangents of the rows, factors."""
+        steps = self.steps
+        counts = (len(steps.consts), len(self.start), len(self.sums), len(self.saved))
+        fixed, cts, totals, saved, rest = cut(flat, *counts)
+        elements, arrived = cut(rest, len(steps.rows))
+        carries = self._carries(cts, saved)
+        marks = [*self.moving_consts, *self.moving, *self.moving_rows]
+        leaves, pull = pullback_of(steps.body, [*fixed, *carries, *elements], marks)
+        gs = iter(arrived)
+        of_ys = [None if g is None else next(gs) for g in self.stacked]
+        of_saved = [None if g is None else next(gs) for g in self.found]
+        cs = pull([*spread(cts, self.moving), *of_ys], self.times)
+        parts = (len(totals), len(cts))
+        (of_consts, of_carries, of_rows), of = cut(cs, *parts), cut(leaves, *parts)
+        more = [g for g, m in zip(of_saved, self.moving, strict=True) if m]
+        news = [
+            entry(c if g is None else g if c is None else c + g, leaf)
+            for c, g, leaf in zip(of_carries, more, of[1], strict=True)
+        ]
+        ys = [entry(c, leaf) for c, leaf in zip(of_rows, of[2], strict=True)]
+        return [*news, *self._summed(of_consts, totals, of[0]), *ys, *self._flat_factors()]
+
+    def _carries(self, cts: list[Any], saved: list[Any]) -> list[Any]:
+        """What the step found; anything will do for a carry that is only added to."""
+        rows, sent = iter(saved), iter(spread(cts, self.moving))
+        types = [v.type for v in self.steps.body.inputs[len(self.steps.consts) :]]
+        out = []
+        for stack, type in zip(self.steps.saved, types, strict=False):
+            ct = next(sent)
+            out.append(np.zeros_like(ct) if stack is None else as_input(next(rows), type))
+        return out
+
+    def _summed(self, cs: list[Any], totals: list[Any], leaves: list[Value]) -> list[Any]:
+        """The sums with this step's share; those that are left to a product are left out."""
+        out = []
+        for at, (c, total, leaf) in enumerate(zip(cs, totals, leaves, strict=True)):
+            self.factors[at] = None if isinstance(self.steps.count, Tracked) else _factors(c, leaf)
+            if self.factors[at] is None:
+                out.append(total if c is None else entry(total + c, leaf))
+        return out
+
+    def _flat_factors(self) -> list[Any]:
+        return [x for pairs in self.factors for pair in pairs or () for x in pair]
+
+    def loop(self) -> dict[str, Any]:
+        """The loop back, as `run_loop` takes it."""
+        steps = self.steps
+        per_step = [*self.saved, *steps.rows, *self.given]
+        first = 0 if steps.reverse else max(int(data_of(steps.count)) - 1, 0)
+        samples = [*steps.consts, *self.start, *self.sums, *(data_of(x)[first] for x in per_step)]
+        nested = nest("back", self.step, samples)
+        before = len(nested.hoisted) + len(steps.consts) + len(self.start)
+        left = [at for at, pairs in enumerate(self.factors) if pairs is None]
+        return {
+            "body": _without(
+                nested, before, [at for at in range(len(self.sums)) if at not in left]
+            ),
+            "count": steps.count,
+            "consts": [*nested.hoisted, *steps.consts],
+            "carries": [*self.start, *(self.sums[at] for at in left)],
+            "rows": per_step,
+            "length": steps.length,
+            "reverse": not steps.reverse,
+            "keep": tuple(range(len(self.start))),
+        }
+
+    def cotangents(self, made: list[Any]) -> list[Any]:
+        """Cotangents of consts, carries and rows, from the results of the loop back."""
+        summed = sum(pairs is None for pairs in self.factors)
+        of_carries, sums, of_rows, factors = cut(
+            made, len(self.start), summed, sum(self.moving_rows)
+        )
+        totals, stacks = iter(sums), iter(factors)
+        of_consts = [
+            next(totals)
+            if pairs is None
+            else _joined([(next(stacks), next(stacks)) for _ in pairs])
+            for pairs in self.factors
+        ]
+        return [
+            *spread(of_consts, self.moving_consts),
+            *spread(of_carries, self.moving),
+            *spread(of_rows, self.moving_rows),
+        ]
+
+
+def _without(nested: Nested, before: int, places: list[int]) -> Function:
+    """The function without inputs that it does not read."""
+    dropped = {before + at for at in places}
+    inputs = tuple(v for at, v in enumerate(nested.function.inputs) if at not in dropped)
+    return dataclasses.replace(nested.function, inputs=inputs)
+
+
+def _factors(c: Any, leaf: Value) -> list[tuple[Any, Any]] | None:
+    """The factors of a sum of matrix products, where they are smaller than the product."""
+    pairs = _terms(value_of(c)) if isinstance(c, Tracked) else None
+    if pairs is None or np.result_type(data_of(c)) != np.result_type(leaf.data):
+        return None
+    size = sum(np.size(data_of(a)) + np.size(data_of(b)) for a, b in pairs)
+    return pairs if 2 * size <= np.size(leaf.data) else None
+
+
+def _terms(value: Value) -> list[tuple[Any, Any]] | None:
+    if value.op is add:
+        both = [_terms(o) if type(o) is Value else None for o in value.operands]
+        return None if both[0] is None or both[1] is None else both[0] + both[1]
+    if value.op is not matmul or not all(
+        type(o) is Value and o.data.ndim == 2 for o in value.operands
+    ):
+        return None
+    a, b = value.operands
+    return [(wrap(a), wrap(b))]
+
+
+def _joined(pairs: list[tuple[Any, Any]]) -> Any:
+    """The sum over all steps of all products, as one product."""
+    total = None
+    for a, b in pairs:
+        (steps, m, k), n = np.shape(a), np.shape(b)[2]
+        left = np.reshape(np.transpose(a, (1, 0, 2)), (m, steps * k))
+        product = np.matmul(left, np.reshape(b, (steps * k, n)))
+        total = product if total is None else total + product
+    return total
+
+
+def spread(found: Sequence[Any], marks: Sequence[bool]) -> list[Any]:
+    """One entry per mark: the next one found, or None."""
+    arrived = iter(found)
+    return [next(arrived) if mark else None for mark in marks]
+
+
+def pullback_of(
+    body: Function, values: list[Any], marks: Sequence[bool]
+) -> tuple[list[Value], Callable[[Sequence[Any], Times], list[Any]]]:
+    """Leaves for the marked values of a body, and the pullback of its results to them."""
+    since = new_epoch()
+    leaves = [stand_in(x) for x, mark in zip(values, marks, strict=True) if mark]
+    given = iter(leaves)
+    outs = replay(body, [wrap(next(given)) if m else x for x, m in zip(values, marks, strict=True)])
+    for leaf in leaves:
+        close(leaf)
+
+    def pull(seeds: Sequence[Any], times: Times) -> list[Any]:
+        roots = [
+            (value_of(out), g)
+            for out, g in zip(outs, seeds, strict=True)
+            if g is not None and isinstance(out, Tracked)
+        ]
+        return sweep(roots, leaves, since, times=times)
+
+    return leaves, pull
