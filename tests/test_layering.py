@@ -39,7 +39,7 @@ JIT_LAYERS = [
     {"callable", "blas", "parallel"},
     {"chains"},
     {"plan"},
-    {"products", "partition", "structured"},
+    {"products", "partition", "structured", "scratch"},
     {"folds", "scattering"},
     {"loops"},
     {"lower"},

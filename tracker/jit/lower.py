@@ -27,6 +27,7 @@ from tracker.jit.index import Tools
 from tracker.jit.loops import Shared, chosen, position, write_kernel
 from tracker.jit.plan import Buffer, Fits, Place, Plan, Slots, Store, c_strides
 from tracker.jit.products import write_product
+from tracker.jit.scratch import lay_out
 from tracker.jit.structured import write_control
 
 _LONG = 400  # lines of driver; beyond, it is compiled apart from the loops, without loop passes
@@ -475,26 +476,13 @@ class _Driver:
     # Scratch
 
     def _layout(self) -> tuple[int, dict[Buffer, int]]:
-        """An offset for each scratch buffer: buffers whose lives do not overlap share memory."""
-        offsets: dict[Buffer, int] = {}
-        active: list[tuple[int, int, int]] = []  # (last level, start, end), sorted by start
-        total = 0
-        ordered = sorted(
-            (b for b in self.life if b.role == "scratch"), key=lambda b: self.life[b][0]
+        return lay_out(
+            {
+                buffer: (first, last, buffer.type.nbytes)
+                for buffer, (first, last) in self.life.items()
+                if buffer.role == "scratch"
+            }
         )
-        for buffer in ordered:
-            first, last = self.life[buffer]
-            active = sorted((t for t in active if t[0] >= first), key=lambda t: t[1])
-            size = (max(buffer.type.nbytes, 1) + 63) // 64 * 64
-            start = 0
-            for _, low, high in active:
-                if low - start >= size:
-                    break
-                start = max(start, high)
-            offsets[buffer] = start
-            active.append((last, start, start + size))
-            total = max(total, start + size)
-        return total, offsets
 
     def _scratch_lines(self, size: int) -> list[str]:
         if not size:

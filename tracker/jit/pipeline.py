@@ -9,6 +9,7 @@ native segments and NumPy's calls in turn.
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -86,16 +87,16 @@ class GuardFailed(Exception):
 def optimise(function: Function) -> Function:
     """The function after all passes."""
     settings = current()
-    _dump("trace", str(function))
+    _dump("trace", lambda: str(function))
     done = passes.run(function, PASSES, check=settings.check)
-    _dump("ir", str(done))
+    _dump("ir", lambda: str(done))
     return done
 
 
-def _dump(stage: str, text: str) -> None:
+def _dump(stage: str, text: Callable[[], str]) -> None:
     """Print a stage that the user asked to see (TRACKER_DUMP, `tracker.config(dump=...)`)."""
     if stage in current().dump:
-        print(f"--- {stage}\n{text}", file=sys.stderr)
+        print(f"--- {stage}\n{text()}", file=sys.stderr)
 
 
 def compile_call(trace: Trace, call: Signature) -> Compiled:
@@ -192,7 +193,7 @@ def _piece(
     )
     for module in (entry.module, *modules):
         for stage in current().dump & {"llvm", "asm"}:
-            _dump(stage, getattr(module, stage))
+            _dump(stage, functools.partial(getattr, module, stage))
     return Piece(plan, (entry.module, *modules), entry, lowered.scratch)
 
 

@@ -45,6 +45,8 @@ from tracker.jit.index import Affine, NeedsCode, Opaque, Split, Tools
 TINY = 32  # elements; up to here a value is unrolled
 _UNROLLED = 12_000  # elements of all unrolled values together; beyond, fewer are unrolled
 CHEAP = 24  # operations; up to here an expression is computed again rather than stored
+_CHEAP_NEAR = 6  # the same for values that stay in the cache: these are soon stored and read
+_NEAR = 1 << 14  # elements that do
 _MATH = 20  # what a transcendental function costs
 _CROWD = 180  # operations of one kernel; beyond, a new one is begun
 _HEAVY = 30  # what a transcendental function adds to the crowd: its code is long
@@ -179,6 +181,11 @@ def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(out))
 
 
+def _cheap(var: Var) -> int:
+    """Up to which cost a value is computed again rather than stored."""
+    return _CHEAP_NEAR if var.type.size <= _NEAR else CHEAP
+
+
 def _tiny(function: Function) -> int:
     """Up to which size values are unrolled: less in a long program, to keep its code short."""
     sizes = Counter(eqn.out.type.size for eqn in function.eqns)
@@ -281,7 +288,7 @@ class _Planner:
             return place.ready
         if place.stored:
             return place.ready
-        if place.cost <= CHEAP:
+        if place.cost <= _cheap(var):
             assert place.home is not None
             return place.home.level
         return self._store(var)
@@ -325,7 +332,7 @@ class _Planner:
         for o in same:
             place = self.places[o]
             assert place.home is not None
-            dear = place.cost > CHEAP or (crowded and place.cost >= _MATH)
+            dear = place.cost > _cheap(o) or (crowded and place.cost >= _MATH)
             if place.home.level < level and not place.stored and dear:
                 self._store(o)
         for o in operands:

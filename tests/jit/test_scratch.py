@@ -1,0 +1,64 @@
+"""The layout of scratch: nothing that lives at the same time overlaps, and holes are used."""
+
+import random
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracker.jit.scratch import ALIGNMENT, lay_out
+
+LIVES = st.lists(
+    st.tuples(st.integers(0, 30), st.integers(0, 10), st.integers(0, 500)), max_size=60
+)
+
+
+def spans(lives):
+    total, offsets = lay_out(lives)
+    for key, (_, _, size) in lives.items():
+        assert offsets[key] % ALIGNMENT == 0
+        assert offsets[key] + size <= total
+    return total, offsets
+
+
+@given(LIVES)
+def test_buffers_of_one_time_do_not_overlap(rows):
+    lives = {k: (first, first + length, size) for k, (first, length, size) in enumerate(rows)}
+    _, offsets = spans(lives)
+    for a, (first, last, size) in lives.items():
+        for b, (start, end, bytes_) in lives.items():
+            if a < b and first <= end and start <= last:
+                low, high = sorted([(offsets[a], size), (offsets[b], bytes_)])
+                assert low[0] + max(low[1], 1) <= high[0]
+
+
+def test_memory_is_used_again():
+    assert spans({k: (k, k, 1000) for k in range(100)})[0] == 1024
+    assert spans({k: (k, k + 1, 1000) for k in range(100)})[0] == 2048
+    assert spans({0: (0, 1, 100), 1: (0, 1, 100), 2: (2, 2, 200)})[0] == 256  # holes join
+
+
+@pytest.mark.parametrize("length", [0, 3, 10**9])
+def test_the_work_is_linear(length):
+    """Twice the buffers take about twice the steps, counted by the interpreter."""
+
+    def steps(count):
+        rng = random.Random(0)
+        lives = {k: (k, k + rng.randint(0, length), rng.randint(1, 9) * 64) for k in range(count)}
+        counted = 0
+
+        def trace(frame, event, arg):
+            nonlocal counted
+            counted += 1
+            return trace
+
+        old = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            lay_out(lives)
+        finally:
+            sys.settrace(old)
+        return counted
+
+    assert steps(2000) < 2.5 * steps(1000)
