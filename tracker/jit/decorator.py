@@ -48,11 +48,10 @@ class CacheInfo(NamedTuple):
 
 @dataclass(slots=True)
 class Special:
-    """One compiled trace, its call in Python terms, and the text that tells traces apart."""
+    """One compiled trace, and its call in Python terms."""
 
     trace: Trace
     compiled: Compiled
-    text: str
     call: Callable[[Sequence[Any]], Any]
 
 
@@ -195,8 +194,7 @@ class Jitted:
         from tracker.jit import callable as native
         from tracker.jit.pipeline import compile_call
 
-        text = str(trace.function)
-        if any(special.text == text for special in family.specials):
+        if any(str(each.trace.function) == str(trace.function) for each in family.specials):
             return  # it holds no more often than the trace that has just failed
         compiled = compile_call(trace, call)
         if self.strict and compiled.hosts:
@@ -204,7 +202,7 @@ class Jitted:
             raise CompileError(f"{_name(self.function)} is strict, and NumPy would run {lines}")
         if compiled.entry is not None:
             native.push_entry(self.native(), compiled.entry)
-        family.specials.append(Special(trace, compiled, text, _python_call(trace, compiled)))
+        family.specials.append(Special(trace, compiled, _python_call(trace, compiled)))
 
     def _give_up(self, family: Family, why: str, where: str) -> None:
         family.eager = f"{why}{f' (branching at {where})' if where else ''}"
