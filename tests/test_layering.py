@@ -33,6 +33,7 @@ LAYERS = [
 # Inside the compiler: lower files never import higher ones.
 JIT_LAYERS = [
     {"vmath", "division", "signature", "writer", "index", "engine"},
+    {"places", "reads", "standins"},
     {"emit", "staging", "arguments", "results", "cache"},
     {"entry", "memory"},
     {"native"},

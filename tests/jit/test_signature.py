@@ -74,7 +74,6 @@ def test_names_and_their_order_count():
 @pytest.mark.parametrize(
     ("x", "why"),
     [
-        (np.ones((2, 2)).T, "C-contiguous"),
         (np.ones(3).astype(">f8"), "f8"),
         (np.ones(2, object), "'O'"),
         (np.ones(2, "M8[s]"), "M8"),

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.jit.signature import Array, Scalar, Signature, Static
+from tracker.jit.places import Compared, Place
+from tracker.jit.signature import BY_BITS, Array, Scalar, Signature, Static, Twin, bits_of
 from tracker.jit.writer import (
     ALIGNED,
+    CONTENTS,
     CONTIGUOUS,
     DATA,
     DESCR,
@@ -43,15 +45,45 @@ class Inputs:
         self.signature = signature
         self.objects: list[str] = []
         self._returned = returned
-        self._opens = any(map(_needs_python, signature.structures))
+        self._opens = any(map(_needs_python, signature.structures)) or any(
+            isinstance(leaf, Compared) for leaf in signature.leaves
+        )
 
     def arguments(self) -> None:
         w, signature = self.w, self.signature
         count = w.let(f"and i64 %nargsf, {2**63 - 1}")
         w.check(w.equal("i64", count, signature.positional))
         self._names(signature.names)
-        for at, structure in enumerate(signature.structures):
-            self._value(w.load("ptr", "%args", 8 * at), structure, safe=True)
+        given = len(signature.structures) - len(signature.places)
+        for at, structure in enumerate(signature.structures[:given]):
+            self._value(w.load("ptr", "%args", 8 * at), True, structure)
+        for place, structure in zip(signature.places, signature.structures[given:], strict=True):
+            self._value(*self._read(place), structure)
+
+    def _read(self, place: Place) -> tuple[str, bool]:
+        """What stands at a place, and whether it stays alive."""
+        w = self.w
+        if place.kind == "attribute":
+            holder = self._holder(place.holder)
+            name = w.objects.name(place.name)
+            x = w.let(f"call ptr @native.attribute(ptr {holder}, ptr {name})")
+        elif place.kind == "item":
+            holder, name = w.objects.name(place.holder.value), w.objects.name(place.name)
+            x = w.let(f"call ptr @PyDict_GetItem(ptr {holder}, ptr {name})")
+        else:
+            x = w.load("ptr", w.objects.name(place.holder.value), CONTENTS)
+        w.check(w.let(f"icmp ne ptr {x}, null"))
+        if place.kind == "attribute":
+            w.hold(x)
+        return x, place.kind == "attribute"
+
+    def _holder(self, holder: Static) -> str:
+        w = self.w
+        if not holder.weak:
+            return w.objects.name(holder.value)
+        known = w.load("ptr", w.objects.watch(holder), 0)
+        w.check(w.let(f"icmp ne ptr {known}, null"))
+        return known
 
     def _names(self, names: tuple[str, ...]) -> None:
         w = self.w
@@ -81,7 +113,7 @@ class Inputs:
         w = self.w
         w.check(w.equal("ptr", w.load("ptr", x, TYPE), w.objects.name(cls)))
 
-    def _value(self, x: str, structure: Structure, safe: bool) -> None:
+    def _value(self, x: str, safe: bool, structure: Structure) -> None:
         """Check a value; `safe` if whoever holds it keeps it alive during the call."""
         cls = structure.cls
         if cls is None:
@@ -108,7 +140,7 @@ class Inputs:
         w.check(w.equal("i64", w.load("i64", x, SIZE), len(structure.children)))
         for at, child in enumerate(structure.children):
             base = items or w.load("ptr", x, ITEMS)
-            self._value(w.load("ptr", base, 8 * at), child, safe)
+            self._value(w.load("ptr", base, 8 * at), safe, child)
 
     def _dict(self, x: str, structure: Structure) -> None:
         w = self.w
@@ -119,7 +151,7 @@ class Inputs:
             more = w.let(f"call i32 @PyDict_Next(ptr {x}, ptr {place}, ptr {key}, ptr {value})")
             w.check(w.let(f"icmp ne i32 {more}, 0"))
             self._same(w.load("ptr", key, 0), name)
-            self._value(w.load("ptr", value, 0), child, False)
+            self._value(w.load("ptr", value, 0), False, child)
 
     def _opened(self, x: str, structure: Structure) -> None:
         """A container whose children only Python can tell: a function gives them in a tuple."""
@@ -140,36 +172,33 @@ class Inputs:
             self._keep(x)
         if type(leaf) is Array:
             self._is(x, np.ndarray)
-            self._array(x, leaf.dtype, leaf.shape, None, slot)
+            self._array(x, leaf, slot)
         elif type(leaf) is Scalar:
             self._scalar(x, leaf, slot)
         elif type(leaf) is Static:
             self._static(x, leaf)
+        elif type(leaf) is Twin:
+            self.w.check(self.w.equal("ptr", x, self.objects[leaf.leaf]))
+        elif type(leaf) is Compared:
+            self._compared(x, leaf)
         else:
             raise ValueError(f"a native entry cannot take {leaf}")
 
     def capture(self, array: np.ndarray[Any, Any], slot: int) -> None:
         """A known array: it must still look as it did."""
         strides = None if array.flags.c_contiguous else array.strides
-        self._array(self.w.objects.name(array), array.dtype, array.shape, strides, slot)
+        self._array(self.w.objects.name(array), Array(array.dtype, array.shape, strides), slot)
 
-    def _array(
-        self,
-        x: str,
-        dtype: np.dtype[Any],
-        shape: tuple[int, ...],
-        strides: tuple[int, ...] | None,
-        slot: int,
-    ) -> None:
+    def _array(self, x: str, leaf: Array, slot: int) -> None:
         w = self.w
-        wanted = CONTIGUOUS | ALIGNED if strides is None else ALIGNED
+        wanted = CONTIGUOUS | ALIGNED if leaf.strides is None else ALIGNED
         flags = w.let(f"and i32 {w.load('i32', x, FLAGS)}, {wanted}")
-        rank = w.equal("i32", w.load("i32", x, NDIM), len(shape))
+        rank = w.equal("i32", w.load("i32", x, NDIM), len(leaf.shape))
         w.check(w.all([rank, w.equal("i32", flags, wanted)]))
-        self._dtype(w.load("ptr", x, DESCR), dtype)
-        self._extents(x, DIMS, shape)
-        if strides is not None:
-            self._extents(x, STRIDES, strides)
+        self._dtype(w.load("ptr", x, DESCR), leaf.dtype)
+        self._extents(x, DIMS, leaf.shape)
+        if leaf.strides is not None:
+            self._extents(x, STRIDES, leaf.strides)
         w.store("ptr", w.load("ptr", x, DATA), "%slots", 8 * slot)
 
     def _dtype(self, descr: str, dtype: np.dtype[Any]) -> None:
@@ -219,16 +248,35 @@ class Inputs:
     def _static(self, x: str, leaf: Static) -> None:
         w = self.w
         value = leaf.value
-        if type(value) is float:
-            self._is(x, float)
-            bits = int.from_bytes(np.float64(value).tobytes(), "little")
-            w.check(w.equal("i64", w.load("i64", x, VALUE), bits))
+        if type(value) in BY_BITS:
+            self._is(x, type(value))
+            self._bits(x, bits_of(value))
         elif leaf.by_value:
             self._same(x, value)
         elif leaf.weak:
             w.check(w.equal("ptr", x, w.load("ptr", w.objects.watch(leaf), 0)))
         else:
             w.check(w.equal("ptr", x, w.objects.name(value)))
+
+    def _bits(self, x: str, bits: bytes) -> None:
+        """The number in `x` has these bits."""
+        w = self.w
+        step = min(8, len(bits))
+        for at in range(0, len(bits), step):
+            part = int.from_bytes(bits[at : at + step], "little")
+            type_ = f"i{8 * step}"
+            w.check(w.equal(type_, w.load(type_, x, VALUE + at), part))
+
+    def _compared(self, x: str, leaf: Compared) -> None:
+        """A large container: Python compares it."""
+        w = self.w
+        cell = w.alloca("ptr")
+        w.emit(f"store ptr {x}, ptr {cell}")
+        test = w.objects.name(functools.partial(leaf.holds))
+        answer = w.let(f"call ptr @PyObject_Vectorcall(ptr {test}, ptr {cell}, i64 1, ptr null)")
+        w.check(w.let(f"icmp ne ptr {answer}, null"), "fail")
+        w.hold(answer)
+        w.check(w.equal("ptr", answer, w.objects.name(True)))
 
 
 def _is_plain_dict(structure: Structure) -> bool:

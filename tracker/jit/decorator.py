@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -27,8 +26,11 @@ from tracker.config import current
 from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError, message
 from tracker.ir.graph import Function, Guard
 from tracker.jit import signature
-from tracker.jit.staging import Entangled, Trace, Write, stage
-from tracker.tape import current_stage
+from tracker.jit.places import with_places
+from tracker.jit.reads import places_of
+from tracker.jit.staging import Entangled, Trace, Write, stage, static_leaves
+from tracker.jit.standins import LOCK
+from tracker.tape import current_stage, same_bytes
 from tracker.tracked import Tracked
 
 if TYPE_CHECKING:
@@ -54,6 +56,10 @@ class Special:
     compiled: Compiled
     call: Callable[[Sequence[Any]], Any]
 
+    def matches(self, other: Trace) -> bool:
+        """Whether another trace holds no more often than this one."""
+        return self.trace.call == other.call and str(self.trace.function) == str(other.function)
+
 
 @dataclass(slots=True)
 class Family:
@@ -61,6 +67,7 @@ class Family:
 
     specials: list[Special] = field(default_factory=list)
     eager: str = ""
+    unsteady: int = 0  # calls that changed what they read
 
 
 class Jitted:
@@ -77,7 +84,6 @@ class Jitted:
         self.derived: dict[Any, Any] = {}
         self.is_derived = False  # a derivative: its results are plain, whatever it reads
         self.slow_calls = 0
-        self.lock = threading.RLock()
         self.native: Any = None  # a weak reference to the native object
 
     def slow(self, *args: Any, **kwargs: Any) -> Any:
@@ -90,7 +96,7 @@ class Jitted:
         self.slow_calls += 1
         if not call.native:
             return self._unusual(args, kwargs, call, leaves)
-        with self.lock:
+        with LOCK:
             family = self.families.setdefault(call, Family())
             if not family.eager:
                 return self._special(family, call, leaves, args, kwargs)
@@ -105,7 +111,7 @@ class Jitted:
     ) -> Any:
         """Arguments that no entry takes as they lie: arrays are laid out anew, others run plain."""
         usual = [_usual(x) for x in leaves]
-        if any(x is _NOT_USUAL for x in usual):
+        if any(x is _NOT_USUAL for x in usual) or self._share_memory(call, leaves, usual):
             return self.function(*args, **kwargs)
         given = iter(usual)
         templates = (*args, *kwargs.values())
@@ -113,17 +119,26 @@ class Jitted:
             tree.unflatten(structure, [next(given) for _ in range(structure.count)], template)
             for structure, template in zip(call.structures, templates, strict=True)
         ]
-        positional = rebuilt[: len(args)]
-        named = dict(zip(kwargs, rebuilt[len(args) :], strict=True))
-        again, laid_out = signature.signature_of(positional, named, self.static)
-        if self.lookup(again, laid_out, positional, named) is None:
-            return self.function(*args, **kwargs)
         try:
-            return self.native()(*positional, **named)
+            named = dict(zip(kwargs, rebuilt[len(args) :], strict=True))
+            return self.native()(*rebuilt[: len(args)], **named)
         finally:  # what was written into a copy belongs into the caller's array
-            for special in self.families[again].specials:
-                for number in special.trace.writes:
-                    leaves[number][...] = laid_out[number]
+            for x, copy in zip(leaves, usual, strict=True):
+                if x is not copy and not same_bytes(np.asarray(x, copy.dtype), copy):
+                    x[...] = copy
+
+    def _share_memory(self, call: signature.Signature, leaves: list[Any], usual: list[Any]) -> bool:
+        """Whether an array to be laid out anew shares memory with another that the code sees."""
+        with LOCK:
+            places = places_of(self.function, static_leaves(call, leaves))
+            _, everything = with_places(call, leaves, places)
+        arrays = [(i, x) for i, x in enumerate(everything) if isinstance(x, np.ndarray)]
+        return any(
+            i != j and np.may_share_memory(x, y)
+            for j, (x, copy) in enumerate(zip(leaves, usual, strict=True))
+            if x is not copy
+            for i, y in arrays
+        )
 
     def lookup(
         self,
@@ -133,7 +148,7 @@ class Jitted:
         kwargs: dict[str, Any],
     ) -> Special | None:
         """The first trace for a signature, made if need be; None if it runs in plain Python."""
-        with self.lock:
+        with LOCK:
             family = self.families.setdefault(call, Family())
             if not family.specials and not family.eager:
                 self._special(family, call, leaves, args, kwargs, run=False)
@@ -149,13 +164,9 @@ class Jitted:
         run: bool = True,
     ) -> Any:
         """Run a trace that holds, or make one."""
-        from tracker.jit.pipeline import GuardFailed
-
-        for special in family.specials:
-            try:
-                return special.call(leaves)
-            except GuardFailed:
-                continue
+        done = _run_one(family, call, leaves)
+        if done is not _NONE:
+            return done
         if len(family.specials) >= self.limit:
             self._give_up(family, f"it has {self.limit} traces already", _last_branch(family))
             return self.function(*args, **kwargs)
@@ -163,12 +174,10 @@ class Jitted:
         def on_error(error: Exception, writes: list[Write]) -> None:
             if not _is_untraceable(error):  # it is the user's: so is what was written
                 for write in writes:
-                    write.carry_out(leaves)
+                    write.carry_out()
 
         try:
-            trace, result, writes = stage(
-                self.function, args, kwargs, self.static, _name(self.function), on_error
-            )
+            staged = stage(self.function, args, kwargs, self.static, _name(self.function), on_error)
         except Entangled:
             return self.function(*args, **kwargs) if run else None
         except Exception as error:
@@ -178,25 +187,31 @@ class Jitted:
                 raise CompileError(f"{_name(self.function)} cannot be traced: {error}") from error
             self._give_up(family, f"it cannot be traced: {error}", "")
             return self.function(*args, **kwargs) if run else None
+        trace = staged.trace
         if any(trace.owners) and not self.is_derived:
             # The result must carry the param's history, as the plain function's does.
             family.eager = "it reads a param, whose history is recorded"
             return self.function(*args, **kwargs) if run else None
-        if _overlap(trace, leaves):
+        if _overlap(trace, staged.leaves):
             return self.function(*args, **kwargs) if run else None
-        self._compile(family, call, trace)
+        if trace.lasting:
+            self._compile(family, trace)
+        else:
+            family.unsteady += 1
+            if family.unsteady == _PATIENCE:
+                self._give_up(family, "each call changes what the next one reads", "")
         if run:
-            for write in writes:
-                write.carry_out(leaves)
-        return result
+            for write in staged.writes:
+                write.carry_out()
+        return staged.result
 
-    def _compile(self, family: Family, call: signature.Signature, trace: Trace) -> None:
+    def _compile(self, family: Family, trace: Trace) -> None:
         from tracker.jit import callable as native
         from tracker.jit.pipeline import compile_call
 
-        if any(str(each.trace.function) == str(trace.function) for each in family.specials):
+        if any(each.matches(trace) for each in family.specials):
             return  # it holds no more often than the trace that has just failed
-        compiled = compile_call(trace, call)
+        compiled = compile_call(trace)
         if self.strict and compiled.hosts:
             lines = "; ".join(f"{h.eqn.op.name} ({h.why}) at {h.eqn.where}" for h in compiled.hosts)
             raise CompileError(f"{_name(self.function)} is strict, and NumPy would run {lines}")
@@ -228,6 +243,8 @@ class Jitted:
 
 
 _NOT_USUAL = object()
+_NONE = object()
+_PATIENCE = 3  # after so many calls that changed what they read, a function runs in plain Python
 _UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
 
 
@@ -243,11 +260,27 @@ def _is_untraceable(error: BaseException | None) -> bool:
 
 def _usual(x: Any) -> Any:
     """An array in the layout that native code takes, if its class and dtype allow that."""
-    if not isinstance(x, np.ndarray):
-        return x if not isinstance(signature.leaf_of(x), signature.Foreign) else _NOT_USUAL
+    if not isinstance(signature.leaf_of(x), signature.Foreign):
+        return x
     if type(x) is not np.ndarray or x.dtype.newbyteorder("=") not in signature.DTYPES:
         return _NOT_USUAL
-    return np.array(x, dtype=x.dtype.newbyteorder("="), order="C")
+    copy = np.array(x, dtype=x.dtype.newbyteorder("="), order="C")
+    copy.flags.writeable = x.flags.writeable
+    return copy
+
+
+def _run_one(family: Family, call: signature.Signature, leaves: list[Any]) -> Any:
+    """The result of the first trace that holds; _NONE if none does."""
+    from tracker.jit.pipeline import GuardFailed
+
+    for special in family.specials:
+        full, all_leaves = with_places(call, leaves, special.trace.call.places)
+        if full == special.trace.call:
+            try:
+                return special.call(all_leaves)
+            except GuardFailed:
+                continue
+    return _NONE
 
 
 def _last_branch(family: Family) -> str:
@@ -268,8 +301,8 @@ def _python_call(trace: Trace, compiled: Compiled) -> Callable[[Sequence[Any]], 
         if compiled.run is None or _overlap(trace, leaves):
             raise GuardFailed  # machine code has been asked already
         captured = [
-            array if owner is None else owner.value.data
-            for array, owner in zip(trace.captures, trace.owners, strict=True)
+            owner.value.data if owner else leaves[source] if isinstance(source, int) else source
+            for source, owner in zip(trace.captures, trace.owners, strict=True)
         ]
         found = iter(compiled.run([*(leaves[number] for number in trace.inputs), *captured]))
         results: list[Any] = []
@@ -296,8 +329,8 @@ def _overlap(trace: Trace, leaves: Sequence[Any]) -> bool:
     return any(
         number != other and np.may_share_memory(leaves[number], leaves[other])
         for number in trace.writes
-        for other in trace.inputs
-        if isinstance(leaves[other], np.ndarray)
+        for other, leaf in enumerate(trace.call.leaves)
+        if isinstance(leaves[other], np.ndarray) and not isinstance(leaf, signature.Twin)
     )
 
 
@@ -453,7 +486,7 @@ def _clear_cache(self: Any) -> None:
     from tracker.jit import callable as native
 
     state: Jitted = self._jitted
-    with state.lock:
+    with LOCK:
         state.families.clear()
         state.derived.clear()
         state.slow_calls = 0
@@ -504,4 +537,4 @@ def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Function:
     }
     """
     function = getattr(f, "_jitted", None)
-    return stage(f if function is None else function.function, args, kwargs)[0].function
+    return stage(f if function is None else function.function, args, kwargs).trace.function

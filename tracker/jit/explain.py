@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracker.ir.graph import Eqn, Guard
 from tracker.jit import blas
+from tracker.jit.places import names_of
 
 if TYPE_CHECKING:
     from tracker.jit.pipeline import Compiled, Piece
@@ -31,8 +32,11 @@ def explain(name: str, trace: Trace, compiled: Compiled, specials: Sequence[Any]
     ]
     for piece in compiled.pieces:
         lines.extend(_piece(piece))
-    if trace.captures:
-        lines.append(f"  captures: {', '.join(str(v.type) for v in trace.function.captures)}")
+    names = dict(names_of(trace.call))
+    lines += [
+        f"  captures: {names.get(source, 'an array')}: {var.type}"
+        for source, var in zip(trace.captures, trace.function.captures, strict=True)
+    ]
     if trace.writes:
         lines.append(f"  writes into {len(trace.writes)} argument(s)")
     lines += [

@@ -16,6 +16,7 @@ import importlib
 import re
 import sys
 import sysconfig
+import types
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -139,7 +140,7 @@ def _forget(cell: ctypes.c_void_p, _: Any) -> None:
 @functools.cache
 def helpers() -> engine.Module:
     """The functions that entries share."""
-    names = ("Py_DecRef", "PyObject_RichCompareBool")
+    names = ("Py_DecRef", "PyErr_Clear", "PyObject_GetAttr", "PyObject_RichCompareBool")
     symbols = {name: address_of(name) for name in names}
     return cache.compile_or_load(writer.HELPERS, symbols=symbols)
 
@@ -258,6 +259,7 @@ def _layout_checks() -> list[tuple[str, bool]]:
         ("list size", _read(ctypes.c_ssize_t, listed, w.SIZE) == 3),
         ("list items", ctypes.c_size_t.from_address(items + 16).value == id(listed[2])),
         ("dict", _read(ctypes.c_ssize_t, keyed, w.SIZE) == 2),
+        ("cell", _read(ctypes.c_size_t, types.CellType(pair), w.CONTENTS) == id(pair)),
         ("array data", _read(ctypes.c_size_t, array, w.DATA) == array.ctypes.data),
         ("array rank", _read(ctypes.c_int, array, w.NDIM) == 2),
         ("array shape", ctypes.c_ssize_t.from_address(dims + 8).value == 3),

@@ -29,7 +29,7 @@ from tracker.ir.simplify import simplify
 from tracker.jit import blas, cache, callable, memory, native, parallel, signature
 from tracker.jit.lower import lower
 from tracker.jit.partition import HostCall, Segment, partition
-from tracker.jit.plan import Plan, Slots, make_plan
+from tracker.jit.plan import Plan, Slots, c_strides, make_plan
 from tracker.jit.signature import (
     ArrayOut,
     ConstOut,
@@ -99,15 +99,15 @@ def _dump(stage: str, text: Callable[[], str]) -> None:
         print(f"--- {stage}\n{text()}", file=sys.stderr)
 
 
-def compile_call(trace: Trace, call: Signature) -> Compiled:
-    """Compile a trace for calls of this signature."""
+def compile_call(trace: Trace) -> Compiled:
+    """Compile a trace for the calls that it holds for."""
     started = time.perf_counter()
     function = optimise(trace.function)
     optimised = time.perf_counter()
     stages = partition(function)
     whole = len(stages) == 1 and isinstance(stages[0], Segment) and _is_direct(trace)
     if whole:
-        piece = _native_call(trace, function, call)
+        piece = _native_call(trace, function)
         done = Compiled(function, [piece], [], entry=piece.entry)
     else:
         done = _executor(function, stages)
@@ -117,37 +117,42 @@ def compile_call(trace: Trace, call: Signature) -> Compiled:
 
 def _is_direct(trace: Trace) -> bool:
     """Whether a native entry can serve: it does not write into arguments or read params, and reads
-    captured arrays where they lie."""
-    return not trace.writes and not any(trace.owners) and all(map(_is_readable, trace.captures))
-
-
-def _is_readable(array: Any) -> bool:
+    arrays where they lie."""
     return (
-        type(array) is np.ndarray
-        and array.flags.aligned
-        and array.dtype.isnative
-        and all(stride % array.itemsize == 0 for stride in array.strides)
+        trace.call.native
+        and not trace.writes
+        and not any(trace.owners)
+        and all(map(_is_readable, trace.captures))
     )
 
 
-def _native_call(trace: Trace, function: Function, call: Signature) -> Piece:
+def _is_readable(array: Any) -> bool:
+    return isinstance(array, int) or isinstance(signature.array_leaf(array), signature.Array)
+
+
+def _native_call(trace: Trace, function: Function) -> Piece:
+    call = trace.call
     leaves = [call.leaves[number] for number in trace.inputs]
     atoms = iter(function.outputs)
     out_leaves = [_out_leaf_of(out, atoms) for out in trace.outputs]
     outputs = Outputs(trace.structure, tuple(out_leaves))
     inputs = call.offsets
     first = inputs[-1]
-    out_first = first + len(trace.captures)
+    arrays = [array for array in trace.captures if not isinstance(array, int)]
+    fresh = iter(range(first, first + len(arrays)))
+    out_first = first + len(arrays)
     shown = [i for i, out in enumerate(trace.outputs) if out.atom is not None]
     slots = Slots(
         tuple(inputs[number] for number in trace.inputs),
         tuple(isinstance(leaf, signature.Array) for leaf in leaves),
-        tuple(range(first, first + len(trace.captures))),
+        tuple(inputs[c] if isinstance(c, int) else next(fresh) for c in trace.captures),
         tuple(True for _ in trace.captures),
         tuple(out_first + outputs.offsets[i] for i in shown),
         tuple(isinstance(out_leaves[i], ArrayOut) for i in shown),
     )
-    return _piece(function, slots, call, outputs, trace.captures)
+    sources = (*trace.inputs, *trace.captures)
+    strides = [_strides(call.leaves[s] if isinstance(s, int) else s) for s in sources]
+    return _piece(function, slots, call, outputs, arrays, strides)
 
 
 def _out_leaf_of(out: Output, atoms: Iterator[Atom]) -> OutLeaf:
@@ -166,8 +171,9 @@ def _piece(
     call: Signature,
     outputs: Outputs,
     captures: Sequence[Any],
+    strides: Sequence[tuple[int, ...]],
 ) -> Piece:
-    plan = make_plan(function, [_strides(array) for array in captures])
+    plan = make_plan(function, strides)
     lowered = lower(plan, slots)
     symbols: dict[str, int] = {}
     library = blas.find()
@@ -198,8 +204,12 @@ def _piece(
 
 
 def _strides(array: Any) -> tuple[int, ...]:
-    """In elements."""
-    return tuple(stride // array.itemsize for stride in array.strides)
+    """Those of an array, or of the leaf that stands for one, in elements; a number has none."""
+    if isinstance(array, signature.Scalar):
+        return ()
+    if array.strides is None:
+        return c_strides(array.shape)
+    return tuple(stride // array.dtype.itemsize for stride in array.strides)
 
 
 def _out_leaf(kind: str, atom: Atom) -> OutLeaf:
@@ -289,7 +299,8 @@ class _Lazy:
         function = Function(
             segment.function.name, segment.inputs, (), segment.function.body, segment.outputs
         )
-        piece = _piece(function, slots, call, outputs, ())
+        strides = [_strides(leaf) for leaf in call.leaves]
+        piece = _piece(function, slots, call, outputs, (), strides)
         self.pieces.append(piece)
         return callable.builtin(piece.entry, segment.function.name, _guard_failed)
 
@@ -301,7 +312,7 @@ def _guard_failed(*_: Any) -> type[GuardFailed]:
 def _plain_layout(x: Any) -> Any:
     """A value as a native segment takes it."""
     if isinstance(x, np.ndarray):
-        if type(x) is np.ndarray and x.flags.c_contiguous and x.flags.aligned and x.dtype.isnative:
+        if isinstance(signature.array_leaf(x), signature.Array):
             return x
         return np.array(x, dtype=x.dtype.newbyteorder("="), order="C")
     return np.bool_(x) if type(x) is bool else x  # Python's own would be part of the signature

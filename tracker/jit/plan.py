@@ -161,10 +161,10 @@ class Plan:
     levels: int
 
 
-def make_plan(function: Function, captured: Sequence[tuple[int, ...]] = ()) -> Plan:
-    """Plan a function all of whose equations can be lowered; `captured` are the strides of its
-    captures, in elements."""
-    planner = _Planner(function, captured, _tiny(function))
+def make_plan(function: Function, strides: Sequence[tuple[int, ...]]) -> Plan:
+    """Plan a function all of whose equations can be lowered; `strides` are those of its inputs,
+    then of its captures, in elements."""
+    planner = _Planner(function, strides, _tiny(function))
     for step in function.body:
         planner.step(step)
     planner.finish()
@@ -196,7 +196,7 @@ def _tiny(function: Function) -> int:
 
 
 class _Planner:
-    def __init__(self, function: Function, captured: Sequence[tuple[int, ...]], tiny: int) -> None:
+    def __init__(self, function: Function, strides: Sequence[tuple[int, ...]], tiny: int) -> None:
         self.tiny = tiny
         self.plan = Plan(function, {}, {}, {}, {}, {}, [], {}, [], {}, [], 0)
         self.chains, self.between = find_chains(function, tiny)
@@ -204,10 +204,11 @@ class _Planner:
         self.bundles: dict[Var, list[Place]] = {}
         self.wholes: dict[Var, Place] = {}
         self.kernels: dict[tuple[tuple[int, ...], int], Kernel] = {}
+        given = len(function.inputs)
         for number, var in enumerate(function.inputs):
-            self._arrive(var, "input", number, c_strides(var.type.shape))
-        for number, (var, strides) in enumerate(zip(function.captures, captured, strict=True)):
-            self._arrive(var, "capture", number, strides)
+            self._arrive(var, "input", number, strides[number])
+        for number, var in enumerate(function.captures):
+            self._arrive(var, "capture", number, strides[given + number])
 
     def _arrive(self, var: Var, role: str, number: int, strides: tuple[int, ...]) -> None:
         buffer = self._buffer(var.type, role)

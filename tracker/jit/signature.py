@@ -1,8 +1,8 @@
 """What a native call takes and gives: leaves, containers, names. Plain data, no machine code.
 
-Owns: the input leaves (`Array`, `Scalar`, `Static`, `Foreign`), the output leaves (`ArrayOut`,
-`ScalarOut`, `ConstOut`, `InputOut`, `SameOut`), `Signature`, `Outputs`, and the slots they take
-in the frame that native code computes on. Start at `signature_of`.
+Owns: the input leaves (`Array`, `Scalar`, `Static`, `Twin`, `Foreign`), the output leaves
+(`ArrayOut`, `ScalarOut`, `ConstOut`, `InputOut`, `SameOut`), `Signature`, `Outputs`, and the slots
+they take in the frame that native code computes on. Start at `signature_of`.
 
 Invariants: two calls have equal signatures exactly when one compiled entry serves both (a
 signature with a `Foreign` leaf has none); signatures are hashable; they never keep alive an object
@@ -11,17 +11,19 @@ that they know by identity, if that object can be referred to weakly.
 
 from __future__ import annotations
 
-import struct
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from tracker import tree
 from tracker.tree import Structure
+
+if TYPE_CHECKING:
+    from tracker.jit.places import Compared, Place
 
 PYTHON_SCALARS: dict[type, np.dtype[Any]] = {
     float: np.dtype(np.float64),
@@ -36,19 +38,23 @@ NUMPY_SCALARS: dict[type, np.dtype[Any]] = {
 }
 SCALARS = PYTHON_SCALARS | NUMPY_SCALARS
 _BY_VALUE = (str, bytes, int)
+BY_BITS = {float, complex, *NUMPY_SCALARS} - {np.bool_}
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """Exactly an ndarray: native byte order, C-contiguous, aligned, this dtype and this shape."""
+    """Exactly an ndarray: native byte order, aligned, this dtype and this shape; C-contiguous, or
+    with these strides (in bytes)."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
 
     slots = 1
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+        layout = "" if self.strides is None else f" strides {self.strides}"
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]{layout}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +76,8 @@ class Scalar:
 
 
 class Static:
-    """An object that is part of the specialisation: text and integers by type and value, floats
-    by their bits, everything else by identity (referred to weakly where possible)."""
+    """An object that is part of the specialisation: text and integers by type and value, other
+    numbers by their bits, everything else by identity (referred to weakly where possible)."""
 
     __slots__ = ("_hash", "_ref", "key")
 
@@ -81,8 +87,8 @@ class Static:
         cls = type(value)
         self._ref: Callable[[], Any]
         self.key: Any = None
-        if cls in _BY_VALUE or cls is float:
-            self.key = (cls, struct.pack("d", value) if cls is float else value)
+        if cls in _BY_VALUE or cls in BY_BITS:
+            self.key = (cls, bits_of(value) if cls in BY_BITS else value)
             self._ref = lambda: value
         else:
             self._ref = _reference(value)
@@ -119,6 +125,11 @@ class Static:
         return f"Static({self.value!r})"
 
 
+def bits_of(x: Any) -> bytes:
+    """The bits of a number other than Python's int and bool."""
+    return np.asarray(x, SCALARS[type(x)]).tobytes()
+
+
 def _both(a: Static, b: Static) -> bool:
     """Whether both stand for None itself, not for an object that is gone."""
     return a._hash == b._hash == id(None)
@@ -140,28 +151,38 @@ class Foreign:
     slots = 0
 
 
-Leaf = Array | Scalar | Static | Foreign
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """The very object that an earlier leaf is: the array numbered `leaf`."""
+
+    leaf: int
+
+    slots = 0
+
+
+Leaf: TypeAlias = "Array | Scalar | Static | Twin | Compared | Foreign"
 
 
 @dataclass(frozen=True)
 class Signature:
-    """The arguments of a call: one structure for each positional argument, then one for each
-    name in `names`; all leaves in order."""
+    """The arguments of a call: one structure for each positional argument, one for each name in
+    `names`, one for each of the `places` that the function reads; all leaves in order."""
 
     structures: tuple[Structure, ...]
     names: tuple[str, ...]
     leaves: tuple[Leaf, ...]
+    places: tuple[Place, ...] = ()
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.structures, self.names, self.leaves))
+        return hash((self.structures, self.names, self.leaves, self.places))
 
     def __hash__(self) -> int:
         return self._hash
 
     @property
     def positional(self) -> int:
-        return len(self.structures) - len(self.names)
+        return len(self.structures) - len(self.names) - len(self.places)
 
     @property
     def native(self) -> bool:
@@ -205,7 +226,7 @@ def leaf_of(x: Any) -> Leaf:
     """How a native entry would take a value that is not a container."""
     cls = type(x)
     if cls is np.ndarray:
-        return _array_leaf(x)
+        return array_leaf(x) or Foreign(f"an array of {x.dtype!r}")
     if cls is bool:
         return Static(x)  # a flag: code asks `is True`, and each value goes its own way
     if cls is int and not -(2**63) <= x < 2**63:
@@ -217,15 +238,16 @@ def leaf_of(x: Any) -> Leaf:
     return Static(x)
 
 
-def _array_leaf(x: np.ndarray[Any, Any]) -> Leaf:
+def array_leaf(x: Any) -> Array | Foreign | None:
+    """How a native entry would take an array where it lies; None if `x` is no array of numbers."""
+    if type(x) is not np.ndarray or x.dtype.kind not in "biufc":
+        return None
     dtype, flags = x.dtype, x.flags
     if dtype not in DTYPES or not dtype.isnative:
         return Foreign(f"an array of {dtype!r}")
-    if not flags.c_contiguous:
-        return Foreign("an array that is not C-contiguous")
-    if not flags.aligned:
+    if not flags.aligned or any(stride % dtype.itemsize for stride in x.strides):
         return Foreign("an array that is not aligned")
-    return Array(dtype, x.shape)
+    return Array(dtype, x.shape, None if flags.c_contiguous else x.strides)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ Invariants
 from __future__ import annotations
 
 import itertools
+import operator
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +36,10 @@ from tracker.ir.graph import (
 )
 from tracker.ir.types import type_of
 from tracker.ir.verify import verify
-from tracker.jit.signature import Static, signature_of
+from tracker.jit.places import with_places
+from tracker.jit.reads import places_of
+from tracker.jit.signature import Array, Foreign, Signature, Static, Twin, signature_of
+from tracker.jit.standins import StandIns
 from tracker.replay import CONVERSIONS
 from tracker.tape import Stage, Value, close, leaf, same_bytes, value_of, wrap
 from tracker.tracked import Leaf, Tracked
@@ -57,29 +61,46 @@ class Output:
 
 @dataclass(slots=True)
 class Write:
-    """An argument's array, by leaf number, that the function wrote into, as the code saw it."""
+    """An array, by leaf number, that the function wrote into, and its handle in the trace."""
 
     number: int
+    array: Any
     handle: Tracked
 
-    def carry_out(self, leaves: Sequence[Any]) -> None:
-        leaves[self.number][...] = value_of(self.handle).data
+    def carry_out(self) -> None:
+        self.array[...] = value_of(self.handle).data
 
 
 @dataclass(slots=True)
 class Trace:
-    """See the file's header. `inputs[i]` is the leaf number (of all arguments) of input i.
+    """See the file's header. `inputs[i]` is the leaf number of input i; `captures[i]` is the leaf
+    number of an array that stands at a place, or an array that the code reached otherwise.
 
     `function` has the atoms of `outputs` that have one, then those of the leaves in `writes`.
+    `call` is the signature of calls that the trace holds for; `lasting` whether a call leaves what
+    the code reads as it was: else what it does to it happens only while plain Python runs.
     """
 
     function: Function
+    call: Signature
     inputs: list[int]
     captures: list[Any]
     owners: list[Leaf | None]
     outputs: list[Output]
     structure: tree.Structure
     writes: list[int]
+    lasting: bool = True
+
+
+@dataclass(slots=True)
+class Staged:
+    """A trace, what the function returned, and what is still to be written. `leaves` are those of
+    the trace's `call`."""
+
+    trace: Trace
+    result: Any
+    writes: list[Write]
+    leaves: list[Any]
 
 
 class Entangled(Exception):
@@ -102,54 +123,42 @@ def stage(
     static: frozenset[int | str] = frozenset(),
     name: str = "",
     on_error: Callable[[Exception, list[Write]], None] | None = None,
-) -> tuple[Trace, Any, list[Write]]:
-    """Trace `f` at these arguments: the trace, the result, and what is to be written into
-    arguments, whose own arrays are left alone.
+) -> Staged:
+    """Trace `f` at these arguments, whose own arrays are left alone.
 
     on_error: told of an exception in `f`, and of what `f` had written by then.
     """
     kwargs = kwargs or {}
-    call, leaves = signature_of(args, kwargs, static)
-    inputs: list[int] = []
-    values: list[Value] = []
-    whole = list(leaves)
-    for number, x in enumerate(leaves):
-        if is_input(x) and not isinstance(call.leaves[number], Static):
-            value = leaf(np.array(x) if isinstance(x, np.ndarray) else x)
-            inputs.append(number)
-            values.append(value)
-            whole[number] = wrap(value)
-    handles = [whole[number] for number in inputs]
-    given = iter(whole)
-    templates = (*args, *kwargs.values())
-    rebuilt = [
-        tree.unflatten(structure, itertools.islice(given, structure.count), template)
-        for structure, template in zip(call.structures, templates, strict=True)
-    ]
-    named = dict(zip(kwargs, rebuilt[len(args) :], strict=True))
+    given, own = signature_of(args, kwargs, static)
+    places = places_of(f, static_leaves(given, own))
+    call, leaves = with_places(given, own, places)
+    inputs = _Inputs(call, leaves, len(own))
+    positional, named = _rebuilt(given, inputs.whole, args, kwargs)
+    stand_ins = StandIns(places, inputs.at_places)
     with Stage() as listener:
         try:
-            result = f(*rebuilt[: len(args)], **named)
+            stand_ins.put(leaves[len(own) :])
+            result = f(*positional, **named)
             outputs, out_structure = tree.flatten(result)
-            for handle in (*outputs, *handles):  # views are read again while somebody listens
+            for handle in (*outputs, *inputs.handles):  # views are read while somebody listens
                 if isinstance(handle, Tracked):
                     value_of(handle)
         except Exception as error:
             if on_error is not None:
-                on_error(error, _written(inputs, values, handles))
+                on_error(error, inputs.written())
             raise
         finally:
-            for value in values:
-                close(value)
-    builder = Builder(listener, values)
+            stand_ins.take_back()
+            inputs.close()
+    builder = Builder(listener, inputs.values, inputs.placed)
     builder.read_notes()
-    shown = _outputs(builder, outputs, dict(zip(map(id, handles), inputs, strict=True)))
-    writes = _written(inputs, values, handles)
+    shown = _outputs(builder, outputs, inputs.numbers())
+    writes = inputs.written()
     atoms = [o.atom for o in shown if o.atom is not None]
     atoms += [builder.atom(value_of(write.handle)) for write in writes]
     function = Function(
         name or getattr(f, "__name__", "function").replace("<lambda>", "function"),
-        tuple(builder.vars[value] for value in values),
+        tuple(builder.vars[value] for value in inputs.values),
         tuple(builder.captured),
         tuple(builder.body),
         tuple(atoms),
@@ -159,24 +168,99 @@ def stage(
     verify(function)
     done = Trace(
         function,
-        inputs,
+        call,
+        inputs.given,
         builder.arrays,
         builder.owners,
         shown,
         out_structure,
         [write.number for write in writes],
+        _lasts(f, given, own, call, leaves),
     )
     plain = _plain_results(shown, outputs, leaves)
-    return done, tree.unflatten(out_structure, plain, result), writes
+    return Staged(done, tree.unflatten(out_structure, plain, result), writes, leaves)
 
 
-def _written(inputs: list[int], values: list[Value], handles: list[Any]) -> list[Write]:
-    """Which argument arrays hold something else than they did."""
-    return [
-        Write(number, handle)
-        for number, value, handle in zip(inputs, values, handles, strict=True)
-        if value_of(handle) is not value
+def static_leaves(call: Signature, leaves: Sequence[Any]) -> list[Any]:
+    """The objects among a call's arguments."""
+    return [x for x, leaf in zip(leaves, call.leaves, strict=True) if isinstance(leaf, Static)]
+
+
+def _rebuilt(
+    call: Signature, whole: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments with other leaves."""
+    given = iter(whole)
+    templates = (*args, *kwargs.values())
+    rebuilt = [
+        tree.unflatten(structure, itertools.islice(given, structure.count), template)
+        for structure, template in zip(call.structures, templates, strict=True)
     ]
+    return rebuilt[: len(args)], dict(zip(kwargs, rebuilt[len(args) :], strict=True))
+
+
+def _lasts(
+    f: Callable[..., Any],
+    given: Signature,
+    own: Sequence[Any],
+    call: Signature,
+    leaves: Sequence[Any],
+) -> bool:
+    """Whether what the function reads is still as it was before it ran."""
+    places = places_of(f, static_leaves(given, own))
+    after, found = with_places(given, own, places)
+    return after == call and all(map(operator.is_, found, leaves))
+
+
+class _Inputs:
+    """The leaves of a call that are traced: their numbers, values, and handles.
+
+    `given` are the numbers of arguments; arrays at places come after them, one for each array.
+    """
+
+    def __init__(self, call: Signature, leaves: Sequence[Any], own: int) -> None:
+        self.given: list[int] = []
+        self.values: list[Value] = []
+        self.handles: list[Any] = []
+        self.arrays = leaves
+        self.whole = list(leaves)
+        for number, (x, shown) in enumerate(zip(leaves[:own], call.leaves, strict=False)):
+            if is_input(x) and not isinstance(shown, Static):
+                value = leaf(np.array(x) if isinstance(x, np.ndarray) else x)
+                self.given.append(number)
+                self.values.append(value)
+                self.handles.append(wrap(value))
+                self.whole[number] = self.handles[-1]
+        self.placed: dict[Value, int] = {}
+        self.at_places: dict[int, Any] = {}  # the id of an array -> its handle
+        for number in range(own, len(leaves)):
+            self._place(number, leaves[number], call.leaves[number])
+
+    def _place(self, number: int, x: Any, shown: Any) -> None:
+        if isinstance(shown, Twin):
+            self.at_places.setdefault(id(x), self.whole[shown.leaf])
+        elif isinstance(shown, (Array, Foreign)):
+            value = leaf(x)
+            self.placed[value] = number
+            self.at_places[id(x)] = self.whole[number] = wrap(value)
+
+    def close(self) -> None:
+        for value in (*self.values, *self.placed):
+            close(value)
+
+    def numbers(self) -> dict[int, int]:
+        """The id of each handle -> the number of its leaf."""
+        numbers = (*self.given, *self.placed.values())
+        return {id(self.whole[number]): number for number in numbers}
+
+    def written(self) -> list[Write]:
+        """Which arrays hold something else than they did."""
+        known = dict(zip(self.values, self.given, strict=True)) | self.placed
+        return [
+            Write(number, self.arrays[number], self.whole[number])
+            for value, number in known.items()
+            if value_of(self.whole[number]) is not value
+        ]
 
 
 def _outputs(builder: Builder, outputs: list[Any], arguments: dict[int, int]) -> list[Output]:
@@ -234,8 +318,11 @@ def _is_followed(root: Value) -> bool:
 class Builder:
     """Turns what a stage heard into equations."""
 
-    def __init__(self, listener: Stage, inputs: list[Value]) -> None:
+    def __init__(
+        self, listener: Stage, inputs: list[Value], placed: Mapping[Value, int] | None = None
+    ) -> None:
         self.listener = listener
+        self.placed = placed or {}  # what stands at places -> its leaf number
         self.vars: dict[Value, Var] = {value: Var(type_of(value.data)) for value in inputs}
         self.body: list[Eqn | Guard] = []
         self.captured: list[Var] = []
@@ -296,6 +383,8 @@ class Builder:
                     "Return it from the body: scan, while_loop, cond ... give back what it returns",
                 )
             )
+        if value in self.placed:
+            return self._capture(value.data, None, id(value), self.placed[value])
         if isinstance(value.params, Leaf):
             return self._capture(value.data, value.params, id(value.params))
         if _is_followed(value):
@@ -312,12 +401,12 @@ class Builder:
         image = next(image for since, image in reversed(images) if since <= self.now)
         return self._capture(image, None, id(image))
 
-    def _capture(self, data: Any, owner: Leaf | None, key: int) -> Var:
+    def _capture(self, data: Any, owner: Leaf | None, key: int, number: int | None = None) -> Var:
         var = self.known.get(key)
         if var is None:
             var = self.known[key] = Var(type_of(data))
             self.captured.append(var)
-            self.arrays.append(data)
+            self.arrays.append(data if number is None else number)
             self.owners.append(owner)
         return var
 

@@ -19,6 +19,7 @@ from tracker.tree import Structure, is_namedtuple
 
 # Offsets in CPython's and NumPy's structs; `native.verify_layout` checks each of them.
 TYPE, SIZE, VALUE, ITEMS = 8, 16, 16, 24
+CONTENTS = 16  # of a closure cell
 DATA, NDIM, DIMS, STRIDES, DESCR, FLAGS = 16, 24, 32, 40, 56, 64
 KIND, BYTEORDER, TYPE_NUMBER, ITEMSIZE = 24, 26, 28, 40
 # Offsets in our own callable objects; `callable.py` makes them.
@@ -30,6 +31,7 @@ _FLOATS = {2: "i16", 4: "float", 8: "double"}
 
 DECLARATIONS = {
     "native.release": "void @native.release(ptr, i64) cold",
+    "native.attribute": "ptr @native.attribute(ptr, ptr)",
     "native.equal": "i1 @native.equal(ptr, ptr) cold",
     "native.dtype": "i1 @native.dtype(ptr, i8, i64) cold",
     "native.big": "ptr @native.big(i32, ptr, ptr)",
@@ -37,6 +39,7 @@ DECLARATIONS = {
     "Py_DecRef": "void @Py_DecRef(ptr)",
     "PyBool_FromLong": "ptr @PyBool_FromLong(i64)",
     "PyComplex_FromDoubles": "ptr @PyComplex_FromDoubles(double, double)",
+    "PyDict_GetItem": "ptr @PyDict_GetItem(ptr, ptr)",
     "PyDict_New": "ptr @PyDict_New()",
     "PyDict_Next": "i32 @PyDict_Next(ptr, ptr, ptr, ptr)",
     "PyDict_SetItem": "i32 @PyDict_SetItem(ptr, ptr, ptr)",
@@ -58,6 +61,20 @@ DECLARATIONS = {
 HELPERS = f"""
 declare void @Py_DecRef(ptr)
 declare i32 @PyObject_RichCompareBool(ptr, ptr, i32)
+declare ptr @PyObject_GetAttr(ptr, ptr)
+declare void @PyErr_Clear()
+
+; An attribute, a new reference; null, and no error, where there is none.
+define ptr @native.attribute(ptr %x, ptr %name) nounwind {{
+  %found = call ptr @PyObject_GetAttr(ptr %x, ptr %name)
+  %none = icmp eq ptr %found, null
+  br i1 %none, label %missing, label %done
+missing:
+  call void @PyErr_Clear()
+  ret ptr null
+done:
+  ret ptr %found
+}}
 
 define void @native.release(ptr %refs, i64 %count) nounwind {{
 start:

@@ -41,6 +41,13 @@ def axes_of(x: Any, axis: Any) -> tuple[int, ...]:
     return tuple(sorted(normalize_axis_tuple(axis, ndim)))
 
 
+def _folded_axes(x: Any, axis: Any) -> tuple[int, ...]:
+    """`axes_of`; NumPy's folds let the axes 0 and -1 pass for a 0-d array."""
+    if np.ndim(x) == 0 and type(axis) is int and axis in (0, -1):
+        return ()
+    return axes_of(x, axis)
+
+
 def kept(shape: tuple[int, ...], axis: tuple[int, ...]) -> tuple[int, ...]:
     """The shape with the reduced axes kept as 1."""
     return tuple(1 if i in axis else n for i, n in enumerate(shape))
@@ -93,7 +100,7 @@ def _reduction(
         where: Any = True,
     ) -> Any:
         if dtype is None and out is None and initial is _NO and where is True:
-            return apply(op, (a,), {"axis": axes_of(a, axis), "keepdims": _flag(keepdims)})
+            return apply(op, (a,), {"axis": _folded_axes(a, axis), "keepdims": _flag(keepdims)})
         if dtype is not None:
             a = np.astype(_array(a), dtype)
         if where is not True and where is not _NO:
@@ -104,7 +111,7 @@ def _reduction(
                     "mask one has to specify 'initial'"
                 )
             a = np.where(where, a, fill)
-        y = apply(op, (a,), {"axis": axes_of(a, axis), "keepdims": _flag(keepdims)})
+        y = apply(op, (a,), {"axis": _folded_axes(a, axis), "keepdims": _flag(keepdims)})
         if initial is not _NO and initial is not None:
             y = join(y, initial)
         return into(out, y)

@@ -1,0 +1,582 @@
+"""What a function reads besides its arguments: each call sees it as the plain function does."""
+
+import dataclasses
+import functools
+import gc
+import threading
+import types
+import weakref
+
+import numpy as np
+import pytest
+from jit_programs import assert_same
+from test_parity import agree
+
+import tracker as tr
+from tracker import gradient, jit
+from tracker.tracked import Tracked
+
+A = np.linspace(-1.0, 2.0, 40)
+scale, weights, offsets, chosen = 2.0, np.ones(3), {"a": np.zeros(3), "b": [1.0, 2.0]}, np.sin
+
+
+def _same(f, plain, *args):
+    """Twice, so that the second call is machine code."""
+    for _ in range(3):
+        assert_same(f(*args), plain(*args))
+
+
+def _uses_globals(x):
+    return chosen(x) * scale + weights + offsets["a"] * offsets["b"][0]
+
+
+@pytest.fixture
+def globals_restored():
+    names = "scale", "weights", "offsets", "chosen"
+    kept = {name: globals()[name] for name in names}
+    yield
+    globals().update(kept)
+
+
+def test_globals_that_are_rebound(globals_restored):
+    global scale, weights, offsets, chosen
+    f, x = jit(_uses_globals), np.arange(3.0)
+    _same(f, _uses_globals, x)
+    scale = 3
+    _same(f, _uses_globals, x)
+    weights = np.arange(3.0)
+    _same(f, _uses_globals, x)
+    weights = np.arange(3)  # another dtype
+    _same(f, _uses_globals, x)
+    weights = 4.0
+    _same(f, _uses_globals, x)
+    chosen = np.cos
+    _same(f, _uses_globals, x)
+    offsets["a"] = np.full(3, 7.0)
+    _same(f, _uses_globals, x)
+    offsets["b"][0] = -1.0
+    _same(f, _uses_globals, x)
+    offsets = {"a": 1.0, "b": (2.0,)}
+    _same(f, _uses_globals, x)
+
+
+def test_arrays_rebound_at_each_call_need_one_trace(globals_restored):
+    global weights
+    f = jit(lambda x: x * weights + np.sum(weights**2))
+    for k in range(40):
+        weights = np.full(3, float(k))
+        assert_same(f(2.0), 2.0 * weights + np.sum(weights**2))
+    assert f.cache_info().traces == 1 and f.cache_info().slow == 1
+
+
+def test_closure_variables_that_are_rebound():
+    n, w, function = 2.0, np.ones(3), np.sin
+
+    def f(x):
+        return function(x * n) + w
+
+    g = jit(f)
+    x = np.arange(3.0)
+    _same(g, f, x)
+    n = 3.0
+    _same(g, f, x)
+    w = np.arange(3.0)
+    _same(g, f, x)
+    function = np.cos
+    _same(g, f, x)
+    n = np.float32(0.5)
+    _same(g, f, x)
+    n = float("nan")
+    _same(g, f, x)
+    n = -0.0
+    assert np.signbit(jit(lambda x: x * n)(1.0))
+
+
+def test_numbers_equal_to_what_they_were_are_no_new_trace():
+    n = 0.5
+
+    def f(x):
+        return x * n
+
+    g = jit(f)
+    g(1.0)
+    for _ in range(5):
+        n = float("0.5")
+        assert g(3.0) == 1.5
+    assert g.cache_info().slow == 1
+
+
+def test_plain_numpy_on_captured_arrays():
+    c = np.array([1.0, 2.0, 3.0])
+    n = np.array([4, 5, 6])
+
+    def f(x):
+        y = 2 * c
+        if c[0] > 2:
+            y = y + c.sum()
+        return y * x + np.exp(c).max() + n[1] + c[n - 4][::-1]
+
+    g = jit(f)
+    for k in (1.0, 3.0, -1.0, 5.0):
+        c[:] = np.array([1.0, 2.0, 3.0]) * k
+        n[1] = 4 + int(k) % 3
+        _same(g, f, 2.0)
+    assert g.cache_info().traces >= 2
+
+
+def test_writes_into_captured_arrays():
+    c, d = np.zeros(3), np.zeros((2, 3))
+
+    def f(x):
+        c[0] += x
+        c[1:] *= 2.0
+        d.T[...] = c[:, None]
+        return c.sum() + d[0, 0]
+
+    g = jit(f)
+    for k in range(5):
+        c[:], d[...] = [1.0, 2.0, k], k
+        want_c, want_d = c.copy(), d.copy()
+        want_c[0] += 2.0
+        want_c[1:] *= 2.0
+        want_d.T[...] = want_c[:, None]
+        assert_same(g(2.0), want_c.sum() + want_d[0, 0])
+        assert_same((c, d), (want_c, want_d))
+
+
+def test_a_counter_in_an_array():
+    calls = np.zeros((), int)
+
+    def f(x):
+        calls[...] += 1
+        return x * 2
+
+    g = jit(f)
+    for k in range(5):
+        assert g(1.0) == 2.0 and calls == k + 1
+
+
+def test_a_captured_array_that_is_returned_is_itself():
+    c = np.ones(3)
+    f = jit(lambda x: (c, x * c))
+    for _ in range(3):
+        assert f(2.0)[0] is c
+
+
+def test_a_captured_array_as_argument():
+    c = np.ones(3)
+
+    def f(x):
+        x[0] = 5.0
+        c[1] += 1.0
+        return x.sum() + 10 * c.sum()
+
+    g = jit(f)
+    for _ in range(3):
+        for given in (c, np.zeros(3), c[:], c[::-1]):
+            c[:] = 1.0
+            want = f(given)
+            left = c.copy(), given.copy()
+            c[:] = 1.0
+            given[:] = 0.0 if given.base is None and given is not c else 1.0
+            assert_same(g(given), want)
+            assert_same((c, given), left)
+
+
+def test_one_array_in_two_places():
+    c = np.ones(3)
+    d = c
+
+    def f(x):
+        c[0] = x
+        return d.sum()
+
+    g = jit(f)
+    for k in (2.0, 3.0):
+        assert g(k) == k + 2.0
+    d = np.full(3, 7.0)
+    assert g(4.0) == 21.0 and c[0] == 4.0
+    d = c[:2]
+    assert g(5.0) == 6.0
+    assert g(6.0) == 7.0
+
+
+# Objects -----------------------------------------------------------------------------------------
+
+
+class Model:
+    shift = 1.0
+
+    def __init__(self, n=3):
+        self.w = np.ones(n)
+        self.rate = 0.5
+        self.layers = [np.ones(n), np.zeros(n)]
+        self.named = {"b": np.full(n, 2.0)}
+        self.activation = np.tanh
+
+    def plain(self, x):
+        y = self.activation(x * self.w) * self.rate + self.shift
+        for layer in self.layers:
+            y = 2 * layer + y
+        return self.last(y)
+
+    def last(self, y):
+        return y + self.named["b"] * self.twice
+
+    @property
+    def twice(self):
+        return 2 * self.rate
+
+    @jit
+    def step(self, x):
+        return self.plain(x)
+
+    def __call__(self, x):
+        return self.plain(x) + 1.0
+
+
+def _changes(m):
+    yield
+    m.w[0] = 5.0
+    yield
+    m.w = np.arange(3.0)
+    yield
+    m.rate = 0.25
+    yield
+    m.layers[1] = np.full(3, 3.0)
+    yield
+    m.layers.append(np.ones(3))
+    yield
+    m.named["b"] = np.zeros(3)
+    yield
+    m.shift = 4.0
+    yield
+    Model.last = lambda self, y: y * self.named["b"]
+    yield
+    m.activation = np.sin
+    yield
+
+
+@pytest.mark.parametrize("how", ["method", "bound", "closure", "object", "partial", "argument"])
+def test_attributes_of_objects(how, monkeypatch):
+    monkeypatch.setattr(Model, "last", Model.last)
+    m, x = Model(), np.arange(3.0)
+    f = {
+        "method": lambda: m.step,
+        "bound": lambda: jit(m.plain),
+        "closure": lambda: jit(lambda x: m.plain(x)),
+        "object": lambda: jit(lambda x: m(x) - 1.0),
+        "partial": lambda: jit(functools.partial(Model.plain, m)),
+        "argument": lambda: functools.partial(jit(lambda m, x: m.plain(x)), m),
+    }[how]()
+    for _ in _changes(m):
+        _same(f, m.plain, x)
+    assert type(m.w) is np.ndarray and all(type(v) is np.ndarray for v in m.layers)
+
+
+class Slotted:
+    __slots__ = ("n", "w")
+
+    def __init__(self):
+        self.w, self.n = np.ones(3), 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    w: np.ndarray
+
+
+def test_slots_frozen_dataclasses_and_modules():
+    s, d, m = Slotted(), Frozen(np.ones(3)), types.ModuleType("settings")
+    m.gain, m.table = 3.0, np.ones(3)
+
+    def f(x):
+        return x * s.w * s.n + d.w * m.gain + 2 * m.table
+
+    g, x = jit(f), np.arange(3.0)
+    for change in (
+        lambda: None,
+        lambda: setattr(s, "w", np.arange(3.0)),
+        lambda: setattr(s, "n", 5),
+        lambda: d.w.fill(4.0),
+        lambda: setattr(m, "gain", -1.0),
+        lambda: setattr(m, "table", np.zeros(3)),
+    ):
+        change()
+        _same(g, f, x)
+
+
+def test_many_objects_of_one_class():
+    models = [Model() for _ in range(5)]
+    for k, m in enumerate(models):
+        m.w *= k
+    for _ in range(3):
+        for m in models:
+            assert_same(m.step(np.arange(3.0)), m.plain(np.arange(3.0)))
+
+
+def test_objects_are_not_kept_alive():
+    refs = []
+    for _ in range(2):
+        m = Model()
+        m.step(np.arange(3.0)), m.step(np.arange(3.0))
+        refs += [weakref.ref(m), weakref.ref(m.w)]
+        del m
+    gc.collect()
+    assert [ref() for ref in refs] == [None] * 4
+
+
+# Functions ---------------------------------------------------------------------------------------
+
+
+def _helper(x):
+    return x * weights.sum()
+
+
+def test_helpers_are_followed(globals_restored):
+    global weights, _helper
+    f = jit(lambda x: _helper(x) + 1.0)
+    weights[:] = 2.0
+    assert f(1.0) == f(1.0) == 7.0
+    weights[:] = 1.0
+    assert f(1.0) == 4.0
+    kept = _helper
+    try:
+        _helper = lambda x: x - 1.0  # noqa: E731
+        assert f(1.0) == f(1.0) == 1.0
+    finally:
+        _helper = kept
+    assert f(1.0) == 4.0
+
+
+def test_functions_made_in_a_loop():
+    made = [jit(lambda x, k=k: x * k) for k in range(4)]
+    late = [jit(lambda x: x * k) for k in range(4)]  # noqa: B023 (late binding is the point)
+    for _ in range(2):
+        assert [f(2.0) for f in made] == [0.0, 2.0, 4.0, 6.0]
+        assert [f(2.0) for f in late] == [6.0] * 4
+
+
+def test_arrays_as_defaults_and_in_partials():
+    c, k = np.ones(3), {"b": np.ones(3)}
+
+    def f(x, c=c, *, extra=k):
+        return 2 * c * x + 3 * extra["b"]
+
+    g, h = jit(f), jit(functools.partial(f, 2.0, extra=k))
+    for n in (1.0, 2.0, 3.0):
+        c[:] = n
+        k["b"][:] = -n
+        _same(g, f, 2.0)
+        _same(h, functools.partial(f, 2.0, extra=k))
+    assert f.__defaults__[0] is c
+
+
+def test_wrapped_and_recursive_functions():
+    c = np.ones(3)
+
+    def doubled(f):
+        @functools.wraps(f)
+        def call(*args):
+            return 2 * f(*args)
+
+        return call
+
+    @doubled
+    def f(x, n):
+        return c.sum() * x if n == 0 else f(x, n - 1)
+
+    @jit
+    def power(x, n):
+        return 2 * c[0] * x if n == 0 else x * power(x, n - 1)
+
+    g = jit(f)
+    for n in (1.0, 2.0):
+        c[:] = n
+        _same(g, f, 2.0, 3)
+        assert power(2.0, 3) == power(2.0, 3) == 2 * n * 16.0
+
+
+def test_inner_functions_and_comprehensions():
+    c = [np.ones(3), np.ones(3)]
+
+    def f(x):
+        def inner(k):
+            return sum(2 * w * k for w in c)
+
+        return inner(x) + np.sum([3 * w for w in c][1])
+
+    g = jit(f)
+    for n in (1.0, 2.0):
+        c[0][:] = n
+        c[1] = np.full(3, 5 * n)
+        _same(g, f, 2.0)
+
+
+def test_long_lists_of_numbers():
+    table = [float(k) for k in range(1000)]
+    keyed = {k: float(k) for k in range(500)}
+
+    def f(x):
+        return x * table[700] + keyed[3]
+
+    g = jit(f)
+    _same(g, f, 2.0)
+    table[700] = -1.0
+    _same(g, f, 2.0)
+    keyed[3] = 8
+    _same(g, f, 2.0)
+
+
+# What a call changes -----------------------------------------------------------------------------
+
+
+def test_state_that_each_call_changes():
+    class Counter:
+        n = 0
+        last = None
+
+    counter, log, total = Counter(), [], 0.0
+
+    def f(x):
+        nonlocal total
+        counter.n += 1
+        counter.last = x * 2
+        log.append(x * 3)
+        total = total + x
+        return x * counter.n
+
+    g = jit(f)
+    with pytest.warns(RuntimeWarning, match=r"plain Python.*changes"):
+        for k in range(1, 8):
+            assert_same(g(np.float64(k)), np.float64(k * k))
+    assert counter.n == 7 and counter.last == 14.0 and total == 28.0
+    assert log == [3.0 * k for k in range(1, 8)]
+    for x in (counter.last, total, *log):
+        assert type(x) is np.float64
+
+
+def test_values_made_once():
+    class Lazy:
+        table = None
+
+        def get(self):
+            if self.table is None:
+                self.table = np.arange(3.0)
+            return self.table
+
+    lazy = Lazy()
+    f = jit(lambda x: x * lazy.get() + 2 * lazy.get())
+    for _ in range(4):
+        assert_same(f(2.0), 4.0 * np.arange(3.0))
+    lazy.table = np.ones(3)
+    assert_same(f(2.0), 4.0 * np.ones(3))
+    assert f.cache_info().eager == 0
+
+
+def test_an_exception_leaves_no_stand_in():
+    c, d, m = np.ones(3), [(np.ones(3), 1)], Model()
+    pair = d[0]
+
+    def f(x):
+        y = 2 * c + d[0][0] + m.w
+        if x > 1:
+            raise KeyError("no")
+        return y
+
+    g = jit(f)
+    for x in (0.0, 2.0, 0.0, 2.0):
+        if x > 1:
+            with pytest.raises(KeyError):
+                g(x)
+        else:
+            g(x)
+        assert type(c) is type(d[0][0]) is type(m.w) is np.ndarray
+        assert d[0] is pair
+
+
+def test_gradients_of_functions_with_captures():
+    m, c = Model(), np.arange(3.0)
+
+    def loss(x):
+        return np.sum(m.plain(x) * (2 * c) ** 2)
+
+    f = jit(loss)
+    x = np.array([0.1, 0.2, 0.3])
+    for _ in range(3):
+        for g in (lambda x: gradient(f, x), jit(lambda x: gradient(loss, x))):
+            assert_same(g(x), gradient(loss, x))
+            assert_same(g(x), gradient(loss, x))
+        c += 1.0
+        m.w = m.w * 2.0
+        m.rate *= 0.5
+
+
+def test_gradients_in_captured_arrays():
+    w = np.ones(3)
+
+    def step(x):
+        return gradient(lambda w: np.sum((w * x) ** 2), w)[0]
+
+    g = jit(step)
+    for k in range(3):
+        w = np.full(3, float(k))
+        _same(g, step, np.arange(3.0))
+
+
+def test_params_in_objects():
+    m = Model()
+    m.w = tr.param(m.w)
+    f = jit(lambda x: np.sum(m.plain(x)))
+    x = np.arange(3.0)
+    for _ in range(2):
+        tr.back(f(x))
+        got = tr.grad(m.w).copy()
+        tr.zero_grad(m.w)
+        tr.back(np.sum(m.plain(x)))
+        assert_same(got, tr.grad(m.w))
+        tr.zero_grad(m.w)
+        want = gradient(lambda x: np.sum(m.plain(x)), x)
+        assert_same(gradient(f, x), tr.tree.map(tr.data, want))
+        tr.update(m.w, 0.5 * np.ones(3))
+
+
+def test_values_followed_by_a_derivative_outside():
+    def loss(w):
+        inner = jit(lambda x: np.sum(2 * w * x))
+        return inner(A) + inner(A)
+
+    assert_same(gradient(loss, 3.0), (float(4 * np.sum(A)),))
+
+
+def test_threads_see_no_stand_in():
+    c = np.ones(40)
+    wrong = []
+
+    def work(k):
+        functions = [jit(lambda x: (2 * c) @ x), jit(lambda x: np.sum(c * x) * 2)]
+        for f in functions * 3:
+            y = f(A + k)
+            if isinstance(y, Tracked) or not np.isclose(y, 2 * np.sum(A + k)):
+                wrong.append(y)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_functions_without_captures_look_at_nothing():
+    f = jit(lambda x: np.sin(x) * 2.0 + abs(x))
+    f(1.0)
+    (family,) = f._jitted.families.values()
+    assert family.specials[0].trace.call.places == ()
+
+
+def test_explain_names_captures():
+    c = np.ones(3)
+    text = jit(lambda x: x * c).explain(2.0)
+    assert "closure variable c: f64[3]" in text
+    agree(lambda x: x * c, 2.0)

@@ -1,0 +1,187 @@
+"""Where Python code finds what it was not given: closure cells, entries of a namespace, attributes.
+
+Owns: `Place`, one such spot and what stands there now. `reads.py` finds the places that a function
+reads; a call's signature has them after the arguments; native code looks at them on each call.
+
+Invariants: places are equal when they are the same spot; a place never keeps alive an object that
+can be referred to weakly; reading a place runs no Python code of the user's.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tracker import tree
+from tracker.jit.signature import Array, Leaf, Signature, Static, Twin, array_leaf
+from tracker.tree import Structure
+
+MISSING: Any = object()
+MANY = 64  # a list of more plain values than this is compared as a whole
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A spot: the content of a cell, `holder[name]` of a dict, or the attribute `name`.
+
+    `label` says to people what it is.
+    """
+
+    kind: Literal["cell", "item", "attribute"]
+    holder: Static
+    name: str
+    label: str = field(compare=False)
+
+    def read(self) -> Any:
+        """What stands there; MISSING if nothing does."""
+        holder = self.holder.value
+        if self.kind == "cell":
+            try:
+                return holder.cell_contents
+            except ValueError:
+                return MISSING
+        if self.kind == "item":
+            return holder.get(self.name, MISSING)
+        return MISSING if holder is None else getattr(holder, self.name, MISSING)
+
+    def put(self, x: Any) -> None:
+        """Have something else stand there."""
+        holder = self.holder.value
+        if self.kind == "cell":
+            holder.cell_contents = x
+        elif self.kind == "item":
+            holder[self.name] = x
+        else:
+            _set_attribute(holder, self.name, x)
+
+
+def _set_attribute(holder: Any, name: str, x: Any) -> None:
+    """Set an attribute where it is: on the object, or on the class that lends it."""
+    if isinstance(holder, functools.partial):
+        args, keywords = (x, holder.keywords) if name == "args" else (holder.args, x)
+        state = holder.func, args, keywords, vars(holder)
+        holder.__setstate__(state)  # type: ignore[attr-defined]
+    elif isinstance(holder, types.FunctionType):
+        setattr(holder, name, x)
+    else:
+        cls = holder if isinstance(holder, type) else type(holder)
+        own = not isinstance(holder, type) and name in getattr(holder, "__dict__", {})
+        lender = next((c for c in cls.__mro__ if name in vars(c)), None)
+        if own or lender is None or isinstance(vars(lender)[name], types.MemberDescriptorType):
+            object.__setattr__(holder, name, x)
+        else:
+            type.__setattr__(lender, name, x)
+
+
+class Compared:
+    """A large container of plain values: the same ones, one by one."""
+
+    slots = 0
+
+    def __init__(self, x: Any) -> None:
+        self.cls = type(x)
+        self.items = _items(x)
+
+    def holds(self, x: Any) -> bool:
+        """Whether a container has this class and these values."""
+        if type(x) is not self.cls:
+            return False
+        items = _items(x)
+        return len(items) == len(self.items) and all(
+            a is b or (type(a) is type(b) and Static(a) == Static(b))
+            for a, b in zip(items, self.items, strict=True)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.cls, len(self.items)))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Compared)
+            and self.cls is other.cls
+            and len(self.items) == len(other.items)
+            and all(Static(a) == Static(b) for a, b in zip(self.items, other.items, strict=True))
+        )
+
+
+def _items(x: Any) -> tuple[Any, ...]:
+    return (*x, *x.values()) if isinstance(x, dict) else tuple(x)
+
+
+def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    """(names, children) of what a place's value is taken apart into; a dataclass is an object,
+    whose attributes are places."""
+    if hasattr(type(x), "__dataclass_fields__") and not isinstance(x, (tuple, list, dict)):
+        return None
+    return tree.children_of(x)
+
+
+def with_places(
+    call: Signature, leaves: Sequence[Any], places: Sequence[Place]
+) -> tuple[Signature, list[Any]]:
+    """The signature of a call and what stands at the places, and all leaves."""
+    taken = _Taken(call, leaves)
+    structures = tuple(taken.take(place.read(), ()) for place in places)
+    full = Signature(call.structures + structures, call.names, tuple(taken.shown), tuple(places))
+    return full, taken.leaves
+
+
+class _Taken:
+    """Takes the values at places apart, after a call's leaves."""
+
+    def __init__(self, call: Signature, leaves: Sequence[Any]) -> None:
+        self.leaves = list(leaves)
+        self.shown: list[Leaf] = list(call.leaves)
+        self.arrays = {
+            id(x): number
+            for number, (x, leaf) in enumerate(zip(leaves, call.leaves, strict=True))
+            if isinstance(leaf, Array)
+        }
+
+    def take(self, x: Any, above: tuple[int, ...]) -> Structure:
+        parts = children_of(x) if id(x) not in above else None
+        if parts is None or _is_many(parts[1]):
+            self._leaf(x, parts is not None)
+            return tree.LEAF
+        before = len(self.leaves)
+        kids = tuple(self.take(child, (*above, id(x))) for child in parts[1])
+        return Structure(type(x), parts[0], kids, len(self.leaves) - before)
+
+    def _leaf(self, x: Any, many: bool) -> None:
+        number = len(self.leaves)
+        self.leaves.append(x)
+        if many:
+            self.shown.append(Compared(x))
+            return
+        leaf = array_leaf(x)
+        if leaf is None:
+            self.shown.append(Static(x))
+            return
+        first = self.arrays.setdefault(id(x), number)
+        self.shown.append(leaf if first == number else Twin(first))
+
+
+def _is_many(children: tuple[Any, ...]) -> bool:
+    return len(children) > MANY and all(Static(x).by_value or x is None for x in children)
+
+
+def names_of(call: Signature) -> Iterator[tuple[int, str]]:
+    """Each leaf that stands at a place: its number, and what people call it."""
+    given = len(call.structures) - len(call.places)
+    number = sum(structure.count for structure in call.structures[:given])
+    for place, structure in zip(call.places, call.structures[given:], strict=True):
+        for path in _paths(structure):
+            yield number, place.label + path
+            number += 1
+
+
+def _paths(structure: Structure) -> Iterator[str]:
+    if structure.cls is None:
+        yield ""
+        return
+    for at, (label, child) in enumerate(zip(structure.labels(), structure.children, strict=True)):
+        for rest in _paths(child):
+            yield f"[{at if label is None else label!r}]{rest}"

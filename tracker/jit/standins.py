@@ -1,0 +1,85 @@
+"""Tracked stand-ins where a traced function will look: arrays at places, for as long as it runs.
+
+Owns: `StandIns`. Plain NumPy on a captured array would go by unheard (`2 * c`, `c.sum()`,
+`if c[0] > 2`, `c += x`), so a handle stands in its place while the function is traced.
+
+Invariants: what stood there stands there again afterwards, whatever happened; what the function put
+there stays, as plain data; no handle of the trace stays behind. Another thread that reads such a
+place meanwhile sees the handle: `LOCK` keeps traces from each other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.jit.places import MISSING, Place, children_of
+from tracker.tape import value_of
+from tracker.tracked import Tracked
+
+LOCK = threading.RLock()
+
+
+class StandIns:
+    """Handles for arrays, by the array's id, at the places in question."""
+
+    def __init__(self, places: Sequence[Place], handles: Mapping[int, Any]) -> None:
+        self.places = places
+        self.handles = handles
+        self.back: dict[int, Any] = {}  # the id of a handle -> what belongs in its place
+        self.rebuilt: dict[int, tuple[Any, Any]] = {}  # the id of a tuple made anew -> it, the old
+
+    def put(self, leaves: Sequence[Any]) -> None:
+        """Have the handles stand at the places instead of arrays; `leaves` stand there now."""
+        self.back = {id(self.handles[id(x)]): x for x in leaves if id(x) in self.handles}
+        self.back.update((id(x), x) for x in leaves if type(x) is Tracked)
+        self._everywhere(lambda x: self.handles.get(id(x), x))
+
+    def take_back(self) -> None:
+        """Have the arrays stand there again, and plain data for handles that are new."""
+        self._everywhere(self._plain)
+
+    def _everywhere(self, change: Callable[[Any], Any]) -> None:
+        for place in self.places:
+            x = place.read()
+            made = self._changed(x, change, ())
+            if made is not x:
+                place.put(made)
+
+    def _plain(self, x: Any) -> Any:
+        known = self.back.get(id(x))
+        return plain(x) if known is None else known
+
+    def _changed(self, x: Any, change: Callable[[Any], Any], above: tuple[int, ...]) -> Any:
+        """`x` with its leaves changed: lists and dicts in place, others made anew."""
+        parts = children_of(x) if x is not MISSING and id(x) not in above else None
+        if parts is None:
+            return change(x)
+        names, children = parts
+        made = [self._changed(child, change, (*above, id(x))) for child in children]
+        if all(a is b for a, b in zip(made, children, strict=True)):
+            return x
+        if isinstance(x, list):
+            x[:] = made
+        elif isinstance(x, dict):
+            x.update(zip(names, made, strict=True))
+        else:
+            known = self.rebuilt.get(id(x))
+            if known is not None:
+                return known[1]
+            new = tree.rebuild(type(x), names, made, x)
+            self.rebuilt[id(new)] = new, x
+            return new
+        return x
+
+
+def plain(x: Any) -> Any:
+    """The data of a handle, as the caller's own; anything else as it is."""
+    if type(x) is not Tracked:
+        return x
+    data = value_of(x).data
+    return data.copy() if isinstance(data, np.ndarray) else data
