@@ -161,9 +161,11 @@ class Plan:
     levels: int
 
 
-def make_plan(function: Function, strides: Sequence[tuple[int, ...]]) -> Plan:
+def make_plan(function: Function, strides: Sequence[tuple[int, ...]] | None = None) -> Plan:
     """Plan a function all of whose equations can be lowered; `strides` are those of its inputs,
-    then of its captures, in elements."""
+    then of its captures, in elements (by default all are in C order)."""
+    if strides is None:
+        strides = [c_strides(v.type.shape) for v in (*function.inputs, *function.captures)]
     planner = _Planner(function, strides, _tiny(function))
     for step in function.body:
         planner.step(step)
