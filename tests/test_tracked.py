@@ -335,7 +335,7 @@ def test_attributes_that_do_not_exist():
     assert not hasattr(p, "__array_interface__")
     with pytest.raises(TypeError, match=r"Use tracker\.param"):
         Tracked(3)
-    assert not isinstance(p, np.ndarray)
+    assert isinstance(p, np.ndarray) and type(p) is Tracked  # code written for NumPy asks
 
 
 def test_a_param_keeps_its_gradient_after_being_written_into():

@@ -1,5 +1,7 @@
 """tracker: automatic differentiation for people who write NumPy."""
 
+import importlib
+
 from tracker import mutation as _mutation  # noqa: F401  (gives Tracked its subscripts)
 from tracker import tree
 from tracker.config import config
@@ -47,7 +49,9 @@ from tracker.tracked import Tracked
 
 
 def __getattr__(name: str) -> object:
-    """The checkers come when they are asked for: they are not needed to compute."""
+    """The checkers and the namespaces come when they are asked for."""
+    if name in ("numpy",):
+        return importlib.import_module(f"tracker.{name}")
     if name in ("gradcheck", "ngradient"):
         from tracker import testing
 

@@ -20,6 +20,7 @@ from tracker.gradients import ValueAndGradient, gradient
 from tracker.leaves import data
 from tracker.params import Grads, Params
 from tracker.pullbacks import jvp, linearized, pullback, pushforward
+from tracker.tape import Deriving
 
 
 def jacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:
@@ -103,7 +104,8 @@ def _formed(matrix: Any, y: Any, x: Any, shaped: bool) -> Any:
 
 def _implicit(f: Callable[..., Any], params: Params, shaped: bool) -> tuple[Any, list[Any]]:
     """The jacobian for params, row by row."""
-    y = f()
+    with Deriving():
+        y = f()
     _check_output(y)
     flat = np.ravel(y)
     rows = [gradient(lambda k=k: np.ravel(f())[k], params) for k in range(np.size(flat))]

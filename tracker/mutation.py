@@ -22,7 +22,7 @@ import numpy as np
 from tracker.errors import ConversionError, message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops import index
-from tracker.ops.create import buffer
+from tracker.ops.create import buffer, joined
 from tracker.ops.declare import fitted, implements
 from tracker.tape import Value, apply, data_of, note_write, value_of
 from tracker.tracked import Tracked, install, install_property
@@ -109,7 +109,7 @@ def _setitem(self: Tracked, key: Any, v: Any) -> None:
     kind = type(value_of(self).data)
     if kind is not np.ndarray and not (issubclass(kind, np.generic) and key in ((), ...)):
         raise TypeError(f"a tracked {kind.__name__} does not support item assignment")
-    write(self, index.written(self, key, v))
+    write(self, index.written(self, key, joined(v)))
 
 
 def _in_place(name: str, plain: Callable[[Any, Any], Any]) -> None:

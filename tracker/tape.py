@@ -218,6 +218,29 @@ def close(value: Value) -> None:
         value.op = CLOSED
 
 
+_constants: weakref.WeakSet[Value] = weakref.WeakSet()  # found to be constant, and so for good
+
+
+def is_constant(value: Value) -> bool:
+    """Whether a value is made of nothing but arrays that were allocated to be filled: there is no
+    gradient to lose."""
+    seen = {value}
+    stack = [value]
+    while stack:
+        at = stack.pop()
+        if at in _constants:
+            continue
+        operands = [o for o in at.operands if type(o) is Value]
+        if not operands and at.op is not CLOSED:
+            return False
+        for operand in operands:
+            if operand not in seen:
+                seen.add(operand)
+                stack.append(operand)
+    _constants.add(value)
+    return True
+
+
 # Staging ----------------------------------------------------------------------------------------
 
 
@@ -373,6 +396,11 @@ class Deriving:
 def is_deriving() -> bool:
     """Whether a derivative is running its function in this thread."""
     return _thread.deriving > 0
+
+
+def is_following() -> bool:
+    """Whether a function is being differentiated or traced in this thread."""
+    return _thread.deriving > 0 or current_stage() is not None
 
 
 def stand_for(value: Value, original: Any) -> Any:

@@ -29,6 +29,7 @@ from tracker.tape import (
     apply1,
     apply2,
     current_stage,
+    is_constant,
     leaf,
     set_handle,
     value_of,
@@ -77,6 +78,10 @@ class Tracked:
         return value
 
     # What it is
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # isinstance(t, np.ndarray), as code written for NumPy asks
+        return np.ndarray if type(value_of(self).data) is np.ndarray else Tracked
 
     @property
     def data(self) -> Any:
@@ -175,21 +180,29 @@ class Tracked:
         return answer
 
     def __float__(self) -> float:
-        self._refuse(
+        if is_constant(value_of(self)):
+            note_guard(self, "hash")
+            return float(value_of(self).data)
+        return self._refuse(
             "float(t), a function of `math`, or storing t into a plain array",
             "Use np.sin, np.exp, ... on it; f'{t:.3f}' prints it; allocate what you fill with "
             "np.zeros_like(t), np.zeros(n, like=t) or `import tracker.numpy as np`",
         )
 
     def __complex__(self) -> complex:
-        self._refuse("complex(t) or a function of `cmath`", "Use np.exp, np.sqrt, ... on it")
+        if is_constant(value_of(self)):
+            note_guard(self, "hash")
+            return complex(value_of(self).data)
+        return self._refuse("complex(t) or a function of `cmath`", "Use np.exp, np.sqrt, ... on it")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         data = value_of(self).data
-        if np.asarray(data).dtype.kind in "biu" or _is_discrete(dtype):
+        discrete = np.asarray(data).dtype.kind in "biu" or _is_discrete(dtype)
+        if discrete or is_constant(value_of(self)):
             if current_stage() is not None:  # Python is about to depend on every element
+                kind = "hash" if not discrete else "bool" if self.dtype.kind == "b" else "int"
                 for element in NUMPY[np.ravel](self) if self.ndim else (self,):
-                    note_guard(element, "bool" if self.dtype.kind == "b" else "int")
+                    note_guard(element, kind)
             return np.array(data, dtype=dtype)
         return self._refuse(
             "np.array([t]), np.asarray(t), or storing t into a plain array",

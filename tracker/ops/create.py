@@ -201,6 +201,18 @@ def asanyarray(a: Any, dtype: Any = None, **_: Any) -> Any:
     )
 
 
+def holds_tracked(x: Any) -> bool:
+    """Whether `x` is tracked, or a list (of lists) with a tracked value in it."""
+    if type(x) in (list, tuple):
+        return any(type(e) is Tracked or (type(e) in (list, tuple) and holds_tracked(e)) for e in x)
+    return type(x) is Tracked
+
+
+def joined(x: Any) -> Any:
+    """A list with tracked values in it as one tracked array; anything else as it is."""
+    return asarray(x) if type(x) in (list, tuple) and holds_tracked(x) else x
+
+
 @implements(np.asarray, np.array)
 def asarray(a: Any, dtype: Any = None, *rest: Any, like: Any = None, **kwargs: Any) -> Any:
     if isinstance(a, Tracked):

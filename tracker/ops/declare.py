@@ -45,11 +45,19 @@ def infer_ufunc(ufunc: np.ufunc, python: Callable[..., Any] | None) -> Callable[
     """`infer` of a ufunc; `python` is the operator that Python numbers go through instead."""
 
     def infer(*types: Type) -> Type:
-        if python is not None and all(t.weak for t in types):
+        if python is not None and (all(t.weak for t in types) or _is_pythons(types)):
             return type_of(python(*(_WEAK_PYTHON[t.dtype.kind](1) for t in types)))
         return Type(broadcast(types), loop_dtypes(ufunc, types)[ufunc.nin])
 
     return infer
+
+
+def _is_pythons(types: Sequence[Type]) -> bool:
+    """Whether Python's complex takes NumPy's float64, which is a float, for a float."""
+    return len(types) == 2 and types[0] == _COMPLEX and types[1] == _FLOAT64
+
+
+_COMPLEX, _FLOAT64 = type_of(0j), type_of(np.float64(0.0))
 
 
 def infer_by_example(evaluate: Callable[..., Any]) -> Callable[..., Type]:

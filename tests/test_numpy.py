@@ -1,0 +1,247 @@
+"""The namespace `tracker.numpy`: NumPy's names, NumPy's objects outside, trackable ones inside."""
+
+import math
+import subprocess
+import sys
+import threading
+
+import numpy
+import pytest
+
+import tracker
+import tracker.numpy as np
+from tracker import ConversionError, Tracked, gradient, jit, param
+
+
+def test_every_name_is_there():
+    for name in numpy.__all__:
+        assert hasattr(np, name), name
+    for own, ours in ((numpy.linalg, np.linalg), (numpy.fft, np.fft), (numpy.random, np.random)):
+        for name in own.__all__:
+            assert hasattr(ours, name), name
+    assert set(dir(np)) >= set(numpy.__all__)
+    assert np.testing is numpy.testing and np.__version__ == numpy.__version__
+    with pytest.raises(AttributeError):
+        np.no_such_name  # noqa: B018
+
+
+def test_star_import_and_lazy_attribute():
+    code = (
+        "from tracker.numpy import *; import numpy\n"
+        "assert float64 is numpy.float64 and sin is numpy.sin and pi == numpy.pi\n"
+        "assert newaxis is None and ndarray is numpy.ndarray and type(zeros(3)) is ndarray\n"
+        "import tracker; assert tracker.numpy.linalg.solve(eye(2), ones(2)).sum() == 2\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    code = "import tracker; assert tracker.numpy.e > 2 and tracker.numpy.random.default_rng"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_outside_results_are_numpys_own():
+    assert np.float64 is numpy.float64 and np.ndarray is numpy.ndarray and np.sin is numpy.sin
+    for made in (
+        *(np.zeros(2), np.ones((2, 2)), np.empty(1), np.full(2, 1.0), np.eye(2), np.identity(2)),
+        *(np.array([1.0]), np.asarray([1, 2]), np.arange(3.0), np.linspace(0, 1, 3), np.r_[1:3, 5]),
+        *(np.c_[[1, 2], [3, 4]], np.mgrid[0:2], np.fromiter([1.0], float), np.zeros_like([1.0])),
+        *(np.concatenate([[1.0], [2.0]]), np.meshgrid([1.0], [2.0])[0], np.vectorize(abs)([-1.0])),
+    ):
+        assert type(made) is numpy.ndarray
+    given = numpy.ones(3)
+    assert np.asarray(given) is given and np.ascontiguousarray(given) is given
+    assert np.array(given, copy=None) is given and np.array(given, ndmin=2).shape == (1, 3)
+    with pytest.raises(ValueError, match="copy"):
+        np.array([1.0], copy=False)
+    assert type(np.ndenumerate([1.0])) is numpy.ndenumerate and np.isscalar(2.0)
+
+
+def constructors(x):
+    """All of them, each filled with or made of tracked values; the sum tells."""
+    total = 0.0
+    made = [np.zeros(3), np.ones(3), np.full(3, 7.0), np.eye(3)[0], np.identity(3)[1]]
+    made += [
+        np.arange(3.0),
+        np.linspace(0, 1, 3),
+        np.zeros_like([1.0, 2, 3]),
+        np.array([1.0, 2, 3]),
+    ]
+    made += [np.copy(numpy.ones(3)), np.concatenate([[1.0], [2.0, 3.0]]), np.tile(1.0, 3)]
+    made += [np.asarray([1.0, 2, 3]), np.array(range(3), float), np.fromiter([1, 2, 3], float)]
+    made += [np.r_[1.0, 2.0, 3.0], np.c_[[1.0], [2.0], [3.0]][0], np.mgrid[0:1:3j], np.ogrid[0.0:3]]
+    made += [np.full(3, x[0]), np.stack([1.0, 2.0, 3.0]), np.hanning(3), np.tri(3)[0]]
+    made += [np.array(numpy.ones(3)), np.require([1.0, 2.0, 3.0]), np.asfortranarray([1.0, 2, 3])]
+    made += [np.asarray_chkfinite([1.0, 2, 3]), np.ascontiguousarray([1.0, 2.0, 3.0])]
+    for i, a in enumerate(made):
+        a[1] = (i + 1) * x[1]
+        total = total + numpy.sum(a)
+    return total
+
+
+def test_constructors_track_inside():
+    x = numpy.array([0.5, 2.0])
+    n = 28
+    (slope,) = gradient(constructors, x)
+    numpy.testing.assert_array_equal(slope, [2.0, n * (n + 1) / 2])
+    value, compiled = tracker.value_and_grad(jit(constructors))(x)
+    assert value == constructors(x)
+    numpy.testing.assert_array_equal(compiled, slope)
+
+
+def test_empty_holds_what_is_written():
+    def f(x):
+        y = np.empty((2, 2), dtype=np.float32)
+        y[:] = x
+        return np.sum(y * y)
+
+    x = numpy.float32([1.0, 2.0])
+    for g in (f, jit(f, strict=True)):
+        (slope,) = gradient(g, x)
+        assert slope.dtype == numpy.float32 and slope.tolist() == [4.0, 8.0]
+
+
+def test_joining_tracked_values():
+    def f(x):
+        a = np.array([[x[0], 1], [x[1] ** 2, x]][0] + [2.0])
+        b = np.array([[x[0], 1.0], x], ndmin=3)
+        c = np.r_["-1", x, 1:3, [x[0], 5.0]]
+        d = np.c_[x, x * 2]
+        e = np.r_["0,2", x, x]
+        g = np.fromiter((x[i] for i in range(2)), float)
+        h = np.array(x, dtype=np.float32)
+        assert b.shape == (1, 2, 2) and c.shape == (6,) and d.shape == (2, 2) and e.shape == (2, 2)
+        assert h.dtype == numpy.float32 and np.array(x) is not x and np.asarray(x) is x
+        assert np.r_["1", [[1.0, 2.0]], [[3.0, 4.0]]].shape == (1, 4)
+        parts = (a, b, c, d, e, g, np.astype(h, float), np.arange(x[0], x[1] + 2, 0.5))
+        return sum(np.sum(p**2) for p in parts) + np.max([x[0], x[1]]) + np.float64(x[0])
+
+    x = numpy.array([0.3, 1.2])
+    assert tracker.gradcheck(f, x, rtol=1e-4, atol=1e-4)
+    numpy.testing.assert_allclose(gradient(jit(f), x)[0], gradient(f, x)[0])
+
+
+def test_outside_a_derivative_tracked_values_join_too():
+    t, u = param(1.0), param([2.0, 3.0])
+    assert repr(np.array([t, t * 2])) == "tracked(array([1., 2.]))"
+    assert np.array([[t, 1.0], u]).shape == (2, 2)
+    assert np.full(2, t).shape == (2,) and np.asarray(u) is u and np.r_[t, u].shape == (3,)
+    assert isinstance(np.sum([t, t]), Tracked)
+    with pytest.raises(ValueError, match="sequence") as caught:
+        np.zeros(2)[0] = t  # no constructor can know what will be stored
+    assert isinstance(caught.value.__cause__, ConversionError)
+    assert "np.zeros(n, like=t)" in str(caught.value.__cause__)
+
+
+def test_types():
+    def f(x):
+        assert isinstance(x, np.ndarray) and isinstance(np.zeros(2), np.ndarray)
+        assert isinstance(x[0], np.float64) and isinstance(x[0], np.floating)
+        assert not isinstance(x, np.float64) and isinstance(numpy.float64(1), np.float64)
+        assert np.zeros(2, np.float32).dtype == np.float32 and np.dtype(np.float64) == np.float64
+        assert np.issubdtype(x.dtype, np.float64) and np.issubdtype(x.dtype, np.floating)
+        assert {numpy.float64: 1}[np.float64] == 1 and np.float64(2) == 2.0
+        assert np.isscalar(x[0]) and not np.isscalar(x)
+        assert np.int64(x[0]) == 1 and type(np.arange(3)) is numpy.ndarray
+        y = np.float32(x[0])
+        assert y.dtype == numpy.float32
+        return np.complex128(x[1]).real * np.float64(y)
+
+    numpy.testing.assert_array_equal(gradient(f, numpy.array([1.5, 2.0]))[0], [2.0, 1.5])
+
+
+def test_constants_may_leave_numpy():
+    """What was only allocated has no gradient to lose."""
+
+    def f(x):
+        t = np.linspace(0, 1, 5)
+        h = t[1] - t[0]
+        grid = numpy.asarray(t * 2)  # any library
+        assert type(grid) is numpy.ndarray and type(complex(h)) is complex
+        return x * math.exp(h) + x * float(grid[1])
+
+    for g in (f, jit(f)):
+        assert gradient(g, 1.0)[0] == math.exp(0.25) + 0.5
+    with pytest.raises(ConversionError, match=r"math"):
+        gradient(lambda x: math.exp(np.array([x, 1.0])[0]), 1.0)
+    t = param(2.0)
+    with pytest.raises(ConversionError):
+        gradient(lambda x: x * float(np.zeros(1)[0] + t), 1.0)
+
+
+def test_asarray_keeps_aliases():
+    """An array that NumPy would hand back is handed back: its owner sees what is written."""
+    log = numpy.zeros(2)
+
+    def f(x):
+        kept = np.asarray(log)
+        kept[0] += 1
+        return x * kept[1]
+
+    gradient(f, 1.0)
+    assert log[0] == 1
+    with pytest.raises(ValueError, match="sequence"):
+        gradient(lambda x: np.asarray(log).__setitem__(0, x), 1.0)
+
+
+def test_captured_arrays_are_read_by_compiled_code():
+    table = numpy.ones(3)
+
+    @jit
+    def f(x):
+        a = np.array(table)
+        a[0] = x
+        return np.sum(a)
+
+    assert f(2.0) == 4.0
+    table[1] = 5.0
+    assert f(2.0) == 8.0 and table[0] == 1.0
+
+
+def test_threads_do_not_see_each_other():
+    seen = []
+
+    def f(x):
+        thread = threading.Thread(target=lambda: seen.append(type(np.zeros(1))))
+        thread.start()
+        thread.join()
+        seen.append(type(np.zeros(1)))
+        return x
+
+    gradient(f, 1.0)
+    assert seen == [numpy.ndarray, Tracked]
+    with pytest.raises(ZeroDivisionError):
+        gradient(lambda x: x / 0, 1.0)
+    assert type(np.zeros(1)) is numpy.ndarray  # also after an exception
+
+
+def test_params_and_implicit_style():
+    w = param([1.0, 2.0])
+
+    def loss():
+        out = np.zeros(2)
+        out[0] = w[1] ** 2
+        return np.sum(out)
+
+    numpy.testing.assert_array_equal(gradient(loss, tracker.Params([w]))[w], [0.0, 4.0])
+
+
+def test_integers_stay_numpys():
+    def f(x):
+        order = np.argsort(x)
+        count = np.zeros(3, int)
+        for i in np.arange(3):
+            count[i] = x[i] > 1
+        return np.sum(x[order][np.array([0, 2])]) * count.sum()
+
+    for g in (f, jit(f)):
+        numpy.testing.assert_array_equal(gradient(g, numpy.array([3.0, 1.0, 2.0]))[0], [2, 2, 0])
+
+
+def test_callbacks():
+    def f(p):
+        first = np.apply_along_axis(lambda row: row * p[0], 0, numpy.ones((2, 3)))
+        second = np.vectorize(lambda u, v: (u * p[1], v))(numpy.ones(2), 3.0)
+        both = np.vectorize(lambda u: u + p[0])(p)
+        assert first.shape == (2, 3) and np.sum(second[1]) == 6.0
+        at = dict(np.ndenumerate(p))
+        return np.sum(first) + np.sum(second[0]) + np.sum(both) * at[0,]
+
+    numpy.testing.assert_allclose(gradient(f, numpy.array([1.0, 2.0]))[0], [6 + 6 + 2, 3])

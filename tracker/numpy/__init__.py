@@ -1,0 +1,82 @@
+"""The drop-in for NumPy: `import tracker.numpy as np`.
+
+Every name of NumPy is here. Ufuncs and most functions are NumPy's own, which hand tracked arrays to
+their rules by themselves. What is ours:
+
+- constructors and functions that make fresh arrays (`_making.py`, and `_FRESH` below): while a
+  function is being differentiated or traced in this thread, their results can be written into;
+- functions that get a list with tracked values in it (`lenient`);
+- helpers that call back (`_calling.py`); scalar types, which convert tracked values;
+- `linalg`, `fft`, `random`.
+
+Outside a derivative, results are NumPy's own. There, `np.array([t, u])` of params works, and
+storing a param's value into `np.zeros(n)` raises `ConversionError`: no constructor can know that it
+is going to happen. Use `np.zeros(n, like=t)`, or put the code into a function for
+`tracker.gradient`.
+
+>>> import tracker.numpy as np
+>>> def area(r):
+...     sides = np.zeros(3)
+...     for i in range(3):
+...         sides[i] = r * i
+...     return np.sum(sides)
+>>> tracker.gradient(area, 2.0)
+(3.0,)
+"""
+
+from typing import Any
+
+import numpy as _numpy
+
+from tracker.numpy import _calling, _making, fft, linalg, random  # noqa: F401
+from tracker.numpy._tracking import lenient as _lenient
+from tracker.numpy._tracking import making as _making_of
+from tracker.tape import is_following as _is_following
+
+_FRESH = (
+    *("append", "block", "bmat", "choose", "column_stack", "concat"),
+    *("concatenate", "copy", "corrcoef", "cov", "delete", "diag", "diagflat", "dstack"),
+    *("empty_like", "full_like", "hstack", "insert", "kron", "meshgrid", "nan_to_num"),
+    *("ones_like", "outer", "pad", "repeat", "resize", "roll", "select", "sort", "stack", "tile"),
+    *("tril", "triu", "vander", "vstack", "where", "zeros_like"),
+    *("eye", "frombuffer", "fromfile", "fromfunction", "fromstring", "genfromtxt", "geomspace"),
+    *("identity", "indices", "linspace", "loadtxt", "logspace", "tri"),
+    *("bartlett", "blackman", "hamming", "hanning", "kaiser"),
+)
+_SCALARS = {
+    name: value
+    for name, value in vars(_numpy).items()
+    if isinstance(value, type) and issubclass(value, _numpy.number) and name in _numpy.__all__
+}
+
+
+def _names() -> dict[str, Any]:
+    names = {}
+    for name in _numpy.__all__:
+        value = getattr(_numpy, name)
+        if name in _FRESH:
+            value = _making_of(value)
+        elif hasattr(value, "_implementation") and not isinstance(value, _numpy.ufunc):
+            value = _lenient(value)
+        if name not in _SCALARS and name not in ("fft", "linalg", "random"):
+            names[name] = value
+    return names
+
+
+globals().update(_names())
+for _module in (_making, _calling):
+    globals().update((_name, getattr(_module, _name)) for _name in _module.NAMES)
+__all__ = list(_numpy.__all__)
+__version__ = _numpy.__version__
+
+
+def __getattr__(name: str) -> Any:
+    """What depends on the moment (scalar types), and what NumPy does not list."""
+    value = getattr(_numpy, name)
+    if name in _SCALARS and _is_following() and not getattr(value, "__abstractmethods__", None):
+        return _calling.scalar_type(value)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(_numpy)})

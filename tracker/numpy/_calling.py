@@ -1,0 +1,131 @@
+"""NumPy's helpers that call a Python function over and over, and its scalar types.
+
+Owns: `vectorize`, `apply_along_axis`, `apply_over_axes`, `piecewise`, `ndenumerate`, `isscalar`,
+and `scalar_type`, the stand-ins for `np.float64` and its kind while something is differentiated.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tracker.numpy._making import array
+from tracker.ops.create import buffer, holds_tracked, joined
+from tracker.tape import data_of, is_following
+from tracker.tracked import Tracked
+
+NAMES = (
+    *("apply_along_axis", "apply_over_axes", "isscalar", "ndenumerate", "piecewise", "vectorize"),
+)
+
+
+class vectorize(np.vectorize):
+    """`numpy.vectorize`: while something is differentiated, a loop whose results are joined."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        plain = not is_following() and not any(map(holds_tracked, (*args, *kwargs.values())))
+        if plain or self.signature is not None or self.excluded:
+            return super().__call__(*args, **kwargs)
+        whole = [joined(x) if holds_tracked(x) else np.asarray(x) for x in args]
+        shape = np.broadcast_shapes(*map(np.shape, whole))
+        whole = [np.ravel(np.broadcast_to(x, shape)) for x in whole]
+        found = [self.pyfunc(*parts, **kwargs) for parts in zip(*whole, strict=True)]
+        if not found:
+            return super().__call__(*args, **kwargs)
+        if isinstance(found[0], tuple):
+            return tuple(_shaped(list(x), shape) for x in zip(*found, strict=True))
+        return _shaped(found, shape)
+
+
+def _shaped(found: list[Any], shape: tuple[int, ...]) -> Any:
+    return np.reshape(array(found), shape)
+
+
+def _over_buffers(function: Callable[..., Any], at: int) -> Callable[..., Any]:
+    """A function that calls another for pieces of argument `at`, where results may be tracked."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if is_following() and len(args) > at:
+            whole = joined(args[at])
+            if not isinstance(whole, Tracked):
+                whole = buffer(np.array(whole))
+            args = (*args[:at], whole, *args[at + 1 :])
+        return function(*args, **kwargs)
+
+    return call
+
+
+def apply_along_axis(
+    func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """`numpy.apply_along_axis`; the array, and what the function gives, may be tracked."""
+    if not is_following() and not holds_tracked(arr):
+        return np.apply_along_axis(func1d, axis, arr, *args, **kwargs)
+    rows = np.moveaxis(array(arr), axis, -1)
+    lead = np.shape(rows)[:-1]
+    made = array([func1d(rows[place], *args, **kwargs) for place in np.ndindex(lead)])
+    inner = np.shape(made)[1:]
+    whole = np.reshape(made, lead + inner)
+    at = axis % np.ndim(arr)
+    return np.moveaxis(whole, range(len(lead), len(lead) + len(inner)), range(at, at + len(inner)))
+
+
+apply_over_axes = _over_buffers(np.apply_over_axes, 1)
+piecewise = _over_buffers(np.piecewise, 0)
+
+
+class ndenumerate:
+    """`numpy.ndenumerate`, of tracked arrays as well."""
+
+    def __new__(cls, arr: Any) -> Any:
+        return super().__new__(cls) if holds_tracked(arr) else np.ndenumerate(arr)
+
+    def __init__(self, arr: Any) -> None:
+        self._array = joined(arr)
+        self._places: Iterator[tuple[int, ...]] = np.ndindex(np.shape(self._array))
+
+    def __iter__(self) -> ndenumerate:
+        return self
+
+    def __next__(self) -> tuple[tuple[int, ...], Any]:
+        place = next(self._places)
+        return place, self._array[place]
+
+
+def isscalar(element: Any) -> bool:
+    """`numpy.isscalar`."""
+    return bool(np.isscalar(data_of(element)))
+
+
+class _Scalar(type):
+    """The class of the stand-ins: called, they convert; asked, they are NumPy's own."""
+
+    _own: type
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if args and holds_tracked(args[0]):
+            made: Any = np.astype(array(args[0]), cls._own)
+            return made if np.ndim(made) else made[()]
+        return cls._own(*args, **kwargs)
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(data_of(x), cls._own)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, cls._own)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls._own
+
+    def __hash__(cls) -> int:
+        return hash(cls._own)
+
+
+@functools.cache
+def scalar_type(own: type) -> type:
+    """The stand-in for a scalar type of NumPy."""
+    return _Scalar(own.__name__, (own,), {"_own": own, "__module__": "numpy", "__slots__": ()})

@@ -1,0 +1,237 @@
+"""NumPy's constructors, giving arrays that tracked values can be written into.
+
+Owns: `array` and its relatives, allocation, ranges, and `r_` and `c_`. Each takes NumPy's
+arguments. While a function is being differentiated or traced in this thread, what they make can
+hold gradients; else it is NumPy's own. An array that NumPy would hand back as it is (`asarray`)
+stays that array, for writes into it must reach its owner.
+
+Integers and bools carry no gradient: such arrays stay NumPy's, but for allocations under a trace,
+which machine code fills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from tracker.numpy._tracking import is_conversion, trackable
+from tracker.ops.create import asarray as join
+from tracker.ops.create import buffer, holds_tracked, ones_like, zeros_like
+from tracker.tape import apply, data_of, is_following, is_recording
+from tracker.tracked import Tracked
+
+NAMES = (
+    *("arange", "array", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray", "c_"),
+    *("asfortranarray", "empty", "fromiter", "full", "mgrid", "ogrid", "ones", "r_", "require"),
+    "zeros",
+)
+# Arrays of what is there ------------------------------------------------------------------------
+
+
+def array(
+    object: Any,
+    dtype: Any = None,
+    *,
+    copy: bool | None = True,
+    ndmin: int = 0,
+    like: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """`numpy.array`; numbers and arrays in nested lists may be tracked."""
+    if not is_following():  # plain numbers are the rule
+        try:
+            return np.array(object, dtype, copy=copy, ndmin=ndmin, **kwargs)
+        except (TypeError, ValueError) as error:
+            if not is_conversion(error):
+                raise
+    if not holds_tracked(object):
+        return _of_plain(object, np.array(object, dtype, copy=copy, ndmin=ndmin, **kwargs))
+    made = _of_tracked(object, dtype, copy)
+    missing = ndmin - np.ndim(made)
+    return np.reshape(made, (1,) * missing + np.shape(made)) if missing > 0 else made
+
+
+def _of_plain(given: Any, made: Any) -> Any:
+    if not is_following() or (isinstance(given, np.ndarray) and np.may_share_memory(given, made)):
+        return made  # as it is, or NumPy's own view of what was given
+    if type(given) is np.ndarray and is_recording() and made.dtype.kind in "fc":
+        return _read(given, made.dtype)
+    return trackable(made)
+
+
+def _read(given: Any, dtype: Any) -> Any:
+    """A copy made under a trace: compiled code copies what the array then holds."""
+    return np.copy(np.astype(buffer(given), dtype))
+
+
+def _of_tracked(given: Any, dtype: Any, copy: bool | None) -> Any:
+    if type(given) is not Tracked:
+        if copy is False:
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
+        return _in_dtype(join(given), dtype)
+    if not isinstance(data_of(given), np.ndarray):
+        return _in_dtype(np.copy(np.broadcast_to(given, ())), dtype)
+    changed = _in_dtype(given, dtype)
+    return np.copy(given) if copy and changed is given else changed
+
+
+def _in_dtype(made: Any, dtype: Any) -> Any:
+    return made if dtype is None or made.dtype == np.dtype(dtype) else np.astype(made, dtype)
+
+
+def asarray(a: Any, dtype: Any = None, order: Any = None, **kwargs: Any) -> Any:
+    """`numpy.asarray`: an array that needs no conversion is handed back, tracked or not."""
+    copy = kwargs.pop("copy", None)
+    kwargs.pop("device", None)
+    return array(a, dtype, copy=copy, order=order or "K", **kwargs)
+
+
+asanyarray = asarray
+
+
+def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """`numpy.ascontiguousarray`; where a tracked array lies is nobody's business."""
+    return array(a, dtype, copy=None, order="C", ndmin=1)
+
+
+def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """`numpy.asfortranarray`; where a tracked array lies is nobody's business."""
+    return array(a, dtype, copy=None, order="F")
+
+
+def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
+    """`numpy.asarray_chkfinite`."""
+    made = asarray(a, dtype, order)
+    if not np.all(np.isfinite(data_of(made))):
+        raise ValueError("array must not contain infs or NaNs")
+    return made
+
+
+def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
+    """`numpy.require`."""
+    if holds_tracked(a):
+        return asarray(a, dtype)
+    return _of_plain(a, np.require(a, dtype, requirements))
+
+
+def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1, *, like: Any = None) -> Any:
+    """`numpy.fromiter`."""
+    items = list(iter) if count < 0 else [x for x, _ in zip(iter, range(count), strict=False)]
+    if holds_tracked(items):
+        return array(items, dtype)
+    return (
+        trackable(np.fromiter(items, dtype, count))
+        if is_following()
+        else np.fromiter(items, dtype, count)
+    )
+
+
+# Allocation -------------------------------------------------------------------------------------
+
+
+def _allocator(function: Callable[..., Any], fill: Any) -> Callable[..., Any]:
+    def call(
+        shape: Any, dtype: Any = float, order: Any = "C", *, like: Any = None, **kwargs: Any
+    ) -> Any:
+        if not is_following():
+            return function(shape, dtype, order, **kwargs)
+        kind = np.dtype(float if dtype is None else dtype)
+        if kind.kind not in "biufc":
+            return function(shape, dtype, order, **kwargs)
+        extent = (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
+        if is_recording():  # machine code fills it
+            return buffer(apply(fill, (buffer(0.0),), {"shape": extent, "dtype": kind}))
+        return trackable(fill.evaluate(0.0, shape=extent, dtype=kind))
+
+    call.__name__ = call.__qualname__ = function.__name__
+    call.__doc__ = f"`numpy.{function.__name__}`."
+    return call
+
+
+zeros = _allocator(np.zeros, zeros_like)
+ones = _allocator(np.ones, ones_like)
+empty = _allocator(np.empty, zeros_like)
+
+
+def full(
+    shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, like: Any = None, **kw: Any
+) -> Any:
+    """`numpy.full`; the value may be tracked."""
+    if not holds_tracked(fill_value):
+        made = np.full(shape, fill_value, dtype, order, **kw)
+        return trackable(made) if is_following() else made
+    return np.copy(np.broadcast_to(array(fill_value, dtype), shape))
+
+
+def arange(*args: Any, **kwargs: Any) -> Any:
+    """`numpy.arange`; its ends and its step may be tracked."""
+    bounds = {**dict(zip(("start", "stop", "step"), args, strict=False)), **kwargs}
+    if not any(type(x) is Tracked and x.dtype.kind == "f" for x in bounds.values()):
+        made = np.arange(*args, **kwargs)
+        return trackable(made) if is_following() else made
+    start, stop, step = bounds["start"], bounds.get("stop"), bounds.get("step", 1)
+    if stop is None:
+        start, stop = 0.0, start
+    count = max(int(np.ceil((stop - start) / step)), 0)
+    return _in_dtype(start + step * np.arange(count), bounds.get("dtype"))
+
+
+# r_ and c_ --------------------------------------------------------------------------------------
+
+
+class _Joiner:
+    """`np.r_` and `np.c_`: NumPy's own, or the same of tracked parts."""
+
+    def __init__(self, own: Any) -> None:
+        self._own = own
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        if any(map(holds_tracked, parts)):
+            return self._join(list(parts))
+        made = self._own[key]
+        return trackable(made) if is_following() else made
+
+    def __len__(self) -> int:
+        return 0
+
+    def _join(self, parts: list[Any]) -> Any:
+        axis, ndmin, first = self._own.axis, self._own.ndmin, self._own.trans1d
+        if isinstance(parts[0], str):
+            given = [int(n) for n in parts.pop(0).split(",")]
+            axis, ndmin, first = given + [axis, ndmin, first][len(given) :]
+        return np.concatenate([_part(x, ndmin, first) for x in parts], axis)
+
+
+def _part(x: Any, ndmin: int, first: int) -> Any:
+    """One part of `np.r_[...]` in at least `ndmin` dimensions, its own from dimension `first`."""
+    if isinstance(x, slice):
+        x = np.r_[x]
+    x = array(x)
+    have = np.ndim(x)
+    missing = ndmin - have
+    if missing <= 0:
+        return x
+    before = min(first if first >= 0 else first + missing + 1, missing)
+    return np.reshape(x, (1,) * before + np.shape(x) + (1,) * (missing - before))
+
+
+r_ = _Joiner(np.r_)
+c_ = _Joiner(np.c_)
+
+
+class _Mesh:
+    """`np.mgrid` and `np.ogrid`."""
+
+    def __init__(self, own: Any) -> None:
+        self._own = own
+
+    def __getitem__(self, key: Any) -> Any:
+        made = self._own[key]
+        return trackable(made) if is_following() else made
+
+
+mgrid = _Mesh(np.mgrid)
+ogrid = _Mesh(np.ogrid)

@@ -1,0 +1,75 @@
+"""Which arrays are trackable, and lists with tracked values in them.
+
+Owns: `trackable`, and `lenient` and `making`, which make NumPy's
+functions take such lists and give trackable arrays. Start at `trackable`.
+
+Invariant: while nothing is differentiated or traced in this thread, a plain call of a function here
+is NumPy's own, and so is its result.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import ConversionError
+from tracker.ops.create import buffer, joined
+from tracker.tape import is_following
+
+Function = Callable[..., Any]
+
+
+def trackable(made: Any) -> Any:
+    """A fresh array of real or complex numbers as one that tracked values can be written into."""
+    if type(made) is np.ndarray:
+        return buffer(made) if made.dtype.kind in "fc" else made
+    if type(made) in (tuple, list):
+        return type(made)(trackable(x) for x in made)
+    return made
+
+
+def is_conversion(error: BaseException | None) -> bool:
+    """Whether an error says that a tracked value would have become plain numbers."""
+    while error is not None:
+        if isinstance(error, ConversionError):
+            return True
+        error = error.__cause__
+    return False
+
+
+def lenient(function: Function) -> Function:
+    """A function of NumPy that takes lists of tracked values, too."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            again = [joined(x) for x in args]
+            named = {name: joined(x) for name, x in kwargs.items()}
+            changed = [*again, *named.values()]
+            given = [*args, *kwargs.values()]
+            if not is_conversion(error) or all(map(_same, changed, given)):
+                raise
+        return function(*again, **named)
+
+    return call
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b
+
+
+def making(function: Function) -> Function:
+    """A function of NumPy that gives a fresh array: trackable, while that can matter."""
+    takes_lists = lenient(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        made = takes_lists(*args, **kwargs)
+        return trackable(made) if is_following() else made
+
+    return call

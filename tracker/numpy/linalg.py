@@ -1,0 +1,18 @@
+"""`numpy.linalg`: its functions, which also take lists of tracked values."""
+
+from typing import Any
+
+import numpy.linalg as _own
+
+from tracker.numpy._tracking import lenient as _lenient
+
+globals().update(
+    (_name, _lenient(_value) if hasattr(_value, "_implementation") else _value)
+    for _name, _value in vars(_own).items()
+    if _name in _own.__all__
+)
+__all__ = list(_own.__all__)
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_own, name)
