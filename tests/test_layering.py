@@ -38,7 +38,7 @@ JIT_LAYERS = [
     {"entry", "memory"},
     {"native"},
     {"callable", "blas", "parallel"},
-    {"chains"},
+    {"chains", "dense"},
     {"plan"},
     {"products", "partition", "structured", "scratch"},
     {"folds", "scattering"},

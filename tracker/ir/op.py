@@ -1,9 +1,9 @@
 """What an operation is: one declaration with every slot filled.
 
 Owns: `Op`, the kinds of lowering (`Map`, `View`, `Scatter`, `Compact`, `Iota`, `Reduce`,
-`Contract`, `Loop`, `While`, `Branch`, `Pick`, `Expand`, `Host`), `Joint` rules, `define`, and the
-tables in which NumPy callables and array methods find their op. Declarations live in
-`tracker/ops/`, one file per family; see `define` for the slots.
+`Contract`, `Routine`, `Loop`, `While`, `Branch`, `Pick`, `Expand`, `Host`), `Joint` rules,
+`define`, and the tables in which NumPy callables and array methods find their op. Declarations
+live in `tracker/ops/`, one file per family; see `define` for the slots.
 
 Invariants: an `Op` is inert data: it cannot apply itself (the gate in `tape.py` does). A slot left
 out is a `TypeError` at import. A kind, never a name, tells the compiler what loop an op is.
@@ -166,6 +166,22 @@ class Expand:
 
 
 @dataclass(frozen=True, slots=True)
+class Routine:
+    """Dense linear algebra on a matrix, or on each matrix of a stack, in float64.
+
+    name    which routine of `jit/dense/` does it; where it says that it failed, NumPy would raise
+    sizes   (*types, **params) -> the integers that the routine is given
+    factor  operand 0 is handed to it factored (LU); equations share the factors of a matrix
+    turns   operand 0 may be handed to it transposed; a last integer then says so
+    """
+
+    name: str
+    sizes: Callable[..., tuple[int, ...]]
+    factor: bool = False
+    turns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """NumPy runs it between kernels. `why` is what `explain` says."""
 
@@ -180,6 +196,7 @@ Lowering = (
     | Iota
     | Reduce
     | Contract
+    | Routine
     | Loop
     | While
     | Branch

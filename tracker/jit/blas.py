@@ -24,12 +24,15 @@ from tracker.jit import native
 
 _REAL = ("gemm", "gemv", "dot", "axpy", "ger")
 _COMPLEX = ("gemm", "gemv", "dotu_sub", "dotc_sub", "axpy", "geru", "gerc")
-NAMES = tuple(
+_SOLVES = ("cblas_dtrsm", "cblas_dtrsv")
+_LAPACK = ("potrf", "getrf", "syevd", "gesdd", "geqrf", "orgqr", "gelsd")
+_PRODUCTS = tuple(
     f"cblas_{kind}{routine}"
     for kinds, routines in (("sd", _REAL), ("cz", _COMPLEX))
     for kind in kinds
     for routine in routines
 )
+NAMES = (*_PRODUCTS, *_SOLVES, *(f"d{routine}_" for routine in _LAPACK))
 # How builds decorate a name, and the width of integers that this tells.
 _SPELLINGS = (
     ("scipy_{}64_", 64),

@@ -67,6 +67,9 @@ def _piece(piece: Piece) -> Iterable[str]:
     for eqn in products:
         shapes = " @ ".join(str(o.type) for o in eqn.operands)
         yield f"    product: {shapes}{_at(eqn)}"
+    for call in (call for calls in plan.calls.values() for call in calls):
+        shapes = ", ".join(str(o.type) for o in call.eqn.operands)
+        yield f"    routine: {call.name} of {shapes}{_at(call.eqn)}"
     if plan.writes:
         yield f"    written piece by piece: {sum(map(len, plan.writes.values()))} pieces"
     for kernel in sorted(plan.kernels, key=lambda k: k.level):

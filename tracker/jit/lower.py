@@ -22,6 +22,7 @@ from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
 from tracker.ir.op import Contract, Iota, Map, Reduce, View
 from tracker.ir.types import Type
 from tracker.jit import memory
+from tracker.jit.dense.calls import write_call
 from tracker.jit.emit import Emitter, Names, Needs, Scalar, literal, memory_type, module_text
 from tracker.jit.index import Tools
 from tracker.jit.loops import Shared, chosen, position, write_kernel
@@ -118,6 +119,8 @@ class _Driver:
                     self.unrolled(step)
             for eqn in self.plan.products.get(self.level, ()):
                 write_product(self, eqn)
+            for call in self.plan.calls.get(self.level, ()):
+                write_call(self, call)
             for control in self.plan.controls.get(self.level, ()):
                 write_control(self, control)
             for kernel in kernels.get(self.level, ()):

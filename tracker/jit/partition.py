@@ -15,8 +15,21 @@ import numpy as np
 
 from tracker.ir.expand import expanded
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
-from tracker.ir.op import Branch, Contract, Expand, Host, Loop, Map, Pick, Reduce, View, While
+from tracker.ir.op import (
+    Branch,
+    Contract,
+    Expand,
+    Host,
+    Loop,
+    Map,
+    Pick,
+    Reduce,
+    Routine,
+    View,
+    While,
+)
 from tracker.ir.types import Bundle
+from tracker.jit.dense import routines
 from tracker.jit.emit import SUPPORTED
 from tracker.jit.products import why_not
 
@@ -56,6 +69,8 @@ def why_host(eqn: Eqn) -> str:
             return f"dtype {atom.type.dtype}"
     if isinstance(lower, Contract):
         return why_not(eqn)
+    if isinstance(lower, Routine):
+        return routines.why_not(eqn, lower)
     if isinstance(lower, Map):
         return _why_not_map(eqn, lower)
     if isinstance(lower, Reduce) and eqn.operands[0].type.size == 0:
@@ -143,7 +158,7 @@ def _cut(function: Function, reasons: dict[Eqn, str]) -> list[Segment | HostCall
 
 def _may_abandon(eqn: Eqn) -> bool:
     """Whether machine code checks something here: Python's arithmetic can raise."""
-    return eqn.out.type.weak or isinstance(eqn.op.lower, (Loop, While, Branch))
+    return eqn.out.type.weak or isinstance(eqn.op.lower, (Loop, While, Branch, Routine))
 
 
 def _segment(

@@ -27,6 +27,7 @@ from tracker.ir.joining import batch_products, join_products
 from tracker.ir.prune import unused_results
 from tracker.ir.simplify import simplify
 from tracker.jit import blas, cache, callable, memory, native, parallel, signature
+from tracker.jit.dense import routines
 from tracker.jit.lower import lower
 from tracker.jit.partition import HostCall, Segment, partition
 from tracker.jit.plan import Plan, Slots, c_strides, make_plan
@@ -180,6 +181,8 @@ def _piece(
     for name in lowered.symbols:
         if library is not None and name in library.symbols:
             symbols[name] = library.symbols[name]
+        elif (address := routines.address(name)) is not None:
+            symbols[name] = address
         elif name not in symbols:
             symbols.update((memory if name in memory.NAMES else parallel).symbols())
     modules = []

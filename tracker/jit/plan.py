@@ -34,12 +34,14 @@ from tracker.ir.op import (
     Op,
     Pick,
     Reduce,
+    Routine,
     Scatter,
     View,
     While,
 )
 from tracker.ir.types import Bundle, Type
 from tracker.jit.chains import Chain, find_chains
+from tracker.jit.dense.planning import Call, plan_call
 from tracker.jit.index import Affine, NeedsCode, Opaque, Split, Tools
 
 TINY = 32  # elements; up to here a value is unrolled
@@ -144,14 +146,15 @@ class Control:
 
 @dataclass(slots=True, eq=False)
 class Plan:
-    """By level, in the order in which they run: unrolled equations and guards, products, kernels,
-    writes piece by piece (a kernel per piece; a Store of a tiny one)."""
+    """By level, in the order in which they run: unrolled equations and guards, products, calls of
+    routines, kernels, writes piece by piece (a kernel per piece; a Store of a tiny one)."""
 
     function: Function
     places: dict[Var, Place]
     definitions: dict[Var, Eqn]
     scalars: dict[int, list[Eqn | Guard | Fits]]
     products: dict[int, list[Eqn]]
+    calls: dict[int, list[Call]]
     controls: dict[int, list[Control]]
     kernels: list[Kernel]
     writes: dict[int, list[Kernel | Store]]
@@ -200,11 +203,12 @@ def _tiny(function: Function) -> int:
 class _Planner:
     def __init__(self, function: Function, strides: Sequence[tuple[int, ...]], tiny: int) -> None:
         self.tiny = tiny
-        self.plan = Plan(function, {}, {}, {}, {}, {}, [], {}, [], {}, [], 0)
+        self.plan = Plan(function, {}, {}, {}, {}, {}, {}, [], {}, [], {}, [], 0)
         self.chains, self.between = find_chains(function, tiny)
         self.places = self.plan.places
         self.bundles: dict[Var, list[Place]] = {}
         self.wholes: dict[Var, Place] = {}
+        self.factors: dict[Any, tuple[Buffer, int]] = {}  # of matrices (see `dense/planning.py`)
         self.kernels: dict[tuple[tuple[int, ...], int], Kernel] = {}
         given = len(function.inputs)
         for number, var in enumerate(function.inputs):
@@ -213,12 +217,12 @@ class _Planner:
             self._arrive(var, "capture", number, strides[given + number])
 
     def _arrive(self, var: Var, role: str, number: int, strides: tuple[int, ...]) -> None:
-        buffer = self._buffer(var.type, role)
+        buffer = self.buffer(var.type, role)
         buffer.slot = number
         kind = "tiny" if var.type.size <= self.tiny else "memory"
         self.places[var] = Place(kind, 0, 0, None, buffer, strides)
 
-    def _buffer(self, type: Type, role: str) -> Buffer:
+    def buffer(self, type: Type, role: str) -> Buffer:
         buffer = Buffer(len(self.plan.buffers), type, role)
         self.plan.buffers.append(buffer)
         return buffer
@@ -245,6 +249,8 @@ class _Planner:
             self._written(step.out, self.chains[step.out])
         elif isinstance(lower, Contract):
             self._product(step, operands)
+        elif isinstance(lower, Routine):
+            plan_call(self, step, lower)
         elif isinstance(lower, Scatter):
             self._scatter(step, lower)
         elif isinstance(lower, Compact):
@@ -301,7 +307,7 @@ class _Planner:
         place = self.places[var]
         if not place.stored:
             assert place.home is not None
-            place.buffer = self._buffer(var.type, "scratch")
+            place.buffer = self.buffer(var.type, "scratch")
             place.strides = c_strides(var.type.shape)
             place.ready = place.home.level + 1
             place.home.stores.append(Store(var, whole_place(place.buffer)))
@@ -395,7 +401,7 @@ class _Planner:
         kernel.folds.append(eqn)
         ready = kernel.level + 1
         kind = "tiny" if eqn.out.type.size <= self.tiny else "memory"
-        buffer = self._buffer(eqn.out.type, "scratch")
+        buffer = self.buffer(eqn.out.type, "scratch")
         self.places[eqn.out] = Place(kind, ready, 0, None, buffer, c_strides(eqn.out.type.shape))
 
     def _product(self, eqn: Eqn, operands: list[Var]) -> None:
@@ -409,11 +415,7 @@ class _Planner:
             self.places[eqn.out] = Place("tiny", level)
             self.plan.scalars.setdefault(level, []).append(eqn)
             return
-        buffer = self._buffer(eqn.out.type, "scratch")
-        kind = "tiny" if eqn.out.type.size <= self.tiny else "memory"
-        self.places[eqn.out] = Place(
-            kind, level + 1, 0, None, buffer, c_strides(eqn.out.type.shape)
-        )
+        self.result(eqn.out, level + 1)
         self.plan.products.setdefault(level, []).append(eqn)
 
     def _matrix(self, var: Var) -> Place:
@@ -421,9 +423,29 @@ class _Planner:
         place = self.places[var]
         if place.kind == "tiny" or is_matrix(place.strides, var.type.shape):
             return place
+        return self.copied(var)
+
+    def copied(self, var: Var) -> Place:
+        """A value that is in memory, in C order."""
         if var not in self.plan.copies:
-            self.plan.copies[var] = self._copy(var, self._buffer(var.type, "scratch"))
+            self.plan.copies[var] = self._copy(var, self.buffer(var.type, "scratch"))
         return self.plan.copies[var]
+
+    def stored(self, var: Var) -> Place:
+        """A value where it can be read, in registers or in memory."""
+        if self.places[var].kind == "expression":
+            self._store(var)
+        return self.places[var]
+
+    def result(self, var: Var, ready: int) -> Buffer:
+        """Memory for what a call computes."""
+        buffer = self.buffer(var.type, "scratch")
+        kind = "tiny" if var.type.size <= self.tiny else "memory"
+        self.places[var] = Place(kind, ready, 0, None, buffer, c_strides(var.type.shape))
+        return buffer
+
+    def whole(self, buffer: Buffer, ready: int) -> Place:
+        return whole_place(buffer, ready)
 
     def _copy(self, var: Var, buffer: Buffer) -> Place:
         """Store a value that is in memory already once more, in C order."""
@@ -440,7 +462,7 @@ class _Planner:
         results = []
         for part in eqn.out.type.parts:
             kind = "tiny" if part.size <= self.tiny else "memory"
-            buffer = self._buffer(part, "scratch")
+            buffer = self.buffer(part, "scratch")
             results.append(Place(kind, level + 1, 0, None, buffer, c_strides(part.shape)))
         self.bundles[eqn.out] = results
         keep = eqn.params.get("keep")
@@ -449,7 +471,7 @@ class _Planner:
             carries = len(results) - len(keep) - (1 if isinstance(eqn.op.lower, While) else 0)
             for at, part in enumerate(eqn.out.type.parts[:carries]):
                 moves = part.shape and at not in keep
-                spares.append(self._buffer(part, "scratch") if moves else None)
+                spares.append(self.buffer(part, "scratch") if moves else None)
         bodies = {n: make_plan(f) for n, f in eqn.params.items() if isinstance(f, Function)}
         control = Control(eqn, wholes, results, spares, bodies)
         self.plan.controls.setdefault(level, []).append(control)
@@ -463,7 +485,7 @@ class _Planner:
             return place
         known = self.wholes.get(var)
         if known is None:
-            known = self.wholes[var] = self._copy(var, self._buffer(var.type, "scratch"))
+            known = self.wholes[var] = self._copy(var, self.buffer(var.type, "scratch"))
         return known
 
     # Writes
@@ -474,7 +496,7 @@ class _Planner:
         if chain.base is not None and not chain.covered:
             atoms.append(chain.base)
         level = max((self._reach(a) for a in atoms if isinstance(a, Var)), default=0)
-        place = whole_place(self._buffer(var.type, "scratch"), level + 1)
+        place = whole_place(self.buffer(var.type, "scratch"), level + 1)
         self.places[var] = place
         steps = self.plan.writes.setdefault(level, [])
         if not chain.covered:
@@ -512,7 +534,7 @@ class _Planner:
     def _made(self, var: Var, level: int, room: Type | None = None) -> Place:
         """Memory for a value that is written at a level."""
         kind = "tiny" if var.type.size <= self.tiny else "memory"
-        buffer = self._buffer(room or var.type, "scratch")
+        buffer = self.buffer(room or var.type, "scratch")
         place = Place(kind, level + 1, 0, None, buffer, c_strides(var.type.shape))
         self.places[var] = place
         return place
@@ -532,7 +554,7 @@ class _Planner:
         assert buffer is not None
         whole = buffer.type.shape == atom.type.shape and place.start == 0
         if buffer.role != "scratch" or not whole or place.strides != c_strides(atom.type.shape):
-            buffer = self._buffer(atom.type, "output")
+            buffer = self.buffer(atom.type, "output")
             self._copy(atom, buffer)
         buffer.role, buffer.slot = "output", number
         self.plan.outputs.append(buffer)
@@ -545,7 +567,9 @@ class _Planner:
             kernel.members = self._needed(kernel)
         self.plan.kernels = [k for k in self.plan.kernels if k.stores or k.folds]
         highest = [k.level + 1 for k in self.plan.kernels]
-        highest += [level + 1 for level in (*self.plan.writes, *self.plan.controls)]
+        highest += [
+            level + 1 for level in (*self.plan.writes, *self.plan.controls, *self.plan.calls)
+        ]
         highest += [*self.plan.scalars, *(level + 1 for level in self.plan.products)]
         self.plan.levels = max(highest, default=0) + 1
 

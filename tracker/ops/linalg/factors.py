@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import UnsupportedError, message
-from tracker.ir.op import Host
+from tracker.ir.op import Routine
 from tracker.ir.types import Type
 from tracker.ops.declare import declare, implements, project
 from tracker.ops.linalg.parts import (
@@ -57,7 +57,7 @@ cholesky = declare(
     evaluate=np.linalg.cholesky,
     jvp=[_cholesky_jvp],
     vjp=[_cholesky_vjp],
-    lower=Host("a Cholesky factor"),
+    lower=Routine("cholesky", lambda a: a.shape[-1:]),
 )
 
 
@@ -163,7 +163,7 @@ qr = declare(
     evaluate=_qr,
     jvp=[_qr_jvp],
     vjp=[_qr_vjp],
-    lower=Host("a QR factorisation"),
+    lower=Routine("qr", lambda a, *, complete: _sizes(a.shape, complete)),
 )
 
 

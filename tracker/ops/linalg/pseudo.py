@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import Host
+from tracker.ir.op import Host, Routine
 from tracker.ir.types import Type
 from tracker.ops.declare import NO_VALUE, declare, implements, project
 from tracker.ops.linalg.parts import (
@@ -94,7 +94,7 @@ lstsq = declare(
         lambda g, y, a, b, cutoff: project(adjoint(np.linalg.pinv(a, cutoff)) @ g, b),
         None,
     ],
-    lower=Host("least squares"),
+    lower=Routine("lstsq", lambda a, b, cutoff: (*a.shape, b.shape[-1])),
 )
 
 

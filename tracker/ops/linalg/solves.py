@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import Host
+from tracker.ir.op import Host, Routine
 from tracker.ir.types import Type
 from tracker.ops.declare import declare, implements, project
 from tracker.ops.linalg.parts import (
@@ -53,7 +53,7 @@ solve = declare(  # matrices only: `solve_` takes vectors
         lambda g, y, a, b: project(-np.linalg.solve(adjoint(a), g) @ adjoint(y), a),
         lambda g, y, a, b: project(np.linalg.solve(adjoint(a), g), b),
     ],
-    lower=Host("solving"),
+    lower=Routine("solve", lambda a, b: b.shape[-2:], factor=True, turns=True),
 )
 
 
@@ -119,7 +119,16 @@ solve_triangular = declare(
         _triangular_vjp,
         lambda g, y, a, b, **how: project(_back(g, a, **how), b),
     ],
-    lower=Host("solving"),
+    lower=Routine(
+        "solve_triangular",
+        lambda a, b, *, lower, trans, unit: (
+            *b.shape[-2:],
+            int(lower),
+            int(trans != "N"),
+            int(unit),
+        ),
+        turns=True,
+    ),
 )
 
 
@@ -138,7 +147,7 @@ inv = declare(
     evaluate=np.linalg.inv,
     jvp=[lambda t, y, a: -(y @ t @ y)],
     vjp=[lambda g, y, a: -(adjoint(y) @ g @ adjoint(y))],
-    lower=Host("an inverse"),
+    lower=Routine("inv", lambda a: a.shape[-1:], factor=True, turns=True),
 )
 
 
@@ -266,7 +275,7 @@ det = declare(
     evaluate=np.linalg.det,
     jvp=[lambda t, y, a: np.sum(np.swapaxes(_cofactors(y, a), -1, -2) * t, axis=(-2, -1))],
     vjp=[lambda g, y, a: project(column(column(g)) * adjoint(_cofactors(y, a)), a)],
-    lower=Host("a determinant"),
+    lower=Routine("det", lambda a: a.shape[-1:], factor=True, turns=True),
 )
 
 
@@ -317,7 +326,7 @@ slogdet = declare(  # sign and logarithm, along a last axis
     evaluate=_slogdet,
     jvp=[_slogdet_jvp],
     vjp=[_slogdet_vjp],
-    lower=Host("a determinant"),
+    lower=Routine("slogdet", lambda a: a.shape[-1:], factor=True, turns=True),
 )
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import DegenerateWarning, message
-from tracker.ir.op import Host
+from tracker.ir.op import Host, Routine
 from tracker.ir.types import Type
 from tracker.ops.declare import declare, implements, project
 from tracker.ops.linalg.parts import (
@@ -141,7 +141,7 @@ eigh = declare(
     evaluate=_eigh,
     jvp=[_eigh_jvp],
     vjp=[_eigh_vjp],
-    lower=Host("eigenvalues"),
+    lower=Routine("eigh", lambda a, *, lower: (a.shape[-1], int(lower))),
 )
 
 
@@ -163,7 +163,7 @@ eigvalsh = declare(
     evaluate=lambda a, *, lower: np.linalg.eigvalsh(a, "L" if lower else "U"),
     jvp=[_eigvalsh_jvp],
     vjp=[_eigvalsh_vjp],
-    lower=Host("eigenvalues"),
+    lower=Routine("eigvalsh", lambda a, *, lower: (a.shape[-1], int(lower))),
 )
 
 
@@ -430,7 +430,7 @@ svd = declare(
     evaluate=_svd,
     jvp=[_svd_jvp],
     vjp=[_svd_vjp],
-    lower=Host("singular values"),
+    lower=Routine("svd", lambda a, *, full: (*a.shape[-2:], int(full))),
 )
 
 
@@ -454,7 +454,7 @@ svdvals = declare(
     evaluate=lambda a: np.linalg.svd(a, compute_uv=False),
     jvp=[_svdvals_jvp],
     vjp=[_svdvals_vjp],
-    lower=Host("singular values"),
+    lower=Routine("svdvals", lambda a: a.shape[-2:]),
 )
 
 

@@ -1,0 +1,173 @@
+"""Linear algebra without returning to Python: LAPACK's routines, and loops for small matrices."""
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker import gradient, jit
+
+la = np.linalg
+SIZES = [1, 2, 3, 6, 19, 20, 21, 45]  # loops below, LAPACK above
+
+
+def given(n):
+    rng = np.random.default_rng(n)
+    a = rng.normal(size=(n, n))
+    return a, a @ a.T + n * np.eye(n), rng.normal(size=n), rng.normal(size=(n, 3))
+
+
+def same(f, *args):
+    """Compiled whole, it gives what it gives in NumPy, each time."""
+    want = f(*args)
+    compiled = jit(f, strict=True)
+    for _ in range(2):
+        found = compiled(*args)
+        for x, y in zip(found, want, strict=True):
+            assert np.shape(x) == np.shape(y)
+            np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-8 * max(1, np.abs(y).max()))
+    return compiled
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_solving(n):
+    a, _, b, several = given(n)
+    lower = np.tril(a) + 3 * n * np.eye(n)
+
+    def f(a, b, several):
+        both = (la.solve(a, b), la.solve(a, several), la.solve(a.T, b), la.solve(a.T, several))
+        return (*both, la.inv(a), la.inv(a.T), la.det(a / np.sqrt(n)), *la.slogdet(a))
+
+    same(f, a, b, several)
+    same(f, lower, b, several)
+    same(f, lower.T.copy(), b, several)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_decompositions(n):
+    a, s, _, _ = given(n)
+    tall = np.vstack([a, a[:1] + 1, a[:1] - 2])
+
+    def f(s, tall):
+        values = (la.eigvalsh(s), la.svdvals(tall))
+        return (
+            *(la.cholesky(s), la.cholesky(s, upper=True)),
+            *(*la.eigh(s), *la.eigh(s, "U"), *values),
+            *(*la.svd(tall), *la.svd(tall.T, full_matrices=False)),
+            *(*la.qr(tall), *la.qr(tall, "complete"), *la.qr(tall.T)),
+        )
+
+    same(f, s, tall)
+
+
+@pytest.mark.parametrize("n", [2, 6, 30])
+def test_least_squares(n):
+    a, _, _, several = given(n)
+    tall = np.vstack([a, a[:1] + 1, a[:1] - 2])
+    right = np.vstack([several, several[:2]])
+
+    def f(tall, right, several):
+        return la.lstsq(tall, right)[:2] + la.lstsq(tall.T, several, rcond=1e-3)[:1]
+
+    same(f, tall, right, several)
+
+
+@pytest.mark.parametrize("n", [2, 7, 25])
+def test_stacks(n):
+    a, s, b, several = given(n)
+    x = np.stack([[a, a.T, s]] * 2)
+
+    def f(x, b, several):
+        return (
+            *(la.solve(x, several), la.solve(x[0, 0], x), la.solve(x.mT, np.stack([several] * 3))),
+            *(la.inv(x), la.det(x / np.sqrt(n)), la.slogdet(x)[1], la.solve(x, b[:, None])),
+            *(la.cholesky(x[:, 2]), la.eigh(x)[1], la.svd(x)[0], la.qr(x)[1]),
+        )
+
+    same(f, x, b, several)
+
+
+def test_a_matrix_is_factored_once():
+    a, _, b, _ = given(25)
+
+    def loss(a, b):
+        return b @ la.solve(a, b) + la.slogdet(a)[1] + np.sum(la.inv(a.T))
+
+    compiled = jit(lambda a, b: gradient(loss, a, b), strict=True)
+    np.testing.assert_allclose(compiled(a, b)[0], gradient(loss, a, b)[0], rtol=1e-8)
+    text = compiled.llvm(a, b)
+    assert text.count("call i64 @tk.lu(") == 1
+    assert text.count("call i64 @tk.solve(") == 2
+    assert "routine: lu of f64[25,25]" in compiled.explain(a, b)
+
+
+SINGULAR = np.array([[1.0, 2, 3], [2, 4, 6], [1, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    "f, good, bad",
+    [
+        (la.inv, given(3)[0], SINGULAR),
+        (lambda a: la.solve(a, np.ones(3)), given(3)[0], SINGULAR),
+        (lambda a: la.solve(np.tril(a), np.ones(3)), given(3)[0], np.zeros((3, 3))),
+        (la.cholesky, given(3)[1], -np.eye(3)),
+        (la.cholesky, given(30)[1], -np.eye(30)),
+        (la.eigvalsh, given(3)[1], np.full((3, 3), np.nan)),
+    ],
+)
+def test_what_numpy_raises_is_raised(f, good, bad):
+    compiled = jit(f)
+    np.testing.assert_allclose(compiled(good), f(good))
+    for _ in range(2):
+        try:
+            want = f(bad)
+        except la.LinAlgError as error:
+            with pytest.raises(la.LinAlgError, match=str(error)):
+                compiled(bad)
+        else:
+            np.testing.assert_array_equal(compiled(bad), want)
+    np.testing.assert_allclose(compiled(good), f(good))
+
+
+def test_determinants_of_singular_matrices():
+    compiled = jit(lambda a: (la.det(a), *la.slogdet(a)), strict=True)
+    assert compiled(np.eye(3)) == (1, 1, 0)
+    assert compiled(SINGULAR) == (0, 0, -np.inf)
+    scales = np.diag([1e200, 1e200, 1e-300])
+    np.testing.assert_allclose(compiled(scales)[0], la.det(scales), rtol=1e-12)
+    swapped = np.array([[0.0, 2], [3, 0]])
+    np.testing.assert_allclose(
+        jit(lambda a: (la.det(a), *la.slogdet(a)))(swapped), (-6, -1, np.log(6)), rtol=1e-15
+    )
+
+
+def test_other_dtypes_are_numpys():
+    a, s, _, _ = given(4)
+    for matrix in (s.astype(np.float32), s + 1j * (a - a.T)):
+        compiled = jit(lambda m: (la.cholesky(m), la.inv(m)))
+        found = compiled(matrix)
+        assert found[0].dtype == matrix.dtype
+        np.testing.assert_allclose(found[0], la.cholesky(matrix), rtol=1e-5)
+        assert "host: cholesky" in compiled.explain(matrix)
+
+
+@pytest.mark.parametrize("n", [1, 4, 10, 30])
+@pytest.mark.parametrize("form", ["cholesky", "slogdet"])
+def test_the_log_density_of_a_gaussian(n, form):
+    a, _, mean, _ = given(n)
+    x = np.linspace(-1, 1, n)
+
+    def density(mean, b):
+        s = b @ b.T + n * np.eye(n)
+        d = x - mean
+        if form == "slogdet":
+            return -0.5 * d @ la.solve(s, d) - 0.5 * la.slogdet(s)[1]
+        factor = la.cholesky(s)
+        return -0.5 * np.sum(la.solve(factor, d) ** 2) - np.sum(np.log(np.diag(factor)))
+
+    compiled = jit(lambda *args: tracker.withgradient(density, *args), strict=True)
+    want = tracker.withgradient(density, mean, a)
+    for _ in range(2):
+        found = compiled(mean, a)
+        np.testing.assert_allclose(found.val, want.val, rtol=1e-12)
+        for x_, y_ in zip(found.grad, want.grad, strict=True):
+            np.testing.assert_allclose(x_, y_, rtol=1e-9, atol=1e-12)
