@@ -65,6 +65,7 @@ NAMES = [
     "tree",
     "update",
     "value_and_grad",
+    "vmap",
     "while_loop",
     "withgradient",
     "withjacobian",

@@ -46,6 +46,7 @@ from tracker.rules import (
     track,
 )
 from tracker.tracked import Tracked
+from tracker.vmapping import vmap
 
 
 def __getattr__(name: str) -> object:
@@ -118,6 +119,7 @@ __all__ = [
     "tree",
     "update",
     "value_and_grad",
+    "vmap",
     "while_loop",
     "withgradient",
     "withjacobian",

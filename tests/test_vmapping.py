@@ -1,0 +1,171 @@
+"""vmap: what calling the function on each row and stacking gives; with derivatives and jit."""
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker import UnsupportedError, gradient, hessian, jit, jvp, scan, value_and_grad, vmap
+
+RNG = np.random.default_rng(3)
+
+
+def by_row(f, *args):
+    found = [f(*(a[i] for a in args)) for i in range(len(args[0]))]
+    return tracker.tree.map(lambda *rows: np.stack(rows), *found)
+
+
+def branching(x):
+    if np.sum(x) > 0:
+        return np.sin(x) if x[0] > 0 else np.cos(x) * 2.0
+    return np.sqrt(np.maximum(x, 0.0)) - x
+
+
+def looping(x):
+    n = 0
+    while np.sum(x**2) > 1.0:
+        x = x * 0.5
+        n += 1
+    return x * n
+
+
+def writing(x):
+    y = np.zeros_like(x)
+    for i in range(len(x)):
+        y[i] = x[i] * y[i - 1] + x[-i - 1]
+    x[0] = 7.0
+    return y + x
+
+
+def scanning(x):
+    return scan(lambda c, v: (np.tanh(c * v + x[0]), c), 0.3, x)
+
+
+def reaching(x):
+    return x[np.argmax(x)] + x[np.array([0, 1, 0])] @ np.arange(3.0)
+
+
+X = RNG.normal(size=(6, 4))
+FUNCTIONS = {
+    "plain": lambda x: np.exp(-x) @ np.outer(x, x) + np.mean(x, keepdims=True),
+    "scalar": lambda x: np.linalg.norm(x) * np.prod(x),
+    "branching": branching,
+    "looping": looping,
+    "writing": writing,
+    "scanning": scanning,
+    "reaching": reaching,
+    "sorting": lambda x: np.sort(x) * np.cumsum(x),
+    "matrices": lambda x: np.linalg.solve(np.outer(x, x) + 3 * np.eye(4), x),
+    "shapes": lambda x: np.reshape(x, (2, 2)).T[None, ::-1] + np.stack([x[:2], x[2:]], axis=1),
+    "nothing of it": lambda x: np.arange(3.0),
+    "structure": lambda x: {"a": x[0], "b": (x[1:], np.sum(x))},
+}
+
+
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_rows_one_by_one(f):
+    want = by_row(f, X.copy())
+    for mapped in (vmap(f), jit(vmap(f)), vmap(jit(f))):
+        for _ in range(2):
+            found = mapped(X)
+            for a, b in zip(tracker.tree.leaves(found), tracker.tree.leaves(want), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+def total(y):
+    parts = [np.sum(np.cos(leaf)) for leaf in tracker.tree.leaves(y)]
+    return sum(parts[1:], parts[0])
+
+
+@pytest.mark.parametrize("name", [n for n in FUNCTIONS if n != "nothing of it"])
+def test_derivatives(name):
+    f = FUNCTIONS[name]
+    want = np.stack([gradient(lambda x: total(f(x)), x.copy())[0] for x in X])
+    ways = {
+        "gradient of vmap": lambda: gradient(lambda x: total(vmap(f)(x)), X)[0],
+        "vmap of gradient": lambda: vmap(lambda x: gradient(lambda x: total(f(x)), x)[0])(X),
+        "jit of gradient of vmap": lambda: gradient(jit(lambda x: total(vmap(f)(x))), X)[0],
+        "jit of vmap of gradient": lambda: jit(
+            vmap(lambda x: gradient(lambda x: total(f(x)), x)[0])
+        )(X),
+    }
+    for way, call in ways.items():
+        np.testing.assert_allclose(call(), want, rtol=1e-9, atol=1e-11, err_msg=way)
+    tangent = np.cos(np.arange(X.size)).reshape(X.shape)
+    _, t = jvp(lambda x: total(vmap(f)(x)), (X,), (tangent,))
+    np.testing.assert_allclose(t, np.sum(want * tangent), rtol=1e-9)
+
+
+def test_axes():
+    a, b = RNG.normal(size=(3, 5)), RNG.normal(size=(5, 2))
+    np.testing.assert_allclose(vmap(vmap(np.dot, (None, 1)), (0, None))(a, b), a @ b)
+    np.testing.assert_allclose(vmap(lambda x: x * 2, in_axes=1, out_axes=1)(a), a * 2)
+    np.testing.assert_allclose(vmap(lambda x: x * 2, in_axes=-1)(a), (a * 2).T)
+    tree = vmap(lambda d, c: {"s": d["x"] @ d["w"] + c}, in_axes=({"x": 0, "w": None}, None))
+    found = tree({"x": a, "w": b}, 2.0)
+    np.testing.assert_allclose(found["s"], a @ b + 2)
+    shared = vmap(lambda x, w: (x + 1.0, w * 2.0), (0, None), out_axes=(0, None))(a, b)
+    assert shared[1].shape == b.shape
+    np.testing.assert_allclose(
+        vmap(lambda x, k: x * k)(a, k=np.arange(3.0)), a * np.arange(3.0)[:, None]
+    )
+
+
+def test_nested_derivatives_of_every_row():
+    f = lambda x: np.sum(np.sin(x) * x[0])  # noqa: E731
+    want = np.stack([hessian(f, x) for x in X])
+    np.testing.assert_allclose(vmap(lambda x: hessian(f, x))(X), want, rtol=1e-12)
+    np.testing.assert_allclose(jit(vmap(lambda x: hessian(f, x)))(X), want, rtol=1e-12)
+    values, grads = vmap(value_and_grad(f))(X)
+    np.testing.assert_allclose(values, by_row(f, X))
+    np.testing.assert_allclose(grads, by_row(lambda x: gradient(f, x)[0], X))
+
+
+def test_captured_values_are_differentiated():
+    w = RNG.normal(size=4)
+    g = gradient(lambda w: np.sum(vmap(lambda x: np.tanh(w @ x))(X)), w)[0]
+    want = gradient(lambda w: np.sum(np.tanh(X @ w)), w)[0]
+    np.testing.assert_allclose(g, want)
+
+
+def test_rows_that_cannot_be_traced_are_called_one_by_one():
+    seen = []
+
+    def f(x):
+        seen.append(float(np.asarray(tracker.data(x)).sum()))
+        return x * len(seen[-1:])
+
+    np.testing.assert_allclose(vmap(f)(X), X)
+    out = np.zeros(6)
+
+    def outside(x, i):
+        out[int(i)] = np.sum(x)
+        return x
+
+    vmap(outside)(X, np.arange(6))
+    np.testing.assert_allclose(out, X.sum(1))
+
+
+def test_integers_and_masks():
+    labels = np.array([2, 0, 3, 1, 1, 0])
+    np.testing.assert_array_equal(vmap(lambda x, i: x[i])(X, labels), X[np.arange(6), labels])
+    np.testing.assert_array_equal(vmap(lambda i: X[i])(labels), X[labels])
+    np.testing.assert_allclose(
+        vmap(lambda x: np.sum(np.where(x > 0, x, 0.0)))(X), np.where(X > 0, X, 0).sum(1)
+    )
+    np.testing.assert_allclose(vmap(lambda x: np.sum(x[x > 0]))(np.abs(X)), np.abs(X).sum(1))
+
+
+@pytest.mark.parametrize(
+    "call, text",
+    [
+        (lambda: vmap(np.sin)(2.0), "cannot go along axis 0 of a float"),
+        (lambda: vmap(np.add)(np.ones(2), np.ones(3)), r"arrays of \[2, 3\] rows"),
+        (lambda: vmap(np.sin, in_axes=None)(np.ones(2)), "nothing to map over"),
+        (lambda: vmap(np.add, in_axes=(0,))(np.ones(2), 1.0), "for 2 arguments"),
+        (lambda: vmap(np.sin, out_axes=None)(np.ones(2)), "differs from row to row"),
+        (lambda: vmap(np.sin, in_axes=((0, 0),))(np.ones(2)), "Give the same structure"),
+    ],
+)
+def test_errors(call, text):
+    with pytest.raises(UnsupportedError, match=text):
+        call()
