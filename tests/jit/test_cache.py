@@ -93,7 +93,7 @@ def test_another_processor_or_version_has_files_of_its_own(folder, monkeypatch):
     cache.compile_or_load(TEXT)
     monkeypatch.setattr(engine, "host", lambda: "another machine")
     assert not was_loaded(cache.compile_or_load(TEXT))
-    monkeypatch.setattr(cache, "_version", lambda: "99.0")
+    monkeypatch.setattr(cache, "_FORMAT", 99)
     assert not was_loaded(cache.compile_or_load(TEXT))
     assert not was_loaded(cache.compile_or_load(TEXT, level=1))
     assert len(files(folder)) == 4

@@ -2,7 +2,8 @@
 
 Owns: `compile_or_load`, and the files under `directory()`: $TRACKER_CACHE_DIR, else `tracker` in
 the user's cache folder; TRACKER_CACHE=0 switches it off. A file is named by a hash of the text, the
-processor, LLVM's version and ours; it holds a header line (JSON: exports, length and hash of the
+processor, LLVM's version and `_FORMAT`, which changes when the functions that texts call by name
+change their meaning; it holds a header line (JSON: exports, length and hash of the
 object code), then the object code.
 
 Invariants: no text and no object code holds an address of a process; a file is written under
@@ -13,14 +14,12 @@ compiled anew and replaced; nothing here raises because of the disk.
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import itertools
 import json
 import os
 import tempfile
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 
 from tracker.errors import CompileError
@@ -63,13 +62,8 @@ def compile_or_load(
 
 
 def _key(text: str, level: int) -> str:
-    parts = (str(_FORMAT), _version(), engine.host(), str(level), text)
+    parts = (str(_FORMAT), engine.host(), str(level), text)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
-
-
-@functools.cache
-def _version() -> str:
-    return metadata.version("tracker")
 
 
 def _read(path: Path) -> tuple[tuple[str, ...], bytes] | None:

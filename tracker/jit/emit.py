@@ -351,9 +351,11 @@ def module_text(functions: Iterable[str], needs: Needs) -> str:
     wanted = sorted({*needs.math, *needs.calls})
     declared = sorted(needs.intrinsics | set(vmath.intrinsics(wanted)))
     called = [_called(name, text, count) for (name, text), count in sorted(needs.calls.items())]
-    return "\n".join([*declared, vmath.definitions(wanted), *called, *functions])
+    return "\n".join([*declared, vmath.definitions(wanted), *called, *functions, _LOOP_NOTES])
 
 
+OUTER_LOOP = "!1"  # marks the latch of a loop that is not to be unrolled
+_LOOP_NOTES = '!1 = distinct !{!1, !2}\n!2 = !{!"llvm.loop.unroll.disable"}'
 _CALLED = ".called"
 _FEW = 8  # calls in straight-line code that are worth inlining
 

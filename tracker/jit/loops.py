@@ -22,7 +22,7 @@ import numpy as np
 from tracker.ir.graph import Atom, Const, Eqn, Var
 from tracker.ir.op import Iota, Map, View
 from tracker.jit import parallel, scattering
-from tracker.jit.emit import Emitter, Names, Scalar, literal, llvm_type, memory_type
+from tracker.jit.emit import OUTER_LOOP, Emitter, Names, Scalar, literal, llvm_type, memory_type
 from tracker.jit.folds import Fold
 from tracker.jit.index import Affine, Split, Tools
 from tracker.jit.plan import Kernel, Store, c_strides
@@ -108,6 +108,7 @@ class _Writer:
         self.parts = [_parts(n, cuts.get(v, set())) for v, n in enumerate(self.space)]
         self.may_split = int(np.prod([len(p) for p in self.parts])) <= _MANY_PARTS
         self.counters: dict[int, str] = {}
+        self.loops = 0
         self.folds = [Fold(self, eqn, at) for at, eqn in enumerate(kernel.folds)]
         whole = all(fold.in_register and fold.depth == 0 for fold in self.folds)
         self.threads = threads if len(self.space) == 1 and whole else 1
@@ -277,7 +278,10 @@ class _Writer:
         self.loop_over(*bounds, _BLOCK, block)
 
     def loop_over(self, first: str, last: str, step: int, body: Callable[[str], None]) -> None:
-        """A counted loop; the range is not empty."""
+        """A counted loop; the range is not empty. A loop around others is not to be unrolled:
+        that would only make copies of what is within."""
+        self.loops += 1
+        before = self.loops
         tag = self.e.names.fresh()[1:]
         counter = f"%i{tag}"
         self.lines.append(f"  br label %pre{tag}")
@@ -290,7 +294,8 @@ class _Writer:
         self.lines.append(f"latch{tag}:")
         self.lines.append(f"  %n{tag} = add nuw nsw i64 {counter}, {step}")
         self.lines.append(f"  %c{tag} = icmp ult i64 %n{tag}, {last}")
-        self.lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}")
+        keep = f", !llvm.loop {OUTER_LOOP}" if self.loops > before else ""
+        self.lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}{keep}")
         self.lines.append(f"done{tag}:")
 
     def source(self, place: Any, flat: Any, tools: Tools) -> str:
