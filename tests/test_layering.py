@@ -40,7 +40,7 @@ JIT_LAYERS = [
     {"callable", "blas", "parallel"},
     {"chains", "dense"},
     {"plan"},
-    {"products", "partition", "structured", "scratch"},
+    {"products", "partition", "accounts", "structured", "scratch"},
     {"folds", "scattering"},
     {"loops"},
     {"lower"},

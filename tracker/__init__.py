@@ -50,13 +50,13 @@ from tracker.vmapping import vmap
 
 
 def __getattr__(name: str) -> object:
-    """The checkers and the namespaces come when they are asked for."""
-    if name in ("numpy",):
-        return importlib.import_module(f"tracker.{name}")
+    """Checkers, tools and namespaces come when they are asked for."""
     if name in ("gradcheck", "ngradient"):
         from tracker import testing
 
         return getattr(testing, name)
+    if name in ("debug", "numpy", "testing"):
+        return importlib.import_module(f"tracker.{name}")
     raise AttributeError(f"module 'tracker' has no attribute {name!r}")
 
 

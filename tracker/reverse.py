@@ -29,7 +29,7 @@ from tracker.ir.op import Joint
 from tracker.ops.binary import strong_multiply
 from tracker.ops.bundle import Parts
 from tracker.ops.declare import as_numpy, partial_product, project
-from tracker.tape import CLOSED, Value, apply, wrap
+from tracker.tape import CLOSED, Value, Watch, apply, current_watch, wrap
 
 _ndarray = np.ndarray
 _np_float64 = np.float64
@@ -50,11 +50,45 @@ def sweep(
     multiply with, when the caller looks after NaNs himself.
     """
     uses, foreign = _consumers(roots, leaves, since)
+    watch = current_watch()
+    if watch is not None:
+        return _watched(watch, roots, leaves, uses, foreign, times, keep)
+    return _sweep(roots, leaves, uses, foreign, times, keep)
+
+
+def _sweep(
+    roots: Sequence[tuple[Value, Any]],
+    leaves: Sequence[Value],
+    uses: dict[Value, int],
+    foreign: bool,
+    times: Any,
+    keep: Any,
+) -> list[Any]:
     found = _pass(roots, leaves, uses, foreign, times or np.multiply, keep)
     if times is None and any(_has_nan(c) for c in found):
         if keep is not None:
             keep.clear()
         return _pass(roots, leaves, uses, foreign, _strong, keep)
+    return found
+
+
+def _watched(
+    watch: Watch,
+    roots: Sequence[tuple[Value, Any]],
+    leaves: Sequence[Value],
+    uses: dict[Value, int],
+    foreign: bool,
+    times: Any,
+    keep: Any,
+) -> list[Any]:
+    """A pass that somebody looks at: he is told of it as a whole."""
+    keep = {} if keep is None else keep
+    watch.passing += 1
+    try:
+        found = _sweep(roots, leaves, uses, foreign, times, keep)
+    finally:
+        watch.passing -= 1
+    watch.swept(keep, zip(leaves, found, strict=True))
     return found
 
 

@@ -2,7 +2,8 @@
 
 Owns: `Value` (one SSA value: its data and the equation that made it), the gates `apply`, `apply1`,
 `apply2`, `snapshot`; `Stage`, which listens to the gate while a function is traced; `Cut`, within
-which what is computed is constant for every derivative. Start at `apply`.
+which what is computed is constant for every derivative; `Watch`, which is told of everything.
+Start at `apply`.
 
 There is no global tape. A value holds the values it was made from, so history lives exactly as
 long as somebody can reach it. A leaf is a value whose `op` is None; when the derivative that made
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -136,7 +138,7 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
         else:
             taken.append(operand)
             data.append(operand)
-    if not tracked or (op.constant and not _listeners):
+    if not tracked or (op.constant and (not _listeners or current_stage() is None)):
         return op.evaluate(*data, **params)
     for i, operand in enumerate(taken):
         if type(operand) is not Value:
@@ -157,7 +159,8 @@ def _plain(x: Any, op: Op) -> Any:
     """What the tape keeps of a plain operand."""
     cls = type(x)
     if cls is _ndarray:
-        return snapshot(x) if op.saves and not _listeners else x
+        tracing = _listeners and current_stage() is not None
+        return snapshot(x) if op.saves and not tracing else x
     if cls is int or cls is float or isinstance(x, np.generic) or cls is complex or cls is bool:
         return x
     if isinstance(x, (list, tuple)):
@@ -355,11 +358,36 @@ class Cut:
         value.op, value.operands, value.params = CLOSED, (), NO_PARAMS
 
 
+class Watch:
+    """Within it, in this thread, `made` is told of every value that is recorded, and `swept` of
+    every backward pass; `passing`: how many such passes are under way."""
+
+    passing = 0
+
+    def __enter__(self) -> Watch:
+        global _listeners
+        self.outer, _thread.watch = _thread.watch, self
+        _listeners += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        global _listeners
+        _thread.watch = self.outer
+        _listeners -= 1
+
+    def made(self, value: Value) -> None: ...
+
+    def swept(self, visited: dict[Value, Any], leaves: Iterable[tuple[Value, Any]]) -> None:
+        """`visited`: the cotangents of the values on the way, consumers first."""
+
+
 class _Thread(threading.local):
-    """What goes on in this thread: stages, the innermost cut, how many derivatives are running."""
+    """What goes on in this thread: stages, the innermost cut and watch, how many derivatives are
+    running."""
 
     stages: list[Stage]
     cut: Cut | None = None
+    watch: Watch | None = None
     deriving = 0
 
 
@@ -377,6 +405,11 @@ def current_stage() -> Stage | None:
 def current_cut() -> Cut | None:
     """The innermost cut of this thread."""
     return _thread.cut if _listeners else None
+
+
+def current_watch() -> Watch | None:
+    """The innermost watch of this thread."""
+    return _thread.watch if _listeners else None
 
 
 class Deriving:
@@ -426,6 +459,9 @@ def is_recording() -> bool:
 
 
 def _note(value: Value) -> None:
+    watch = _thread.watch
+    if watch is not None:
+        watch.made(value)
     cut = _thread.cut
     if cut is not None:
         cut.make_constant(value)

@@ -24,6 +24,7 @@ from tracker.tape import (
     Value,
     apply,
     close,
+    current_watch,
     is_deriving,
     is_recording,
     leaf,
@@ -233,8 +234,9 @@ def depends_elsewhere(root: Value) -> bool:
 def compiled_derivative(
     f: Callable[..., Any], key: Any, build: Callable[..., Any], *options: Any
 ) -> Callable[..., Any] | None:
-    """The compiled derivative of a jitted function; None of a plain one."""
+    """The compiled derivative of a jitted function; None of a plain one, and while values are
+    watched."""
     derive = getattr(f, "_tracker_derive", None)
-    if derive is None:
+    if derive is None or current_watch() is not None:
         return None
     return derive(key, build if not options else lambda g: build(g, *options))  # type: ignore[no-any-return]

@@ -262,6 +262,19 @@ def reset(callable_: Any) -> None:
     _sweep(callable_)
 
 
+def suspend(callable_: Any) -> int:
+    """Let every call go to the slow path; the answer is for `resume`."""
+    call = _cell(callable_, CALL)
+    first = call.value or 0
+    call.value = _runtime().address("slow")
+    return first
+
+
+def resume(callable_: Any, first: int) -> None:
+    """Let calls go to machine code again."""
+    _cell(callable_, CALL).value = first
+
+
 def entries(callable_: Any) -> tuple[Entry, ...]:
     """The entries in use, first candidate first."""
     return tuple(reversed(_entries(callable_)[0]))

@@ -15,7 +15,8 @@ import inspect
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,7 +31,7 @@ from tracker.jit.places import with_places
 from tracker.jit.reads import places_of
 from tracker.jit.staging import Entangled, Trace, Write, stage, static_leaves
 from tracker.jit.standins import LOCK
-from tracker.tape import current_stage, same_bytes
+from tracker.tape import current_stage, current_watch, same_bytes
 from tracker.tracked import Tracked
 
 if TYPE_CHECKING:
@@ -93,6 +94,8 @@ class Jitted:
         call, leaves = signature.signature_of(args, kwargs, self.static)
         if any(type(x) is Tracked for x in leaves):
             return self.function(*args, **kwargs)
+        if current_watch() is not None:
+            return self._watched(args, kwargs, leaves)
         self.slow_calls += 1
         if not call.native:
             return self._unusual(args, kwargs, call, leaves)
@@ -101,6 +104,17 @@ class Jitted:
             if not family.eager:
                 return self._special(family, call, leaves, args, kwargs)
         return self.function(*args, **kwargs)
+
+    def _watched(self, args: Sequence[Any], kwargs: dict[str, Any], leaves: list[Any]) -> Any:
+        """A call while values are watched: the function is traced, so that the watch sees what it
+        computes, and nothing is compiled."""
+        try:
+            _, result, writes = stage(self.function, args, kwargs, self.static)
+        except (Entangled, *_UNTRACEABLE):
+            return self.function(*args, **kwargs)
+        for write in writes:
+            write.carry_out(leaves)
+        return result
 
     def _unusual(
         self,
@@ -411,7 +425,27 @@ def _make(f: Callable[..., Any], static: frozenset[int | str], strict: bool, lim
     state.native = weakref.ref(made)
     made._jitted = state
     functools.update_wrapper(made, f)
+    _LIVE.add(made)
     return made
+
+
+_LIVE: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+@contextmanager
+def in_python() -> Iterator[None]:
+    """Within it, jitted functions take the slow path: no machine code runs."""
+    if not _LIVE:
+        yield
+        return
+    from tracker.jit import callable as native
+
+    suspended = [(f, native.suspend(f)) for f in list(_LIVE)]
+    try:
+        yield
+    finally:
+        for f, first in suspended:
+            native.resume(f, first)
 
 
 @functools.cache
@@ -525,6 +559,15 @@ _METHODS: dict[str, Any] = {
     "clear_cache": _clear_cache,
     "_tracker_derive": _derive,
 }
+
+
+def newest_trace(f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Function:
+    """The optimised IR that a jitted function runs for these arguments; without any, the newest."""
+    specials = [s for family in f._jitted.families.values() for s in family.specials]
+    if args or kwargs or not specials:
+        return _ir(f, *args, **kwargs)
+    newest: Special = specials[-1]
+    return newest.compiled.function
 
 
 def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Function:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tracker.ir.graph import Eqn, Guard
 from tracker.jit import blas
+from tracker.jit.accounts import Account, accounts, space_text
+from tracker.jit.partition import Segment, partition
 from tracker.jit.places import names_of
 
 if TYPE_CHECKING:
@@ -18,20 +20,20 @@ if TYPE_CHECKING:
 
 
 def explain(name: str, trace: Trace, compiled: Compiled, specials: Sequence[Any]) -> str:
-    """Text: how the call is made, the kernels of each piece, host calls, guards, times."""
+    """Text: how the call is made, host calls, the kernels of each piece with what they read, write
+    and compute, what is stored between them and why, memory, guards, times."""
     lines = [f"{name}: {len(specials)} trace(s) for these arguments"]
     if compiled.entry is not None:
         lines.append("  one native call")
     else:
-        lines.append(
-            f"  {len(compiled.pieces)} native segment(s) between {len(compiled.hosts)} host call(s)"
-        )
+        lines.append(_stages(compiled))
     lines += [
         f"  host: {host.eqn.op.name} -> {host.eqn.out.type}: {host.why}{_at(host.eqn)}"
         for host in compiled.hosts
     ]
     for piece in compiled.pieces:
         lines.extend(_piece(piece))
+    lines.append(_buffers(compiled))
     names = dict(names_of(trace.call))
     lines += [
         f"  captures: {names.get(source, 'an array')}: {var.type}"
@@ -56,6 +58,24 @@ def explain(name: str, trace: Trace, compiled: Compiled, specials: Sequence[Any]
     return "\n".join(lines)
 
 
+def _stages(compiled: Compiled) -> str:
+    segments = sum(isinstance(stage, Segment) for stage in partition(compiled.function))
+    waiting = segments - len(compiled.pieces)
+    later = f", {waiting} of them compiled when they first run" if waiting > 0 else ""
+    return f"  {segments} native segment(s) between {len(compiled.hosts)} host call(s){later}"
+
+
+def _buffers(compiled: Compiled) -> str:
+    """What a call has in memory at most: scratch, and the results, which are the caller's."""
+    arguments = sum(v.type.nbytes for v in compiled.function.inputs)
+    results = sum(a.type.nbytes for a in compiled.function.outputs)
+    scratch = max((piece.scratch for piece in compiled.pieces), default=0)
+    return (
+        f"  memory: {arguments:,} bytes of arguments, {results:,} of results, at most {scratch:,} "
+        "of scratch"
+    )
+
+
 def _piece(piece: Piece) -> Iterable[str]:
     plan = piece.plan
     unrolled = sum(isinstance(s, Eqn) for steps in plan.scalars.values() for s in steps)
@@ -66,26 +86,43 @@ def _piece(piece: Piece) -> Iterable[str]:
     )
     for eqn in products:
         shapes = " @ ".join(str(o.type) for o in eqn.operands)
-        yield f"    product: {shapes}{_at(eqn)}"
+        inner = eqn.operands[0].type.shape[-1] if eqn.operands[0].type.shape else 1
+        count = 2 * eqn.out.type.size * inner
+        yield f"    product: {shapes}: {count:,} operations, by BLAS{_at(eqn)}"
     for call in (call for calls in plan.calls.values() for call in calls):
         shapes = ", ".join(str(o.type) for o in call.eqn.operands)
         yield f"    routine: {call.name} of {shapes}{_at(call.eqn)}"
     if plan.writes:
         yield f"    written piece by piece: {sum(map(len, plan.writes.values()))} pieces"
-    for kernel in sorted(plan.kernels, key=lambda k: k.level):
-        space = "x".join(map(str, kernel.space))
-        ops = " ".join(eqn.op.name for eqn in kernel.members[:12])
-        more = "" if len(kernel.members) <= 12 else f" and {len(kernel.members) - 12} more"
-        buffers = [store.place.buffer for store in kernel.stores]
-        stored = sum(buffer.type.nbytes for buffer in buffers if buffer is not None)
-        yield (
-            f"    kernel over {space}, level {kernel.level}: "
-            f"{len(kernel.members)} fused ({ops}{more}); "
-            f"stores {len(kernel.stores)} ({stored} bytes), folds {len(kernel.folds)}"
-        )
-        places = sorted({eqn.where for eqn in (*kernel.members, *kernel.folds) if eqn.where})
-        if places:
-            yield f"      lines: {', '.join(places[:6])}{', ...' if len(places) > 6 else ''}"
+    for controls in plan.controls.values():
+        for control in controls:
+            yield f"    {control.eqn.op.name}: native control flow{_at(control.eqn)}"
+    found, kept = accounts(plan)
+    for account in found:
+        yield from _kernel(account)
+    for value in kept:
+        yield f"    kept: {value.value!r} ({value.value.type.nbytes:,} bytes): {value.why}"
+
+
+def _kernel(account: Account) -> Iterable[str]:
+    kernel = account.kernel
+    ops = " ".join(eqn.op.name for eqn in kernel.members[:12])
+    more = "" if len(kernel.members) <= 12 else f" and {len(kernel.members) - 12} more"
+    folds = f", folds {' '.join(eqn.op.name for eqn in kernel.folds)}" if kernel.folds else ""
+    yield (
+        f"    kernel over {space_text(kernel)}, level {kernel.level}: "
+        f"{len(kernel.members)} fused ({ops}{more}){folds}"
+    )
+    yield (
+        f"      reads {account.read_bytes:,} bytes, writes {account.written_bytes:,} bytes, "
+        f"{account.flops:,} operations"
+    )
+    if account.again:
+        names = " ".join(dict.fromkeys(eqn.op.name for eqn in account.again))
+        yield f"      computes again, for it is cheaper than reading: {names}"
+    places = sorted({eqn.where for eqn in (*kernel.members, *kernel.folds) if eqn.where})
+    if places:
+        yield f"      lines: {', '.join(places[:6])}{', ...' if len(places) > 6 else ''}"
 
 
 def _at(step: Eqn | Guard) -> str:
