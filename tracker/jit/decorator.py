@@ -95,7 +95,7 @@ class Jitted:
         if any(type(x) is Tracked for x in leaves):
             return self.function(*args, **kwargs)
         if current_watch() is not None:
-            return self._watched(args, kwargs, leaves)
+            return self._watched(args, kwargs)
         self.slow_calls += 1
         if not call.native:
             return self._unusual(args, kwargs, call, leaves)
@@ -105,16 +105,16 @@ class Jitted:
                 return self._special(family, call, leaves, args, kwargs)
         return self.function(*args, **kwargs)
 
-    def _watched(self, args: Sequence[Any], kwargs: dict[str, Any], leaves: list[Any]) -> Any:
+    def _watched(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """A call while values are watched: the function is traced, so that the watch sees what it
         computes, and nothing is compiled."""
         try:
-            _, result, writes = stage(self.function, args, kwargs, self.static)
+            staged = stage(self.function, args, kwargs, self.static)
         except (Entangled, *_UNTRACEABLE):
             return self.function(*args, **kwargs)
-        for write in writes:
-            write.carry_out(leaves)
-        return result
+        for write in staged.writes:
+            write.carry_out()
+        return staged.result
 
     def _unusual(
         self,
