@@ -21,7 +21,7 @@ from tracker.ir.graph import Eqn, Function, Guard, Var
 from tracker.ir.literal import print_type, print_value
 from tracker.jit.decorator import newest_trace, trace
 from tracker.jit.partition import HostCall, partition
-from tracker.jit.plan import Plan, c_strides, make_plan
+from tracker.jit.plan import Plan, make_plan
 from tracker.tape import CLOSED, Value
 from tracker.tracked import Leaf, Tracked
 
@@ -192,8 +192,7 @@ def _run_boxes(stage: Any, owner: dict[Var, Node], checks: dict[Any, Node]) -> l
         node = Node([eqn.op.name, _short(stage.why), print_type(eqn.out.type)], "host", eqn.where)
         owner[eqn.out] = node
         return [node]
-    strides = [c_strides(v.type.shape) for v in stage.function.captures]
-    return list(_plan_boxes(make_plan(stage.function, strides), owner, checks))
+    return list(_plan_boxes(make_plan(stage.function), owner, checks))
 
 
 def _plan_boxes(plan: Plan, owner: dict[Var, Node], checks: dict[Any, Node]) -> Iterable[Node]:
