@@ -1,6 +1,6 @@
 """What an operation is: one declaration with every slot filled.
 
-Owns: `Op`, the kinds of lowering (`Map`, `View`, `Scatter`, `Compact`, `Iota`, `Reduce`,
+Owns: `Op`, the kinds of lowering (`Map`, `View`, `Scatter`, `Compact`, `Scan`, `Iota`, `Reduce`,
 `Contract`, `Routine`, `Loop`, `While`, `Branch`, `Pick`, `Expand`, `Host`), `Joint` rules,
 `define`, and the tables in which NumPy callables and array methods find their op. Declarations
 live in `tracker/ops/`, one file per family; see `define` for the slots.
@@ -95,6 +95,14 @@ class Compact:
 @dataclass(frozen=True, slots=True)
 class Iota:
     """No operands; each element is its own index along the axis `axis`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A running fold along the axis `axis`: combine(e, acc, x) -> acc, element after element, in
+    the dtype of the result; the first element is the first result."""
+
+    combine: Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +201,7 @@ Lowering = (
     | View
     | Scatter
     | Compact
+    | Scan
     | Iota
     | Reduce
     | Contract

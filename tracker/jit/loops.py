@@ -58,7 +58,7 @@ def write_kernel(driver: Any, kernel: Kernel) -> tuple[str, list[str], Shared | 
 
 
 def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _Writer]:
-    cuts: dict[int, set[int]] = {}
+    cuts = scattering.cuts(kernel)
     while True:
         try:
             writer = _Writer(driver, kernel, cuts, near=True, threads=threads)
@@ -111,12 +111,13 @@ class _Writer:
         self.loops = 0
         self.folds = [Fold(self, eqn, at) for at, eqn in enumerate(kernel.folds)]
         whole = all(fold.in_register and fold.depth == 0 for fold in self.folds)
-        self.threads = threads if len(self.space) == 1 and whole else 1
+        alone = any(store.by is not None for store in kernel.stores)  # in order, on one thread
+        self.threads = threads if len(self.space) == 1 and whole and not alone else 1
 
     def is_repeatable(self) -> bool:
-        """Whether the kernel only writes what it does not read, each place once."""
+        """Whether the kernel only writes what it does not read."""
         return not any(
-            store.adds or store.by is not None for store in self.kernel.stores
+            store.adds or scattering.adds(store) for store in self.kernel.stores
         ) and self.loaded.isdisjoint(store.place.buffer for store in self.kernel.stores)
 
     def task(self) -> str:

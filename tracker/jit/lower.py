@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
-from tracker.ir.op import Contract, Iota, Map, Reduce, View
+from tracker.ir.op import Contract, Iota, Map, Reduce, Scan, View
 from tracker.ir.types import Type
 from tracker.jit import memory
 from tracker.jit.dense.calls import write_call
@@ -291,6 +291,8 @@ class _Driver:
             ]
         elif isinstance(lower_, Reduce):
             self.known[eqn.out] = self._reduce(eqn, lower_)
+        elif isinstance(lower_, Scan):
+            self.known[eqn.out] = self._scan(eqn, lower_)
         elif isinstance(lower_, Iota):
             axis, dtype = eqn.params["axis"], eqn.out.type.dtype
             self.known[eqn.out] = [
@@ -386,6 +388,15 @@ class _Driver:
             if acc is None:
                 acc = literal(lower_.identity(dtype), dtype)
             out.append(acc if lower_.finish is None else lower_.finish(self.e, acc, len(group)))
+        return out
+
+    def _scan(self, eqn: Eqn, lower_: Scan) -> list[Scalar | None]:
+        (x,), dtype, axis = eqn.operands, eqn.out.type.dtype, eqn.params["axis"]
+        step = c_strides(eqn.out.type.shape)[axis]
+        out: list[Any] = []
+        for at, index in enumerate(np.ndindex(*eqn.out.type.shape)):
+            item = self.e.cast(self.atom(x, at), dtype)
+            out.append(lower_.combine(self.e, out[at - step], item) if index[axis] else item)
         return out
 
     def _contract(self, eqn: Eqn) -> list[Scalar | None]:

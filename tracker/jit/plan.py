@@ -35,6 +35,7 @@ from tracker.ir.op import (
     Pick,
     Reduce,
     Routine,
+    Scan,
     Scatter,
     View,
     While,
@@ -88,7 +89,7 @@ class Place:
 class Store:
     """An element of `value` (None: zero) goes to, or is added to, each point of a strided place.
 
-    `by`: the equation whose lowering says where instead (`Scatter`, `Compact`).
+    `by`: the equation whose lowering says where instead (`Scatter`, `Compact`), or how (`Scan`).
     """
 
     value: Atom | None
@@ -257,6 +258,8 @@ class _Planner:
             self._compact(step)
         elif isinstance(lower, Reduce) and any(self._is_big(o) for o in operands):
             self._fold(step, operands[0])
+        elif isinstance(lower, Scan) and step.out.type.size > self.tiny:
+            self._scan(step)
         elif step.out.type.size <= self.tiny:
             self._scalar(step, operands)
         elif isinstance(lower, View):
@@ -529,6 +532,14 @@ class _Planner:
         room = Type((eqn.out.type.size + 1,), eqn.out.type.dtype)
         place = self._made(eqn.out, level, room)
         kernel = Kernel(mask.type.shape, level, stores=[Store(mask, place, by=eqn)])
+        self.plan.writes.setdefault(level, []).append(kernel)
+
+    def _scan(self, eqn: Eqn) -> None:
+        """A loop in which each element is made from the one before it."""
+        (x,) = eqn.operands
+        level = self._reach(x) if isinstance(x, Var) else 0
+        kernel = Kernel(eqn.out.type.shape, level, stores=[])
+        kernel.stores.append(Store(x, self._made(eqn.out, level), by=eqn))
         self.plan.writes.setdefault(level, []).append(kernel)
 
     def _made(self, var: Var, level: int, room: Type | None = None) -> Place:

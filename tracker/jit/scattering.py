@@ -1,4 +1,4 @@
-"""Stores whose place depends on values: `Scatter` and `Compact`.
+"""Stores whose place depends on values (`Scatter`, `Compact`), or on those before them (`Scan`).
 
 Owns: `write`, which `loops.py` calls for each element. The loops run in C order on one thread, so
 that places named twice get what NumPy gives them, and sums come out the same every time.
@@ -6,14 +6,29 @@ that places named twice get what NumPy gives them, and sums come out the same ev
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import Compact, Scatter
+from tracker.ir.op import Compact, Scan, Scatter
 from tracker.jit.emit import Scalar
 
 _INT64 = np.dtype(np.int64)
+
+
+def adds(store: Any) -> bool:
+    """Whether a store adds to what is there, so that it cannot be made twice."""
+    return (
+        store.by is not None and isinstance(store.by.op.lower, Scatter) and store.by.op.lower.adds
+    )
+
+
+def cuts(kernel: Any) -> dict[int, set[int]]:
+    """Where loops are cut from the start: after the first element of a scan, which has none
+    before it."""
+    scans = [s.by for s in kernel.stores if s.by is not None and isinstance(s.by.op.lower, Scan)]
+    return {eqn.params["axis"]: {1} for eqn in scans}
 
 
 def write(body: Any, store: Any, x: Scalar) -> None:
@@ -21,6 +36,8 @@ def write(body: Any, store: Any, x: Scalar) -> None:
     lower = store.by.op.lower
     if isinstance(lower, Compact):
         _compact(body, store, x)
+    elif isinstance(lower, Scan):
+        _scan(body, store, x, lower)
     else:
         _scatter(body, store, x, lower)
 
@@ -31,11 +48,25 @@ def _scatter(body: Any, store: Any, x: Scalar, lower: Scatter) -> None:
     index = body.tools.reading(
         body.reader(eqn), lambda: lower.target(body.tools, body.index, *types, **eqn.params)
     )
-    flat: Any = 0
-    for i, stride in zip(index, store.place.strides, strict=True):
-        flat = i * stride + flat
-    where = body.w.target(store.place, flat, body.tools)
+    where = body.w.target(store.place, _flat(index, store.place.strides), body.tools)
     e.store(e.add(e.load(where, x.dtype), x) if lower.adds else x, where)
+
+
+def _flat(index: Sequence[Any], strides: Sequence[int]) -> Any:
+    flat: Any = 0
+    for i, stride in zip(index, strides, strict=True):
+        flat = i * stride + flat
+    return flat
+
+
+def _scan(body: Any, store: Any, x: Scalar, lower: Scan) -> None:
+    axis, e = store.by.params["axis"], body.e
+    flat = _flat(body.index, store.place.strides)
+    _, first = body.tools.within(body.index[axis], 0, 1, 1)
+    if first is False:
+        before = body.w.target(store.place, flat - store.place.strides[axis], body.tools)
+        x = lower.combine(e, e.load(before, x.dtype), x)
+    e.store(x, body.w.target(store.place, flat, body.tools))
 
 
 def _compact(body: Any, store: Any, x: Scalar) -> None:

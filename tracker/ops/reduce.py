@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from tracker.ir.op import LINEAR, METHODS, NUMPY, Host, Op, Reduce
+from tracker.ir.op import LINEAR, METHODS, NUMPY, Op, Reduce, Scan
 from tracker.ir.types import Type
 from tracker.ops.declare import (
     NO_VALUE,
@@ -367,7 +367,7 @@ cumsum = declare(
     evaluate=lambda x, *, axis: np.cumsum(x, axis),
     jvp=LINEAR,
     vjp=[_cumsum_vjp],
-    lower=Host("a running sum"),
+    lower=Scan(lambda e, acc, x: e.add(acc, x)),
 )
 
 

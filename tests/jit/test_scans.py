@@ -1,0 +1,52 @@
+"""Running sums, compiled: along every axis, in NumPy's order, with what is fused into them."""
+
+import numpy as np
+import pytest
+from jit_programs import assert_same
+from test_native_ops import assert_native
+
+from tracker import gradient, jit
+
+SHAPES = [(5,), (100,), (1,), (0,), (7, 30), (1, 50), (50, 1), (3, 50, 4), (50, 0)]
+
+
+def axes():
+    return [(shape, axis) for shape in SHAPES for axis in range(len(shape))]
+
+
+def made(shape, kind):
+    return (3 * np.random.default_rng(0).normal(size=shape)).astype(kind)
+
+
+@pytest.mark.parametrize("shape, axis", axes())
+@pytest.mark.parametrize("kind", ["f8", "f4", "i4", "u1", "?"])
+def test_sums(shape, axis, kind):
+    def f(x):
+        return np.cumsum(x, axis=axis)
+
+    compiled, x = jit(f), made(shape, kind)
+    for _ in range(2):
+        got = compiled(x)
+        assert_same(got, f(x))
+        np.testing.assert_array_equal(got, f(x))  # in the same order, so to the last bit
+    assert_native(compiled, x)
+
+
+@pytest.mark.parametrize("shape, axis", axes())
+def test_gradients(shape, axis):
+    def f(x):
+        return np.sum(np.square(np.cumsum(np.sin(x[::-1]), axis=axis) * 0.5))
+
+    compiled, x = jit(lambda x: gradient(f, x)[0]), made(shape, "f8")
+    for _ in range(2):
+        assert_same(compiled(x), gradient(f, x)[0])
+    if x.size:
+        assert_native(compiled, x)
+
+
+def test_far_arguments_on_the_way():
+    """sin has a quick version; where an argument is far, the loop runs again with the other."""
+    x = np.linspace(0.0, 1e12, 300)
+    compiled = jit(lambda x: np.cumsum(np.sin(x)))
+    for _ in range(2):
+        assert_same(compiled(x), np.cumsum(np.sin(x)))
