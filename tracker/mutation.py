@@ -93,14 +93,14 @@ def _getitem(self: Tracked, key: Any) -> Any:
         data = (self._value or self._refresh()).data
         if type(data) is np.ndarray and data.ndim == 1 and -data.size <= key < data.size:
             return apply(index.getitem, (self,), {"index": (key % data.size,)})
-    part, basic = index.read(self, key)
-    if basic is None or type(data_of(part)) is not np.ndarray:
+    part, place, arrays = index.read(self, key)
+    if type(data_of(part)) is not np.ndarray or not index.is_view(arrays):
         return part
     return link(
         self,
         part,
-        lambda base: apply(index.getitem, (base,), {"index": basic}),
-        lambda base, new: apply(index.put, (base, new), {"index": basic}),
+        lambda base: index.cut(base, place, arrays),
+        lambda base, new: index.paste(base, new, place, arrays),
     )
 
 

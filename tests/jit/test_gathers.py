@@ -208,3 +208,64 @@ def test_a_mask_of_several_axes_and_of_rows():
         assert_same(slopes(x), gradient(f, x)[0])
     assert is_native(compiled, x)
     assert is_native(slopes, x)
+
+
+def test_places_that_are_found_are_followed():
+    def f(x):
+        rows, columns = np.nonzero(x > 0.5)
+        (few,) = np.where(x[:, 0] > 0.0)
+        return np.sum(x[rows, columns]) + np.sum(x[few] * x[np.flatnonzero(x[:, 1] < 0.0)][:1])
+
+    compiled, slopes = jit(f), jit(lambda x: gradient(f, x)[0])
+    x = np.random.default_rng(0).normal(size=(30, 4))
+    for given_ in (x, x, x[::-1].copy(), x[:, [0, 1, 3, 2]].copy()):
+        assert_same(compiled(given_), f(given_))
+        assert_same(slopes(given_), gradient(f, given_)[0])
+    assert compiled.cache_info().traces == 1
+    assert is_native(compiled, x)
+
+
+@pytest.mark.parametrize("n", [6, 60])
+def test_a_traced_integer_is_a_position_and_not_a_constant(n):
+    def f(x, i):
+        return x[i] * x[i - 1, 1] + np.sum(x[:, i % 3])
+
+    compiled = jit(f)
+    slopes = jit(lambda x, i: gradient(lambda x: np.sum(f(x, i)), x)[0])
+    x = np.random.default_rng(0).normal(size=(n, 3))
+    for i in range(-n + 1, n):
+        assert_same(compiled(x, i), f(x, i))
+        assert_same(slopes(x, i), gradient(lambda x, i=i: np.sum(f(x, i)), x)[0])
+    assert compiled.cache_info().traces == slopes.cache_info().traces == 1
+    assert is_native(slopes, x, 1)
+    with pytest.raises(IndexError, match=f"index {n} is out of bounds for axis 0 with size {n}"):
+        compiled(x, n)
+
+
+@pytest.mark.parametrize("n", [5, 50])
+def test_what_a_traced_integer_cuts_out_is_a_view(n):
+    def f(x, i):
+        y = 2.0 * x
+        row = y[i]
+        row[:2] = x[0, 0]
+        row *= 3.0
+        y[i, 2] = 1.0
+        view = y[:, i % 3]
+        y += 1.0
+        return y, row, view * x[i, 0]
+
+    def loss(x, i):
+        return sum(np.sum(np.sin(part)) for part in f(x, i))
+
+    compiled, slopes = jit(f), jit(lambda x, i: gradient(loss, x, i)[0])
+    x = np.random.default_rng(0).normal(size=(n, 3))
+    for i in (1, 1, -1, n - 2, 0):
+        assert_same(compiled(x, i), f(x, i))
+        assert_same(slopes(x, i), gradient(loss, x, i)[0])
+    assert compiled.cache_info().traces == 1
+
+
+def test_a_flag_as_an_index_is_a_guard():
+    f = jit(lambda x: x[x[0] > 0.0])
+    for x in (np.ones(3), -np.ones(3), np.ones(3)):
+        assert_same(f(x), x[x[0] > 0.0])

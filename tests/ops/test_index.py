@@ -108,6 +108,7 @@ ROWS = [
         sample(x(3, 2, 3), x(seed=1), FIRST, SECOND, index=APART),
     ),
     row(places.compacted, sample(MASK, count=2), sample(np.zeros(3, bool), count=0)),
+    row(places.positions, sample(MASKS, count=3), sample(np.zeros((2, 0), bool), count=0)),
     row(places.inside, sample(TWICE, extent=2), sample(np.array([-3, -4], np.int8), extent=3)),
     row(create.iota, sample(shape=(2, 3), axis=1), sample(shape=(0,), axis=0)),
 ]

@@ -36,7 +36,7 @@ def explain(name: str, trace: Trace, compiled: Compiled, specials: Sequence[Any]
     lines.append(_buffers(compiled))
     names = dict(names_of(trace.call))
     lines += [
-        f"  captures: {names.get(source, 'an array')}: {var.type}"
+        f"  captures: {names[source] if isinstance(source, int) else 'an array'}: {var.type}"
         for source, var in zip(trace.captures, trace.function.captures, strict=True)
     ]
     if trace.writes:

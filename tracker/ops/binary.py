@@ -24,7 +24,7 @@ from tracker.ops.declare import (
     piecewise,
     project,
 )
-from tracker.tape import apply, data_of
+from tracker.tape import apply
 from tracker.tracked import install
 
 add = elementwise(
@@ -382,7 +382,7 @@ where = declare(
 @implements(np.where)
 def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
     if x is None and y is None:
-        return np.where(data_of(condition))
+        return np.nonzero(condition)
     return apply(where, (condition, x, y))
 
 

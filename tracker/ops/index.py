@@ -32,7 +32,7 @@ from tracker.ops.places import (
     taken,
 )
 from tracker.ops.shape import broadcast_to, reshape
-from tracker.tape import apply, current_stage, data_of, is_recording
+from tracker.tape import apply, data_of, is_recording
 from tracker.tracked import Tracked
 
 _INT = np.dtype(np.intp)
@@ -64,8 +64,8 @@ def _entry(part: Any) -> tuple[Any, Any]:
         return slice(*(_plain_int(e) for e in (part.start, part.stop, part.step))), None
     data = data_of(part)
     if isinstance(data, (bool, np.bool_)):
-        return HOLE, np.asarray(data)
-    if type(part) is Tracked and np.ndim(data) == 0 and _in_a_body():
+        return HOLE, np.asarray(bool(part))  # of a traced one: a guard
+    if type(part) is Tracked and np.ndim(data) == 0 and is_recording():
         return HOLE, part if hasattr(data, "dtype") else apply(
             to_discrete, (part,), {"dtype": _INT}
         )
@@ -84,12 +84,6 @@ def _entry(part: Any) -> tuple[Any, Any]:
         "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
         f"boolean arrays are valid indices, not {type(data).__name__}"
     )
-
-
-def _in_a_body() -> bool:
-    """Whether the body of a loop is being traced, in which a position differs at each step."""
-    stage = current_stage()
-    return stage is not None and stage.structured
 
 
 def _plain_int(x: Any) -> int | None:
@@ -361,8 +355,10 @@ def _winners(shape: tuple[int, ...], arrays: tuple[Any, ...], index: Index) -> A
     return last[place] == turn
 
 
-def _winners_build(b: Any, *arrays: Any, index: Index, shape: tuple[int, ...]) -> Any:
-    found = normal(b, shape, arrays, index, ())
+def _winners_build(
+    b: Any, *arrays: Any, index: Index, shape: tuple[int, ...], counts: Any = ()
+) -> Any:
+    found = normal(b, shape, arrays, index, counts)
     if isinstance(found, str):
         return found
     merged, places, holes = found
@@ -382,7 +378,7 @@ def _scatter_vjp_value(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Inde
     piece = _gathered(g, arrays, index)
     if all(np.result_type(data_of(a)) == np.bool_ for a in arrays):
         return project(piece, v)  # a mask writes nowhere twice
-    alive = apply(winners, arrays, {"index": index, "shape": np.shape(x)})
+    alive = apply(winners, arrays, {**_places(index, arrays), "shape": np.shape(x)})
     return project(np.where(alive, piece, np.zeros_like(piece)), v)
 
 
@@ -390,10 +386,10 @@ winners: Op = declare(
     "winners",
     method=None,
     entry=None,
-    infer=lambda *arrays, index, shape: _gather_infer(
-        Type(shape, np.dtype(bool)), *arrays, index=index
+    infer=lambda *arrays, shape, **places: _gather_infer(
+        Type(shape, np.dtype(bool)), *arrays, **places
     ),
-    evaluate=lambda *arrays, index, shape: _winners(shape, arrays, index),
+    evaluate=lambda *arrays, index, shape, counts=(): _winners(shape, arrays, index),
     jvp=[None],
     vjp=[None],
     lower=Expand(_winners_build),
@@ -425,13 +421,30 @@ scatter: Op = declare(
 # What subscripts do -------------------------------------------------------------------------------
 
 
-def read(x: Any, key: Any) -> tuple[Any, Index | None]:
-    """x[key], and the basic index if it was one (then the result is a view of x)."""
+def read(x: Any, key: Any) -> tuple[Any, Index, tuple[Any, ...]]:
+    """x[key], and the index and arrays of the subscript."""
     index, arrays = split(key, np.shape(x))
     if arrays:
         _fix_masks(arrays)
-        return _gathered(x, arrays, index), None
-    return apply(getitem, (x,), {"index": index}), index
+        return _gathered(x, arrays, index), index, arrays
+    return apply(getitem, (x,), {"index": index}), index, ()
+
+
+def is_view(arrays: tuple[Any, ...]) -> bool:
+    """Whether what was read with these arrays is a view in NumPy: they are traced integers."""
+    return all(np.ndim(a) == 0 and isinstance(a, Tracked) for a in arrays)
+
+
+def cut(x: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
+    """Read a part that is a view again."""
+    return _gathered(x, arrays, index) if arrays else apply(getitem, (x,), {"index": index})
+
+
+def paste(x: Any, part: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
+    """The value of x after a part that is a view was written into."""
+    if arrays:
+        return apply(scatter, (x, part, *arrays), _places(index, arrays))
+    return apply(put, (x, part), {"index": index})
 
 
 def written(x: Any, key: Any, v: Any) -> Any:

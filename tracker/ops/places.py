@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import Compact, Map, Scatter, View
+from tracker.ir.op import Compact, Expand, Map, Scatter, View
 from tracker.ir.types import Type
 from tracker.ops.binary import equal
 from tracker.ops.declare import declare
@@ -174,6 +174,23 @@ compacted = declare(
     jvp=[None],
     vjp=[None],
     lower=Compact(),
+)
+
+
+def _positions_build(b: Any, mask: Any, *, count: int) -> Any:
+    return _positions(b, mask, count)
+
+
+# The same of a mask that has `count` true elements, in any shape: what `np.nonzero` is made of.
+positions = declare(
+    "positions",
+    method=None,
+    entry=None,
+    infer=lambda mask, *, count: Type((count,), np.dtype(np.intp)),
+    evaluate=lambda mask, *, count: np.flatnonzero(mask),
+    jvp=[None],
+    vjp=[None],
+    lower=Expand(_positions_build),
 )
 inside = declare(  # whether a position, which may count from the end, is within an axis
     "inside",

@@ -5,6 +5,7 @@ The one op is `sort`; the rest is composed of indexing and of the ops in `shape.
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +14,9 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import NUMPY, Host
 from tracker.ops.declare import declare, implements, into, refuse
+from tracker.ops.places import positions
 from tracker.tape import apply, data_of
+from tracker.tracked import Tracked
 
 # Sorting ------------------------------------------------------------------------------------------
 
@@ -128,8 +131,16 @@ def tile(A: Any, reps: Any) -> Any:
 
 @implements(np.nonzero, method="nonzero")
 def nonzero(a: Any) -> Any:
-    """Plain integer arrays: a trace holds for these places only."""
-    return np.nonzero(np.asarray(np.not_equal(a, 0)))
+    """Plain integer arrays. Under a trace, which holds for this many places, traced ones."""
+    mask = np.not_equal(a, 0)
+    if not isinstance(mask, Tracked) or not np.ndim(a):
+        return np.nonzero(np.asarray(mask))
+    flat = apply(positions, (mask,), {"count": int(np.count_nonzero(mask))})
+    shape = np.shape(a)
+    if len(shape) == 1:
+        return (flat,)
+    steps = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    return tuple(flat // step % max(n, 1) for step, n in zip(steps, shape, strict=True))
 
 
 NUMPY[np.flatnonzero] = lambda a: np.nonzero(np.ravel(a))[0]
