@@ -1,7 +1,8 @@
 """Derivatives that are matrices: jacobians, hessians, and products with hessians.
 
-Owns: `jacobian`, `withjacobian`, `hessian`, `hessian_reverse`, `diaghessian`, `hvp`. Each asks
-`pullback` once per element of the result, or `pushforward` once per element of the arguments.
+Owns: `jacobian`, `withjacobian`, `hessian`, `hessian_reverse`, `diaghessian`, `hvp`. The function
+runs once; its pullback or pushforward is mapped over a basis, all vectors of it in one pass
+(`_on_basis`).
 
 Convention for complex numbers: of a complex result, the entries are holomorphic derivatives dy/dx;
 of a real result, the rows are gradients, dy/dx.real + i dy/dx.imag.
@@ -9,7 +10,8 @@ of a real result, the rows are gradients, dy/dx.real + i dy/dx.imag.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,9 @@ from tracker.leaves import data
 from tracker.params import Grads, Params
 from tracker.pullbacks import jvp, linearized, pullback, pushforward
 from tracker.tape import Deriving
+from tracker.vmapping import vmap
+
+_FEW = 3  # unit vectors; fewer are passed one by one
 
 
 def jacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:
@@ -66,27 +71,34 @@ def _check_output(y: Any) -> None:
         )
 
 
-def _units(x: Any) -> Iterator[Any]:
-    """The unit vectors of x's space, in C order."""
-    kind = np.result_type(data(x))
-    for position in np.ndindex(np.shape(x)):
-        unit = np.zeros(np.shape(x), kind if kind.kind in "fc" else float)
-        unit[position] = 1
-        yield unit[()]
+def _on_basis(linear: Callable[[Any], Any], x: Any) -> Any:
+    """A linear function of x's space at each of its unit vectors, in C order: what it gives,
+    stacked; None if there are none."""
+    size, kind = np.size(x), np.result_type(data(x))
+    if not size:
+        return None
+    units = np.reshape(
+        np.eye(size, dtype=kind if kind.kind in "fc" else float), (size, *np.shape(x))
+    )
+    if size > _FEW:
+        return vmap(linear)(units)
+    return tree.map(lambda *rows: np.stack(rows), *(linear(unit) for unit in units))
 
 
 def _by_columns(push: Callable[..., Any], args: tuple[Any, ...], at: int) -> Any:
-    columns = [
-        np.ravel(push(*(unit if i == at else None for i in range(len(args)))))
-        for unit in _units(args[at])
-    ]
-    return np.stack(columns, axis=-1) if columns else None
+    rows = _on_basis(
+        lambda unit: np.ravel(push(*(unit if i == at else None for i in range(len(args))))),
+        args[at],
+    )
+    return None if rows is None else np.transpose(rows)
 
 
 def _by_rows(pull: Callable[..., Any], y: Any, moving: list[int]) -> dict[int, Any]:
-    rows = [pull(unit) for unit in _units(y)]
-    reached = [i for i in moving if rows and rows[0][i] is not None]
-    return {i: np.stack([np.ravel(row[i]) for row in rows]) for i in reached}
+    def reached(unit: Any) -> dict[int, Any]:
+        found = pull(unit)
+        return {i: np.ravel(found[i]) for i in moving if found[i] is not None}
+
+    return _on_basis(reached, y) or {}
 
 
 def _formed(matrix: Any, y: Any, x: Any, shaped: bool) -> Any:
@@ -137,21 +149,26 @@ def hessian(f: Callable[..., Any], x: Any) -> Any:
     """
     x = _as_array(x)
     _, push = pushforward(_slope(f), x)
-    columns = [np.ravel(push(unit)) for unit in _units(x)]
-    return _square(columns, x)
+    return _square(_on_basis(functools.partial(_raveled, push), x), x, turn=True)
 
 
 def hessian_reverse(f: Callable[..., Any], x: Any) -> Any:
     """As `hessian`, by reverse over reverse mode."""
     x = _as_array(x)
     _, pull = pullback(_slope(f), x)
-    return _square([np.ravel(pull(unit)[0]) for unit in _units(x)], x)
+    return _square(_on_basis(lambda unit: np.ravel(pull(unit)[0]), x), x)
 
 
-def _square(columns: list[Any], x: Any) -> Any:
+def _raveled(push: Callable[..., Any], unit: Any) -> Any:
+    return np.ravel(push(unit))
+
+
+def _square(rows: Any, x: Any, turn: bool = False) -> Any:
+    if rows is None:
+        return np.zeros((0, 0))
     if not np.ndim(x):
-        return columns[0][0]
-    return np.stack(columns, axis=-1) if columns else np.zeros((0, 0))
+        return rows[0, 0]
+    return np.transpose(rows) if turn else rows
 
 
 def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
@@ -171,8 +188,11 @@ def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
             return f(*(moved if i == at else a for i, a in enumerate(args)))
 
         _, push = pushforward(_slope(alone), x)
-        entries = [np.ravel(push(unit))[k] for k, unit in enumerate(_units(x))]
-        out.append(np.reshape(np.stack(entries), np.shape(x)) if np.ndim(x) else entries[0])
+        rows = _on_basis(functools.partial(_raveled, push), x)
+        if rows is None:
+            out.append(np.zeros(np.shape(x)))
+        else:
+            out.append(np.reshape(np.diagonal(rows), np.shape(x)) if np.ndim(x) else rows[0, 0])
     return tuple(out)
 
 
