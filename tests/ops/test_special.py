@@ -14,8 +14,9 @@ from op_rows import row, sample
 from special_points import ACCURACY, DOMAINS, SAMPLES
 
 from tracker import UnsupportedError, data, gradient, hessian, jit, jvp, param
-from tracker.ir.op import OPS, Map
+from tracker.ir.op import NUMPY, OPS, UFUNCS, Map
 from tracker.ops.special import table
+from tracker.testing import gradcheck
 
 ROWS = [
     *(
@@ -24,6 +25,14 @@ ROWS = [
     ),
     *(row(OPS[name], *(sample(*xs) for xs in all_)) for name, all_ in SAMPLES.items()),
 ]
+
+
+def test_every_ufunc_of_scipy_has_an_entry():
+    public = [getattr(sc, name) for name in dir(sc)]
+    missing = [
+        f.__name__ for f in public if isinstance(f, np.ufunc) and f not in UFUNCS and f not in NUMPY
+    ]
+    assert sorted(missing) == []
 
 
 def test_scipy_is_imported_by_nobody_else():
@@ -175,3 +184,75 @@ def test_no_warnings_from_derivatives_at_ordinary_points():
                     *(point if isinstance(point, tuple) else (point,)),
                     check_finite=False,
                 )
+
+
+SLOPES = {
+    "smirnov": (lambda d: sc.smirnov(5, d), 0.3),
+    "smirnovi": (lambda p: sc.smirnovi(5, p), 0.3),
+    "mathieu_a": (lambda q: sc.mathieu_a(2, q), 1.5),
+    "mathieu_b": (lambda q: sc.mathieu_b(3, q), 1.5),
+    **{
+        f"{family}_{kind}_cv": (
+            lambda x, f=f"{family}_{kind}_cv", cv=cv: getattr(sc, f)(0, 1, 2, cv, x)[0],
+            at,
+        )
+        for family, cv in (("pro", sc.pro_cv(0, 1, 2)), ("obl", sc.obl_cv(0, 1, 2)))
+        for kind, at in (("ang1", 0.4), ("rad1", 1.4), ("rad2", 1.4))
+    },
+}
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_first_derivative_against_differences(name):
+    """Of functions whose second derivative is not known, or whose operands are all floats."""
+    f, x = SLOPES[name]
+    assert gradcheck(f, x, rtol=1e-5)
+
+
+def test_integrals_of_airy_functions():
+    """SciPy's integrals have 8 digits; their derivatives are Airy functions, in full."""
+    want = [mp.airyai(0.7), mp.airybi(0.7), mp.airyai(-0.7), mp.airybi(-0.7)]
+    for i in range(4):
+        (found,) = gradient(lambda x, i=i: sc.itairy(x)[i], 0.7)
+        assert found == pytest.approx(float(want[i]), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    "inverse, forward, at, args",
+    [
+        ("ncfdtrinc", "ncfdtr", 2, (3.0, 5.0, 0.3, 1.1)),
+        ("nctdtrinc", "nctdtr", 1, (3.0, 0.3, 1.1)),
+        ("chndtrinc", "chndtr", 2, (1.5, 3.0, 0.2)),
+    ],
+)
+def test_inverses_that_scipy_finds_by_search(inverse, forward, at, args):
+    """Where F(.., y, ..) = p: dy/dp is one over dF/dy."""
+    y = getattr(sc, inverse)(*args)
+    own = jvp(lambda p: getattr(sc, inverse)(*args[:at], p, *args[at + 1 :]), (args[at],), (1.0,))
+    back = jvp(lambda v: getattr(sc, forward)(*args[:at], v, *args[at + 1 :]), (y,), (1.0,))
+    assert own[1] * back[1] == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("name, args", [("jv", (0.5, 2.0)), ("hyp1f1", (1.0, 2.0, 0.3))])
+def test_an_argument_without_a_derivative_refuses_by_name(name, args):
+    f = getattr(sc, name)
+    with pytest.raises(UnsupportedError, match=rf"{name} has no derivative rule in its argument"):
+        gradient(f, *args)
+    with pytest.raises(UnsupportedError, match=r"Keep . plain, with tracker.data\(.\)"):
+        jvp(f, args, (1.0,) * len(args))
+    (g,) = gradient(lambda x: f(*args[:-1], x), args[-1])
+    assert gradient(f, *map(int, args[:-1]), args[-1])[:-1] == (None,) * (len(args) - 1)
+    assert jit(f)(*args) == f(*args)
+    assert math.isfinite(g)
+
+
+def test_lambert_w():
+    for z, k in ((0.7, 0), (0.0, 0), (-0.2, -1), (0.3 + 1j, 1)):
+        _, slope = jvp(lambda z, k=k: sc.lambertw(z, k), (z,), (1.0,))
+        want = mp.diff(lambda v, k=k: mp.lambertw(v, k), z)
+        assert slope == pytest.approx(complex(want), rel=1e-12)
+
+
+def test_scaled_functions_refuse_complex_arguments():
+    with pytest.raises(UnsupportedError, match="jve has no derivative rule for complex arguments"):
+        gradient(lambda z: np.abs(sc.jve(0, z)), 1 + 1j)

@@ -7,6 +7,28 @@ Invariant: every ufunc of `scipy.special` has an entry; an argument without a de
 there, and refuses by that name.
 """
 
-from tracker.ops.special import elementary, error, gamma
+from tracker.ops.special import (
+    airy,
+    bessel,
+    distributions,
+    elementary,
+    elliptic,
+    error,
+    gamma,
+    incomplete,
+    integrals,
+    waves,
+)
 
-__all__ = ["elementary", "error", "gamma"]
+__all__ = [
+    "airy",
+    "bessel",
+    "distributions",
+    "elementary",
+    "elliptic",
+    "error",
+    "gamma",
+    "incomplete",
+    "integrals",
+    "waves",
+]

@@ -172,7 +172,7 @@ function(
 )
 
 
-def _log_power(log: Any, p: Any) -> Any:
+def power_slope(log: Any, p: Any) -> Any:
     """The derivative in p of (exp(p log) - 1) / p."""
     return np.square(log) * _exprel_slope(sc.exprel(p * log), p * log)
 
@@ -180,12 +180,12 @@ def _log_power(log: Any, p: Any) -> Any:
 function(
     "boxcox",
     lambda y, x, p: np.power(x, p - 1),
-    lambda y, x, p: _log_power(np.log(x), p),
+    lambda y, x, p: power_slope(np.log(x), p),
 )
 function(
     "boxcox1p",
     lambda y, x, p: np.power(1 + x, p - 1),
-    lambda y, x, p: _log_power(np.log1p(x), p),
+    lambda y, x, p: power_slope(np.log1p(x), p),
 )
 
 

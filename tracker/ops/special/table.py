@@ -40,8 +40,11 @@ Derivative = Rule | float | str
 
 def ufunc_named(name: str) -> np.ufunc | None:
     """SciPy's ufunc of this name, if this SciPy has it."""
-    found = getattr(scipy.special, name, None) or getattr(_ufuncs, name, None)
-    return found if isinstance(found, np.ufunc) else None
+    for module in (scipy.special, _ufuncs):
+        found = getattr(module, name, None)
+        if isinstance(found, np.ufunc):
+            return found
+    return None
 
 
 def function(name: str, *derivatives: Derivative, lower: Body | None = None) -> Op | None:
@@ -176,7 +179,7 @@ def _refuse(name: str, argument: str, x: Any) -> None:
     )
 
 
-# What the families share -------------------------------------------------------------------------
+# What the families share
 
 
 def call(name: str) -> Body:
@@ -184,15 +187,15 @@ def call(name: str) -> Body:
     return lambda e, *xs: e.math(name, *xs)
 
 
-def holomorphic(name: str, slope: Rule) -> Rule:
+def of_reals(name: str, slope: Rule) -> Rule:
     """A derivative that holds for real arguments only."""
 
     def partial(y: Any, *xs: Any) -> Any:
         if any(np.iscomplexobj(data_of(x)) for x in xs):
             raise UnsupportedError(
                 message(
-                    f"scipy.special.{name} is not differentiable at complex arguments",
-                    "Use the function without exponential scaling, and scale it yourself",
+                    f"scipy.special.{name} has no derivative rule for complex arguments",
+                    "Where it is scaled, use the function without scaling and scale it yourself",
                 )
             )
         return slope(y, *xs)

@@ -1,0 +1,221 @@
+"""Bessel functions: j, y, i, k, Hankel's, scaled and spherical ones, Struve's, and their integrals.
+
+The derivative in the order is entered for K alone, whose integral (DLMF 10.32.9) can be
+differentiated; the others refuse. Slopes of the scaled i and k are differences of nearly equal
+numbers far out; there the asymptotic series (DLMF 10.40) is differentiated instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.special as sc
+
+from tracker.ops.special.table import function, functions, of_reals, ufunc_named
+
+ORDER = "v, the order"
+_COUNT = "n, the order"
+Function = Callable[..., Any]
+
+
+def _between(f: Function, below: int, above: int) -> Function:
+    """Half of (below f(v - 1) + above f(v + 1))."""
+    return lambda v, z: 0.5 * (below * f(v - 1, z) + above * f(v + 1, z))
+
+
+# Scaled: far out
+
+_FAR = 100.0
+
+
+def _scaled(slope: Function, sign: int, constant: float) -> Function:
+    """The derivative of constant x**(-1/2) sum sign**k a_k(v) / x**k, for x > 0, from the
+    series for large x and from `slope` elsewhere."""
+
+    def partial(v: Any, x: Any) -> Any:
+        if np.iscomplexobj(x):
+            return slope(v, x)
+        far = (x > _FAR) & (x > 4 * np.square(v))
+        big, near = np.where(far, x, 4 * _FAR + 8 * np.square(v)), np.where(far, 1.0, x)
+        term: Any = 1.0 + 0 * big
+        total = -0.5 * term
+        for k in range(1, 14):
+            term = term * sign * (4 * np.square(v) - (2 * k - 1) ** 2) / (8 * k * big)
+            total = total - (k + 0.5) * term
+        return np.where(far, constant * total / (big * np.sqrt(big)), slope(v, near))
+
+    return partial
+
+
+def _ive_slope(v: Any, x: Any) -> Any:
+    return 0.5 * (sc.ive(v - 1, x) + sc.ive(v + 1, x)) - np.sign(x) * sc.ive(v, x)
+
+
+def _kve_slope(v: Any, x: Any) -> Any:
+    return sc.kve(v, x) - 0.5 * (sc.kve(v - 1, x) + sc.kve(v + 1, x))
+
+
+_ive = _scaled(_ive_slope, -1, 1 / math.sqrt(2 * math.pi))
+_kve = _scaled(_kve_slope, 1, math.sqrt(math.pi / 2))
+
+
+def _mirrored(parity: int, v: float) -> Function:
+    """Of i0e and i1e, which are even or odd; their slopes are the opposite."""
+    return lambda y, x: np.where(x < 0, -parity, 1) * _ive(v, np.abs(x))
+
+
+# The order of K
+
+_POINTS = np.linspace(0.0, 1.0, 161)
+_TRAPEZOID = np.where((_POINTS == 0) | (_POINTS == 1), 0.5, 1.0) / 160
+
+
+def _kve_order(v: Any, x: Any) -> Any:
+    """The derivative of exp(x) K_v(x) in v: the integral of t sinh(v t) exp(-x (cosh(t) - 1)).
+
+    It is cut where the integrand has fallen by exp(-42) from its peak at asinh(v / x)."""
+    size = np.hypot(v, x)
+    peak = np.arcsinh(np.abs(v) / x)
+    low = np.maximum(peak - np.sqrt(168 / size) - 84 / size, 0.0)
+    high = peak + np.arccosh(1 + 42 / size)
+    v, x, low, span = (np.expand_dims(u, -1) for u in (v, x, low, high - low))
+    t = low + span * _POINTS
+    fall = x * 2 * np.square(np.sinh(t / 2))
+    both = 0.5 * t * (np.exp(v * t - fall) - np.exp(-v * t - fall))
+    return np.sum(both * _TRAPEZOID * span, axis=-1)
+
+
+function("j0", lambda y, x: -sc.j1(x))
+function("j1", lambda y, x: 0.5 * (sc.j0(x) - sc.jv(2, x)))
+function("y0", lambda y, x: -sc.y1(x))
+function("y1", lambda y, x: 0.5 * (sc.y0(x) - sc.yv(2, x)))
+function("i0", lambda y, x: sc.i1(x))
+function("i1", lambda y, x: 0.5 * (sc.i0(x) + sc.iv(2, x)))
+function("k0", lambda y, x: -sc.k1(x))
+function("k1", lambda y, x: -0.5 * (sc.k0(x) + sc.kv(2, x)))
+function("i0e", _mirrored(1, 0.0))
+function("i1e", _mirrored(-1, 1.0))
+function("k0e", lambda y, x: _kve(0.0, x))
+function("k1e", lambda y, x: _kve(1.0, x))
+
+
+def _of_order(name: str, below: int, above: int, argument: str = ORDER) -> None:
+    f = getattr(sc, name)
+    slope = _between(f, below, above)
+    function(name, argument, lambda y, v, z: slope(v, z))
+
+
+_of_order("jv", 1, -1)
+_of_order("yv", 1, -1)
+_of_order("iv", 1, 1)
+_of_order("hankel1", 1, -1)
+_of_order("hankel2", 1, -1)
+_of_order("yn", 1, -1, _COUNT)
+function("kn", _COUNT, lambda y, n, z: -0.5 * (sc.kn(np.abs(n - 1), z) + sc.kn(n + 1, z)))
+function(
+    "kv",
+    of_reals("kv", lambda y, v, x: _kve_order(v, x) * np.exp(-x)),
+    lambda y, v, z: -0.5 * (sc.kv(v - 1, z) + sc.kv(v + 1, z)),
+)
+function("kve", of_reals("kve", lambda y, v, x: _kve_order(v, x)), lambda y, v, z: _kve(v, z))
+function("jve", ORDER, of_reals("jve", lambda y, v, x: 0.5 * (sc.jv(v - 1, x) - sc.jv(v + 1, x))))
+function("yve", ORDER, of_reals("yve", lambda y, v, x: 0.5 * (sc.yv(v - 1, x) - sc.yv(v + 1, x))))
+function("ive", ORDER, of_reals("ive", lambda y, v, x: _ive(v, x)))
+function(
+    "hankel1e",
+    ORDER,
+    lambda y, v, z: 0.5 * (sc.hankel1e(v - 1, z) - sc.hankel1e(v + 1, z)) - 1j * y,
+)
+function(
+    "hankel2e",
+    ORDER,
+    lambda y, v, z: 0.5 * (sc.hankel2e(v - 1, z) - sc.hankel2e(v + 1, z)) + 1j * y,
+)
+
+
+# Spherical
+
+
+def _spherical(name: str, sign: int) -> None:
+    """f and its derivative, from f'' = -2 f'/z + (n (n + 1)/z**2 + sign) f."""
+    f, slope = f"_spherical_{name}", f"_spherical_{name}_d"
+    value, first = ufunc_named(f), ufunc_named(slope)
+    if value is None or first is None:
+        return
+
+    def second(y: Any, n: Any, z: Any) -> Any:
+        zero = z == 0
+        w = np.where(zero, 1.0, z)
+        away = -2 * y / w + (n * (n + 1) / np.square(w) + sign) * value(n, w)
+        # at 0, of jn and in: from z**n / (2 n + 1)!!
+        start = np.where(n == 0, sign / 3, np.where(n == 2, 2 / 15, 0.0))
+        return np.where(zero, start, away)
+
+    function(f, _COUNT, lambda y, n, z: first(n, z))
+    function(slope, _COUNT, second)
+
+
+_spherical("jn", -1)
+_spherical("yn", -1)
+_spherical("in", 1)
+_spherical("kn", 1)
+
+
+# Struve
+
+
+def _struve(f: Function, sign: int) -> Function:
+    def slope(y: Any, v: Any, x: Any) -> Any:
+        extra = np.power(x / 2, v) * sc.rgamma(v + 1.5) / math.sqrt(math.pi)
+        return 0.5 * (f(v - 1, x) - sign * f(v + 1, x) + extra)
+
+    return slope
+
+
+function("struve", ORDER, _struve(sc.struve, 1))
+function("modstruve", ORDER, _struve(sc.modstruve, -1))
+
+# Integrals
+
+
+def _less_one(f: Function, sign: int) -> Function:
+    """sign (f(x) - 1) / x, where f = sum (-sign x**2 / 4)**k / (k!)**2 ... is 1 at 0."""
+
+    def slope(y: Any, x: Any) -> Any:
+        near = np.abs(x) < 1
+        w = -sign * np.square(np.where(near, x, 0.0)) / 4
+        series: Any = 0.0
+        for k in range(10, 0, -1):
+            series = 1 / k**2 * (1 + w * series)
+        plain = (f(x) - 1) / np.where(near, 1.0, x)
+        return sign * np.where(near, -sign * x / 4 * series, plain)
+
+    return slope
+
+
+functions("itj0y0", ("itj0y0_j", "itj0y0_y"), [lambda y, x: sc.j0(x)], [lambda y, x: sc.y0(x)])
+functions("iti0k0", ("iti0k0_i", "iti0k0_k"), [lambda y, x: sc.i0(x)], [lambda y, x: sc.k0(x)])
+functions(
+    "it2j0y0",
+    ("it2j0y0_j", "it2j0y0_y"),
+    [lambda y, x: -_less_one(sc.j0, 1)(y, x)],
+    [lambda y, x: -sc.y0(x) / x],
+)
+functions(
+    "it2i0k0",
+    ("it2i0k0_i", "it2i0k0_k"),
+    [lambda y, x: -_less_one(sc.i0, -1)(y, x)],
+    [lambda y, x: -sc.k0(x) / x],
+)
+function("itstruve0", lambda y, x: sc.struve(0, x))
+function("it2struve0", lambda y, x: -sc.struve(0, x) / x)
+function("itmodstruve0", lambda y, x: sc.modstruve(0, x))
+function(
+    "besselpoly",
+    lambda y, a, power, v: (sc.jv(v, 2 * a) - (power + 1) * y) / a,
+    "lmb, the power",
+    "nu, the order",
+)

@@ -1,0 +1,141 @@
+"""Exponential integrals, hypergeometric functions, orthogonal polynomials, Lambert's W."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.special as sc
+
+from tracker.ops.special.table import function, functions
+
+function("exp1", lambda y, x: -np.exp(-x) / x)
+function("expi", lambda y, x: np.exp(x) / x)
+
+
+def _expn_slope(y: Any, n: Any, x: Any) -> Any:
+    below = sc.expn(np.maximum(n - 1, 0), x)
+    return -np.where(n < 1, (np.exp(-x) + y) / x, below)  # E_-1, by recurrence
+
+
+function("expn", "n, the order", _expn_slope)
+
+
+def _over(f: Any, x: Any) -> Any:
+    """f(x) / x, with f(0) = 0 and f'(0) = 1."""
+    zero = x == 0
+    safe = np.where(zero, 1.0, x)
+    return np.where(zero, 1.0, f(safe) / safe)
+
+
+def _sinhc(x: Any) -> Any:
+    return _over(np.sinh, x)
+
+
+functions("shichi", ("shi", "chi"), [lambda y, x: _sinhc(x)], [lambda y, x: np.cosh(x) / x])
+functions("sici", ("si", "ci"), [lambda y, x: np.sinc(x / math.pi)], [lambda y, x: np.cos(x) / x])
+
+
+def _spence_slope(y: Any, z: Any) -> Any:
+    """log(z) / (1 - z), by series around 1."""
+    w = z - 1
+    near = np.abs(w) < 0.1
+    small, safe = np.where(near, w, 0.0), np.where(near, 2.0, z)
+    series: Any = 0.0
+    for k in range(18, 0, -1):
+        series = 1 / k - small * series
+    return np.where(near, -series, np.log(safe) / (1 - safe))
+
+
+function("spence", _spence_slope)
+
+# Hypergeometric: parameters have no derivative here
+
+_A, _B, _C = "a, a parameter", "b, a parameter", "c, a parameter"
+function("hyp0f1", "v, a parameter", lambda y, v, z: sc.hyp0f1(v + 1, z) / v)
+function("hyp1f1", _A, _B, lambda y, a, b, x: a / b * sc.hyp1f1(a + 1, b + 1, x))
+function("hyperu", _A, _B, lambda y, a, b, x: -a * sc.hyperu(a + 1, b + 1, x))
+function("hyp2f1", _A, _B, _C, lambda y, a, b, c, z: a * b / c * sc.hyp2f1(a + 1, b + 1, c + 1, z))
+function("wright_bessel", _A, _B, lambda y, a, b, x: sc.wright_bessel(a, a + b, x))
+function(
+    "log_wright_bessel",
+    _A,
+    _B,
+    lambda y, a, b, x: np.exp(sc.log_wright_bessel(a, a + b, x) - y),
+)
+function(
+    "lpmv",
+    "m, the order",
+    "v, the degree",
+    lambda y, m, v, x: ((v + m) * sc.lpmv(m, v - 1, x) - v * x * y) / (1 - np.square(x)),
+)
+
+# Lambert's W, Wright's omega
+
+function(
+    "_lambertw", lambda w, z, k, tol: np.exp(-w) / (1 + w), "k, the branch", "tol, a tolerance"
+)
+function("wrightomega", lambda w, z: w / (1 + w))
+
+# Orthogonal polynomials; the degree may be real, and has no derivative
+
+_N = "n, the degree"
+
+
+def _shifted(f: Any) -> Any:
+    return lambda y, n, *rest: 2 * f(n, *rest[:-1], 2 * rest[-1] - 1)
+
+
+def _jacobi(n: Any, a: Any, b: Any, x: Any) -> Any:
+    return 0.5 * (n + a + b + 1) * sc.eval_jacobi(n - 1, a + 1, b + 1, x)
+
+
+def _laguerre(n: Any, a: Any, x: Any) -> Any:
+    return -sc.eval_genlaguerre(n - 1, a + 1, x)
+
+
+def _legendre(n: Any, x: Any) -> Any:
+    return 0.5 * (n + 1) * sc.eval_jacobi(n - 1, 1.0, 1.0, x)
+
+
+def _chebyshev_t(n: Any, x: Any) -> Any:
+    return n * sc.eval_chebyu(n - 1, x)
+
+
+def _chebyshev_u(n: Any, x: Any) -> Any:
+    return 2 * sc.eval_gegenbauer(n - 1, 2.0, x)
+
+
+def _sh_jacobi(y: Any, n: Any, p: Any, q: Any, x: Any) -> Any:
+    """G_n^(p, q)(x) = P_n^(p - q, q - 1)(2 x - 1) / binom(2 n + p - 1, n)."""
+    slope = 2 * _jacobi(n, p - q, q - 1, 2 * x - 1)
+    return slope / sc.binom(2 * n + p - 1, n)
+
+
+function("eval_legendre", _N, lambda y, n, x: _legendre(n, x))
+function("eval_chebyt", _N, lambda y, n, x: _chebyshev_t(n, x))
+function("eval_chebyu", _N, lambda y, n, x: _chebyshev_u(n, x))
+function("eval_chebyc", _N, lambda y, n, x: _chebyshev_t(n, x / 2))
+function("eval_chebys", _N, lambda y, n, x: 0.5 * _chebyshev_u(n, x / 2))
+function("eval_sh_legendre", _N, _shifted(_legendre))
+function("eval_sh_chebyt", _N, _shifted(_chebyshev_t))
+function("eval_sh_chebyu", _N, _shifted(_chebyshev_u))
+function("eval_hermite", _N, lambda y, n, x: 2 * n * sc.eval_hermite(np.maximum(n - 1, 0), x))
+function("eval_hermitenorm", _N, lambda y, n, x: n * sc.eval_hermitenorm(np.maximum(n - 1, 0), x))
+function("eval_laguerre", _N, lambda y, n, x: _laguerre(n, 0.0, x))
+function("eval_genlaguerre", _N, "alpha, a parameter", lambda y, n, a, x: _laguerre(n, a, x))
+function(
+    "eval_gegenbauer",
+    _N,
+    "alpha, a parameter",
+    lambda y, n, a, x: 2 * a * sc.eval_gegenbauer(n - 1, a + 1, x),
+)
+function(
+    "eval_jacobi",
+    _N,
+    "alpha, a parameter",
+    "beta, a parameter",
+    lambda y, n, a, b, x: _jacobi(n, a, b, x),
+)
+function("eval_sh_jacobi", _N, "p, a parameter", "q, a parameter", _sh_jacobi)

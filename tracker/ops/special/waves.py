@@ -1,0 +1,95 @@
+"""Mathieu and spheroidal wave functions: each comes with its derivative, and the second derivative
+follows from its differential equation. There is no derivative in orders and parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.special as sc
+
+from tracker.ops.special.table import function, functions
+
+_DEG = math.pi / 180
+_POINTS = np.arange(256) * (360 / 256)
+
+
+def _characteristic(even: bool) -> Callable[..., Any]:
+    """The mean of 2 cos(2 x) over ce_m(x)**2 (se_m): the derivative of the eigenvalue in q."""
+    wave = sc.mathieu_cem if even else sc.mathieu_sem
+
+    def partial(y: Any, m: Any, q: Any) -> Any:
+        square = np.square(wave(np.expand_dims(m, -1), np.expand_dims(q, -1), _POINTS)[0])
+        return 2 * np.sum(square * np.cos(2 * _DEG * _POINTS), -1) / np.sum(square, -1)
+
+    return partial
+
+
+function("mathieu_a", "m, the order", _characteristic(True))
+function("mathieu_b", "m, the order", _characteristic(False))
+
+
+def _mathieu(name: str, eigenvalue: Callable[..., Any], angular: bool) -> None:
+    """f'' = -(a - 2 q cos(2 x)) f, x in degrees; or with cosh, radial, where the sign turns."""
+    f = getattr(sc, name)
+
+    def second(y: Any, m: Any, q: Any, x: Any) -> Any:
+        a = eigenvalue(m, q)
+        value = f(m, q, x)[0]
+        if angular:
+            return -_DEG * (a - 2 * q * np.cos(2 * _DEG * x)) * value
+        return (a - 2 * q * np.cosh(2 * x)) * value
+
+    scale = _DEG if angular else 1.0
+    held = ("m, the order", "q, the parameter")
+    functions(
+        name,
+        (f"{name}_value", f"{name}_slope"),
+        [*held, lambda y, m, q, x: scale * f(m, q, x)[1]],
+        [*held, second],
+    )
+
+
+_mathieu("mathieu_cem", sc.mathieu_a, True)
+_mathieu("mathieu_sem", sc.mathieu_b, True)
+for _kind in ("1", "2"):
+    _mathieu(f"mathieu_modcem{_kind}", sc.mathieu_a, False)
+    _mathieu(f"mathieu_modsem{_kind}", sc.mathieu_b, False)
+
+
+def _spheroidal(name: str, sign: int, metric: int, given: bool) -> None:
+    """(1 - metric x**2) f'' - 2 metric x f' + ... f = 0; sign of c**2: prolate 1, oblate -1.
+
+    metric 1: with 1 - x**2 (angular, and radial prolate); -1: with 1 + x**2 (radial oblate)."""
+    f = getattr(sc, name)
+    eigenvalue = sc.pro_cv if sign > 0 else sc.obl_cv
+
+    def second(y: Any, m: Any, n: Any, c: Any, *rest: Any) -> Any:
+        x = rest[-1]
+        own = rest[0] if given else eigenvalue(m, n, c)
+        value, first = f(m, n, c, *rest)
+        round_ = 1 - metric * np.square(x)
+        square = sign * metric * np.square(c * x)
+        force = metric * (own - square - np.square(m) / round_)
+        return (2 * metric * x * first - force * value) / round_
+
+    held = ["m, the order", "n, the degree", "c, the parameter"]
+    held += ["cv, the characteristic value"] if given else []
+    functions(
+        name,
+        (f"{name}_value", f"{name}_slope"),
+        [*held, lambda y, *xs: f(*xs)[1]],
+        [*held, second],
+    )
+
+
+for _given in (False, True):
+    _suffix = "_cv" if _given else ""
+    for _family, _sign in (("pro", 1), ("obl", -1)):
+        _spheroidal(f"{_family}_ang1{_suffix}", _sign, 1, _given)
+        for _kind in ("rad1", "rad2"):
+            _spheroidal(f"{_family}_{_kind}{_suffix}", _sign, _sign, _given)
+function("pro_cv", "m, the order", "n, the degree", "c, the parameter")
+function("obl_cv", "m, the order", "n, the degree", "c, the parameter")
