@@ -23,9 +23,11 @@ from tracker.leaves import data
 from tracker.params import Grads, Params
 from tracker.pullbacks import jvp, linearized, pullback, pushforward
 from tracker.tape import Deriving
+from tracker.tracked import Tracked
 from tracker.vmapping import vmap
 
 _FEW = 3  # unit vectors; fewer are passed one by one
+_BIG = 200  # unit vectors; to compute so many is quicker than to read them
 
 
 def jacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:
@@ -74,15 +76,22 @@ def _check_output(y: Any) -> None:
 def _on_basis(linear: Callable[[Any], Any], x: Any) -> Any:
     """A linear function of x's space at each of its unit vectors, in C order: what it gives,
     stacked; None if there are none."""
-    size, kind = np.size(x), np.result_type(data(x))
+    size = np.size(x)
     if not size:
         return None
-    units = np.reshape(
-        np.eye(size, dtype=kind if kind.kind in "fc" else float), (size, *np.shape(x))
-    )
+    units = np.reshape(_identity(x), (size, *np.shape(x)))
     if size > _FEW:
         return vmap(linear)(units)
     return tree.map(lambda *rows: np.stack(rows), *(linear(unit) for unit in units))
+
+
+def _identity(x: Any) -> Any:
+    """The identity matrix of x's space; a big one is recorded while x is, and never in memory."""
+    kind = np.result_type(data(x))
+    dtype = kind if kind.kind in "fc" else np.dtype(float)
+    if isinstance(x, Tracked) and np.size(x) > _BIG:
+        return np.diag(np.ones_like(np.reshape(x, (-1,)), dtype=dtype))
+    return np.eye(np.size(x), dtype=dtype)
 
 
 def _by_columns(push: Callable[..., Any], args: tuple[Any, ...], at: int) -> Any:
@@ -149,7 +158,7 @@ def hessian(f: Callable[..., Any], x: Any) -> Any:
     """
     x = _as_array(x)
     _, push = pushforward(_slope(f), x)
-    return _square(_on_basis(functools.partial(_raveled, push), x), x, turn=True)
+    return _square(_on_basis(functools.partial(_raveled, push), x), x)
 
 
 def hessian_reverse(f: Callable[..., Any], x: Any) -> Any:
@@ -163,12 +172,13 @@ def _raveled(push: Callable[..., Any], unit: Any) -> Any:
     return np.ravel(push(unit))
 
 
-def _square(rows: Any, x: Any, turn: bool = False) -> Any:
+def _square(rows: Any, x: Any) -> Any:
+    """Rows of second derivatives as the user gets them; a hessian is its own transpose."""
     if rows is None:
         return np.zeros((0, 0))
     if not np.ndim(x):
         return rows[0, 0]
-    return np.transpose(rows) if turn else rows
+    return rows
 
 
 def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
