@@ -23,7 +23,8 @@ from tracker.errors import ConversionError, message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops import index
 from tracker.ops.create import buffer, joined
-from tracker.ops.declare import fitted, implements
+from tracker.ops.declare import as_array, fitted, implements
+from tracker.ops.rearrange import along_axis
 from tracker.tape import Value, apply, data_of, note_write, value_of
 from tracker.tracked import Tracked, install, install_property
 
@@ -150,8 +151,26 @@ def _sort(self: Tracked, axis: int = -1, kind: Any = None, order: Any = None, **
     write(self, NUMPY[np.sort](self, axis, kind, order, **rest))
 
 
+def _partition(self: Tracked, kth: Any, axis: int = -1, kind: Any = "introselect") -> None:
+    write(self, NUMPY[np.partition](self, kth, axis, kind))
+
+
+def _resize(self: Tracked, *new_shape: Any, refcheck: bool = True) -> None:
+    """Another shape for an array nobody has a view of: cut off, or zeros at the end."""
+    shape = new_shape[0] if len(new_shape) == 1 and np.ndim(new_shape[0]) else new_shape
+    if getattr(self, "_view", None) is not None:
+        raise ValueError("cannot resize this array: it does not own its data")
+    if any(ref() is not None for ref in getattr(self, "_views", ())):
+        raise ValueError("cannot resize an array that is referenced by another array")
+    n, flat = int(np.prod(shape)), np.ravel(self)
+    more = np.zeros(max(n - np.size(flat), 0), flat.dtype)
+    self._value = value_of(np.reshape(np.concatenate([flat[:n], more]), shape))
+
+
 METHODS["fill"] = _fill
 METHODS["sort"] = _sort
+METHODS["partition"] = _partition
+METHODS["resize"] = _resize
 
 
 @implements(np.copyto)
@@ -181,6 +200,25 @@ def _put(a: Any, ind: Any, v: Any, mode: Literal["raise", "wrap", "clip"] = "rai
     _written_in_place("np.put", a)
     places = np.arange(np.size(a)).take(ind, mode=mode)
     a.flat[places] = np.resize(v, places.shape) if np.size(v) != 1 else np.reshape(v, ())
+
+
+@implements(np.place)
+def _place(arr: Any, mask: Any, vals: Any) -> None:
+    _written_in_place("np.place", arr)
+    places = np.flatnonzero(mask)
+    if len(places):
+        if np.size(vals) == 0:
+            raise ValueError("Cannot insert from an empty array!")
+        arr.flat[places] = np.resize(as_array(vals), places.shape)
+
+
+@implements(np.put_along_axis)
+def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+    _written_in_place("np.put_along_axis", arr)
+    if axis is None:
+        arr.flat[np.asarray(indices)] = values
+    else:
+        arr[along_axis(arr, indices, axis)] = values
 
 
 @implements(np.putmask)

@@ -264,7 +264,7 @@ class Tracked:
         if handler is None:
             raise UnsupportedError(
                 message(
-                    f"{_public_name(func)} has no derivative rule here",
+                    f"{public_name(func)} has no derivative rule here",
                     "Use tracker.data(x) where no gradient is wanted, or write a rule with "
                     "tracker.rrule",
                 )
@@ -357,6 +357,7 @@ def set_ufunc_protocol(function: Callable[..., Any]) -> None:
     _ufunc_protocol = function
 
 
-def _public_name(func: Any) -> str:
+def public_name(func: Any) -> str:
+    """How users call a function of NumPy."""
     module = getattr(func, "__module__", "numpy").replace("numpy", "np", 1)
     return f"{module}.{getattr(func, '__name__', func)}"

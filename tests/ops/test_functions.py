@@ -119,9 +119,6 @@ CASES = {
     "diagonal of many": (lambda a: np.diagonal(a, 1, 1, 2) * np.trace(a, -1, 0, 2)[0], C),
     "diag": (lambda a: np.diag(a, 1) @ np.diag(a, -1) + np.trace(np.diag(a)), V),
     "triangles": (lambda a: np.tril(a) * np.triu(a, -1) + np.triu(a) + np.tril(a, 1), A),
-    "diff": (lambda a: np.diff(a) ** 2 + np.diff(a, axis=0)[:, 1:] + np.diff(a, 2), A),
-    "linspace": (lambda a, b: np.linspace(a, b, 5) ** 2, 0.5, 2.0),
-    "linspace of arrays": (lambda a: np.linspace(a, 1.0, 4, endpoint=False, axis=-1) ** 2, V),
     "resize": (lambda a: np.resize(a, (2, 4)) ** 2, V),
     "closeness": (lambda a: a * np.allclose(a, a) + np.isclose(a, a + 1) + np.array_equal(a, B), A),
     # products

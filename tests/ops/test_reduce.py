@@ -41,10 +41,4 @@ ROWS = [
     row(reduce.prod_, *AXES, *EMPTY, *COMPLEX, *INTEGERS, *ZEROS),
     row(reduce.max_, *AXES, *INTEGERS),
     row(reduce.min_, *AXES, *INTEGERS),
-    row(
-        reduce.cumsum,
-        *(sample(x(*n), axis=a) for n, a in [((4,), 0), ((2, 3), 0), ((2, 3), 1), ((0, 2), 0)]),
-        sample(z(3), axis=0),
-        sample(np.arange(3, dtype=np.int8), axis=0),
-    ),
 ]

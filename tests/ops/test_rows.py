@@ -26,6 +26,10 @@ FAMILIES = [
     "contraction",
     "rearrange",
     "linalg",
+    "cumulative",
+    "calculus",
+    "fourier",
+    "editing",
 ]
 ROWS = [row for name in FAMILIES for row in importlib.import_module(f"test_{name}").ROWS]
 CASES = [

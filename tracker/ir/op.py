@@ -263,6 +263,8 @@ OPS: dict[str, Op] = {}
 NUMPY: dict[Any, Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}
 UFUNCS: dict[np.ufunc, Op] = {}  # plain calls of these go straight to the gate
+CONSTANT: set[Any] = set()  # those in NUMPY whose results carry no derivative: they are plain
+REFUSED: dict[Any, str] = {}  # those in NUMPY that raise, and why
 
 
 def define(

@@ -13,7 +13,7 @@ import numpy as np
 
 from tracker.ir.op import LINEAR, METHODS, NUMPY, Iota, Map, View
 from tracker.ir.types import Type, type_of
-from tracker.ops.declare import declare, implements, project
+from tracker.ops.declare import as_array, declare, holds_tracked, implements, project
 from tracker.tape import CLOSED, NO_PARAMS, Value, apply, data_of, wrap
 from tracker.tracked import Tracked
 
@@ -169,11 +169,7 @@ NUMPY[np.ones_like] = _like(ones_like)
 @implements(np.full_like)
 def full_like(a: Any, fill_value: Any, dtype: Any = None, *rest: Any, **kwargs: Any) -> Any:
     made = np.zeros_like(a, dtype, *rest, **kwargs)
-    return np.broadcast_to(np.astype(_as_array(fill_value), made.dtype), np.shape(made)) + made
-
-
-def _as_array(x: Any) -> Any:
-    return x if isinstance(x, Tracked) else np.asarray(x)
+    return np.broadcast_to(np.astype(as_array(fill_value), made.dtype), np.shape(made)) + made
 
 
 def _allocate(function: Any) -> Any:
@@ -199,13 +195,6 @@ def asanyarray(a: Any, dtype: Any = None, **_: Any) -> Any:
         if dtype is None
         else astype_(a, dtype)
     )
-
-
-def holds_tracked(x: Any) -> bool:
-    """Whether `x` is tracked, or a list (of lists) with a tracked value in it."""
-    if type(x) in (list, tuple):
-        return any(type(e) is Tracked or (type(e) in (list, tuple) and holds_tracked(e)) for e in x)
-    return type(x) is Tracked
 
 
 def joined(x: Any) -> Any:

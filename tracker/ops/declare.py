@@ -14,10 +14,21 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import ConversionError, UnsupportedError, message
-from tracker.ir.op import METHODS, NUMPY, UFUNCS, Host, Map, Op, Rule, define
+from tracker.ir.op import (
+    CONSTANT,
+    METHODS,
+    NUMPY,
+    REFUSED,
+    UFUNCS,
+    Host,
+    Map,
+    Op,
+    Rule,
+    define,
+)
 from tracker.ir.types import Type, type_of
 from tracker.tape import apply, apply2, data_of
-from tracker.tracked import Tracked, install
+from tracker.tracked import Tracked, install, public_name
 
 NO_VALUE: Any = np._NoValue
 _WEAK_PYTHON = {"f": float, "i": int, "c": complex}
@@ -278,6 +289,63 @@ def implements(*functions: Callable[..., Any], method: str | None = None) -> Cal
     return enter
 
 
+def constant(*functions: Callable[..., Any], method: str | None = None) -> Callable[[Rule], Rule]:
+    """Decorator: as `implements`, for functions whose results carry no derivative."""
+    CONSTANT.update(functions)
+    return implements(*functions, method=method)
+
+
+def discrete(
+    function: Callable[..., Any],
+    operands: str,
+    params: str = "",
+    *,
+    method: str | None = None,
+    numpy: bool = True,
+    name: str | None = None,
+) -> Op:
+    """Declare a function whose results carry no derivative, and whose shape follows from shapes.
+
+    operands, params  the names of its arguments: arrays, and the rest, which the op is told
+    numpy             whether users call it: an entry is made in the tables
+    """
+    arrays, rest = operands.split(), params.split()
+    op = declare(
+        name or function.__name__,
+        method=None,
+        entry=None,
+        infer=infer_by_example(function),
+        evaluate=function,
+        jvp=[None] * len(arrays),
+        vjp=[None] * len(arrays),
+        lower=Host("an integer or boolean result"),
+    )
+
+    def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        given = dict(zip((*arrays, *rest), args, strict=False)) | kwargs
+        given = {k: v for k, v in given.items() if v is not NO_VALUE}
+        found = tuple(as_array(given.pop(k)) for k in arrays)
+        return into(out, apply(op, found, given))
+
+    if numpy:
+        constant(function, method=method)(call)
+    return op
+
+
+def refused(why: str, instead: str, *functions: Callable[..., Any]) -> None:
+    """These functions of tracked values raise, by name."""
+
+    def refusal(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*_: Any, **__: Any) -> Any:
+            raise UnsupportedError(message(f"{public_name(function)} {why}", instead))
+
+        return call
+
+    for function in functions:
+        NUMPY[function] = refusal(function)
+        REFUSED[function] = why
+
+
 def into(out: Any, y: Any) -> Any:
     """NumPy's `out=`: store and return the target, which must be able to hold a gradient."""
     if out is None or out is NO_VALUE:
@@ -310,11 +378,23 @@ def fitted(y: Any, out: Any) -> Any:
         raise TypeError(
             f"Cannot cast output from {kind!r} to {out.dtype!r} with casting rule 'same_kind'"
         )
-    return np.astype(_as_array(y), out.dtype)
+    return np.astype(as_array(y), out.dtype)
 
 
-def _as_array(x: Any) -> Any:
-    return x if isinstance(x, Tracked) else np.asarray(x)
+def as_array(x: Any) -> Any:
+    """An array, tracked or plain: what NumPy's functions make of what they are given first."""
+    if hasattr(x, "dtype"):
+        return x
+    if type(x) in (list, tuple) and holds_tracked(x):
+        return np.stack([as_array(e) for e in x])
+    return np.asarray(x)
+
+
+def holds_tracked(x: Any) -> bool:
+    """Whether `x` is tracked, or a list (of lists) with a tracked value in it."""
+    if type(x) in (list, tuple):
+        return any(type(e) is Tracked or (type(e) in (list, tuple) and holds_tracked(e)) for e in x)
+    return type(x) is Tracked
 
 
 def refuse(function: str, **given: Any) -> None:

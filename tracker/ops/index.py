@@ -19,7 +19,7 @@ from tracker.ir.op import LINEAR, Expand, Op, View, Writes
 from tracker.ir.types import Type
 from tracker.ops.binary import equal, where
 from tracker.ops.create import iota, to_discrete
-from tracker.ops.declare import declare, project
+from tracker.ops.declare import as_array, declare, project
 from tracker.ops.places import (
     HOLE,
     Index,
@@ -216,11 +216,7 @@ def _put_vjp_base(g: Any, y: Any, x: Any, v: Any, *, index: Index) -> Any:
 
 def _broadcast_value(v: Any, index: Index, x: Any) -> Any:
     """A value to be written, in the shape and dtype of the place."""
-    return np.astype(np.broadcast_to(_array(v), lengths(index, np.shape(x))), np.result_type(x))
-
-
-def _array(x: Any) -> Any:
-    return x if isinstance(x, Tracked) else np.asarray(x)
+    return np.astype(np.broadcast_to(as_array(v), lengths(index, np.shape(x))), np.result_type(x))
 
 
 put: Op = declare(
@@ -462,11 +458,11 @@ def added(shape: tuple[int, ...], key: Any, v: Any) -> Any:
     """Zeros to which v was added at key; a place named twice gets both."""
     index, arrays = split(key, shape)
     if not arrays:
-        v = np.broadcast_to(_array(v), lengths(index, shape))
+        v = np.broadcast_to(as_array(v), lengths(index, shape))
         return apply(embed, (v,), {"index": index, "shape": shape})
     place = np.broadcast_to(np.int8(0), shape)[filled(index, tuple(map(data_of, arrays)))].shape
     _fix_masks(arrays)
-    v = np.broadcast_to(_array(v), place)
+    v = np.broadcast_to(as_array(v), place)
     return apply(scatter_add, (v, *arrays), {**_places(index, arrays), "shape": shape})
 
 
@@ -483,7 +479,7 @@ def _fix_masks(arrays: tuple[Any, ...]) -> None:
 
 
 def _cast(v: Any, x: Any) -> Any:
-    v = _array(v)
+    v = as_array(v)
     want = np.result_type(x)
     if want.kind != "c" and np.iscomplexobj(v):
         raise TypeError(f"cannot write complex values into an array of dtype {want}")

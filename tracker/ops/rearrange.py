@@ -47,10 +47,8 @@ def sort_(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, **
     return apply(sort, (a,), {"axis": normalize_axis_index(axis, np.ndim(a))})
 
 
-@implements(np.take_along_axis)
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
-    if axis is None:
-        return np.ravel(arr)[indices]
+def along_axis(arr: Any, indices: Any, axis: int) -> tuple[Any, ...]:
+    """The index that picks, in each line along an axis, the elements named for this line."""
     axis = normalize_axis_index(axis, np.ndim(arr))
     if np.ndim(indices) != np.ndim(arr):
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
@@ -58,7 +56,12 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     for i, n in enumerate(np.shape(arr)):
         along = (1,) * i + (-1,) + (1,) * (np.ndim(arr) - i - 1)
         place.append(indices if i == axis else np.arange(n).reshape(along))
-    return arr[tuple(place)]
+    return tuple(place)
+
+
+@implements(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    return np.ravel(arr)[indices] if axis is None else arr[along_axis(arr, indices, axis)]
 
 
 # Picking ------------------------------------------------------------------------------------------
@@ -145,35 +148,6 @@ def nonzero(a: Any) -> Any:
 
 NUMPY[np.flatnonzero] = lambda a: np.nonzero(np.ravel(a))[0]
 NUMPY[np.argwhere] = lambda a: np.stack(np.nonzero(a), axis=-1)
-
-
-@implements(np.diff)
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    refuse("np.diff", prepend=prepend, append=append)
-    front = (slice(None),) * normalize_axis_index(axis, np.ndim(a))
-    for _ in range(n):
-        a = a[(*front, slice(1, None))] - a[(*front, slice(None, -1))]
-    return a
-
-
-@implements(np.linspace)
-def linspace(
-    start: Any,
-    stop: Any,
-    num: int = 50,
-    endpoint: bool = True,
-    retstep: bool = False,
-    dtype: Any = None,
-    axis: int = 0,
-) -> Any:
-    steps = num - 1 if endpoint else num
-    start, stop = start * 1.0, stop * 1.0
-    step = (stop - start) / max(steps, 1)
-    ndim = max(np.ndim(start), np.ndim(stop))
-    ramp = np.reshape(np.arange(num, dtype=float), (-1,) + (1,) * ndim)
-    y = np.moveaxis(start + ramp * step, 0, axis)
-    y = y if dtype is None else np.astype(y, dtype)
-    return (y, step) if retstep else y
 
 
 # Cutting ------------------------------------------------------------------------------------------

@@ -10,16 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_tuple
 
-from tracker.ir.op import LINEAR, METHODS, NUMPY, Op, Reduce, Scan
+from tracker.ir.op import LINEAR, METHODS, NUMPY, Op, Reduce
 from tracker.ir.types import Type
 from tracker.ops.declare import (
     NO_VALUE,
+    as_array,
     declare,
     implements,
     into,
-    project,
     refuse,
 )
 from tracker.tape import apply
@@ -102,7 +102,7 @@ def _reduction(
         if dtype is None and out is None and initial is _NO and where is True:
             return apply(op, (a,), {"axis": _folded_axes(a, axis), "keepdims": _flag(keepdims)})
         if dtype is not None:
-            a = np.astype(_array(a), dtype)
+            a = np.astype(as_array(a), dtype)
         if where is not True and where is not _NO:
             fill = initial if neutral is None else neutral(a)
             if fill is _NO:
@@ -124,10 +124,6 @@ def _reduction(
     entry = call if neutral is not None else positional
     NUMPY[function] = entry
     METHODS[op.name] = entry
-
-
-def _array(x: Any) -> Any:
-    return x if hasattr(x, "dtype") else np.asarray(x)
 
 
 def _flag(keepdims: Any) -> bool:
@@ -188,7 +184,7 @@ def mean(
     where = rest.pop("where", True)
     refuse("np.mean", **rest)
     if dtype is not None:
-        a = np.astype(_array(a), dtype)
+        a = np.astype(as_array(a), dtype)
     if where is not True and where is not _NO:
         total = np.sum(a, axis=axis, keepdims=_flag(keepdims), where=where)
         count = _unmasked(a, where, axis, keepdims)
@@ -325,7 +321,7 @@ def var(
 ) -> Any:
     ddof = ddof if correction is _NO else correction
     if dtype is not None:
-        a = np.astype(_array(a), dtype)
+        a = np.astype(as_array(a), dtype)
     masked = where is not True and where is not _NO
     mask = {"where": where} if masked else {}
     center = np.mean(a, axis=axis, keepdims=True, **mask) if mean is _NO else mean
@@ -349,32 +345,3 @@ def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *rest: Any
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     high = np.max(a, axis=axis, keepdims=_flag(keepdims))
     return into(out, high - np.min(a, axis=axis, keepdims=_flag(keepdims)))
-
-
-# Running sums -------------------------------------------------------------------------------------
-
-
-def _cumsum_vjp(g: Any, y: Any, x: Any, *, axis: int) -> Any:
-    """What an element adds to: every sum from it on."""
-    return project(np.flip(np.cumsum(np.flip(g, axis), axis), axis), x)
-
-
-cumsum = declare(
-    "cumsum",
-    method=None,
-    entry=None,
-    infer=lambda x, *, axis: Type(x.shape, np.cumsum(np.ones(1, x.dtype)).dtype),
-    evaluate=lambda x, *, axis: np.cumsum(x, axis),
-    jvp=LINEAR,
-    vjp=[_cumsum_vjp],
-    lower=Scan(lambda e, acc, x: e.add(acc, x)),
-)
-
-
-@implements(np.cumsum, method="cumsum")
-def cumsum_(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    if dtype is not None:
-        a = np.astype(_array(a), dtype)
-    if axis is None:
-        a, axis = np.ravel(a), 0
-    return into(out, apply(cumsum, (a,), {"axis": normalize_axis_index(axis, np.ndim(a))}))

@@ -15,7 +15,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import LINEAR, METHODS, View, Writes
 from tracker.ir.types import Type
-from tracker.ops.declare import declare, implements, into, project, refuse, sum_to
+from tracker.ops.declare import declare, implements, into, project, sum_to
 from tracker.tape import apply, data_of
 from tracker.tracked import Tracked
 
@@ -260,16 +260,27 @@ concatenate = declare(
 )
 
 
+def _cast(parts: list[Any], dtype: Any, casting: Any) -> list[Any]:
+    """Parts to be joined, in the dtype asked for, where the casting rule allows it."""
+    if dtype is None:
+        return parts
+    for part in parts:
+        if not np.can_cast(part.dtype, dtype, casting or "same_kind"):
+            raise TypeError(
+                f"Cannot cast array data from {part.dtype!r} to {np.dtype(dtype)!r} according to "
+                f"the rule {casting or 'same_kind'!r}"
+            )
+    return [np.astype(part, dtype) for part in parts]
+
+
 @implements(np.concatenate, np.concat)
 def concatenate_(
     arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
 ) -> Any:
-    refuse("np.concatenate", casting=casting)
     parts = [a if isinstance(a, Tracked) else np.asarray(a) for a in arrays]
     if axis is None:
         parts, axis = [np.ravel(a) for a in parts], 0
-    if dtype is not None:
-        parts = [np.astype(a, dtype) for a in parts]
+    parts = _cast(parts, dtype, casting)
     axis = normalize_axis_index(axis, np.ndim(parts[0]))
     return into(out, apply(concatenate, tuple(parts), {"axis": axis}))
 
@@ -305,14 +316,12 @@ stack = declare(
 def stack_(
     arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
 ) -> Any:
-    refuse("np.stack", casting=casting)
     parts = [a if isinstance(a, Tracked) else np.asarray(a) for a in arrays]
     if not parts:
         raise ValueError("need at least one array to stack")
     if len({np.shape(data_of(a)) for a in parts}) != 1:
         raise ValueError("all input arrays must have the same shape")
-    if dtype is not None:
-        parts = [np.astype(a, dtype) for a in parts]
+    parts = _cast(parts, dtype, casting)
     axis = normalize_axis_index(axis, np.ndim(parts[0]) + 1)
     return into(out, apply(stack, tuple(parts), {"axis": axis}))
 

@@ -1,7 +1,8 @@
 """Ufunc calls beyond the plain one: `out=`, `where=`, `dtype=`, and the methods.
 
 Of the methods, `reduce` leads to the reductions, `accumulate` to the cumulative functions, `outer`
-to broadcasting, `at` (of add and subtract) to writing; `reduceat` is refused.
+to broadcasting, `at` to writing, where NumPy has functions of that meaning; other ufuncs are folded
+element after element.
 Owns: the handler behind `Tracked.__array_ufunc__`. Start at `protocol`.
 """
 
@@ -9,14 +10,19 @@ from __future__ import annotations
 
 import dis
 import sys
+from functools import reduce
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.errors import ConversionError, UnsupportedError, message, user_frame
 from tracker.ir.op import NUMPY, UFUNCS, Op
 from tracker.ops import index
-from tracker.ops.declare import fitted, into, refuse
+from tracker.ops.cumulative import along, running_extreme
+from tracker.ops.declare import as_array, fitted, into, refuse
+from tracker.ops.reduce import axes_of, kept
 from tracker.tape import apply, data_of
 from tracker.tracked import Tracked, set_ufunc_protocol
 
@@ -26,12 +32,8 @@ _PYTHON_NUMBERS = (float, int, complex)
 def call(op: Op, operands: tuple[Any, ...]) -> Any:
     """A ufunc applied by name: Python numbers become NumPy's first, as NumPy itself does."""
     if all(type(data_of(x)) in _PYTHON_NUMBERS for x in operands):
-        operands = tuple(np.astype(x, np.result_type(data_of(x))) for x in map(_as_array, operands))
+        operands = tuple(np.astype(x, np.result_type(data_of(x))) for x in map(as_array, operands))
     return apply(op, operands)
-
-
-def _as_array(x: Any) -> Any:
-    return x if isinstance(x, Tracked) else np.asarray(x)
 
 
 def protocol(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -47,11 +49,12 @@ def protocol(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
         kept = {k: v for k, v in given.items() if v is not None or k == "axis"}
         return NUMPY[folded](inputs[0], **kept)
     if method == "outer" and ufunc.nin == 2:
-        a, b = map(_as_array, inputs)
+        a, b = map(as_array, inputs)
         return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
-    if method == "at" and ufunc in (np.add, np.subtract):
-        target, key, values = inputs
-        return _at(target, key, values, -1 if ufunc is np.subtract else 1)
+    if method == "at":
+        return _at(ufunc, *inputs)
+    if (ufunc in UFUNCS or ufunc in NUMPY) and ufunc.nin == 2 and ufunc.nout == 1:
+        return _METHODS[method](ufunc, *inputs, **kwargs)
     raise UnsupportedError(
         message(
             f"{_named(ufunc)}.{method} has no derivative rule here",
@@ -78,8 +81,72 @@ _FOLDS: dict[tuple[Any, str], Any] = {
 }
 
 
-def _at(target: Any, key: Any, values: Any, sign: int) -> None:
-    """target[key] += sign * values, where every repetition of a place counts."""
+# Methods of any ufunc with a rule: element after element ------------------------------------------
+
+
+def _reduce(
+    ufunc: np.ufunc,
+    array: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = np._NoValue,
+    where: Any = True,
+) -> Any:
+    refuse(f"np.{ufunc.__name__}.reduce", where=None if where is True else where)
+    array = _typed(array, dtype)
+    axes = axes_of(array, axis)
+    rest = tuple(i for i in range(np.ndim(array)) if i not in axes)
+    lines = np.transpose(array, axes + rest)
+    lines = np.reshape(lines, (-1, *np.shape(lines)[len(axes) :]))
+    start = [] if initial is np._NoValue or initial is None else [initial]
+    if not start and np.shape(lines)[0] == 0:
+        if ufunc.identity is None:
+            raise ValueError(
+                f"zero-size array to reduction operation {ufunc.__name__} which has no identity"
+            )
+        start = [np.broadcast_to(array.dtype.type(ufunc.identity), np.shape(lines)[1:])]
+    y = reduce(ufunc, [*start, *lines])
+    return into(out, np.reshape(y, kept(np.shape(array), axes)) if keepdims else y)
+
+
+def _accumulate(
+    ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None
+) -> Any:
+    array = _typed(array, dtype)
+    if ufunc in (np.maximum, np.minimum):
+        return into(out, running_extreme(array, axis, ufunc is np.maximum))
+    lines = list(np.moveaxis(array, axis, 0))
+    return into(out, np.stack(list(accumulate(lines, ufunc)), axis=axis))
+
+
+def _reduceat(
+    ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
+) -> Any:
+    """Of each pair of neighbouring indices: the fold from one to the other, or the one element."""
+    array = _typed(array, dtype)
+    starts = [int(i) for i in np.asarray(indices)]
+    n = np.shape(array)[axis]
+    if any(not 0 <= i < n for i in starts):
+        raise IndexError(f"index {max(starts)} out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
+    cut = along(array, normalize_axis_index(axis, np.ndim(array)))
+    folds = []
+    for start, stop in zip(starts, [*starts[1:], n], strict=True):
+        part = array[cut(slice(start, max(stop, start + 1)))]
+        folds.append(ufunc.reduce(part, axis=axis))
+    return into(out, np.stack(folds, axis=axis))
+
+
+def _typed(array: Any, dtype: Any) -> Any:
+    return as_array(array) if dtype is None else np.astype(as_array(array), dtype)
+
+
+_METHODS: dict[str, Any] = {"reduce": _reduce, "accumulate": _accumulate, "reduceat": _reduceat}
+
+
+def _at(ufunc: np.ufunc, target: Any, key: Any, *values: Any) -> None:
+    """target[key] = ufunc(target[key], values), where every repetition of a place counts."""
     if not isinstance(target, Tracked):
         raise ConversionError(
             message(
@@ -87,8 +154,38 @@ def _at(target: Any, key: Any, values: Any, sign: int) -> None:
                 "Make the target with np.zeros_like(t) or np.zeros(n, like=t)",
             )
         )
-    added = index.added(np.shape(target), key, values)
-    target += np.astype(sign * added, target.dtype)
+    if ufunc in (np.add, np.subtract):
+        added = index.added(np.shape(target), key, *values)
+        target += np.astype(-added if ufunc is np.subtract else added, target.dtype)
+        return
+    places = np.arange(np.size(target)).reshape(np.shape(target))[_plain_key(key)]
+    flat = np.reshape(target, (-1,))
+    given = [np.ravel(np.broadcast_to(as_array(v), np.shape(places))) for v in values]
+    places = np.ravel(places)
+    for turn in _turns(places):
+        at = places[turn]
+        flat = _replaced(flat, at, ufunc(flat[at], *(v[turn] for v in given)))
+    target[...] = np.reshape(flat, np.shape(target))
+
+
+def _plain_key(key: Any) -> Any:
+    if isinstance(key, tuple):
+        return tuple(map(_plain_key, key))
+    return key if isinstance(key, slice) or key in (None, ...) else np.asarray(key)
+
+
+def _turns(places: Any) -> list[Any]:
+    """The positions of every place's first mention, of its second, and so on."""
+    order = np.argsort(places, kind="stable")
+    ordered = places[order]
+    starts = np.searchsorted(ordered, ordered)
+    nth = np.empty_like(order)
+    nth[order] = np.arange(len(order)) - starts
+    return [np.flatnonzero(nth == k) for k in range(int(nth.max(initial=-1)) + 1)]
+
+
+def _replaced(flat: Any, at: Any, values: Any) -> Any:
+    return index.written(flat, at, np.astype(as_array(values), flat.dtype))
 
 
 def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -110,7 +207,7 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
             )
         )
     if dtype is not None:
-        inputs = tuple(np.astype(_as_array(x), dtype) for x in inputs)
+        inputs = tuple(np.astype(as_array(x), dtype) for x in inputs)
     result = NUMPY[ufunc](*inputs) if op is None else call(op, inputs)
     if ufunc.nout > 1:
         refuse(_named(ufunc), out=target, where=None if where is True else where)

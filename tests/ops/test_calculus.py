@@ -1,0 +1,179 @@
+"""Differences, slopes, integrals, interpolation, convolution, ranges; averages and histograms."""
+
+import numpy as np
+import pytest
+from cases import check, ordered
+from op_rows import row, sample, x, z
+
+from tracker import gradient, param
+from tracker.ops import calculus, statistics
+
+A, B, V, W = x(2, 3), x(2, 3, seed=1), x(5), x(3, seed=1)
+C = x(3, 4)
+F = V.astype(np.float32)
+KNOTS = np.array([-1.9, -0.5, 0.3, 1.1, 2.2])
+AT = np.array([-3.0, -1.2, 0.1, 0.9, 1.7, 2.9])
+HEIGHTS = np.array([0.5, -1.0, 2.0, 0.2, 0.7])
+POSITIVE = np.array([0.5, 1.5, 0.7])
+
+ROWS = [
+    row(
+        calculus.convolve_,
+        sample(x(4), x(2)),
+        sample(x(2), x(4)),
+        sample(x(1), x(1)),
+        sample(z(3), x(2)),
+        sample(x(2), z(2)),
+        sample(np.arange(3), x(2)),
+    ),
+    row(statistics.bin_count, sample(x(9), bins="auto", range=None)),
+]
+
+CASES = {
+    # differences
+    "diff": (lambda a: np.diff(a) ** 2 + np.diff(a, axis=0)[:, 1:] + np.diff(a, 2), A),
+    "diff ends": (lambda a: np.diff(a, prepend=0, append=a[:, :1]) ** 2, A),
+    "diff twice": (lambda a: np.diff(a, n=2, prepend=a[0], append=2.0) ** 2, V),
+    "diff ends axis": (lambda a: np.diff(a, axis=0, append=[[1, 2, 3.0]]) ** 2, A),
+    "ediff1d": (lambda a: np.ediff1d(a) * np.ediff1d(a, to_begin=a[0, :1])[1:], A),
+    "ediff1d ends": (lambda a: np.ediff1d(a, to_end=[1.0, 2.0], to_begin=a[0]) ** 2, V),
+    "gradient": (lambda a: np.gradient(a) ** 2, V),
+    "gradient axes": (lambda a: np.gradient(a), C),
+    "gradient spacing": (lambda a, h: np.gradient(a, h) ** 2, V, 0.7),
+    "gradient edges": (lambda a: np.gradient(a, 2.0, edge_order=2) ** 2, V),
+    "gradient places": ordered(lambda a, t: np.gradient(a, t) ** 2, HEIGHTS, KNOTS),
+    "gradient places edges": ordered(
+        lambda a, t: np.gradient(a, t, edge_order=2) ** 2, HEIGHTS, KNOTS
+    ),
+    "gradient axis": (lambda a: np.gradient(a, axis=1) * np.gradient(a, axis=(0, 1))[0], C),
+    "trapezoid": (lambda a: np.trapezoid(a) ** 2, A),
+    "trapezoid dx": (lambda a, h: np.trapezoid(a, dx=h, axis=0), A, 0.3),
+    "trapezoid x": (lambda a, t: np.trapezoid(a, t), HEIGHTS, KNOTS),
+    "trapezoid x of rows": (lambda a, t: np.trapezoid(a, t), A, B),
+    "trapezoid x axis": (lambda a: np.trapezoid(a, [0.0, 1.5], axis=0), A),
+    "unwrap": (lambda a: np.unwrap(a * 5) ** 2, V),
+    "unwrap period": (lambda a: np.unwrap(a * 5.3, period=4.1, axis=0) ** 2, A),
+    "unwrap discont": (lambda a: np.unwrap(a * 5, discont=5.0), A),
+    # interpolation
+    "interp": ordered(lambda t, f: np.interp(t, KNOTS, f), AT, HEIGHTS),
+    "interp knots": ordered(lambda k, f: np.interp(AT, k, f), KNOTS, HEIGHTS),
+    "interp ends": ordered(lambda t, a: np.interp(t, KNOTS, HEIGHTS, left=a, right=2 * a), AT, 0.7),
+    "interp number": ordered(lambda t: np.interp(t, KNOTS, HEIGHTS), 0.6),
+    "interp one knot": (lambda f: np.interp([0.0, 1.0, 2.0], [1.0], f), np.array([3.0])),
+    "interp period": ordered(lambda t, f: np.interp(t, KNOTS, f, period=3.0), AT, HEIGHTS),
+    "interp complex": ordered(lambda t: np.interp(t, KNOTS, HEIGHTS + 1j), AT),
+    # convolution
+    "convolve": (lambda a, b: np.convolve(a, b), V, W),
+    "convolve same": (lambda a, b: np.convolve(a, b, "same"), V, W),
+    "convolve valid": (lambda a, b: np.convolve(b, a, mode="valid"), V, W),
+    "convolve float32": (lambda a: np.convolve(a, a), F),
+    "convolve complex": (lambda a: np.convolve(a, W), z(4)),
+    "correlate": (lambda a, b: np.correlate(a, b), V, W),
+    "correlate same": (lambda a, b: np.correlate(a, b, "same"), V, W),
+    "correlate full": (lambda a, b: np.correlate(a, b, "full"), V, W),
+    "correlate swapped": (
+        lambda a, b: np.concatenate([np.correlate(b, a, m) for m in ("same", "full", "valid")]),
+        x(4),
+        W,
+    ),
+    "correlate even": (lambda a, b: np.correlate(a, b, "same"), W, x(4)),
+    "correlate complex": (lambda a: np.correlate(W, a, "full"), z(3)),
+    # ranges
+    "linspace": (lambda a, b: np.linspace(a, b, 5) ** 2, 0.5, 2.0),
+    "linspace of arrays": (lambda a: np.linspace(a, 1.0, 4, endpoint=False, axis=-1) ** 2, W),
+    "linspace step": (lambda a: np.linspace(a, 3.0, 4, retstep=True), W),
+    "linspace one": (lambda a: np.linspace(a, 3.0, 1), 0.5),
+    "logspace": (lambda a: np.logspace(a, 1.0, 4), 0.5),
+    "logspace base": (lambda b: np.logspace(0.2, 1.0, 4, base=b), 3.0),
+    "geomspace": (lambda a, b: np.geomspace(a, b, 4), 0.5, 8.0),
+    "geomspace of negatives": (lambda a: np.geomspace(-a, -8.0, 4), 0.5),
+    "geomspace axis": (lambda a: np.geomspace(a, 8.0, 3, endpoint=False, axis=1), POSITIVE),
+    # statistics
+    "average": (lambda a: np.average(a) * np.average(a, axis=0), A),
+    "average weights": (lambda a, w: np.average(a, axis=1, weights=w), A, POSITIVE),
+    "average returned": (
+        lambda a, w: np.average(a, axis=-1, weights=w, returned=True),
+        A,
+        POSITIVE,
+    ),
+    "average keepdims": (lambda a: np.average(a, axis=0, weights=np.abs(B), keepdims=True), A),
+    "cov": (lambda a: np.cov(a), A),
+    "cov columns": (lambda a: np.cov(a, rowvar=False, bias=True), C),
+    "cov of two": (lambda a, b: np.cov(a, b, ddof=0), V, HEIGHTS),
+    "cov weights": (
+        lambda a, w: np.cov(a, fweights=[1, 2, 1], aweights=w),
+        A,
+        POSITIVE,
+    ),
+    "cov aweights": (lambda a, w: np.cov(a, aweights=w, ddof=0), A, POSITIVE),
+    "cov of complex": (np.cov, z(2, 3)),
+    "corrcoef": (lambda a, b: np.corrcoef(a, b), V, HEIGHTS),
+    "corrcoef columns": (lambda a: np.corrcoef(a, rowvar=False), C),
+    "histogram weights": (
+        lambda w: np.histogram(V, 3, weights=w)[0] ** 2,
+        HEIGHTS,
+    ),
+    "histogram edges": (lambda a: np.histogram(a, 3)[1] ** 2, V),
+    "histogram density": (
+        lambda w: np.histogram(V, [-2, 0, 0.5, 2], density=True, weights=w)[0],
+        HEIGHTS**2,
+    ),
+    "histogram of data": (lambda a: np.histogram(a, 4, (-2.1, 2.2))[0] * a[0], V),
+    "histogram_bin_edges": (lambda a: np.histogram_bin_edges(a, "sturges") ** 2, V),
+    "histogram2d": (lambda w: np.histogram2d(V, V[::-1], 2, weights=w)[0] ** 2, HEIGHTS),
+    "histogramdd": (
+        lambda w: np.histogramdd(C, (2, 2, 1, 2), weights=w, density=True)[0],
+        POSITIVE,
+    ),
+    "histogramdd edges": (lambda a: np.histogramdd([a, a**2], 2)[1], V),
+    "bincount": (lambda w: np.bincount([0, 3, 1, 3, 0], w, minlength=5) ** 2, HEIGHTS),
+    "digitize": (lambda a: np.digitize(a, [-1.0, 0.0, 1.0]) * a, V),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case(name):
+    check(CASES[name])
+
+
+def test_interpolation_at_a_knot_has_the_slope_to_its_right():
+    (g,) = gradient(lambda t: np.sum(np.interp(t, [0.0, 1.0, 3.0], [0.0, 2.0, 3.0])), [0, 1.0, 3])
+    assert g.tolist() == [2.0, 0.5, 0.5]
+
+
+def test_equal_ends_of_data_make_bins_around_them():
+    counts, edges = np.histogram(param(np.ones(3)), 2)
+    want = np.histogram(np.ones(3), 2)
+    np.testing.assert_array_equal(counts, want[0])
+    np.testing.assert_array_equal(edges.data, want[1])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda a: np.average(a, axis=0, weights=[0.0, 0.0]),
+        lambda a: np.average(a, weights=[1.0, 2.0]),
+        lambda a: np.average(a, axis=1, weights=[1.0, 2.0]),
+        lambda a: np.gradient(a, 1.0, 2.0, 3.0),
+        lambda a: np.gradient(a, axis=0, edge_order=2),
+        lambda a: np.gradient(a, edge_order=3),
+        lambda a: np.gradient(a, [1.0, 2.0, 3.0], axis=0),
+        lambda a: np.diff(a, -1),
+        lambda a: np.convolve(a[0], a[1], "none"),
+        lambda a: np.convolve(a[0], []),
+        lambda a: np.interp(a, [1.0], [1.0, 2.0]),
+        lambda a: np.interp(a, [], []),
+        lambda a: np.interp(a, [0.0, 1.0], [0.0, 1.0], period=0),
+        lambda a: np.linspace(a, 1.0, -1),
+        lambda a: np.geomspace(a[0, 0] * 0.0, 1.0),
+        lambda a: np.histogram(a, range=(2, 1)),
+        lambda a: np.histogramdd(a, (1, 2)),
+        lambda a: np.cov(a[None]),
+        lambda a: np.cov(a, fweights=[1]),
+    ],
+)
+def test_what_numpy_refuses_is_refused(f):
+    with pytest.raises((ValueError, TypeError, ZeroDivisionError, RuntimeError)) as numpys:
+        f(A)
+    with pytest.raises(numpys.type):
+        f(param(A))

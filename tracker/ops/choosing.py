@@ -1,0 +1,124 @@
+"""Picking by condition, and functions of functions: `select`, `piecewise`, `apply_along_axis`.
+
+Composed of `where`, masks and stacking.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from tracker.ir.op import METHODS
+from tracker.ops.declare import as_array, implements, into
+from tracker.tape import data_of
+
+
+@implements(np.select)
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    if not len(condlist):
+        raise ValueError("select with an empty condition list is not possible")
+    for i, condition in enumerate(condlist):
+        if np.result_type(data_of(as_array(condition))) != np.bool_:
+            raise TypeError(f"invalid entry {i} in condlist: should be boolean ndarray")
+    y = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        y = np.where(as_array(condition), choice, y)
+    return y
+
+
+@implements(np.choose, method="choose")
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    places, options = as_array(a), [as_array(c) for c in choices]
+    n = len(options)
+    if mode == "raise" and not np.all((places >= 0) & (places < n)):
+        raise ValueError("invalid entry in choice array")
+    places = places % n if mode == "wrap" else np.clip(places, 0, n - 1)
+    y = options[-1]
+    for at in range(n - 2, -1, -1):
+        y = np.where(places == at, options[at], y)
+    shape = np.broadcast_shapes(np.shape(places), *(np.shape(c) for c in options))
+    kind = np.result_type(*(data_of(c) for c in options))
+    return into(out, np.astype(as_array(np.broadcast_to(y, shape)), kind))
+
+
+@implements(np.compress)
+def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
+    a = as_array(a)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    return into(out, np.take(a, np.nonzero(as_array(condition))[0], axis))
+
+
+@implements(np.extract)
+def extract(condition: Any, arr: Any) -> Any:
+    return np.ravel(as_array(arr))[np.nonzero(np.ravel(as_array(condition)))[0]]
+
+
+@implements(np.piecewise)
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    x = as_array(x)
+    functions = list(funclist)
+    if (isinstance(condlist, (list, tuple)) and np.ndim(data_of(condlist[0]))) or (
+        isinstance(condlist, (list, tuple)) and np.ndim(x) == 0
+    ):
+        conditions = [as_array(c) for c in condlist]
+    else:
+        conditions = [as_array(condlist)]
+    if len(functions) == len(conditions) + 1:
+        conditions.append(~reduce(np.logical_or, conditions))
+    if len(functions) != len(conditions):
+        raise ValueError(
+            f"with {len(conditions)} condition(s), either {len(conditions)} or "
+            f"{len(conditions) + 1} functions are expected"
+        )
+    flat, y = np.reshape(x, (-1,)), np.zeros_like(np.reshape(x, (-1,)))
+    for condition, function in zip(conditions, functions, strict=True):
+        here = np.reshape(condition, (-1,))
+        if not callable(function):
+            y[here] = function
+            continue
+        given = flat[here]
+        if np.size(given):
+            y[here] = function(given, *args, **kw)
+    return np.reshape(y, np.shape(x))
+
+
+# Functions of lines -------------------------------------------------------------------------------
+
+
+@implements(np.apply_along_axis)
+def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    arr = as_array(arr)
+    axis = normalize_axis_index(axis, np.ndim(arr))
+    lines = np.moveaxis(arr, axis, -1)
+    rest = np.shape(lines)[:-1]
+    if 0 in rest:
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    found = [as_array(func1d(lines[place], *args, **kwargs)) for place in np.ndindex(rest)]
+    shape = np.shape(found[0])
+    y = np.reshape(np.stack(found), rest + shape)
+    ends = tuple(range(len(rest), len(rest) + len(shape)))
+    return np.moveaxis(y, ends, tuple(range(axis, axis + len(shape)))) if shape else y
+
+
+@implements(np.apply_over_axes)
+def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
+    a = as_array(a)
+    for axis in normalize_axis_tuple(axes, np.ndim(a)):
+        y = func(a, axis)
+        a = y if np.ndim(y) == np.ndim(a) else np.expand_dims(y, axis)
+        if np.ndim(y) not in (np.ndim(a), np.ndim(a) - 1):
+            raise ValueError("function is not returning an array of the correct shape")
+    return a
+
+
+def _compress_method(a: Any, condition: Any, axis: int | None = None, out: Any = None) -> Any:
+    return compress(condition, a, axis, out)
+
+
+METHODS["compress"] = _compress_method

@@ -1,0 +1,177 @@
+"""Running sums, products and extremes, and what is left out of them when NaN.
+
+The ops are `cumsum`, `cumprod` and `latest_extreme` (where a running maximum comes from); the rest
+is composed. A product's derivative is a linear recurrence, so that nothing is ever divided by an
+element, which may be zero; `_recurrence` solves it in a logarithmic number of array steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from tracker.ir.op import LINEAR, Scan
+from tracker.ir.types import Type
+from tracker.ops.declare import as_array, declare, discrete, implements, into, project
+from tracker.tape import apply
+
+Along = Callable[[Any], tuple[Any, ...]]
+
+
+def along(x: Any, axis: int) -> Along:
+    """How to cut `x` along one axis."""
+    front = (slice(None),) * axis
+    return lambda part: (*front, part)
+
+
+def _cumulative(function: Any) -> Any:
+    def infer(x: Type, *, axis: int) -> Type:
+        return Type(x.shape, function(np.ones(1, x.dtype)).dtype)
+
+    return infer
+
+
+def _cumsum_vjp(g: Any, y: Any, x: Any, *, axis: int) -> Any:
+    """What an element adds to: every sum from it on."""
+    return project(np.flip(np.cumsum(np.flip(g, axis), axis), axis), x)
+
+
+cumsum = declare(
+    "cumsum",
+    method=None,
+    entry=None,
+    infer=_cumulative(np.cumsum),
+    evaluate=lambda x, *, axis: np.cumsum(x, axis),
+    jvp=LINEAR,
+    vjp=[_cumsum_vjp],
+    lower=Scan(lambda e, acc, x: e.add(acc, x)),
+)
+
+
+def _recurrence(a: Any, b: Any, axis: int) -> Any:
+    """s[i] = b[i] + a[i] * s[i - 1] along an axis, with s[-1] = 0, by doubling."""
+    cut = along(b, axis)
+    step, n = 1, np.shape(b)[axis]
+    while step < n:
+        head, tail, before = cut(slice(step)), cut(slice(step, None)), cut(slice(None, -step))
+        b = np.concatenate([b[head], b[tail] + a[tail] * b[before]], axis)
+        a = np.concatenate([a[head], a[tail] * a[before]], axis)
+        step *= 2
+    return b
+
+
+def _before(x: Any, axis: int) -> Any:
+    """x moved on by one place, with a one in front."""
+    cut = along(x, axis)
+    return np.concatenate([np.ones_like(x[cut(slice(1))]), x[cut(slice(None, -1))]], axis)
+
+
+def _cumprod_jvp(t: Any, y: Any, x: Any, *, axis: int) -> Any:
+    return _recurrence(x, t * _before(y, axis), axis)
+
+
+def _cumprod_vjp(g: Any, y: Any, x: Any, *, axis: int) -> Any:
+    """The prefix before an element times what is made of it later, summed from the end."""
+    if np.iscomplexobj(y):
+        x, y = np.conjugate(x), np.conjugate(y)
+    later = _before(np.flip(x, axis), axis)
+    return np.flip(_recurrence(later, np.flip(g, axis), axis), axis) * _before(y, axis)
+
+
+cumprod = declare(
+    "cumprod",
+    method=None,
+    entry=None,
+    infer=_cumulative(np.cumprod),
+    evaluate=lambda x, *, axis: np.cumprod(x, axis),
+    jvp=[_cumprod_jvp],
+    vjp=[lambda g, y, x, *, axis: project(_cumprod_vjp(g, y, x, axis=axis), x)],
+    lower=Scan(lambda e, acc, x: e.mul(acc, x)),
+)
+
+
+def _entry(op: Any) -> Any:
+    def call(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+        a = as_array(a)
+        if dtype is not None:
+            a = np.astype(a, dtype)
+        if axis is None:
+            a, axis = np.ravel(a), 0
+        return into(out, apply(op, (a,), {"axis": normalize_axis_index(axis, np.ndim(a))}))
+
+    return call
+
+
+_cumsum = implements(np.cumsum, method="cumsum")(_entry(cumsum))
+_cumprod = implements(np.cumprod, method="cumprod")(_entry(cumprod))
+
+
+def _with_initial(function: Any, first: Any) -> Any:
+    def call(
+        x: Any,
+        /,
+        *,
+        axis: int | None = None,
+        dtype: Any = None,
+        out: Any = None,
+        include_initial: bool = False,
+    ) -> Any:
+        if axis is None:
+            if np.ndim(x) > 1:
+                raise ValueError(
+                    "For arrays which have more than one dimension ``axis`` argument is required."
+                )
+            axis = 0
+        y = function(np.atleast_1d(x), axis, dtype)
+        if include_initial:
+            axis = normalize_axis_index(axis, np.ndim(y))
+            start = first(y[along(y, axis)(slice(1))])
+            y = np.concatenate([start, y], axis)
+        return into(out, y)
+
+    return call
+
+
+if hasattr(np, "cumulative_sum"):  # NumPy 2.1
+    implements(np.cumulative_sum)(_with_initial(np.cumsum, np.zeros_like))
+    implements(np.cumulative_prod)(_with_initial(np.cumprod, np.ones_like))
+
+
+@implements(np.nancumsum)
+def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    return np.cumsum(without_nan(a, 0), axis, dtype, out)
+
+
+@implements(np.nancumprod)
+def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    return np.cumprod(without_nan(a, 1), axis, dtype, out)
+
+
+def without_nan(a: Any, instead: Any) -> Any:
+    """The array with a number in the place of every NaN."""
+    a = as_array(a)
+    return np.where(np.isnan(a), instead, a) if a.dtype.kind in "fc" else a
+
+
+# Running extremes ---------------------------------------------------------------------------------
+
+
+def _latest_extreme(x: Any, axis: int, largest: bool) -> Any:
+    """Of every prefix, the place of the last element that is its extreme (a NaN is)."""
+    extreme = (np.maximum if largest else np.minimum).accumulate(x, axis)
+    n = x.shape[axis]
+    places = np.arange(n).reshape((-1,) + (1,) * (x.ndim - axis - 1))
+    return np.maximum.accumulate(np.where((x == extreme) | np.isnan(x), places, 0), axis)
+
+
+latest_extreme = discrete(_latest_extreme, "x", "axis largest", numpy=False, name="latest_extreme")
+
+
+def running_extreme(x: Any, axis: int, largest: bool) -> Any:
+    """`np.maximum.accumulate` or `np.minimum.accumulate`."""
+    axis = normalize_axis_index(axis, np.ndim(x))
+    places = apply(latest_extreme, (x,), {"axis": axis, "largest": largest})
+    return np.take_along_axis(x, places, axis)

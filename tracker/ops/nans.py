@@ -1,0 +1,120 @@
+"""Reductions that pass over NaN: `np.nansum` and its relatives.
+
+Composed: a NaN is replaced by a number that does not count, or masked. So it gets the derivative 0.
+(`nanmedian` and the quantiles are in `quantiles.py`, `nancumsum` in `cumulative.py`.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracker.ops.cumulative import without_nan
+from tracker.ops.declare import NO_VALUE, as_array, discrete, implements, into
+
+_NO = NO_VALUE
+
+
+def _both(a: Any, where: Any) -> Any:
+    """The elements that count: no NaN, and let in by `where`."""
+    here = ~np.isnan(a)
+    return here if where is True or where is _NO else here & where
+
+
+def _given(**keywords: Any) -> dict[str, Any]:
+    return {k: v for k, v in keywords.items() if v is not _NO}
+
+
+def _fold(function: Any, neutral: int) -> Any:
+    def call(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: Any = False,
+        initial: Any = _NO,
+        where: Any = True,
+    ) -> Any:
+        given = _given(keepdims=keepdims, initial=initial, where=where)
+        return function(without_nan(a, neutral), axis=axis, dtype=dtype, out=out, **given)
+
+    return call
+
+
+nansum = implements(np.nansum)(_fold(np.sum, 0))
+nanprod = implements(np.nanprod)(_fold(np.prod, 1))
+
+
+def _extreme(function: Any, worst: float) -> Any:
+    def call(
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: Any = False,
+        initial: Any = _NO,
+        where: Any = True,
+    ) -> Any:
+        """NaN where every element is one."""
+        a = as_array(a)
+        if a.dtype.kind != "f":
+            given = _given(keepdims=keepdims, initial=initial, where=where)
+            return function(a, axis=axis, out=out, **given)
+        given = _given(keepdims=keepdims, initial=initial)
+        if where is not True and where is not _NO:
+            given["where"] = where
+        y = function(without_nan(a, worst), axis=axis, **given)
+        some = np.any(~np.isnan(a), axis=axis, keepdims=given.get("keepdims", False))
+        missing = np.nan if initial is _NO else y
+        return into(out, np.where(some, y, missing))
+
+    return call
+
+
+nanmax = implements(np.nanmax)(_extreme(np.max, -np.inf))
+nanmin = implements(np.nanmin)(_extreme(np.min, np.inf))
+
+
+@implements(np.nanmean)
+def nanmean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+) -> Any:
+    a = as_array(a)
+    given = _given(keepdims=keepdims)
+    return np.mean(without_nan(a, 0), axis, dtype, out, where=_both(a, where), **given)
+
+
+@implements(np.nanvar)
+def nanvar(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = _NO,
+    correction: Any = _NO,
+) -> Any:
+    a = as_array(a)
+    given = _given(keepdims=keepdims, mean=mean)
+    ddof = ddof if correction is _NO else correction
+    return np.var(without_nan(a, 0), axis, dtype, out, ddof, where=_both(a, where), **given)
+
+
+@implements(np.nanstd)
+def nanstd(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *rest: Any, **kw: Any
+) -> Any:
+    return into(out, np.sqrt(nanvar(a, axis, dtype, None, *rest, **kw)))
+
+
+nanargmax = discrete(np.nanargmax, "a", "axis keepdims")
+nanargmin = discrete(np.nanargmin, "a", "axis keepdims")

@@ -1,0 +1,191 @@
+"""Medians, quantiles and percentiles, also of data with NaN.
+
+Composed of sorting, picking neighbours and interpolating between them. How the place of a quantile
+follows from the number of elements is Hyndman and Fan, "Sample Quantiles in Statistical Packages",
+The American Statistician 50 (1996), whose nine methods NumPy has. Derivatives go to the elements
+that are picked, and to `q` where the method interpolates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracker.ops.declare import as_array, implements, into
+from tracker.ops.reduce import axes_of
+from tracker.tape import data_of
+
+# The continuous methods: n*q + alpha + q*(1 - alpha - beta) - 1 is the place of quantile q.
+_CONTINUOUS = {
+    "interpolated_inverted_cdf": (0.0, 1.0),
+    "hazen": (0.5, 0.5),
+    "weibull": (0.0, 0.0),
+    "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8),
+}
+# The methods that pick one element: its place. Halves round to even in `nearest`.
+_PICKING: dict[str, Callable[[Any, Any], Any]] = {
+    "inverted_cdf": lambda n, q: np.ceil(n * q - 1),
+    "closest_observation": lambda n, q: _closest(n * q - 1.5),
+    "lower": lambda n, q: np.floor((n - 1) * q),
+    "higher": lambda n, q: np.ceil((n - 1) * q),
+    "nearest": lambda n, q: np.rint((n - 1) * q),
+}
+
+
+def _closest(place: Any) -> Any:
+    low = np.floor(place)
+    return low + np.where((place == low) & (low % 2 == 1), 0, 1)
+
+
+def _place(method: str, n: Any, q: Any) -> tuple[Any, Any]:
+    """Where a quantile is among n sorted elements: a whole number, and the share of the next."""
+    if method in _PICKING:
+        return _PICKING[method](n, q), None
+    if method == "linear":
+        at = (n - 1) * q
+    elif method == "midpoint":
+        at = 0.5 * (np.floor((n - 1) * q) + np.ceil((n - 1) * q))
+    elif method == "averaged_inverted_cdf":
+        at = n * q - 1
+        low = np.floor(at)
+        return low, np.where(at == low, 0.5, 1.0)
+    elif method in _CONTINUOUS:
+        alpha, beta = _CONTINUOUS[method]
+        at = n * q + (alpha + q * (1 - alpha - beta)) - 1
+    else:
+        known = [*_PICKING, *_CONTINUOUS, "linear", "midpoint", "averaged_inverted_cdf"]
+        raise ValueError(f"{method!r} is not a valid method. Use one of: {known}")
+    low = np.floor(at)
+    return low, at - low
+
+
+def _pick(ordered: Any, place: Any, n: Any) -> Any:
+    """Elements of a sorted (N, R) array at (Q, R) or (Q, 1) places, kept within 0 and n - 1."""
+    place = np.astype(as_array(np.clip(place, 0, n - 1)), np.intp)
+    columns = np.arange(np.shape(ordered)[1])
+    return ordered[place, columns]
+
+
+def _interpolated(ordered: Any, n: Any, q: Any, method: str, weak: bool) -> Any:
+    """Quantiles q (Q, 1) of the sorted columns of an (N, R) array, the first n of each: (Q, R)."""
+    low, share = _place(method, n, q)
+    before = _pick(ordered, low, n)
+    if share is None:
+        return before
+    after = _pick(ordered, low + 1, n)
+    if weak:
+        share = np.astype(as_array(share), ordered.dtype)
+    apart = after - before
+    return np.where(share >= 0.5, after - apart * (1 - share), before + apart * share)
+
+
+def _columns(a: Any, axis: tuple[int, ...]) -> Any:
+    """(N, R): the elements of each reduction in a column."""
+    rest = tuple(i for i in range(np.ndim(a)) if i not in axis)
+    count = int(np.prod([np.shape(a)[i] for i in axis], dtype=int))
+    return np.reshape(np.transpose(a, axis + rest), (count, -1 if np.size(a) else 0))
+
+
+def _weighted(columns: Any, weights: Any, q: Any) -> Any:
+    """The smallest element up to which the weights add up to the share q of them all."""
+    order = np.argsort(columns, axis=0, kind="stable")
+    reached = np.cumsum(np.take_along_axis(weights, order, axis=0), axis=0)
+    reached = reached / reached[-1]
+    reached = np.where(reached == 0, -1.0, reached)  # what weighs nothing is not the smallest
+    place = np.sum(reached[None] < q[:, None], axis=1)
+    return _pick(np.take_along_axis(columns, order, axis=0), place, np.shape(columns)[0])
+
+
+def _quantile(
+    a: Any,
+    q: Any,
+    axis: Any,
+    out: Any,
+    method: str,
+    keepdims: Any,
+    weights: Any,
+    *,
+    skip_nan: bool,
+) -> Any:
+    a = as_array(a)
+    if a.dtype.kind == "c":
+        raise TypeError("a must be an array of real numbers")
+    axes = axes_of(a, axis)
+    weak = type(data_of(q)) in (int, float)
+    q = as_array(q)
+    flat = np.reshape(q, (-1, 1))
+    columns = _columns(a, axes)
+    hole = np.isnan(columns)
+    if weights is not None:
+        if method != "inverted_cdf":
+            raise ValueError("Only method 'inverted_cdf' supports weights.")
+        weights = as_array(weights)
+        if np.shape(weights) != np.shape(a):
+            lined = [1] * np.ndim(a)
+            lined[axes[0]] = -1
+            weights = np.broadcast_to(np.reshape(weights, lined), np.shape(a))
+        weights = _columns(np.astype(weights, float), axes)
+        if skip_nan:
+            weights, columns = np.where(hole, 0.0, weights), np.where(hole, np.inf, columns)
+        found = _weighted(columns, weights, flat)
+    else:
+        n = np.sum(~hole, axis=0) if skip_nan else np.shape(columns)[0]
+        found = _interpolated(np.sort(columns, axis=0), n, flat, method, weak)
+    lost = np.all(hole, axis=0) if skip_nan else np.any(hole, axis=0)
+    found = np.where(lost, np.nan, found)
+    shape = np.shape(a)
+    keep = keepdims is not np._NoValue and keepdims
+    kept = tuple(1 if i in axes else n for i, n in enumerate(shape) if keep or i not in axes)
+    return into(out, np.reshape(found, (*np.shape(q), *kept)))
+
+
+def _checked(q: Any, high: float, what: str) -> Any:
+    if not np.all((q >= 0) & (q <= high)):
+        raise ValueError(f"{what} must be in the range [0, {high:g}]")
+    return q
+
+
+def _entry(scale: float, what: str, skip_nan: bool) -> Any:
+    def call(
+        a: Any,
+        q: Any,
+        axis: Any = None,
+        out: Any = None,
+        overwrite_input: bool = False,
+        method: str = "linear",
+        keepdims: Any = False,
+        *,
+        weights: Any = None,
+    ) -> Any:
+        q = q if type(data_of(q)) in (int, float) else as_array(q)
+        q = _checked(q, scale, what)
+        q = q if scale == 1 else q / scale
+        return _quantile(a, q, axis, out, method, keepdims, weights, skip_nan=skip_nan)
+
+    return call
+
+
+quantile = implements(np.quantile)(_entry(1.0, "Quantiles", skip_nan=False))
+nanquantile = implements(np.nanquantile)(_entry(1.0, "Quantiles", skip_nan=True))
+percentile = implements(np.percentile)(_entry(100.0, "Percentiles", skip_nan=False))
+nanpercentile = implements(np.nanpercentile)(_entry(100.0, "Percentiles", skip_nan=True))
+
+
+def _median(skip_nan: bool) -> Any:
+    def call(
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        overwrite_input: bool = False,
+        keepdims: Any = False,
+    ) -> Any:
+        return _quantile(a, 0.5, axis, out, "linear", keepdims, None, skip_nan=skip_nan)
+
+    return call
+
+
+median = implements(np.median)(_median(skip_nan=False))
+nanmedian = implements(np.nanmedian)(_median(skip_nan=True))

@@ -1,0 +1,77 @@
+"""Ranges between tracked ends: `linspace`, `logspace`, `geomspace`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracker.ops.declare import as_array, implements
+from tracker.tape import data_of
+
+
+@implements(np.linspace)
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    if num < 0:
+        raise ValueError(f"Number of samples, {num}, must be non-negative.")
+    start, stop = as_array(start) * 1.0, as_array(stop) * 1.0
+    kind = np.result_type(data_of(start), data_of(stop), float(num))
+    steps = num - 1 if endpoint else num
+    step = (stop - start) / steps if steps > 0 else (stop - start) * np.nan
+    ndim = max(np.ndim(start), np.ndim(stop))
+    ramp = np.reshape(np.arange(num, dtype=kind), (-1,) + (1,) * ndim)
+    y = ramp * (step if steps > 0 else stop - start) + start
+    if endpoint and num > 1:
+        last = np.broadcast_to(stop, np.shape(y)[1:])
+        y = np.concatenate([y[:-1], np.reshape(last, (1, *np.shape(y)[1:]))])
+    y = np.moveaxis(y, 0, axis)
+    y = np.astype(y, kind if dtype is None else dtype)
+    return (y, step) if retstep else y
+
+
+@implements(np.logspace)
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    y = linspace(start, stop, num, endpoint, axis=axis)
+    base = as_array(base)
+    y = np.power(np.expand_dims(base, axis) if np.ndim(base) else base, y)
+    return y if dtype is None else np.astype(y, dtype)
+
+
+@implements(np.geomspace)
+def geomspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> Any:
+    """Powers of the ratio of the ends, which are themselves exact."""
+    start, stop = as_array(start) * 1.0, as_array(stop) * 1.0
+    if np.any(start == 0) or np.any(stop == 0):
+        raise ValueError("Geometric sequence cannot include zero")
+    kind = np.result_type(data_of(start), data_of(stop), float(num))
+    start, stop = np.broadcast_arrays(np.astype(start, kind), np.astype(stop, kind))
+    ratio = stop / start
+    if kind.kind != "c" and np.any(ratio < 0):
+        return np.full((num, *np.shape(ratio)), np.nan) * ratio
+    share = linspace(0.0, 1.0, num, endpoint)
+    share = np.reshape(share, (-1,) + (1,) * np.ndim(ratio))
+    y = start * np.exp(share * np.log(ratio))
+    if num > 1 and endpoint:
+        y = np.concatenate([y[:-1], stop[None]])
+    y = np.moveaxis(y, 0, axis)
+    return y if dtype is None else np.astype(y, dtype)

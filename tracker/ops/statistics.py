@@ -1,0 +1,243 @@
+"""Averages, covariances and histograms, composed of sums, products and indexing.
+
+Counts carry no derivative, sums of weights do; the edges of bins follow the data where NumPy
+chooses them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracker.ops import index
+from tracker.ops.declare import NO_VALUE, as_array, discrete, implements
+from tracker.tape import apply, data_of
+from tracker.tracked import Tracked
+
+
+@implements(np.average)
+def average(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False
+) -> Any:
+    a = as_array(a)
+    keep = keepdims is not NO_VALUE and bool(keepdims)
+    if weights is None:
+        mean = np.mean(a, axis=axis, keepdims=keep)
+        count = np.size(a) / max(np.size(mean), 1)
+        return (mean, np.full_like(mean, count)) if returned else mean
+    weights = as_array(weights)
+    if np.shape(weights) != np.shape(a):
+        weights = _spread_weights(weights, a, axis)
+    kind = np.result_type(data_of(a), data_of(weights), *(["f8"] if a.dtype.kind in "biu" else []))
+    weights = np.astype(weights, kind)
+    total = np.sum(weights, axis=axis, keepdims=keep)
+    if np.any(total == 0.0):
+        raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+    mean = np.sum(np.astype(a, kind) * weights, axis=axis, keepdims=keep) / total
+    return (mean, np.broadcast_to(total, np.shape(mean))) if returned else mean
+
+
+def _spread_weights(weights: Any, a: Any, axis: Any) -> Any:
+    """Weights given for the averaged axes only, in the shape of the array."""
+    if axis is None:
+        raise TypeError("Axis must be specified when shapes of a and weights differ.")
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    axes = tuple(i % np.ndim(a) for i in axes)
+    if np.shape(weights) != tuple(np.shape(a)[i] for i in axes):
+        raise ValueError("Shape of weights must be consistent with shape of a along axis.")
+    weights = np.transpose(weights, tuple(np.argsort(axes)))
+    lined = tuple(n if i in axes else 1 for i, n in enumerate(np.shape(a)))
+    return np.broadcast_to(np.reshape(weights, lined), np.shape(a))
+
+
+# Covariance ---------------------------------------------------------------------------------------
+
+
+@implements(np.cov)
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Any:
+    rows = _rows(as_array(m), rowvar)
+    if y is not None:
+        rows = np.concatenate([rows, _rows(as_array(y), rowvar)], axis=0)
+    if dtype is None:
+        dtype = np.result_type(data_of(rows), np.float64)
+    rows = np.astype(rows, dtype)
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    weights, fact = _weights(np.shape(rows)[1], ddof, fweights, aweights)
+    if weights is None:
+        apart = rows - np.mean(rows, axis=1, keepdims=True)
+        weighed = apart
+    else:
+        apart = rows - np.average(rows, axis=1, weights=weights)[:, None]
+        weighed = apart * weights
+    return np.squeeze(np.dot(apart, np.conjugate(weighed.T)) * (1 / fact))
+
+
+def _rows(m: Any, rowvar: bool) -> Any:
+    if np.ndim(m) > 2:
+        raise ValueError("m has more than 2 dimensions")
+    rows = np.atleast_2d(m)
+    return rows.T if not rowvar and np.ndim(m) > 1 and np.shape(rows)[0] != 1 else rows
+
+
+def _weights(n: int, ddof: int, fweights: Any, aweights: Any) -> tuple[Any, Any]:
+    """The product of the weights of the observations, and what to divide by."""
+    if fweights is None and aweights is None:
+        return None, np.float64(max(n - ddof, 0))
+    for name, given in (("fweights", fweights), ("aweights", aweights)):
+        if given is not None and np.shape(given) != (n,):
+            raise RuntimeError(f"incompatible numbers of samples and {name}")
+    weights = np.ones(n) if fweights is None else as_array(fweights) * 1.0
+    if aweights is not None:
+        weights = weights * as_array(aweights)
+    total = np.sum(weights)
+    if ddof == 0:
+        return weights, total
+    if aweights is None:
+        return weights, total - ddof
+    return weights, total - ddof * np.sum(weights * as_array(aweights)) / total
+
+
+@implements(np.corrcoef)
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *_: Any, dtype: Any = None) -> Any:
+    c = cov(x, y, rowvar, dtype=dtype)
+    if np.ndim(c) == 0:
+        return c / c
+    size = np.sqrt(np.real(np.diag(c)))
+    c = c / size[:, None] / size[None, :]
+    if np.iscomplexobj(c):
+        return np.clip(np.real(c), -1, 1) + 1j * np.clip(np.imag(c), -1, 1)
+    inside = np.eye(np.shape(c)[0], dtype=bool)  # a one that is one: no tie with the bound
+    return np.where(inside, c, np.clip(c, -1, 1))
+
+
+# Histograms ---------------------------------------------------------------------------------------
+
+
+@implements(np.bincount)
+def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
+    x = as_array(x)
+    n = max(int(np.max(x)) + 1 if np.size(x) else 0, minlength)
+    if weights is None:
+        counts = index.added((n,), x, np.ones(np.shape(x)))
+        return np.astype(counts, np.intp)
+    return index.added((n,), x, np.astype(as_array(weights), float))
+
+
+def _bin_count(a: Any, bins: str, range: Any) -> Any:
+    return np.int64(len(np.histogram_bin_edges(a, bins, range)) - 1)
+
+
+bin_count = discrete(_bin_count, "a", "bins range", numpy=False, name="bin_count")
+
+
+@implements(np.histogram_bin_edges)
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    a = np.ravel(as_array(a))
+    if isinstance(bins, str):
+        if weights is not None:
+            raise TypeError("The number of bins is not estimated for weighted data")
+        bins = int(apply(bin_count, (a,), {"bins": bins, "range": range}))
+    if np.ndim(bins):
+        return as_array(bins)
+    low, high = range or ((np.min(a), np.max(a)) if np.size(a) else (0.0, 1.0))
+    if low > high:
+        raise ValueError("max must be larger than min in range parameter.")
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return np.linspace(low, high, int(bins) + 1)
+
+
+def _bins(a: Any, edges: Any) -> Any:
+    """Which bin each element is in, counting from 1; 0 and n + 1 are outside."""
+    after = np.searchsorted(edges, a, side="right")
+    return after - np.astype(as_array(a == edges[-1]), np.intp)  # the last bin has both its edges
+
+
+def _refuse_nan(a: Any) -> None:
+    if not np.all(np.isfinite(a)):
+        raise ValueError("autodetected range of non-finite data; give range=")
+
+
+@implements(np.histogram)
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> Any:
+    a = np.ravel(as_array(a))
+    edges = histogram_bin_edges(a, bins, range, weights)
+    n = np.size(edges) - 1
+    counts = _counted(_bins(a, edges), weights, n + 2)[1:-1]
+    if not density:
+        return counts, edges
+    widths = np.diff(edges)
+    return counts / widths / np.sum(counts), edges
+
+
+def _counted(places: Any, weights: Any, n: int) -> Any:
+    if weights is None:
+        return np.bincount(places, minlength=n)
+    weights = np.ravel(as_array(weights))
+    if np.shape(weights) != np.shape(places):
+        raise ValueError("weights should have the same shape as a.")
+    if isinstance(weights, Tracked) or isinstance(places, Tracked):
+        return index.added((n,), places, weights)
+    return np.bincount(places, weights, n)
+
+
+@implements(np.histogramdd)
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> Any:
+    columns = _columns_of(sample)
+    many = len(columns)
+    each = list(bins) if np.ndim(bins) or isinstance(bins, (list, tuple)) else [bins] * many
+    if len(each) != many:
+        raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
+    ranges = [None] * many if range is None else list(range)
+    edges = [histogram_bin_edges(c, b, r) for c, b, r in zip(columns, each, ranges, strict=True)]
+    shape = tuple(np.size(e) + 1 for e in edges)
+    places: Any = 0
+    for column, edge, n in zip(columns, edges, shape, strict=True):
+        places = places * n + _bins(column, edge)
+    counts = np.reshape(_counted(places, weights, int(np.prod(shape))), shape)
+    counts = np.astype(counts[(slice(1, -1),) * many], float)
+    if density:
+        total = np.sum(counts)
+        for at, edge in enumerate(edges):
+            lined = (1,) * at + (-1,) + (1,) * (many - at - 1)
+            counts = counts / np.reshape(np.diff(edge), lined)
+        counts = counts / total
+    return counts, tuple(edges)
+
+
+def _columns_of(sample: Any) -> list[Any]:
+    if isinstance(sample, (list, tuple)):
+        return [np.ravel(as_array(c)) for c in sample]
+    if np.ndim(sample) == 1:
+        return [sample]
+    return list(np.transpose(sample))
+
+
+@implements(np.histogram2d)
+def histogram2d(
+    x: Any,
+    y: Any,
+    bins: Any = 10,
+    range: Any = None,
+    density: Any = None,
+    weights: Any = None,
+) -> Any:
+    if np.ndim(bins) == 1 and np.size(bins) not in (1, 2):
+        bins = [as_array(bins)] * 2
+    counts, edges = histogramdd([x, y], bins, range, density, weights)
+    return counts, edges[0], edges[1]
