@@ -346,7 +346,7 @@ def refused(why: str, instead: str, *functions: Callable[..., Any]) -> None:
         REFUSED[function] = why
 
 
-def into(out: Any, y: Any) -> Any:
+def into(out: Any, y: Any, casting: Any = "same_kind") -> Any:
     """NumPy's `out=`: store and return the target, which must be able to hold a gradient."""
     if out is None or out is NO_VALUE:
         return y
@@ -363,20 +363,20 @@ def into(out: Any, y: Any) -> Any:
                 "Make the target with np.zeros_like(t) or np.zeros(n, like=t)",
             )
         )
-    out[...] = fitted(y, out)
+    out[...] = fitted(y, out, casting)
     return out
 
 
-def fitted(y: Any, out: Any) -> Any:
+def fitted(y: Any, out: Any, casting: Any = "same_kind") -> Any:
     """A result in the dtype of the array `out` that it is to go into, which it must fit."""
     if np.shape(y) != out.shape:
         raise ValueError(f"output array has shape {out.shape}, the result has shape {np.shape(y)}")
     kind = np.result_type(data_of(y))
     if kind == out.dtype:
         return y
-    if not np.can_cast(kind, out.dtype, "same_kind"):
+    if not np.can_cast(kind, out.dtype, casting):
         raise TypeError(
-            f"Cannot cast output from {kind!r} to {out.dtype!r} with casting rule 'same_kind'"
+            f"Cannot cast output from {kind!r} to {out.dtype!r} with casting rule {casting!r}"
         )
     return np.astype(as_array(y), out.dtype)
 

@@ -46,8 +46,9 @@ def protocol(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
     if folded in NUMPY:
         names = ("axis", "dtype", "out", "keepdims", "initial", "where")
         given = {"axis": 0, **dict(zip(names, inputs[1:], strict=False)), **kwargs}
-        kept = {k: v for k, v in given.items() if v is not None or k == "axis"}
-        return NUMPY[folded](inputs[0], **kept)
+        return NUMPY[folded](
+            inputs[0], **{k: v for k, v in given.items() if v is not None or k == "axis"}
+        )
     if method == "outer" and ufunc.nin == 2:
         a, b = map(as_array, inputs)
         return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
@@ -194,7 +195,10 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     dtype = kwargs.pop("dtype", None)
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     references = sys.getrefcount(target)  # with those of the calls that lead here
-    refuse(_named(ufunc), **{k: v for k, v in kwargs.items() if _DEFAULTS.get(k) != v})
+    casting = kwargs.pop("casting", "same_kind")
+    for name in ("order", "subok"):  # layout and subclasses: nobody's business here
+        kwargs.pop(name, None)
+    refuse(_named(ufunc), **kwargs)
     if ufunc not in UFUNCS and ufunc not in NUMPY:
         _declare_foreign()
     op = UFUNCS.get(ufunc)
@@ -206,12 +210,13 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
                 "tracker.rrule",
             )
         )
-    if dtype is not None:
-        inputs = tuple(np.astype(as_array(x), dtype) for x in inputs)
+    if dtype is not None and not (op is not None and op.constant):
+        inputs = tuple(_computed_in(x, np.dtype(dtype), casting) for x in inputs)
     result = NUMPY[ufunc](*inputs) if op is None else call(op, inputs)
     if ufunc.nout > 1:
-        refuse(_named(ufunc), out=target, where=None if where is True else where)
-        return result
+        refuse(_named(ufunc), where=None if where is True else where)
+        targets = out if isinstance(out, tuple) else (None,) * ufunc.nout
+        return tuple(into(t, y, casting) for t, y in zip(targets, result, strict=True))
     if target is None:
         if where is not True:
             raise UnsupportedError(
@@ -225,7 +230,19 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         alone = references <= _references_of_one_name and target.base is None
         if alone and inputs[0] is target and _is_augmented():
             return fitted(result, target)
-    return into(target, result if where is True else np.where(where, result, target))
+    return into(target, result if where is True else np.where(where, result, target), casting)
+
+
+def _computed_in(x: Any, dtype: np.dtype[Any], casting: Any) -> Any:
+    """An operand in the dtype that the caller wants the ufunc to compute in."""
+    x = as_array(x)
+    if not isinstance(x, Tracked) and x.ndim == 0:
+        return x.astype(dtype)
+    if not np.can_cast(x.dtype, dtype, casting):
+        raise TypeError(
+            f"Cannot cast ufunc input from {x.dtype!r} to {dtype!r} with casting rule {casting!r}"
+        )
+    return np.astype(x, dtype)
 
 
 def _declare_foreign() -> None:
@@ -237,9 +254,6 @@ def _declare_foreign() -> None:
 
 def _named(ufunc: np.ufunc) -> str:
     return f"np.{ufunc.__name__}" if hasattr(np, ufunc.__name__) else ufunc.__name__
-
-
-_DEFAULTS = {"casting": "same_kind", "order": "K", "subok": True}
 
 
 # plain += t ---------------------------------------------------------------------------------------

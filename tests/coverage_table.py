@@ -1,0 +1,138 @@
+"""Writes docs/coverage.md: every public name of NumPy's namespaces and of scipy.special, and what
+becomes of it when it is given tracked values.
+
+    python tests/coverage_table.py
+
+What a function does is read from the registry of the package (`NUMPY`, `UFUNCS`, `CONSTANT`,
+`REFUSED`); names that NumPy does not let anybody intercept are sorted by what they are. `rows`
+is what the page is made of; a name that fits nowhere is `UNACCOUNTED`, which a test forbids.
+"""
+
+from __future__ import annotations
+
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+import tracker  # noqa: F401  (fills the registry)
+from tracker.ir.op import CONSTANT, NUMPY, REFUSED, UFUNCS
+
+PAGE = Path(__file__).parent.parent / "docs" / "coverage.md"
+UNACCOUNTED = "unaccounted for"
+
+# Functions that NumPy does not hand over to tracked values: each with what to do.
+MAKES = "makes a plain array from plain numbers"
+CONVERTS = "NumPy converts its arguments: raises ConversionError; tracker.numpy has it"
+ASKS = "answers a question about dtypes, shapes or settings"
+READS = "reads plain numbers from elsewhere"
+SHOWS = "writes a plain number as text"
+NOT_INTERCEPTED = {
+    MAKES: "bartlett blackman hamming hanning kaiser diag_indices indices mask_indices tri "
+    "tril_indices triu_indices fromfunction fftfreq rfftfreq",
+    CONVERTS: "asarray_chkfinite asfortranarray asmatrix bmat row_stack vectorize frompyfunc "
+    "require c_ r_ mgrid ogrid fromiter",
+    ASKS: "broadcast_shapes datetime_data finfo iinfo info isdtype isfortran isscalar issubdtype "
+    "iterable mintypecode promote_types get_include get_printoptions getbufsize geterr geterrcall "
+    "set_printoptions setbufsize seterr seterrcall errstate printoptions show_config show_runtime "
+    "test nested_iters nditer ndenumerate ndindex flatiter broadcast index_exp s_ typename",
+    READS: "from_dlpack frombuffer fromfile fromregex fromstring genfromtxt load loadtxt",
+    SHOWS: "base_repr binary_repr format_float_positional format_float_scientific",
+}
+REASONS = {name: why for why, names in NOT_INTERCEPTED.items() for name in names.split()}
+SPACES = {"numpy": np, "numpy.linalg": np.linalg, "numpy.fft": np.fft}
+
+
+def public(space: Any) -> list[str]:
+    """The public names, without the submodules."""
+    names = (n for n in dir(space) if not n.startswith("_"))
+    return sorted(n for n in names if not isinstance(getattr(space, n), types.ModuleType))
+
+
+def _handled(thing: Any) -> tuple[str, str] | None:
+    if thing in REFUSED:
+        return "refused", REFUSED[thing]
+    op = UFUNCS.get(thing) if isinstance(thing, np.ufunc) else None
+    if thing in CONSTANT or (op is not None and op.constant):
+        return "constant", "passes through untracked"
+    if thing in NUMPY or op is not None:
+        return "differentiable", ""
+    return None
+
+
+def classify(name: str, thing: Any) -> tuple[str, str]:
+    """(differentiable, constant, refused, or not a function of arrays; why) of a public name."""
+    if name in REASONS:
+        return ("refused" if REASONS[name] is CONVERTS else "constant"), REASONS[name]
+    if isinstance(thing, type):
+        return "not a function", "a class"
+    if not callable(thing):
+        return "not a function", "a constant"
+    known = _handled(thing)
+    if known is not None:
+        return known
+    return UNACCOUNTED, ""
+
+
+def classify_special(name: str, thing: Any) -> tuple[str, str]:
+    """The same for scipy.special, most of whose functions have no derivative rule (or none yet)."""
+    if isinstance(thing, type):
+        return "not a function", "a class"
+    if not callable(thing):
+        return "not a function", "a constant"
+    known = _handled(thing)
+    if known is not None:
+        return known
+    if isinstance(thing, np.ufunc):
+        return "refused", "no derivative rule: raises UnsupportedError that names it"
+    return "refused", "SciPy converts its arguments: raises ConversionError"
+
+
+def rows() -> dict[str, list[tuple[str, str, str]]]:
+    """Of every namespace: (name, status, reason), sorted by name."""
+    out = {
+        title: [(n, *classify(n, getattr(space, n))) for n in public(space)]
+        for title, space in SPACES.items()
+    }
+    out["scipy.special"] = [
+        (n, *classify_special(n, getattr(scipy.special, n))) for n in public(scipy.special)
+    ]
+    return out
+
+
+HEAD = """# Coverage
+
+Every public name of `numpy`, `numpy.linalg`, `numpy.fft` and `scipy.special`, and what becomes of
+it when it is called with tracked values. Written by `python tests/coverage_table.py`, from the
+package's own registry, with NumPy {numpy} and SciPy {scipy}; a test fails when it is stale.
+
+- **differentiable**: reverse mode, forward mode, any order, compiled;
+- **constant**: the result carries no derivative and is plain;
+- **refused**: raises an error that says so by name, for the reason given.
+"""
+
+
+def page() -> str:
+    parts = [HEAD.format(numpy=np.__version__, scipy=scipy.__version__)]
+    for title, found in rows().items():
+        parts.append(f"\n## {title}\n")
+        for status in ("differentiable", "constant", "refused", "not a function", UNACCOUNTED):
+            parts.extend(_section(status, [(n, why) for n, s, why in found if s == status]))
+    return "\n".join(parts)
+
+
+def _section(status: str, found: list[tuple[str, str]]) -> list[str]:
+    reasons: dict[str, list[str]] = {}
+    for name, why in found:
+        reasons.setdefault(why, []).append(name)
+    out = []
+    for why, names in reasons.items():
+        title = f"**{status}** ({len(names)})" + (f", {why}" if why else "")
+        out.append(f"{title}: " + ", ".join(f"`{n}`" for n in names) + ".\n")
+    return out
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
