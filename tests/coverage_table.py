@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-import tracker  # noqa: F401  (fills the registry)
 from tracker.ir.op import CONSTANT, NUMPY, REFUSED, UFUNCS
+from tracker.ops import special  # noqa: F401  (enters SciPy's ufuncs in the registry)
 
 PAGE = Path(__file__).parent.parent / "docs" / "coverage.md"
 UNACCOUNTED = "unaccounted for"
@@ -41,6 +41,9 @@ NOT_INTERCEPTED = {
     READS: "from_dlpack frombuffer fromfile fromregex fromstring genfromtxt load loadtxt",
     SHOWS: "base_repr binary_repr format_float_positional format_float_scientific",
 }
+# Constructors: NumPy hands them over when told what the result is to be like.
+LIKE = {np.array, np.asarray, np.asanyarray, np.ascontiguousarray}
+LIKE |= {np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.arange}
 REASONS = {name: why for why, names in NOT_INTERCEPTED.items() for name in names.split()}
 SPACES = {"numpy": np, "numpy.linalg": np.linalg, "numpy.fft": np.fft}
 
@@ -57,6 +60,8 @@ def _handled(thing: Any) -> tuple[str, str] | None:
     op = UFUNCS.get(thing) if isinstance(thing, np.ufunc) else None
     if thing in CONSTANT or (op is not None and op.constant):
         return "constant", "passes through untracked"
+    if thing in LIKE:
+        return "differentiable", "with `like=t`, or from `tracker.numpy`"
     if thing in NUMPY or op is not None:
         return "differentiable", ""
     return None

@@ -196,9 +196,36 @@ def augmented(a):
     return a
 
 
+def placed(a):
+    np.place(a, a < 0, a[1, :2] ** 2)
+    np.put_along_axis(a, np.array([[2], [0]]), a[:, :1] * 3, axis=1)
+    np.put_along_axis(a, np.array([4, 1, 4]), a[0], axis=None)
+    return a
+
+
+def partitioned(a):
+    a.T.partition(1)
+    a.partition(1, axis=1)
+    return a * np.arange(6.0).reshape(2, 3)
+
+
+def at_repeated_places(a):
+    b = a[0] * 1.0
+    np.multiply.at(b, [0, 1, 0, 0], a[1, [0, 1, 2, 0]])
+    np.maximum.at(b, [1, 2, 1], a[1])
+    np.negative.at(b, [2, 2, 1])
+    np.divide.at(b, slice(1, 2), a[0, 0])
+    np.add.at(b, (np.array([1, 1]),), a[1, 1])
+    np.power.at(a, ([0, 1, 0], [0, 2, 0]), 2)
+    return a * b
+
+
 @pytest.mark.parametrize(
     "f, x",
     [
+        (placed, M),
+        (partitioned, M),
+        (at_repeated_places, M),
         (view_of_view, M),
         (transposed_view, M),
         (reshaped_view, M),
@@ -224,6 +251,42 @@ def augmented(a):
 )
 def test_case(f, x):
     same_as_numpy(f, x, order=2)
+
+
+def test_an_array_that_nobody_views_can_be_resized():
+    def f(a):
+        a = a * 2
+        a.resize((2, 2), refcheck=False)
+        return a**2
+
+    same_as_numpy(f, V)
+    t = param(M)
+    part = t[0]
+    with pytest.raises(ValueError, match="referenced by another array"):
+        t.resize(6)
+    with pytest.raises(ValueError, match="does not own"):
+        part.resize(2)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda plain, t: np.place(plain, [True, False, False], t),
+        lambda plain, t: np.put_along_axis(plain, np.array([0]), t[:1], 0),
+        lambda plain, t: np.put(plain, [0], t),
+        lambda plain, t: np.putmask(plain, [True, False, False], t),
+        lambda plain, t: np.copyto(plain, t),
+        lambda plain, t: np.multiply.at(plain, [0], t[0]),
+    ],
+)
+def test_tracked_values_do_not_go_into_plain_arrays(write):
+    with pytest.raises(tracker.ConversionError, match="like=t"):
+        write(V.copy(), param(V))
+
+
+def test_nothing_is_put_from_an_empty_array():
+    with pytest.raises(ValueError, match="empty"):
+        np.place(param(V), V > 0, [])
 
 
 def test_buffers_take_gradients():

@@ -81,6 +81,7 @@ CASES = {
     "logaddexp.accumulate": (lambda a: np.logaddexp.accumulate(a), V),
     "logaddexp.reduce": (lambda a: np.logaddexp.reduce(a, axis=1), A),
     "logaddexp.reduce keepdims": (lambda a: np.logaddexp.reduce(a, axis=-1, keepdims=True), A),
+    "logaddexp2.reduce": (lambda a: np.logaddexp2.reduce(a) * np.logaddexp2(a, 1.0), V),
     "hypot.reduce": (lambda a: np.hypot.reduce(a), V),
     "subtract.reduce": (lambda a: np.subtract.reduce(a) ** 2, A),
     "add.reduceat": (lambda a: np.add.reduceat(a, [0, 3, 1, 4]) ** 2, V),

@@ -91,6 +91,15 @@ CASES = {
     "likes": (lambda a: np.ones_like(a) + np.zeros_like(a) + np.full_like(a, 3) * a, A),
     "full_like of tracked": (lambda a, s: np.full_like(a, s) * a, A, 2.5),
     "zeros like": (lambda a: np.zeros(3, like=a) + a * np.ones((2, 3), like=a), V),
+    "constructors like": (
+        lambda a: (
+            np.asanyarray([1, 2, 3.0], like=a) * np.array([a[0], 2, 3], like=a)
+            + np.asarray([1, 2.0, 3], like=a) * np.ascontiguousarray([1, 2, 3.0], like=a)
+            + np.full(3, 2.0, like=a) * np.arange(3.0, like=a) * np.empty(3, like=a).size
+            + np.eye(3, like=a)[0] * np.identity(3, like=a)[1] * a
+        ),
+        V,
+    ),
     "item": (lambda a: a.item(2) * a.item(-1) + a[:1].item(), V),
     "tolist": (lambda a: a.tolist()[1][2] * a, A),
     # indexing
@@ -111,6 +120,8 @@ CASES = {
     "tile": (lambda a: np.tile(a, 2) * np.tile(a, (1, 2)) + np.tile(a, (2, 1, 1))[1, :, :1], A),
     "split": (lambda a: np.multiply(*np.split(a, 2)) + np.hsplit(a, 3)[1] + np.vsplit(a, 2)[0], A),
     "array_split": (lambda a: np.array_split(a, 2)[1] + np.array_split(a, [1, 3])[0], V),
+    "dsplit": (lambda a: np.dsplit(a, 2)[0] * np.dsplit(a, [1, 3])[1], C),
+    "reduce with amax": (lambda a: np.amax(a) * np.amin(a), A),
     "nonzero": (
         lambda a: a[np.nonzero(a > 0)] * a[a.nonzero()][:3] if np.sum(a > 0) == 3 else a,
         A,

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from tracker.numpy._making import array
-from tracker.ops.create import buffer, holds_tracked, joined
+from tracker.ops.create import buffer, joined
+from tracker.ops.declare import holds_tracked
 from tracker.tape import data_of, is_following
 from tracker.tracked import Tracked
 

@@ -18,7 +18,8 @@ import numpy as np
 
 from tracker.numpy._tracking import is_conversion, trackable
 from tracker.ops.create import asarray as join
-from tracker.ops.create import buffer, holds_tracked, ones_like, zeros_like
+from tracker.ops.create import buffer, ones_like, zeros_like
+from tracker.ops.declare import holds_tracked
 from tracker.tape import apply, data_of, is_following, is_recording
 from tracker.tracked import Tracked
 
