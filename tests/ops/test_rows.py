@@ -30,6 +30,7 @@ FAMILIES = [
     "calculus",
     "fourier",
     "editing",
+    "scipy_linalg",
 ]
 ROWS = [row for name in FAMILIES for row in importlib.import_module(f"test_{name}").ROWS]
 CASES = [

@@ -1,0 +1,174 @@
+"""`tracker.scipy.linalg`: SciPy's values on tracked arrays, and derivatives to second order."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse.linalg  # logm imports it when first called, and that adds a warning filter
+from op_rows import row, sample, x, z
+from test_linalg import cpositive, csquare, herm, positive, square
+
+import tracker
+import tracker.scipy.linalg as sl
+from tracker import gradient, jit, param
+from tracker.scipy import _factors, _functions
+from tracker.testing import gradcheck
+
+A, P, CA, CP = square(3), positive(3), csquare(3), cpositive(3)
+B, V = x(3, 2), x(3)
+BAND = x(3, 5) + np.array([[0.0], [4.0], [0.0]])
+
+ROWS = [
+    row(_factors.lu_op, *(sample(a) for a in (A, x(4, 2), x(2, 4), x(3, 3), CA, z(3, 2)))),
+    row(_factors.permutation, sample(np.array([2, 1, 2]), rows=4)),
+    row(_factors.column_order, sample(x(3, 4))),
+    row(
+        _factors.banded,
+        sample(BAND, x(5, 2), lower=1, upper=1),
+        sample(x(4, 5) + np.array([[0.0], [0], [5], [0]]), x(5, 1), lower=1, upper=2),
+        sample(BAND[:2], x(5, 2), lower=0, upper=1),
+        sample(BAND + 1j * x(3, 5), z(5, 2), lower=1, upper=1),
+    ),
+    row(
+        _factors.sylvester,
+        sample(A, square(2), x(3, 2)),
+        sample(CA, csquare(2), z(3, 2)),
+    ),
+    row(_functions._expm, sample(A / 4), sample(np.stack([A, -A]) / 4), sample(CA / 4)),
+    row(_functions._logm, sample(P), sample(np.stack([P, P + A / 9])), sample(CP)),
+    row(_functions._sqrtm, sample(P), sample(np.stack([P, P + A / 9])), sample(CP)),
+]
+
+
+def rotated(m, lu, piv):
+    return m.lu_solve((lu, piv), V) + m.lu_solve((lu, piv), B, trans=1)[:, 0]
+
+
+CASES = {
+    "cholesky": (lambda m, a: m.cholesky(a) + m.cholesky(a, lower=True, check_finite=False), P),
+    "cholesky complex": (lambda m, a: m.cholesky(a) @ m.cholesky(a, lower=True), CP),
+    "cho": (
+        lambda m, a, v: m.cho_solve(m.cho_factor(a), v) * m.cho_solve((m.cholesky(a), False), v),
+        P,
+        V,
+    ),
+    "cho lower": (lambda m, a, b: m.cho_solve(m.cho_factor(a, lower=True), b), CP, z(3, 2)),
+    "solve_triangular": (
+        lambda m, a, b: m.solve_triangular(a, b) + m.solve_triangular(a, b, trans="T", lower=True),
+        A,
+        B,
+    ),
+    "solve_triangular unit": (
+        lambda m, a, b: m.solve_triangular(a, b, 2, unit_diagonal=True, lower=True),
+        CA,
+        z(3),
+    ),
+    "solve": (lambda m, a, b: m.solve(a, b) + m.solve(a, b, transposed=True), A, V),
+    "solve sym": (
+        lambda m, a, b: m.solve(a, b, assume_a="sym") + m.solve(a, b, lower=True, assume_a="pos"),
+        P,
+        B,
+    ),
+    "solve her": (lambda m, a, b: m.solve(a, b, assume_a="her"), CP, z(3)),
+    "solve triangular": (
+        lambda m, a, b: (
+            m.solve(a, b, assume_a="upper triangular")
+            + m.solve(a, b, assume_a="lower triangular", transposed=True)
+        ),
+        A,
+        B,
+    ),
+    "solve diagonal": (lambda m, a: m.solve(a, V, assume_a="diagonal"), np.diag(V)),
+    "inv det": (lambda m, a: m.inv(a) * m.det(a), A),
+    "lu": (lambda m, a: sum(np.prod(f[:2], axis=0).sum() for f in m.lu(a)) * m.lu(a)[2], A),
+    "lu tall": (lambda m, a: m.lu(a, permute_l=True)[0] @ m.lu(a)[2][:, ::-1], x(4, 3)),
+    "lu wide": (lambda m, a: m.lu(a)[2] + (m.lu(a, p_indices=True)[1] ** 2)[:, :1], x(2, 4)),
+    "lu_factor": (lambda m, a: m.lu_factor(a)[0] * m.lu_factor(a)[1][:, None], A),
+    "lu_solve": (lambda m, a: rotated(m, *m.lu_factor(a)), x(3, 3)),
+    "lu_solve complex": (lambda m, a, b: m.lu_solve(m.lu_factor(a), b, trans=2), z(3, 3), z(3, 2)),
+    "qr": (lambda m, a: m.qr(a, mode="economic")[0] @ m.qr(a, mode="r")[0][:2], x(4, 2)),
+    "qr full": (lambda m, a: m.qr(a)[0] @ m.qr(a)[1], x(4, 2)),
+    "qr pivots": (
+        lambda m, a: m.qr(a, pivoting=True)[1] * (1 + m.qr(a, mode="r", pivoting=True)[1]),
+        x(4, 3),
+    ),
+    "svd": (lambda m, a: m.svd(a)[0] * m.svd(a, compute_uv=False) + m.svd(a)[2], A),
+    "svdvals": (lambda m, a: m.svdvals(a), B),
+    "eigh": (lambda m, a: np.abs(m.eigh(herm(a))[1]) * m.eigvalsh(herm(a), lower=False), A),
+    "eigh only": (
+        lambda m, a: m.eigh(a, eigvals_only=True, subset_by_index=[1, 2]) + m.eigvalsh(a)[:2],
+        A,
+    ),
+    "eigh subset": (lambda m, a: m.eigh(a, subset_by_value=(0, 50))[0] ** 2, A),
+    "eigh pair": (lambda m, a, b: np.abs(m.eigh(a, b)[1]) * m.eigh(a, b, lower=False)[0], A, P),
+    "eigh pair 2": (lambda m, *ab: np.abs(m.eigh(*ab, type=2)[1]) + m.eigvalsh(*ab, type=2), A, P),
+    "eigh pair 3": (lambda m, a, b: np.abs(m.eigh(a, b, type=3)[1]), A, P),
+    "eig": (lambda m, a: m.eig(a)[0] * np.abs(m.eig(a)[1]), A),
+    "eigvals": (lambda m, a, b: np.sort(m.eigvals(a).real) + np.sort(m.eigvals(a, b).real), A, P),
+    "norm": (lambda m, a: m.norm(a) + m.norm(a, "nuc") + m.norm(a, 1, axis=0), A),
+    "lstsq": (lambda m, *ab: m.lstsq(*ab)[0] * m.lstsq(*ab)[1] * m.lstsq(*ab)[2], x(4, 2), x(4)),
+    "pinv": (lambda m, a: m.pinv(a) + m.pinv(a, return_rank=True)[0], B),
+    "pinvh": (lambda m, a: m.pinvh(a, lower=False), A),
+    "expm": (lambda m, a: m.expm(a), A / 4),
+    "expm complex": (lambda m, a: m.expm(a), CA / 4),
+    "logm": (lambda m, a: m.logm(a), P),
+    "logm of a turn": (lambda m, a: m.logm(a), np.array([[-0.9, 0.8], [-0.9, -0.7]])),
+    "sqrtm": (lambda m, a: m.sqrtm(a) @ a, P),
+    "trigonometric": (lambda m, a: m.sinm(a) + m.cosm(a) + m.tanm(a / 9), A / 4),
+    "hyperbolic": (lambda m, a: m.sinhm(a) + m.coshm(a) + m.tanhm(a), A / 4),
+    "block_diag": (lambda m, a, v: m.block_diag(a, v, 2.0 * a[:1]) ** 2, A, V),
+    "toeplitz": (lambda m, c, r: m.toeplitz(c, r) * m.toeplitz(c)[:, :2].sum(), V, x(4)),
+    "toeplitz complex": (lambda m, c: m.toeplitz(c), z(3)),
+    "circulant": (lambda m, c: m.circulant(c) ** 2, x(4)),
+    "hankel": (lambda m, c, r: m.hankel(c, r).sum(0) + m.hankel(c)[0, 1], V, x(4)),
+    "solve_banded": (lambda m, ab, b: m.solve_banded((1, 1), ab, b), BAND, x(5)),
+    "solve_sylvester": (lambda m, a, q: m.solve_sylvester(a, A.T, q), A, x(3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case(name):
+    f, *args = CASES[name]
+    want = f(scipy.linalg, *args)
+    found = tracker.data(f(sl, *map(param, args)))
+    assert np.shape(found) == np.shape(want)
+    assert np.result_type(found) == np.result_type(want)
+    np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-11)
+    assert gradcheck(lambda *xs: f(sl, *xs), *args, order=2)
+
+
+@pytest.mark.parametrize("name", ["cho", "lu_solve", "eigh pair", "expm", "block_diag", "toeplitz"])
+def test_compiled(name):
+    f, *args = CASES[name]
+
+    def loss(*xs):
+        return np.sum(f(sl, *xs) ** 2)
+
+    compiled = jit(lambda *xs: gradient(loss, *xs))
+    for _ in range(2):
+        for ours, theirs in zip(compiled(*args), gradient(loss, *args), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+
+
+def test_plain_arguments_are_scipys():
+    assert type(sl.lu(A)[0]) is np.ndarray
+    np.testing.assert_array_equal(sl.cho_factor(P)[0], scipy.linalg.cho_factor(P)[0])
+    assert sl.hilbert is scipy.linalg.hilbert
+    assert set(sl.__all__) <= set(dir(scipy.linalg))
+
+
+def test_refusals():
+    with pytest.raises(tracker.UnsupportedError, match=r"with left=True.*Use eig"):
+        sl.eig(param(A), left=True)
+    with pytest.raises(tracker.UnsupportedError, match=r"with atol.*Use rtol"):
+        sl.pinv(param(A), atol=1e-3)
+    with pytest.raises(ValueError, match="x is not a recognized matrix structure"):
+        sl.solve(param(A), V, assume_a="x")
+    with pytest.raises(ValueError, match="Mode argument should be one of"):
+        sl.qr(param(A), mode="x")
+    for f in (sl.logm, sl.sqrtm):
+        with pytest.raises(tracker.UnsupportedError, match=r"negative real axis.*Move"):
+            f(param(-P))
+    with pytest.raises(np.linalg.LinAlgError):
+        sl.cholesky(param(-P))
+    with pytest.raises(tracker.ConversionError):
+        sl.hessenberg(param(A))

@@ -1,0 +1,317 @@
+"""LU factors, QR with pivots, banded systems, Sylvester's equation.
+
+The ops are `lu` (LAPACK's packed factors and pivots, flat), `permutation`, `banded` and
+`sylvester`. Formulas: S. Walter, L. Lehmann, "Algorithmic differentiation of linear algebra
+functions with application in optimum experimental design" (2010) for LU; the others follow from
+differentiating their equation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from tracker.ir.op import Host
+from tracker.ir.types import Type
+from tracker.ops.declare import declare, project
+from tracker.ops.linalg.parts import adjoint, as_array, diagonal_of, embedded, kind
+from tracker.ops.linalg.solves import triangular
+from tracker.scipy._dropin import drop_in
+from tracker.tape import apply
+
+# LU -----------------------------------------------------------------------------------------------
+
+
+def _lu(a: Any) -> Any:
+    packed, pivots = scipy.linalg.lu_factor(a, check_finite=False)
+    return np.concatenate([packed.ravel(), pivots.astype(packed.dtype)])
+
+
+def _unpacked(flat: Any, shape: tuple[int, int]) -> tuple[Any, Any]:
+    m, n = shape
+    return np.reshape(flat[: m * n], shape), np.astype(np.real(flat[m * n :]), np.int64)
+
+
+permutation = declare(  # row i of a permuted matrix is row permutation[i] of the matrix
+    "permutation",
+    method=None,
+    entry=None,
+    infer=lambda pivots, *, rows: Type((rows,), np.dtype(np.int64)),
+    evaluate=lambda pivots, *, rows: _order(pivots, rows),
+    jvp=[None],
+    vjp=[None],
+    lower=Host("an order of rows"),
+)
+
+
+def _order(pivots: Any, rows: int) -> Any:
+    order = np.arange(rows)
+    for i, j in enumerate(np.asarray(pivots).tolist()):
+        order[[i, j]] = order[[j, i]]
+    return order
+
+
+def _triangles(packed: Any) -> tuple[Any, Any]:
+    """L (with ones on its diagonal) and U."""
+    m, n = np.shape(packed)
+    k = min(m, n)
+    strict = np.tril(packed, -1)[:, :k]
+    unit = embedded(np.ones_like(diagonal_of(packed)), strict)
+    return strict + unit, np.triu(packed)[:k]
+
+
+def _over(a: Any, u: Any) -> Any:
+    """a u^-1."""
+    return adjoint(triangular(u, adjoint(a), lower=False, trans="C"))
+
+
+def _padded(flat: Any, like: Any) -> Any:
+    """The tangent of the op's flat result: pivots do not move."""
+    return np.concatenate([flat, np.zeros_like(like[np.size(flat) :])])
+
+
+def _lu_jvp(t: Any, y: Any, a: Any) -> Any:
+    m, n = np.shape(a)
+    k = min(m, n)
+    packed, pivots = _unpacked(y, (m, n))
+    low, up = _triangles(packed)
+    moved = t[apply(permutation, (pivots,), {"rows": m})]
+    x = _over(moved[:, :k], up[:, :k])
+    f = triangular(low[:k], x[:k], unit=True)
+    upper = np.triu(f)
+    dl, du = x - low @ upper, upper @ up[:, :k]
+    if n > k:
+        rest = triangular(low, moved[:, k:], unit=True) - np.tril(f, -1) @ up[:, k:]
+        du = np.concatenate([du, rest], axis=1)
+    if m > k:
+        du = np.concatenate([du, np.zeros_like(dl[k:])], axis=0)
+    if n > k:
+        dl = np.concatenate([dl, np.zeros_like(du[:, k:])], axis=1)
+    return _padded(np.ravel(dl + du), y)
+
+
+def _lu_vjp(g: Any, y: Any, a: Any) -> Any:
+    m, n = np.shape(a)
+    k = min(m, n)
+    packed, pivots = _unpacked(y, (m, n))
+    low, up = _triangles(packed)
+    given, _ = _unpacked(g, (m, n))
+    gl, gu = np.tril(given, -1)[:, :k], np.triu(given)[:k]
+    inner = np.triu(gu[:, :k] @ adjoint(up[:, :k]) - adjoint(low) @ gl)
+    if n > k:
+        inner = inner - np.tril(gu[:, k:] @ adjoint(up[:, k:]), -1)
+    first = triangular(low[:k], inner, trans="C", unit=True)
+    gx = gl + np.concatenate([first, np.zeros_like(gl[k:])], axis=0)
+    found = adjoint(triangular(up[:, :k], adjoint(gx), lower=False))
+    if n > k:
+        found = np.concatenate([found, triangular(low, gu[:, k:], trans="C", unit=True)], axis=1)
+    order = apply(permutation, (pivots,), {"rows": m})
+    return project(found[np.argsort(order)], a)
+
+
+lu_op = declare(
+    "lu",
+    method=None,
+    entry=None,
+    infer=lambda a: Type((a.size + min(a.shape),), kind(a.dtype)),
+    evaluate=_lu,
+    jvp=[_lu_jvp],
+    vjp=[_lu_vjp],
+    lower=Host("LU factors"),
+)
+
+
+@drop_in(scipy.linalg)
+def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
+    """Both factors in one matrix, and the row with which each row was exchanged."""
+    a = as_array(a)
+    return _unpacked(apply(lu_op, (a,)), np.shape(a))
+
+
+@drop_in(scipy.linalg)
+def lu_solve(
+    lu_and_piv: Any, b: Any, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True
+) -> Any:
+    packed, pivots = lu_and_piv
+    b = as_array(b)
+    if np.ndim(b) == 1:
+        return lu_solve((packed, pivots), np.reshape(b, (-1, 1)), trans)[:, 0]
+    order = apply(permutation, (pivots,), {"rows": np.shape(packed)[0]})
+    if trans == 0:
+        half = triangular(packed, b[order], unit=True)
+        return triangular(packed, half, lower=False)
+    letter = "T" if trans == 1 else "C"
+    half = triangular(packed, b, lower=False, trans=letter)
+    return triangular(packed, half, trans=letter, unit=True)[np.argsort(order)]
+
+
+@drop_in(scipy.linalg)
+def lu(
+    a: Any,
+    permute_l: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    p_indices: bool = False,
+) -> Any:
+    """P, L, U with a = P L U; `permute_l`: P L and U; `p_indices`: a = L[P] U."""
+    packed, pivots = lu_factor(a)
+    order = np.argsort(apply(permutation, (pivots,), {"rows": np.shape(packed)[0]}))
+    low, up = _triangles(packed)
+    if permute_l:
+        return low[order], up
+    if p_indices:
+        return order, low, up
+    rows = np.eye(np.shape(packed)[0], dtype=np.real(packed).dtype)
+    return rows[order], low, up
+
+
+# QR -----------------------------------------------------------------------------------------------
+
+
+column_order = declare(  # of QR with pivots
+    "column_order",
+    method=None,
+    entry=None,
+    infer=lambda a: Type((a.shape[-1],), np.dtype(np.int64)),
+    evaluate=lambda a: scipy.linalg.qr(a, mode="r", pivoting=True)[1].astype(np.int64),
+    jvp=[None],
+    vjp=[None],
+    lower=Host("an order of columns"),
+)
+
+
+@drop_in(scipy.linalg)
+def qr(
+    a: Any,
+    overwrite_a: bool = False,
+    lwork: Any = None,
+    mode: str = "full",
+    pivoting: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """`mode` is "full", "economic" or "r"; "raw" is refused as by np.linalg.qr."""
+    a = as_array(a)
+    if mode not in ("full", "r", "economic", "raw"):
+        raise ValueError("Mode argument should be one of ['full', 'r', 'economic', 'raw']")
+    order = apply(column_order, (a,)) if pivoting else None
+    ours: Any = {"economic": "reduced", "raw": "raw"}.get(mode, "complete")
+    q, r = np.linalg.qr(a if order is None else a[:, order], ours)
+    parts = (r,) if mode == "r" else (q, r)
+    return parts if order is None else (*parts, order)
+
+
+# Banded systems -----------------------------------------------------------------------------------
+
+
+def _shifted(row: Any, by: int) -> Any:
+    """out[j] = row[j + by], zero outside."""
+    n = np.shape(row)[0]
+    gap = np.zeros_like(row[: min(abs(by), n)])
+    if by >= 0:
+        return np.concatenate([row[by:], gap])
+    return np.concatenate([gap, row[: max(n + by, 0)]])
+
+
+def _turned_band(ab: Any, lower: int, upper: int) -> Any:
+    """The diagonals of the adjoint matrix."""
+    rows = [_shifted(ab[upper - d], d) for d in range(-lower, upper + 1)]
+    stacked = np.stack(rows)
+    return np.conjugate(stacked) if np.iscomplexobj(stacked) else stacked
+
+
+def _banded_product(ab: Any, x: Any, lower: int, upper: int) -> Any:
+    total = np.zeros_like(x)
+    for d in range(-lower, upper + 1):
+        scaled = np.reshape(ab[upper - d], (-1, 1)) * x
+        total = total + _shifted(scaled, d)
+    return total
+
+
+def _band_of(z: Any, x: Any, lower: int, upper: int) -> Any:
+    """Along each diagonal, the entries of z x^H."""
+    rows = []
+    for d in range(-lower, upper + 1):
+        right = np.conjugate(x) if np.iscomplexobj(x) else x
+        rows.append(np.sum(_shifted(z, -d) * right, axis=-1))
+    return np.stack(rows[::-1])
+
+
+def _solve_adjoint(ab: Any, g: Any, lower: int, upper: int) -> Any:
+    turned = _turned_band(ab, lower, upper)
+    return apply(banded, (turned, g), {"lower": upper, "upper": lower})
+
+
+banded: Any = declare(
+    "solve_banded",
+    method=None,
+    entry=None,
+    infer=lambda ab, b, *, lower, upper: Type(b.shape, kind(ab.dtype, b.dtype)),
+    evaluate=lambda ab, b, *, lower, upper: scipy.linalg.solve_banded((lower, upper), ab, b),
+    jvp=[
+        lambda t, y, ab, b, **band: -apply(banded, (ab, _banded_product(t, y, **band)), band),
+        lambda t, y, ab, b, **band: apply(banded, (ab, t), band),
+    ],
+    vjp=[
+        lambda g, y, ab, b, **band: project(
+            -_band_of(_solve_adjoint(ab, g, **band), y, **band), ab
+        ),
+        lambda g, y, ab, b, **band: project(_solve_adjoint(ab, g, **band), b),
+    ],
+    lower=Host("a banded system"),
+)
+
+
+@drop_in(scipy.linalg)
+def solve_banded(
+    l_and_u: Any,
+    ab: Any,
+    b: Any,
+    overwrite_ab: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """A matrix of which only some diagonals are given, as the rows of `ab`."""
+    lower, upper = (int(n) for n in l_and_u)
+    ab, b = as_array(ab), as_array(b)
+    right = np.reshape(b, (-1, 1)) if np.ndim(b) == 1 else b
+    x = apply(banded, (ab, right), {"lower": lower, "upper": upper})
+    return x[:, 0] if np.ndim(b) == 1 else x
+
+
+# Sylvester's equation -----------------------------------------------------------------------------
+
+
+def _sylvester(a: Any, b: Any, q: Any) -> Any:
+    return apply(sylvester, (a, b, q))
+
+
+def _turned_solution(g: Any, a: Any, b: Any) -> Any:
+    return _sylvester(adjoint(a), adjoint(b), g)
+
+
+sylvester: Any = declare(
+    "solve_sylvester",
+    method=None,
+    entry=None,
+    infer=lambda a, b, q: Type(q.shape, kind(a.dtype, b.dtype, q.dtype)),
+    evaluate=scipy.linalg.solve_sylvester,
+    jvp=[
+        lambda t, y, a, b, q: -_sylvester(a, b, t @ y),
+        lambda t, y, a, b, q: -_sylvester(a, b, y @ t),
+        lambda t, y, a, b, q: _sylvester(a, b, t),
+    ],
+    vjp=[
+        lambda g, y, a, b, q: project(-_turned_solution(g, a, b) @ adjoint(y), a),
+        lambda g, y, a, b, q: project(-adjoint(y) @ _turned_solution(g, a, b), b),
+        lambda g, y, a, b, q: project(_turned_solution(g, a, b), q),
+    ],
+    lower=Host("Sylvester's equation"),
+)
+
+
+@drop_in(scipy.linalg)
+def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+    """a x + x b = q."""
+    return _sylvester(as_array(a), as_array(b), as_array(q))

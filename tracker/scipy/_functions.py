@@ -1,0 +1,144 @@
+"""Functions of matrices: expm, logm, sqrtm, and what is made of expm.
+
+Their derivative along e is the upper right block of the function of [[a, e], [0, a]] (N. Higham,
+"Functions of Matrices", 2008, section 3.2); the cotangent is that along g at a^H. So rules are the
+ops themselves, on matrices twice as large, and hold to any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from tracker.errors import UnsupportedError, message
+from tracker.ir.op import Host, Op
+from tracker.ir.types import Type
+from tracker.ops.declare import declare, project
+from tracker.ops.linalg.parts import adjoint, as_array, is_square, kind
+from tracker.scipy._dropin import drop_in
+from tracker.tape import apply
+
+
+def _function(name: str, evaluate: Callable[[Any], Any]) -> Op:
+    def along(a: Any, e: Any) -> Any:
+        n = np.shape(a)[-1]
+        top = np.concatenate([a, e], axis=-1)
+        below = np.concatenate([np.zeros_like(a), a], axis=-1)
+        return apply(op, (np.concatenate([top, below], axis=-2),))[..., :n, n:]
+
+    op = declare(
+        name,
+        method=None,
+        entry=None,
+        infer=lambda a: Type(a.shape, kind(a.dtype)),
+        evaluate=lambda a: evaluate(_wide(a)).astype(kind(a.dtype), copy=False),
+        jvp=[lambda t, y, a: along(a, t)],
+        vjp=[lambda g, y, a: project(along(adjoint(a), g), a)],
+        lower=Host("a function of a matrix"),
+    )
+    return op
+
+
+def _wide(a: Any) -> Any:
+    """SciPy's functions lose half of the digits: of float32 too few would be left."""
+    return a.astype(np.result_type(a, np.float64), copy=False)
+
+
+def _each(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function of one matrix, for each of a stack."""
+
+    def call(a: Any) -> Any:
+        if np.ndim(a) == 2:
+            return function(a)
+        flat = np.reshape(a, (-1, *np.shape(a)[-2:]))
+        return np.reshape(np.stack([function(matrix) for matrix in flat]), np.shape(a))
+
+    return call
+
+
+_expm = _function("expm", scipy.linalg.expm)
+_logm = _function("logm", _each(scipy.linalg.logm))
+_sqrtm = _function("sqrtm", _each(scipy.linalg.sqrtm))
+
+
+@drop_in(scipy.linalg)
+def expm(A: Any) -> Any:
+    """The matrix exponential."""
+    A = as_array(A)
+    is_square(A)
+    return apply(_expm, (A,))
+
+
+def _principal(op: Op, a: Any) -> Any:
+    """A function with a cut along the negative axis, where it has no derivative."""
+    a = as_array(a)
+    is_square(a)
+    w = np.linalg.eigvals(a)
+    if bool(np.any(np.logical_and(np.real(w) < 0, np.imag(w) == 0))):
+        raise UnsupportedError(
+            message(
+                f"scipy.linalg.{op.name} of a matrix with eigenvalues on the negative real axis "
+                "has no derivative: its principal value jumps there",
+                "Move the eigenvalues off the axis, or use tracker.data(A) where no gradient is "
+                "wanted",
+            )
+        )
+    return apply(op, (a,))
+
+
+@drop_in(scipy.linalg)
+def logm(A: Any, disp: bool = True) -> Any:
+    """The principal logarithm."""
+    return _principal(_logm, A)
+
+
+@drop_in(scipy.linalg)
+def sqrtm(A: Any, disp: bool = True, blocksize: int = 64) -> Any:
+    """The principal square root; without a derivative at singular matrices."""
+    return _principal(_sqrtm, A)
+
+
+def _turned(A: Any, i: complex) -> tuple[Any, Any]:
+    A = as_array(A)
+    return expm(i * A), expm(-i * A)
+
+
+def _like(found: Any, A: Any) -> Any:
+    return found if np.iscomplexobj(A) else np.real(found)
+
+
+@drop_in(scipy.linalg)
+def cosm(A: Any) -> Any:
+    there, back = _turned(A, 1j)
+    return _like((there + back) / 2, A)
+
+
+@drop_in(scipy.linalg)
+def sinm(A: Any) -> Any:
+    there, back = _turned(A, 1j)
+    return _like((there - back) / 2j, A)
+
+
+@drop_in(scipy.linalg)
+def tanm(A: Any) -> Any:
+    return np.linalg.solve(cosm(A), sinm(A))
+
+
+@drop_in(scipy.linalg)
+def coshm(A: Any) -> Any:
+    there, back = _turned(A, 1)
+    return (there + back) / 2
+
+
+@drop_in(scipy.linalg)
+def sinhm(A: Any) -> Any:
+    there, back = _turned(A, 1)
+    return (there - back) / 2
+
+
+@drop_in(scipy.linalg)
+def tanhm(A: Any) -> Any:
+    return np.linalg.solve(coshm(A), sinhm(A))

@@ -1,0 +1,327 @@
+"""`scipy.linalg` on tracked values: solving, factors, eigenvalues, least squares.
+
+Functions take SciPy's keywords; `overwrite_*`, `lwork`, `check_finite` and `lapack_driver` make no
+difference to a result and are ignored. They are composed of `numpy.linalg` (see
+`tracker/ops/linalg/`) and of the ops in `_factors.py`; functions of matrices are in
+`_functions.py`, special matrices in `_special_matrices.py`. What is not defined here is SciPy's
+own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from tracker.errors import UnsupportedError, message
+from tracker.ops.linalg.parts import adjoint, as_array, hermitian_of
+from tracker.ops.linalg.solves import triangular
+from tracker.scipy._dropin import drop_in
+from tracker.scipy._factors import (
+    lu,
+    lu_factor,
+    lu_solve,
+    qr,
+    solve_banded,
+    solve_sylvester,
+)
+from tracker.scipy._functions import coshm, cosm, expm, logm, sinhm, sinm, sqrtm, tanhm, tanm
+from tracker.scipy._special_matrices import block_diag, circulant, hankel, toeplitz
+
+__all__ = [
+    "block_diag",
+    "cho_factor",
+    "cho_solve",
+    "cholesky",
+    "circulant",
+    "coshm",
+    "cosm",
+    "det",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "expm",
+    "hankel",
+    "inv",
+    "logm",
+    "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_solve",
+    "norm",
+    "pinv",
+    "pinvh",
+    "qr",
+    "sinhm",
+    "sinm",
+    "solve",
+    "solve_banded",
+    "solve_sylvester",
+    "solve_triangular",
+    "sqrtm",
+    "svd",
+    "svdvals",
+    "tanhm",
+    "tanm",
+    "toeplitz",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """What has no version of ours is SciPy's."""
+    return getattr(scipy.linalg, name)
+
+
+# Solving ------------------------------------------------------------------------------------------
+
+
+def _letter(trans: Any) -> str:
+    return str({0: "N", 1: "T", 2: "C"}.get(trans, trans))
+
+
+def _with_columns(solver: Any, b: Any) -> Any:
+    """Solve for a vector as for a matrix of one column."""
+    if np.ndim(b) == 1:
+        return solver(np.reshape(b, (-1, 1)))[..., 0]
+    return solver(b)
+
+
+@drop_in(scipy.linalg)
+def solve_triangular(
+    a: Any,
+    b: Any,
+    trans: Any = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """op(a) x = b, of which one triangle of `a` is read."""
+    a, b = as_array(a), as_array(b)
+    letter, unit = _letter(trans), bool(unit_diagonal)
+    return _with_columns(
+        lambda right: triangular(a, right, lower=bool(lower), trans=letter, unit=unit), b
+    )
+
+
+@drop_in(scipy.linalg)
+def solve(
+    a: Any,
+    b: Any,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    assume_a: str | None = None,
+    transposed: bool = False,
+) -> Any:
+    """a x = b. `assume_a` says which part of `a` is read."""
+    a, b = as_array(a), as_array(b)
+    kind = "general" if assume_a is None else assume_a
+    if kind in ("upper triangular", "lower triangular"):
+        trans = "T" if transposed else "N"
+        return solve_triangular(a, b, trans=trans, lower=kind.startswith("lower"))
+    if kind in ("sym", "symmetric"):
+        half = np.tril(a) if lower else np.triu(a)
+        rest = np.tril(a, -1) if lower else np.triu(a, 1)
+        a = half + np.swapaxes(rest, -1, -2)
+    elif kind in ("her", "hermitian", "pos", "positive definite"):
+        a = hermitian_of(a, bool(lower))
+    elif kind == "diagonal":
+        a = np.triu(np.tril(a))
+    elif kind not in ("gen", "general", "banded", "tridiagonal"):
+        raise ValueError(f"{kind} is not a recognized matrix structure")
+    return np.linalg.solve(np.swapaxes(a, -1, -2) if transposed else a, b)
+
+
+@drop_in(scipy.linalg)
+def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True, **_: Any) -> Any:
+    return np.linalg.inv(a)
+
+
+@drop_in(scipy.linalg)
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    return np.linalg.det(a)
+
+
+@drop_in(scipy.linalg)
+def cholesky(
+    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Any:
+    """The upper factor, of which the upper triangle of `a` is read; with `lower`, the lower."""
+    return np.linalg.cholesky(a, upper=not lower)
+
+
+@drop_in(scipy.linalg)
+def cho_factor(
+    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Any, bool]:
+    """The factor for `cho_solve`; its other triangle is zero here."""
+    return cholesky(a, lower=lower), lower
+
+
+@drop_in(scipy.linalg)
+def cho_solve(
+    c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True
+) -> Any:
+    c, lower = c_and_lower
+    first, then = ("N", "C") if lower else ("C", "N")
+
+    def solver(right: Any) -> Any:
+        half = triangular(c, right, lower=bool(lower), trans=first)
+        return triangular(c, half, lower=bool(lower), trans=then)
+
+    return _with_columns(solver, as_array(b))
+
+
+# Norms and least squares --------------------------------------------------------------------------
+
+
+@drop_in(scipy.linalg)
+def norm(
+    a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True
+) -> Any:
+    return np.linalg.norm(a, ord, axis, keepdims)
+
+
+@drop_in(scipy.linalg)
+def lstsq(a: Any, b: Any, cond: Any = None, *_: Any, **__: Any) -> tuple[Any, Any, Any, Any]:
+    """x, residuals, rank, singular values. As SciPy's, the residual of a vector is a number."""
+    x, residuals, rank, s = np.linalg.lstsq(
+        a, b, rcond=np.finfo(float).eps if cond is None else cond
+    )
+    one = np.ndim(b) == 1 and np.size(residuals) == 1
+    return x, residuals[0] if one else residuals, rank, s
+
+
+@drop_in(scipy.linalg)
+def pinv(
+    a: Any,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    return_rank: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    return _pinv(a, atol, rtol, return_rank, False)
+
+
+@drop_in(scipy.linalg)
+def pinvh(
+    a: Any,
+    atol: Any = None,
+    rtol: Any = None,
+    lower: bool = True,
+    return_rank: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    return _pinv(hermitian_of(as_array(a), bool(lower)), atol, rtol, return_rank, True)
+
+
+def _pinv(a: Any, atol: Any, rtol: Any, return_rank: bool, hermitian: bool) -> Any:
+    if atol:
+        raise UnsupportedError(
+            message("scipy.linalg.pinv with atol is not supported on tracked values", "Use rtol")
+        )
+    a = as_array(a)
+    if rtol is None:
+        rtol = max(np.shape(a)[-2:]) * float(np.finfo(a.dtype).eps)
+    found = np.linalg.pinv(a, rtol)
+    return (found, np.linalg.matrix_rank(a, rtol=rtol)) if return_rank else found
+
+
+# Eigenvalues and singular values ------------------------------------------------------------------
+
+
+@drop_in(scipy.linalg)
+def svd(
+    a: Any,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> Any:
+    if not compute_uv:
+        return np.linalg.svdvals(a)
+    return tuple(np.linalg.svd(a, full_matrices=full_matrices))
+
+
+@drop_in(scipy.linalg)
+def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    return np.linalg.svdvals(a)
+
+
+@drop_in(scipy.linalg)
+def eigh(
+    a: Any,
+    b: Any = None,
+    *,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    type: int = 1,
+    check_finite: bool = True,
+    subset_by_index: Any = None,
+    subset_by_value: Any = None,
+    driver: Any = None,
+) -> Any:
+    """Eigenvalues and vectors of a Hermitian matrix, or with `b` of a pair: a v = w b v (`type` 1),
+    a b v = w v (2), b a v = w v (3). Signs of vectors are np.linalg.eigh's, whatever the driver."""
+    a = as_array(a)
+    triangle: Any = "L" if lower else "U"
+    if b is None:
+        if eigvals_only:
+            return _subset(np.linalg.eigvalsh(a, triangle), None, subset_by_index, subset_by_value)
+        w, v = np.linalg.eigh(a, triangle)
+    else:
+        a = hermitian_of(a, bool(lower))
+        factor = np.linalg.cholesky(b) if lower else adjoint(np.linalg.cholesky(b, upper=True))
+        if type == 1:
+            half = triangular(factor, a)
+            inner = adjoint(triangular(factor, adjoint(half)))
+        else:
+            inner = adjoint(factor) @ a @ factor
+        w, v = np.linalg.eigh(inner)
+        v = factor @ v if type == 3 else triangular(factor, v, trans="C")
+    return _subset(w, None if eigvals_only else v, subset_by_index, subset_by_value)
+
+
+def _subset(w: Any, v: Any, by_index: Any, by_value: Any) -> Any:
+    chosen: Any = slice(None)
+    if by_index is not None:
+        chosen = slice(int(by_index[0]), int(by_index[1]) + 1)
+    elif by_value is not None:
+        chosen = np.nonzero(np.logical_and(w > by_value[0], w <= by_value[1]))[0]
+    return w[chosen] if v is None else (w[chosen], v[..., chosen])
+
+
+@drop_in(scipy.linalg)
+def eigvalsh(a: Any, b: Any = None, **keywords: Any) -> Any:
+    return eigh(a, b, eigvals_only=True, **keywords)
+
+
+@drop_in(scipy.linalg)
+def eig(a: Any, b: Any = None, left: bool = False, right: bool = True, **_: Any) -> Any:
+    """Always complex, as SciPy's."""
+    if left:
+        raise UnsupportedError(
+            message(
+                "scipy.linalg.eig with left=True is not supported on tracked values",
+                "Use eig(a.conj().T): its right vectors are the left ones of a",
+            )
+        )
+    if b is not None:
+        a = np.linalg.solve(b, a)
+    if not right:
+        return eigvals(a)
+    w, v = np.linalg.eig(a)
+    return w * (1 + 0j), v
+
+
+@drop_in(scipy.linalg)
+def eigvals(a: Any, b: Any = None, **_: Any) -> Any:
+    return np.linalg.eigvals(a if b is None else np.linalg.solve(b, a)) * (1 + 0j)
