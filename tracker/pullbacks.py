@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
+from tracker.draws import Journal
 from tracker.errors import NotScalarError, UnsupportedError, message
 from tracker.forward import push
 from tracker.leaves import data
@@ -50,7 +51,12 @@ def _compiled_pullback(
     if compiled is None:
         return None
     kept = tree.map(lambda x: np.array(x) if isinstance(x, np.ndarray) else x, (args, kwargs))
-    return f(*args, **kwargs), lambda seed: compiled(*kept, seed)
+    with Journal() as drawn:
+        y = f(*args, **kwargs)
+    if drawn.states:  # what is computed again would draw other numbers
+        drawn.undo()
+        return None
+    return y, lambda seed: compiled(*kept, seed)
 
 
 def linearized(

@@ -149,6 +149,15 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
     return wrap(made)
 
 
+def record(op: Op, operands: tuple[Any, ...], params: dict[str, Any], data: Any) -> Any:
+    """Record that `op(*operands)` gave `data`, whether an operand is tracked or not."""
+    taken = tuple(value_of(o) if type(o) is _handle else _plain(o, op) for o in operands)
+    made = Value(data, op, taken, params)
+    if _listeners:
+        _note(made)
+    return wrap(made)
+
+
 # Plain operands ---------------------------------------------------------------------------------
 
 _SMALL = 1 << 12  # bytes; below this, copying is cheaper than remembering
@@ -400,6 +409,11 @@ def current_stage() -> Stage | None:
         return None
     stack: list[Stage] = getattr(_thread, "stages", [])
     return stack[-1] if stack else None
+
+
+def stages() -> tuple[Stage, ...]:
+    """The stages of this thread, innermost last."""
+    return tuple(getattr(_thread, "stages", ())) if _listeners else ()
 
 
 def current_cut() -> Cut | None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
+from tracker.draws import recording
 from tracker.errors import UnsupportedError, message
 from tracker.leaves import data, history, plain_cotangent
 from tracker.ops.create import identity, item
@@ -49,7 +50,8 @@ class Wrapped:
         self.originals: list[Any] = []
         self.handles: list[tuple[Any, Value, Any]] = []  # handle, leaf, array of the caller
         self.args = tuple(
-            self._wrap(arg) if only is None or i in only else arg for i, arg in enumerate(args)
+            self._wrap(arg) if only is None or i in only else recording(arg)
+            for i, arg in enumerate(args)
         )
 
     def _wrap(self, arg: Any) -> Any:
@@ -68,7 +70,7 @@ class Wrapped:
             flag = structure.cls is not None and type(x) is bool
             value = _leaf_of(x) if yes and not flag else None
             self.leaves.append(value)
-            handle = x if value is None else wrap(value)
+            handle = recording(x) if value is None else wrap(value)
             wrapped.append(handle)
             if value is not None and isinstance(x, np.ndarray):
                 self.handles.append((handle, value, x))
@@ -167,6 +169,8 @@ def run(
     f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], only: Any = None
 ) -> tuple[Wrapped, Any]:
     wrapped = Wrapped(args, only)
+    if kwargs:
+        kwargs = {name: recording(x) for name, x in kwargs.items()}
     try:
         with Deriving():
             y = f(*wrapped.args, **kwargs)

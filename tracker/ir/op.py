@@ -191,9 +191,11 @@ class Routine:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """NumPy runs it between kernels. `why` is what `explain` says."""
+    """NumPy runs it between kernels. `why` is what `explain` says. With an `effect` it is not only
+    its result that counts: it is run on each call, once, in order."""
 
     why: str
+    effect: bool = False
 
 
 Lowering = (
@@ -257,6 +259,11 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+
+def has_effect(op: Op) -> bool:
+    """Whether running the op does more than giving its result."""
+    return isinstance(op.lower, Host) and op.lower.effect
 
 
 OPS: dict[str, Op] = {}

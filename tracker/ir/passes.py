@@ -20,6 +20,7 @@ import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.keys import const_key, params_key
+from tracker.ir.op import has_effect
 from tracker.ir.types import Type, type_of
 from tracker.ir.verify import verify
 
@@ -129,7 +130,7 @@ def dead_code(function: Function) -> Function:
     for step in reversed(function.body):
         if isinstance(step, Guard):
             live.add(step.operand)
-        elif step.out in live:
+        elif step.out in live or has_effect(step.op):
             live.update(step.operands)
         else:
             continue

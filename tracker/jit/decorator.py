@@ -24,6 +24,7 @@ import numpy as np
 
 from tracker import gradients, tree
 from tracker.config import current
+from tracker.draws import Journal
 from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError, message
 from tracker.ir.graph import Function, Guard
 from tracker.jit import signature
@@ -190,33 +191,44 @@ class Jitted:
                 for write in writes:
                     write.carry_out()
 
-        try:
-            staged = stage(self.function, args, kwargs, self.static, _name(self.function), on_error)
-        except Entangled:
+        drawn = Journal()
+
+        def plain() -> Any:
+            drawn.undo()  # the plain function draws these numbers again
             return self.function(*args, **kwargs) if run else None
+
+        try:
+            with drawn:
+                staged = stage(
+                    self.function, args, kwargs, self.static, _name(self.function), on_error
+                )
+        except Entangled:
+            return plain()
         except Exception as error:
             if not _is_untraceable(error):
                 raise
             if self.strict:
                 raise CompileError(f"{_name(self.function)} cannot be traced: {error}") from error
             self._give_up(family, f"it cannot be traced: {error}", "")
-            return self.function(*args, **kwargs) if run else None
+            return plain()
         trace = staged.trace
         if any(trace.owners) and not self.is_derived:
             # The result must carry the param's history, as the plain function's does.
             family.eager = "it reads a param, whose history is recorded"
-            return self.function(*args, **kwargs) if run else None
+            return plain()
         if _overlap(trace, staged.leaves):
-            return self.function(*args, **kwargs) if run else None
+            return plain()
         if trace.lasting:
             self._compile(family, trace)
         else:
             family.unsteady += 1
             if family.unsteady == _PATIENCE:
                 self._give_up(family, "each call changes what the next one reads", "")
-        if run:
-            for write in staged.writes:
-                write.carry_out()
+        if not run:
+            drawn.undo()
+            return None
+        for write in staged.writes:
+            write.carry_out()
         return staged.result
 
     def _compile(self, family: Family, trace: Trace) -> None:

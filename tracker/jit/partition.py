@@ -27,6 +27,7 @@ from tracker.ir.op import (
     Routine,
     View,
     While,
+    has_effect,
 )
 from tracker.ir.types import Bundle
 from tracker.jit.dense import routines
@@ -135,12 +136,15 @@ def _cut(function: Function, reasons: dict[Eqn, str]) -> list[Segment | HostCall
     native: dict[int, list[Eqn | Guard]] = {}
     hosts: dict[int, list[HostCall]] = {}
     checked = 0  # NumPy may raise: it runs after what decides whether the code gets there
+    drawn = 0  # effects keep their order
     for step in function.body:
         at = max((turn[o] for o in _operands(step)), default=0)
         if isinstance(step, Guard) or _may_abandon(step):
             checked = max(checked, at)
-        elif reasons[step]:
+        if isinstance(step, Eqn) and reasons[step]:
             at = max(checked, at)
+            if has_effect(step.op):
+                at = drawn = max(drawn, at)
         if isinstance(step, Guard) or not reasons[step]:
             native.setdefault(at, []).append(step)
             if isinstance(step, Eqn):

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tracker.config import current
+from tracker.draws import Journal
 from tracker.errors import CompileError
 from tracker.ir import passes
 from tracker.ir.expand import expand
@@ -242,8 +243,13 @@ def _executor(function: Function, stages: list[Segment | HostCall]) -> Compiled:
 
     def run(values: Sequence[Any]) -> tuple[Any, ...]:
         table = dict(zip(parameters, values, strict=True))
-        for step in steps:
-            step(table)
+        with Journal() as drawn:
+            try:
+                for step in steps:
+                    step(table)
+            except GuardFailed:  # another trace draws these numbers
+                drawn.undo()
+                raise
         return tuple(a.value if isinstance(a, Const) else table[a] for a in function.outputs)
 
     return Compiled(function, pieces, hosts, run=run)

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
+from tracker.draws import Patched, Watch, is_generator, stand_in
 from tracker.errors import UnsupportedError, message
 from tracker.ir.graph import (
     Atom,
@@ -135,10 +136,11 @@ def stage(
     inputs = _Inputs(call, leaves, len(own))
     positional, named = _rebuilt(given, inputs.whole, args, kwargs)
     stand_ins = StandIns(places, inputs.at_places)
-    with Stage() as listener:
+    with Stage() as listener, Watch(inputs.generators) as watch, Patched():
         try:
             stand_ins.put(leaves[len(own) :])
             result = f(*positional, **named)
+            watch.check()
             outputs, out_structure = tree.flatten(result)
             for handle in (*outputs, *inputs.handles):  # views are read while somebody listens
                 if isinstance(handle, Tracked):
@@ -224,6 +226,8 @@ class _Inputs:
         self.handles: list[Any] = []
         self.arrays = leaves
         self.whole = list(leaves)
+        self.generators = [x for x in leaves if is_generator(x)]
+        recorders = {id(x): stand_in(x) for x in self.generators}
         for number, (x, shown) in enumerate(zip(leaves[:own], call.leaves, strict=False)):
             if is_input(x) and not isinstance(shown, Static):
                 value = leaf(np.array(x) if isinstance(x, np.ndarray) else x)
@@ -231,8 +235,10 @@ class _Inputs:
                 self.values.append(value)
                 self.handles.append(wrap(value))
                 self.whole[number] = self.handles[-1]
+            elif id(x) in recorders:
+                self.whole[number] = recorders[id(x)]
         self.placed: dict[Value, int] = {}
-        self.at_places: dict[int, Any] = {}  # the id of an array -> its handle
+        self.at_places: dict[int, Any] = recorders  # the id of an array -> its handle
         for number in range(own, len(leaves)):
             self._place(number, leaves[number], call.leaves[number])
 

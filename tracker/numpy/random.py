@@ -1,8 +1,28 @@
-"""`numpy.random`."""
+"""`numpy.random`: what is drawn in a jitted function is drawn anew on each call.
+
+Generators and global functions give NumPy's numbers, in NumPy's order. Draws are constants for
+derivatives; where a parameter of a distribution is differentiated (`normal(mu, sigma)`), the
+underlying numbers are held fixed, if the distribution allows that, and else refused.
+
+>>> import tracker.numpy as np
+>>> rng = np.random.default_rng(0)
+>>> noisy = tracker.jit(lambda x: x + rng.normal())
+>>> noisy(1.0) != noisy(1.0)
+True
+"""
 
 from typing import Any
 
 import numpy.random as _own
+
+from tracker.recorders import GLOBALS as _GLOBALS
+from tracker.recorders import Generator, RandomState, default_rng  # noqa: F401
+
+globals().update(
+    (_name, _GLOBALS.get(_name, globals().get(_name, getattr(_own, _name))))
+    for _name in _own.__all__
+)
+__all__ = list(_own.__all__)
 
 
 def __getattr__(name: str) -> Any:

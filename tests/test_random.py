@@ -1,0 +1,294 @@
+"""Random numbers: the plain function's, in its order, on every call."""
+
+import random
+import warnings
+
+import numpy
+import pytest
+
+import tracker
+import tracker.numpy as np
+from tracker import (
+    ConversionError,
+    UnsupportedError,
+    gradient,
+    jacobian,
+    jit,
+    jvp,
+    param,
+    pullback,
+    value_and_grad,
+)
+
+X = numpy.array([0.5, 2.0, 1.5])
+
+
+def streams(f, x, seed=3, calls=4, **kwargs):
+    """The results of some calls that share a generator, and what it gives next."""
+    rng = numpy.random.default_rng(seed)
+    found = [f(x, rng, **kwargs) for _ in range(calls)]
+    return found, rng.random()
+
+
+def same(f, x=X, g=None, calls=4):
+    """The jitted function draws what the plain one draws."""
+    fast = jit(f)
+    made, after = streams(fast if g is None else g(fast), x, calls=calls)
+    want, after_plain = streams(f if g is None else g(f), x, calls=calls)
+    for a, b in zip(made, want, strict=True):
+        for part, plain in zip(tracker.tree.leaves(a), tracker.tree.leaves(b), strict=True):
+            numpy.testing.assert_allclose(part, plain, rtol=1e-13)
+    assert after == after_plain
+    return fast.cache_info()
+
+
+def normals(x, rng):
+    a = rng.normal(size=3)
+    return numpy.sum(a * x) + rng.uniform(1.0, 2.0)
+
+
+def unused(x, rng):
+    rng.random(5)  # nobody looks at them: the stream moves on all the same
+    y = x * rng.standard_normal(3)
+    rng.exponential()
+    return y
+
+
+def branches(x, rng):
+    """A guard on a draw: the other way draws the same numbers again."""
+    total = 0.0 * x[0]
+    for _ in range(3):
+        total = total + (rng.normal() * x[1] if rng.random() < 0.5 else x[2])
+    return total
+
+
+def twice_the_same(x, rng):
+    return x * rng.random() - x * rng.random()  # equal equations, other numbers
+
+
+def orders(x, rng):
+    i = rng.permutation(3)
+    return x[i][0] * x[2] + numpy.sum(rng.permutation(x) * x) + rng.choice(x) * 3.0
+
+
+def many(x, rng):
+    y = rng.choice(x, size=(2, 2), p=[0.2, 0.3, 0.5]) ** 2
+    z = rng.integers(0, 5, size=3) * x + rng.poisson(3.0, 3) + rng.gamma(2.0, size=3)
+    m = rng.multivariate_normal(numpy.zeros(2), numpy.eye(2))
+    return numpy.sum(y) + numpy.sum(z) + numpy.sum(m * x[:2])
+
+
+def shuffled(x, rng):
+    y = x * 2.0
+    rng.shuffle(y)
+    z = rng.permuted(y * x) + rng.permutation(3)
+    m = numpy.outer(x, y)
+    rng.shuffle(m, axis=1)
+    return y[0] + z[1] * 3 + m[0, 1] + numpy.sum(rng.permutation(m, axis=1)[1] ** 2)
+
+
+FUNCTIONS = [normals, branches, orders, many, shuffled]
+
+
+@pytest.mark.parametrize("f", [*FUNCTIONS, unused, twice_the_same])
+def test_compiled_draws(f):
+    info = same(f)
+    assert info.eager == 0 and info.traces >= 1
+
+
+@pytest.mark.parametrize("f", FUNCTIONS)
+def test_compiled_gradients_draw(f):
+    same(f, g=value_and_grad)
+    same(f, g=lambda f: lambda x, rng: jvp(f, (x, rng), (X, None)))
+    same(
+        f,
+        g=lambda f: lambda x, rng: gradient(lambda x, rng: gradient(f, x, rng)[0] @ X, x, rng)[:1],
+    )
+
+
+def test_pullback_of_a_jitted_function_draws_once():
+    def f(x, rng):
+        return x * rng.normal(size=3)
+
+    def both(f):
+        def call(x, rng):
+            y, back = pullback(f, x, rng)
+            return y, back(numpy.ones(3))[0], jacobian(f, x, rng)[0]
+
+        return call
+
+    rng = numpy.random.default_rng(0)
+    y, slope, _ = both(jit(f))(X, rng)
+    numpy.testing.assert_array_equal(y, X * slope)
+    same(f, g=both)
+
+
+def test_captured_generators():
+    class Model:
+        def __init__(self, rng):
+            self.rng = rng
+
+        def noise(self, x):
+            return x + self.rng.normal(size=3)
+
+    def program():
+        rng = numpy.random.default_rng(1)
+        held = {"rng": numpy.random.default_rng(2), "state": numpy.random.RandomState(3)}
+        model = Model(numpy.random.default_rng(4))
+
+        def f(x):
+            return model.noise(x) * rng.random() + held["rng"].normal() + held["state"].randn(3)
+
+        return f, model, rng
+
+    plain, *_ = program()
+    inner, model, rng = program()
+    fast = jit(inner)
+    for _ in range(4):
+        numpy.testing.assert_allclose(fast(X), plain(X), rtol=1e-14)
+    assert fast.cache_info().traces == 1 and fast.cache_info().eager == 0
+    assert type(model.rng) is numpy.random.Generator and type(rng) is numpy.random.Generator
+    model.rng = numpy.random.default_rng(4)  # another generator is noticed
+    first = fast(X)
+    model.rng = numpy.random.default_rng(5)
+    assert numpy.any(fast(X) != first)
+
+
+@pytest.mark.parametrize("random", [numpy.random, np.random])
+def test_global_functions(random):
+    def f(x):
+        a = random.randn(3) * x + random.rand(3) + random.normal(1.0, 2.0, 3)
+        random.shuffle(x)
+        return a + x * random.uniform() + random.randint(0, 9) + random.choice(x)
+
+    def run(g):
+        numpy.random.seed(7)
+        return [g(X.copy()) for _ in range(4)], numpy.random.random()
+
+    fast = jit(f)
+    numpy.testing.assert_allclose(numpy.hstack(run(fast)[0]), numpy.hstack(run(f)[0]), rtol=1e-14)
+    assert run(fast)[1] == run(f)[1] and fast.cache_info().eager == 0
+    assert numpy.random.randn.__self__ is numpy.random.mtrand._rand
+
+
+def test_generators_of_the_namespace():
+    rng, plain = np.random.default_rng(0), numpy.random.default_rng(0)
+    assert isinstance(rng, numpy.random.Generator) and isinstance(rng, np.random.Generator)
+    assert rng.normal() == plain.normal() and type(rng.random(2)) is numpy.ndarray
+    state = plain.bit_generator.state
+    first = np.random.default_rng(plain).random()  # the same stream
+    plain.bit_generator.state = state
+    assert first == plain.random() and np.random.default_rng(rng) is rng
+    state, own = np.random.RandomState(5), numpy.random.RandomState(5)
+    assert state.randn() == own.randn() and state.randint(9) == own.randint(9)
+    f = jit(lambda x: x + rng.normal(size=2) + state.rand(2))
+    g = lambda x: x + plain.normal(size=2) + own.rand(2)  # noqa: E731
+    plain.bit_generator.state = rng.bit_generator.state
+    for _ in range(3):
+        numpy.testing.assert_array_equal(f(1.0), g(1.0))
+    assert len(rng.spawn(2)) == 2 and len(rng.bytes(3)) == 3
+
+
+def test_a_generator_made_in_the_function_starts_anew():
+    for module in (numpy, np):
+
+        @jit
+        def f(x, module=module):
+            rng = module.random.default_rng(4)
+            return x * rng.normal(size=3) + rng.permutation(x)
+
+        assert numpy.array_equal(f(X), f(X))
+        rng = numpy.random.default_rng(4)
+        numpy.testing.assert_allclose(f(X), X * rng.normal(size=3) + rng.permutation(X))
+
+
+def test_what_a_trace_cannot_record_runs_in_plain_python():
+    def unseeded(x):
+        return x + numpy.random.default_rng().random()
+
+    def pythons(x):
+        return x + random.random()
+
+    def reseeds(x):
+        numpy.random.seed(3)
+        return x + numpy.random.random()
+
+    def shuffles(x):
+        order = list(range(3))
+        numpy.random.shuffle(order)
+        return x[order]
+
+    for f, text in (
+        (unseeded, "without a seed in a traced function"),
+        (pythons, "where a trace cannot see it"),
+        (reseeds, "seed of a generator under a trace"),
+        (shuffles, "Use permutation"),
+    ):
+        fast = jit(f)
+        with pytest.warns(RuntimeWarning, match=text):
+            random.seed(1)
+            numpy.random.seed(1)
+            first = fast(X)
+        random.seed(1)
+        numpy.random.seed(1)
+        second, third = fast(X), fast(X)
+        if f is not unseeded:
+            numpy.testing.assert_array_equal(first, second)
+        if f is not reseeds:
+            assert numpy.any(second != third)
+        with pytest.raises(tracker.CompileError, match=text):
+            jit(f, strict=True)(X)
+
+
+def test_draws_as_constants_in_a_derivative():
+    def f(x):
+        noise = np.random.default_rng(0).normal(size=3)
+        noise[0] = x[0] ** 2  # it can be filled
+        return np.sum(noise * x)
+
+    rng = numpy.random.default_rng(0).normal(size=3)
+    numpy.testing.assert_allclose(gradient(f, X)[0], [3 * X[0] ** 2, rng[1], rng[2]])
+    assert type(np.random.rand(2)) is numpy.ndarray
+
+
+def test_paths_of_parameters():
+    """The numbers underneath are held fixed (reparametrisation)."""
+
+    def f(p):
+        rng = np.random.default_rng(0)
+        parts = [rng.normal(p[0], p[1], 3), rng.uniform(p[0], p[1], 2), rng.exponential(p[1], 2)]
+        parts += [rng.laplace(p[0], p[1], 2), rng.lognormal(p[0], p[1], 2), rng.gamma(2.0, p[1], 2)]
+        parts += [rng.logistic(p[0], scale=p[1], size=2), rng.gumbel(p, 1.0), rng.rayleigh(p[1], 2)]
+        return np.sum([np.sum(np.sin(x)) for x in parts])
+
+    assert tracker.gradcheck(f, numpy.array([0.3, 1.7]))
+
+    def g(p, rng):
+        return numpy.sum(numpy.sin(rng.normal(p[0], p[1], 3)))
+
+    same(g, numpy.array([0.3, 1.7]), g=value_and_grad)
+    with pytest.raises(UnsupportedError, match="a draw from beta has no derivative in a"):
+        gradient(lambda p: np.random.default_rng(0).beta(p, 2.0), 1.5)
+    count = numpy.random.default_rng(0).poisson(3.0)  # what is counted has no derivative
+    assert gradient(lambda p: p * np.random.default_rng(0).poisson(p), 3.0)[0] == count
+    with pytest.raises((ConversionError, TypeError)):
+        np.random.normal(param(1.0))
+
+
+def test_explain_draws_nothing():
+    rng = numpy.random.default_rng(0)
+    state = rng.bit_generator.state
+    fast = jit(normals)
+    assert "draw" in fast.explain(X, rng) and rng.bit_generator.state == state
+
+
+def test_loops_with_draws():
+    def f(x, rng):
+        def body(i, total):
+            return total + rng.normal() * x[1]
+
+        return tracker.fori_loop(0, 4, body, x[0])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        same(f)

@@ -1,0 +1,297 @@
+"""Random numbers: draws as equations that keep their order, and ways to take draws back.
+
+A draw from a generator is a constant for derivatives, and an effect for the compiler: compiled code
+draws anew on each call, the numbers that the plain function would draw, in its order.
+
+Owns: the op `draw` and `record_draw`, which records it; `Journal`, which can take draws back (a
+guard that fails sends the call to another trace, which must draw the same numbers again); `Watch`,
+which notices draws that a trace has not heard of; `stand_in`, what a generator is while a function
+is traced. Start at `record_draw`. `numpy.random` is imported only when somebody has.
+
+Invariants: equations of draws are never dropped, merged or put in another order; a trace that drew
+numbers unheard is never compiled.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.errors import UnsupportedError, message
+from tracker.ir.op import Host, Joint, define
+from tracker.ir.types import type_of
+from tracker.ops.declare import match, project
+from tracker.tape import Unstructured, current_stage, data_of, record
+from tracker.tracked import Tracked
+
+# States of generators ---------------------------------------------------------------------------
+
+
+def state_of(source: Any) -> Any:
+    """The state of a Generator, a RandomState, or Python's `random`."""
+    if hasattr(source, "getstate"):
+        return source.getstate()
+    if hasattr(source, "get_state"):
+        return source.get_state(legacy=False)
+    return source.bit_generator.state
+
+
+def put_back(source: Any, state: Any) -> None:
+    if hasattr(source, "setstate"):
+        source.setstate(state)
+    elif hasattr(source, "set_state"):
+        source.set_state(state)
+    else:
+        source.bit_generator.state = state
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, dict):
+        return all(_same(a[key], b[key]) for key in a)
+    return bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) else bool(a == b)
+
+
+class _Thread(threading.local):
+    journals: tuple[Journal, ...] = ()
+    watch: Watch | None = None
+
+
+_thread = _Thread()
+
+
+class Journal:
+    """Within it, remembers each generator's state before its first draw in this thread."""
+
+    def __init__(self) -> None:
+        self.states: dict[int, tuple[Any, Any]] = {}
+
+    def __enter__(self) -> Journal:
+        self.outer, _thread.journals = _thread.journals, (*_thread.journals, self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _thread.journals = self.outer
+
+    def undo(self) -> None:
+        """Take back what was drawn."""
+        for source, state in reversed(self.states.values()):
+            put_back(source, state)
+
+
+def touch(source: Any) -> None:
+    """Numbers are about to be drawn from a generator."""
+    for journal in _thread.journals:
+        if id(source) not in journal.states:
+            journal.states[id(source)] = source, state_of(source)
+
+
+class Watch:
+    """While a function is traced: tells whether these generators, or the global ones, gave numbers
+    that no equation stands for."""
+
+    def __init__(self, sources: Sequence[Any]) -> None:
+        self.sources = [*sources, *_global_sources()]
+        for source in self.sources:
+            touch(source)
+        self.note()
+
+    def __enter__(self) -> Watch:
+        self.outer, _thread.watch = _thread.watch, self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _thread.watch = self.outer
+
+    def note(self) -> None:
+        """All draws so far have been recorded."""
+        self.states = [state_of(source) for source in self.sources]
+
+    def check(self) -> None:
+        for source, state in zip(self.sources, self.states, strict=True):
+            if not _same(state, state_of(source)):
+                raise UnsupportedError(
+                    message(
+                        f"random numbers were drawn from {source!r} where a trace cannot see it",
+                        "Pass the generator as an argument, or draw from tracker.numpy.random",
+                    )
+                )
+
+
+def _global_sources() -> list[Any]:
+    sources: list[Any] = []
+    if "numpy.random" in sys.modules:
+        sources.append(np.random.mtrand._rand)
+    if "random" in sys.modules:
+        sources.append(sys.modules["random"])
+    return sources
+
+
+# Stand-ins --------------------------------------------------------------------------------------
+
+
+def is_generator(x: Any) -> bool:
+    """Whether `x` is a generator of NumPy's (not one of ours)."""
+    module = sys.modules.get("numpy.random")
+    return module is not None and type(x) in (module.Generator, module.RandomState)
+
+
+def stand_in(x: Any) -> Any:
+    """What records the draws of a generator of NumPy's."""
+    from tracker import recorders
+
+    return recorders.of(x)
+
+
+def recording(x: Any) -> Any:
+    """An argument of a function that is differentiated: a generator's draws take tracked values."""
+    return stand_in(x) if is_generator(x) else x
+
+
+class Patched:
+    """While a function is traced, NumPy's global functions record their draws in this thread."""
+
+    def __enter__(self) -> None:
+        self.on = "numpy.random" in sys.modules
+        if self.on:
+            from tracker import recorders
+
+            recorders.put_globals()
+
+    def __exit__(self, *_: object) -> None:
+        if self.on:
+            from tracker import recorders
+
+            recorders.take_back_globals()
+
+
+# The op -----------------------------------------------------------------------------------------
+
+
+def _evaluate(
+    *operands: Any, source: Any, method: str, names: Sequence[str], given: Any, type: Any
+) -> Any:
+    touch(source)
+    return getattr(source, method)(**given, **dict(zip(names, operands, strict=True)))
+
+
+def _standard(y: Any, p: Any) -> Any:
+    return (y - p["loc"]) / p["scale"]
+
+
+# How a draw moves with a parameter of its distribution, the underlying numbers held fixed
+# (Kingma and Welling, Auto-encoding variational Bayes, 2014).
+_LOCATION: dict[str, Callable[[Any, Any], Any]] = {
+    "loc": lambda y, p: np.ones_like(y),
+    "scale": _standard,
+}
+_SCALE: dict[str, Callable[[Any, Any], Any]] = {"scale": lambda y, p: y / p["scale"]}
+_PATHS: dict[str, dict[str, Callable[[Any, Any], Any]]] = {
+    **dict.fromkeys(("normal", "laplace", "logistic", "gumbel"), _LOCATION),
+    **dict.fromkeys(("exponential", "rayleigh", "gamma"), _SCALE),
+    "uniform": {
+        "low": lambda y, p: (p["high"] - y) / (p["high"] - p["low"]),
+        "high": lambda y, p: (y - p["low"]) / (p["high"] - p["low"]),
+    },
+    "lognormal": {
+        "mean": lambda y, p: y,
+        "sigma": lambda y, p: y * (np.log(y) - p["mean"]) / p["sigma"],
+    },
+}
+_DEFAULTS = {"loc": 0.0, "scale": 1.0, "low": 0.0, "high": 1.0, "mean": 0.0, "sigma": 1.0}
+
+
+def _path(name: str, y: Any, xs: Sequence[Any], params: Any) -> Any:
+    """The derivative of a draw in the parameter `name`."""
+    method = params["method"]
+    rule = _PATHS.get(method, {}).get(name)
+    if rule is None:
+        raise UnsupportedError(
+            message(
+                f"a draw from {method} has no derivative in {name}",
+                f"Use tracker.data({name}) where no gradient is wanted, or compute the draw from "
+                "standard_normal or random",
+            )
+        )
+    known = {**_DEFAULTS, **params["given"], **dict(zip(params["names"], xs, strict=True))}
+    return rule(y, known)
+
+
+def _is_float(x: Any) -> bool:
+    return np.result_type(data_of(x)).kind in "fc"
+
+
+def _vjp(g: Any, y: Any, xs: Any, wanted: Any, times: Any, **params: Any) -> list[Any]:
+    return [
+        project(times(g, _path(name, y, xs, params)), x)
+        if want and _is_float(x) and _is_float(y)  # what is counted has no derivative
+        else None
+        for name, x, want in zip(params["names"], xs, wanted, strict=True)
+    ]
+
+
+def _jvp(ts: Any, y: Any, xs: Any, times: Any, **params: Any) -> Any:
+    if not _is_float(y):
+        return None
+    parts = [
+        match(times(t, _path(name, y, xs, params)), y)
+        for name, t in zip(params["names"], ts, strict=True)
+        if t is not None
+    ]
+    return sum(parts[1:], start=parts[0])
+
+
+draw = define(
+    "draw",
+    numpy=[],
+    method=None,
+    entry=None,
+    infer=lambda *types, type, **_: type,
+    evaluate=_evaluate,
+    jvp=Joint(_jvp),
+    vjp=Joint(_vjp),
+    lower=Host("NumPy's generators draw, in the function's order", effect=True),
+)
+_CONSTANT = ("size", "axis", "dtype", "method", "replace", "shuffle", "endpoint", "check_valid")
+
+
+def record_draw(source: Any, method: str, arguments: dict[str, Any]) -> Any:
+    """Draw numbers and record that; `arguments` by name, some of them tracked."""
+    stage = current_stage()
+    if stage is not None and stage.structured:
+        raise Unstructured("the body draws random numbers")
+    given = {name: _constant(x) for name, x in arguments.items() if name in _CONSTANT}
+    operands = {}
+    for name, x in arguments.items():
+        if isinstance(x, Tracked) or (isinstance(x, np.ndarray) and x.dtype.kind in "biuf"):
+            if name not in given:
+                operands[name] = x
+        elif name not in given:
+            given[name] = x
+    params = {"source": source, "method": method, "names": tuple(operands), "given": given}
+    watch = _thread.watch
+    if watch is not None:
+        watch.check()
+    touch(source)
+    data = _evaluate(*map(data_of, operands.values()), **params, type=None)
+    if not tree.is_numeric(data):
+        raise UnsupportedError(message(f"{method} drew a {type(data).__name__}", "Draw numbers"))
+    if watch is not None:
+        watch.note()
+    return record(draw, tuple(operands.values()), {**params, "type": type_of(data)}, data)
+
+
+def _constant(x: Any) -> Any:
+    """A size or a flag as plain Python, which a trace then depends on."""
+    if isinstance(x, Tracked):
+        plain = data_of(x)
+        if np.ndim(plain):
+            return tuple(int(e) for e in x)
+        return bool(x) if np.result_type(plain).kind == "b" else int(x)
+    if isinstance(x, (tuple, list)):
+        return tuple(map(_constant, x))
+    return x
