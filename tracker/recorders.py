@@ -18,7 +18,8 @@ import numpy.random as own
 
 from tracker.draws import record_draw
 from tracker.errors import UnsupportedError, message
-from tracker.ops.create import buffer, holds_tracked, joined
+from tracker.ops.create import buffer, joined
+from tracker.ops.declare import holds_tracked
 from tracker.tape import Stage, current_stage, data_of, is_following, stages
 from tracker.tracked import Tracked
 
