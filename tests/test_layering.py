@@ -47,7 +47,7 @@ JIT_LAYERS = [
     {"loops"},
     {"lower"},
     {"pipeline", "explain"},
-    {"decorator"},
+    {"decorator", "export"},
 ]
 
 

@@ -30,6 +30,7 @@ NAMES = [
     "custom_gradient",
     "data",
     "diaghessian",
+    "export",
     "fori_loop",
     "forward",
     "forwarddiff",

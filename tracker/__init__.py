@@ -55,6 +55,10 @@ def __getattr__(name: str) -> object:
         from tracker import testing
 
         return getattr(testing, name)
+    if name == "export":
+        from tracker.jit.export import export
+
+        return export
     if name in ("debug", "numpy", "testing"):
         return importlib.import_module(f"tracker.{name}")
     raise AttributeError(f"module 'tracker' has no attribute {name!r}")
@@ -84,6 +88,7 @@ __all__ = [
     "custom_gradient",
     "data",
     "diaghessian",
+    "export",
     "fori_loop",
     "forward",
     "forwarddiff",

@@ -125,6 +125,44 @@ def compile_module(
     return module
 
 
+def export_object(functions: Mapping[str, Iterable[str]], native: bool) -> bytes:
+    """An object file of C functions, each with the texts of its modules; all else is internal.
+
+    native: for this processor; otherwise for any that LLVM counts among the target's.
+    """
+    with _LOCK:
+        machine = _target().create_target_machine(
+            cpu=llvm.get_host_cpu_name() if native else "",
+            features=llvm.get_host_cpu_features().flatten() if native else "",
+            opt=3,
+            reloc="pic",
+            codemodel="default",
+        )
+        whole = None
+        for name, texts in functions.items():
+            module = _linked(texts, name)
+            if whole is None:
+                whole = module
+            else:
+                whole.link_in(module)
+        assert whole is not None
+        whole.triple, whole.data_layout = machine.triple, str(machine.target_data)
+        _optimise(whole, machine, Pipeline(3, True, False, 3))
+        return bytes(machine.emit_object(whole))
+
+
+def _linked(texts: Iterable[str], public: str) -> Any:
+    """One module of several, of which one function is seen from outside."""
+    first, *others = map(llvm.parse_assembly, texts)
+    for other in others:
+        first.link_in(other)
+    for function in first.functions:
+        if not function.is_declaration and function.name != public:
+            function.linkage = llvm.Linkage.internal
+    first.verify()
+    return first
+
+
 def load(
     object_code: bytes,
     exports: Iterable[str],

@@ -1,0 +1,323 @@
+"""Compiled functions for programs without Python: an object file and its C header.
+
+Owns: `export`. A function becomes two C functions, its value and its value with gradient, which
+take and fill plain C arrays. Start at `_entry`, which traces one, and `_wrapper`, which turns C's
+arguments into the frame that a plan reads.
+
+Invariants: the object file needs the C library's math and memory only; arrays that the function
+captured are in it, as they were; a C function returns 0, or 1 where the Python function would have
+taken another way than at the example arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.config import config
+from tracker.errors import CompileError, message
+from tracker.gradients import value_and_grad
+from tracker.ir.graph import Function, Var
+from tracker.ir.types import Type
+from tracker.jit import blas, engine, portable
+from tracker.jit.emit import memory_type
+from tracker.jit.lower import lower
+from tracker.jit.partition import host_reasons
+from tracker.jit.pipeline import optimise
+from tracker.jit.plan import Slots, c_strides, make_plan
+from tracker.jit.staging import Staged, stage
+from tracker.tape import data_of
+
+_C = {
+    "float64": "double",
+    "float32": "float",
+    "int64": "int64_t",
+    "int32": "int32_t",
+    "int16": "int16_t",
+    "int8": "int8_t",
+    "uint64": "uint64_t",
+    "uint32": "uint32_t",
+    "uint16": "uint16_t",
+    "uint8": "uint8_t",
+    "bool": "uint8_t",
+}
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A C function: its parameters as (name, type), results likewise, and LLVM IR."""
+
+    name: str
+    inputs: list[tuple[str, Type]]
+    outputs: list[tuple[str, Type]]
+    texts: list[str]
+
+
+def export(
+    f: Callable[..., Any],
+    *args: Any,
+    path: str | os.PathLike[str],
+    name: str | None = None,
+    native: bool = False,
+    **kwargs: Any,
+) -> tuple[Path, Path]:
+    """Write `path`.o and `path`.h: `f` and its gradient as C functions, linked without Python.
+
+    args, kwargs   examples: shapes and dtypes are those that the C functions will take; structures
+                   become one parameter per number or array
+    name           of the C function; the name of `f` if it has one. The gradient, where `f` gives a
+                   real number, is `<name>_gradient`
+    native         for this machine's processor, rather than for any of its kind
+
+    Arrays are contiguous, in C order. Both functions return 0, or 1 where Python code would have
+    taken another branch than at the examples. Raises CompileError, naming the operation, where
+    something needs NumPy. Returns the two paths.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _, header = export(lambda x: np.sum(x**2), np.ones(3), path=folder + "/f", name="f")
+    ...     print([line for line in header.read_text().splitlines() if line.startswith("int")])
+    ['int f(const double *x, double *value);',
+     'int f_gradient(const double *x, double *value, double *d_x);']
+    """
+    jitted = getattr(f, "_jitted", None)
+    function = f if jitted is None else jitted.function
+    known = name or re.sub(r"\W", "_", getattr(function, "__name__", "_")).strip("_")
+    known = "function" if known in ("", "lambda") else known
+    names = _names(function, args, kwargs)
+    with config(threads=1):
+        value = _entry(known, function, args, kwargs, names)
+        entries = [value]
+        if _is_loss(value):
+            entries.append(_gradient_entry(f"{known}_gradient", function, args, kwargs, names))
+    object_code = engine.export_object({e.name: e.texts for e in entries}, native)
+    target = Path(path)
+    made = target.with_name(target.name + ".o"), target.with_name(target.name + ".h")
+    made[0].write_bytes(object_code)
+    made[1].write_text(_header(function, entries))
+    return made
+
+
+def _names(
+    f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[tuple[str, Any]]:
+    """A C name for every leaf of the arguments, and the leaf."""
+    try:
+        bound = list(inspect.signature(f).bind(*args, **kwargs).arguments.items())
+        if len(bound) != len(args) + len(kwargs):
+            raise TypeError
+    except (TypeError, ValueError):
+        bound = [*((f"x{i}", arg) for i, arg in enumerate(args)), *kwargs.items()]
+    found: list[tuple[str, Any]] = []
+    for name, arg in bound:
+        leaves = tree.leaves(arg)
+        whole = len(leaves) == 1 and leaves[0] is arg
+        found += [(name if whole else f"{name}_{i}", leaf) for i, leaf in enumerate(leaves)]
+    return found
+
+
+def _is_loss(entry: _Entry) -> bool:
+    types = [type for _, type in entry.outputs]
+    return len(types) == 1 and not types[0].shape and types[0].dtype.kind == "f"
+
+
+def _gradient_entry(
+    name: str,
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    names: list[tuple[str, Any]],
+) -> _Entry:
+    """The value, and the gradient of every positional argument's floats."""
+    moving: list[str] = []
+
+    def both(*args: Any, **kwargs: Any) -> Any:
+        value, grads = value_and_grad(f, argnums=tuple(range(len(args))))(*args, **kwargs)
+        found = tree.leaves(grads)
+        moving[:] = [n for (n, _), g in zip(names, found, strict=False) if g is not None]
+        return value, [g for g in found if g is not None]
+
+    entry = _entry(name, both, args, kwargs, names)
+    shown = ["value", *(f"d_{n}" for n in moving)]
+    entry.outputs = [(n, type) for n, (_, type) in zip(shown, entry.outputs, strict=True)]
+    return entry
+
+
+def _entry(
+    name: str,
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    names: list[tuple[str, Any]],
+) -> _Entry:
+    """Trace a function and write its C function."""
+    staged = stage(f, args, kwargs, name=name)
+    function = optimise(staged.trace.function)
+    if staged.trace.writes:
+        raise CompileError(
+            message(f"{name} writes into its arguments", "Return the new arrays instead")
+        )
+    for eqn, why in host_reasons(function).items():
+        if why:
+            raise CompileError(
+                message(
+                    f"{eqn.op.name} -> {eqn.out.type} in {name} needs NumPy ({why})",
+                    "Compute it outside, and pass it as an argument",
+                    eqn.where,
+                )
+            )
+    atoms = [out.atom for out in staged.trace.outputs if out.atom is not None]
+    if len(atoms) != len(staged.trace.outputs):
+        raise CompileError(
+            message(f"{name} returns something that is no number or array it computed")
+        )
+    inputs = [(names[n][0], function.inputs[i].type) for i, n in _given(staged, len(names))]
+    many = len(atoms) > 1
+    outputs = [(f"value{i}" if many else "value", a.type) for i, a in enumerate(function.outputs)]
+    return _Entry(name, inputs, outputs, _texts(name, staged, function, len(names)))
+
+
+def _given(staged: Staged, own: int) -> list[tuple[int, int]]:
+    """(input of the function, argument's leaf) of what the caller passes."""
+    return [(i, n) for i, n in enumerate(staged.trace.inputs) if n < own]
+
+
+def _texts(name: str, staged: Staged, function: Function, own: int) -> list[str]:
+    """The modules of one C function."""
+    variables = [*function.inputs, *function.captures]
+    results = [atom.type for atom in function.outputs]
+    n, m = len(function.inputs), len(variables)
+    slots = Slots(
+        tuple(range(n)),
+        tuple(bool(v.type.shape) for v in function.inputs),
+        tuple(range(n, m)),
+        tuple(True for _ in function.captures),
+        tuple(range(m, m + len(results))),
+        tuple(True for _ in results),
+    )
+    plan = make_plan(function, [c_strides(v.type.shape) for v in variables])
+    lowered = lower(plan, slots)
+    lost = portable.missing(lowered.symbols)
+    if lost:
+        raise CompileError(
+            message(f"{name} calls {', '.join(lost)}, which cannot go into an object file")
+        )
+    library = blas.find()
+    bits = 64 if library is None else library.int_bits
+    texts = [lowered.text + _wrapper(name, staged, variables, results, n, own)]
+    if lowered.kernels:
+        texts.append(lowered.kernels)
+    return [portable.with_definitions(text, _called(text, lowered.symbols), bits) for text in texts]
+
+
+def _called(text: str, symbols: frozenset[str]) -> set[str]:
+    return {symbol for symbol in symbols if f"@{symbol}(" in text}
+
+
+def _wrapper(
+    name: str, staged: Staged, variables: list[Var], results: list[Type], n: int, own: int
+) -> str:
+    """The C function: it lays its arguments and what was captured into a frame."""
+    parameters, lines, constants = [], [], []
+    for at, var in enumerate(variables):
+        source = staged.trace.inputs[at] if at < n else staged.trace.captures[at - n]
+        cell = f"%cell{at}"
+        lines.append(f"  {cell} = getelementptr i64, ptr %slots, i64 {at}")
+        if at < n and isinstance(source, int) and source < own:
+            kind = "ptr" if var.type.shape else memory_type(var.type.dtype)
+            parameters.append(f"{kind} %in{at}")
+            lines += _stored(f"%in{at}", var.type, cell)
+            continue
+        held = staged.leaves[source] if isinstance(source, int) else source
+        held = np.asarray(data_of(held), dtype=var.type.dtype, order="C")
+        constants.append(
+            f"@{name}.held{at} = private constant [{held.nbytes} x i8] {_bytes(held)}, align 64"
+        )
+        if var.type.shape or at >= n:
+            lines.append(f"  store ptr @{name}.held{at}, ptr {cell}")
+        else:
+            kind = memory_type(var.type.dtype)
+            lines.append(f"  %held{at} = load {kind}, ptr @{name}.held{at}")
+            lines += _stored(f"%held{at}", var.type, cell)
+    for at, _ in enumerate(results):
+        cell = f"%result{at}"
+        parameters.append(f"ptr %out{at}")
+        lines.append(f"  {cell} = getelementptr i64, ptr %slots, i64 {len(variables) + at}")
+        lines.append(f"  store ptr %out{at}, ptr {cell}")
+    size = max(len(variables) + len(results), 1)
+    return "\n".join(
+        [
+            "",
+            *constants,
+            f"define i32 @{name}({', '.join(parameters)}) {{",
+            f"  %slots = alloca [{size} x i64], align 16",
+            *lines,
+            "  %status = call i64 @plan(ptr %slots)",
+            "  %answer = trunc i64 %status to i32",
+            "  ret i32 %answer",
+            "}",
+            "",
+        ]
+    )
+
+
+def _stored(value: str, type: Type, cell: str) -> list[str]:
+    """A parameter in its cell: addresses and floats as they are, other numbers in 64 bits."""
+    if type.shape:
+        return [f"  store ptr {value}, ptr {cell}"]
+    kind = memory_type(type.dtype)
+    if type.dtype.kind == "f" or kind == "i64":
+        return [f"  store {kind} {value}, ptr {cell}"]
+    word = "sext" if type.dtype.kind == "i" else "zext"
+    wide = f"{cell}.wide"
+    return [f"  {wide} = {word} {kind} {value} to i64", f"  store i64 {wide}, ptr {cell}"]
+
+
+def _bytes(array: Any) -> str:
+    return 'c"' + "".join(f"\\{byte:02X}" for byte in array.tobytes()) + '"'
+
+
+# The header ---------------------------------------------------------------------------------------
+
+
+def _header(f: Callable[..., Any], entries: Sequence[_Entry]) -> str:
+    code = getattr(f, "__code__", None)
+    where = "" if code is None else f" ({Path(code.co_filename).name}:{code.co_firstlineno})"
+    guard = f"{entries[0].name.upper()}_H"
+    lines = [
+        f"/* {getattr(f, '__name__', 'function')}{where}, compiled by tracker.",
+        " * Arrays are contiguous, in C order. A function returns 0; or 1, if the Python function",
+        " * would have taken another branch than at the arguments it was exported with. */",
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "#include <stdint.h>",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+    ]
+    for entry in entries:
+        lines += ["", *_declaration(entry)]
+    return "\n".join([*lines, "", "#ifdef __cplusplus", "}", "#endif", "#endif", ""])
+
+
+def _declaration(entry: _Entry) -> list[str]:
+    parameters, notes = [], []
+    for name, type in entry.inputs:
+        kind = _C[type.dtype.name]
+        parameters.append(f"const {kind} *{name}" if type.shape else f"{kind} {name}")
+        if type.shape:
+            notes.append(f"{name}{''.join(f'[{n}]' for n in type.shape)}")
+    for name, type in entry.outputs:
+        parameters.append(f"{_C[type.dtype.name]} *{name}")
+        if type.shape:
+            notes.append(f"{name}{''.join(f'[{n}]' for n in type.shape)}")
+    shapes = [f"/* {', '.join(notes)} */"] if notes else []
+    return [*shapes, f"int {entry.name}({', '.join(parameters)});"]

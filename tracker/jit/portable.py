@@ -1,0 +1,153 @@
+"""What exported code would find in this process, as code: matrix products and scratch memory.
+
+Owns: `with_definitions`, LLVM IR for the external names that a plan may call. Code that is linked
+without Python brings its own: plain loops, which the compiler vectorises, instead of the tuned
+library.
+
+Invariant: each has the meaning of its namesake where our plans call it: row-major, alpha 1, beta 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_MEMORY = """
+declare noalias ptr @malloc(i64)
+declare void @free(ptr)
+define internal noalias ptr @tk.take(i64 %size) {
+  %p = call ptr @malloc(i64 %size)
+  ret ptr %p
+}
+define internal void @tk.give(ptr %p, i64 %size) {
+  call void @free(ptr %p)
+  ret void
+}
+"""
+# z[i, j] = sum_p x[i, p] y[p, j]: each step of p adds a multiple of a row of y to a row of z.
+_GEMM = """
+define internal void @cblas_{letter}gemm(i32 %order, i32 %flipx, i32 %flipy, {int} %m, {int} %n,
+    {int} %k, {t} %alpha, ptr %x, {int} %ldx, ptr %y, {int} %ldy, {t} %beta, ptr noalias %z,
+    {int} %ldz) {{
+entry:
+  %fx = icmp eq i32 %flipx, 112
+  %fy = icmp eq i32 %flipy, 112
+  %xi = select i1 %fx, {int} 1, {int} %ldx
+  %xp = select i1 %fx, {int} %ldx, {int} 1
+  %yp = select i1 %fy, {int} 1, {int} %ldy
+  %yj = select i1 %fy, {int} %ldy, {int} 1
+  br label %rows
+rows:
+  %i = phi {int} [ 0, %entry ], [ %i1, %rowdone ]
+  %zo = mul {int} %i, %ldz
+  %zrow = getelementptr {t}, ptr %z, {int} %zo
+  br label %clear
+clear:
+  %c = phi {int} [ 0, %rows ], [ %c1, %clear ]
+  %zc = getelementptr {t}, ptr %zrow, {int} %c
+  store {t} 0.0, ptr %zc
+  %c1 = add nsw {int} %c, 1
+  %cleared = icmp eq {int} %c1, %n
+  br i1 %cleared, label %steps, label %clear
+steps:
+  %p = phi {int} [ 0, %clear ], [ %p1, %stepdone ]
+  %xa = mul {int} %i, %xi
+  %xb = mul {int} %p, %xp
+  %xo = add {int} %xa, %xb
+  %xe = getelementptr {t}, ptr %x, {int} %xo
+  %a = load {t}, ptr %xe
+  %yo = mul {int} %p, %yp
+  %yrow = getelementptr {t}, ptr %y, {int} %yo
+  br label %columns
+columns:
+  %j = phi {int} [ 0, %steps ], [ %j1, %columns ]
+  %yc = mul {int} %j, %yj
+  %ye = getelementptr {t}, ptr %yrow, {int} %yc
+  %b = load {t}, ptr %ye
+  %ze = getelementptr {t}, ptr %zrow, {int} %j
+  %old = load {t}, ptr %ze
+  %ab = fmul contract {t} %a, %b
+  %new = fadd contract {t} %old, %ab
+  store {t} %new, ptr %ze
+  %j1 = add nsw {int} %j, 1
+  %columnsdone = icmp eq {int} %j1, %n
+  br i1 %columnsdone, label %stepdone, label %columns
+stepdone:
+  %p1 = add nsw {int} %p, 1
+  %stepsdone = icmp eq {int} %p1, %k
+  br i1 %stepsdone, label %rowdone, label %steps
+rowdone:
+  %i1 = add nsw {int} %i, 1
+  %done = icmp eq {int} %i1, %m
+  br i1 %done, label %end, label %rows
+end:
+  ret void
+}}
+"""
+_GEMV = """
+define internal void @cblas_{letter}gemv(i32 %order, i32 %flip, {int} %rows, {int} %columns,
+    {t} %alpha, ptr %x, {int} %ldx, ptr %y, {int} %stepy, {t} %beta, ptr noalias %z,
+    {int} %stepz) {{
+entry:
+  %f = icmp eq i32 %flip, 112
+  %m = select i1 %f, {int} %columns, {int} %rows
+  %k = select i1 %f, {int} %rows, {int} %columns
+  %xi = select i1 %f, {int} 1, {int} %ldx
+  %xp = select i1 %f, {int} %ldx, {int} 1
+  br label %each
+each:
+  %i = phi {int} [ 0, %entry ], [ %i1, %ready ]
+  %xo = mul {int} %i, %xi
+  %row = getelementptr {t}, ptr %x, {int} %xo
+  br label %sum
+sum:
+  %p = phi {int} [ 0, %each ], [ %p1, %sum ]
+  %total = phi {t} [ 0.0, %each ], [ %more, %sum ]
+  %xs = mul {int} %p, %xp
+  %xe = getelementptr {t}, ptr %row, {int} %xs
+  %ys = mul {int} %p, %stepy
+  %ye = getelementptr {t}, ptr %y, {int} %ys
+  %a = load {t}, ptr %xe
+  %b = load {t}, ptr %ye
+  %ab = fmul contract {t} %a, %b
+  %more = fadd reassoc contract {t} %total, %ab
+  %p1 = add nsw {int} %p, 1
+  %summed = icmp eq {int} %p1, %k
+  br i1 %summed, label %ready, label %sum
+ready:
+  %zs = mul {int} %i, %stepz
+  %ze = getelementptr {t}, ptr %z, {int} %zs
+  store {t} %more, ptr %ze
+  %i1 = add nsw {int} %i, 1
+  %done = icmp eq {int} %i1, %m
+  br i1 %done, label %end, label %each
+end:
+  ret void
+}}
+"""
+_PRODUCTS = {
+    f"cblas_{letter}{name}": (text, {"letter": letter, "t": kind})
+    for letter, kind in (("d", "double"), ("s", "float"))
+    for name, text in (("gemm", _GEMM), ("gemv", _GEMV))
+}
+_TAKES = {"tk.take", "tk.give"}
+
+
+def missing(symbols: Iterable[str]) -> list[str]:
+    """Names that have no definition here."""
+    return sorted(set(symbols) - set(_PRODUCTS) - _TAKES)
+
+
+def with_definitions(text: str, symbols: Iterable[str], int_bits: int) -> str:
+    """A module in which these names are defined instead of declared."""
+    wanted = set(symbols)
+    found = [
+        _PRODUCTS[name][0].format(int=f"i{int_bits}", **_PRODUCTS[name][1])
+        for name in sorted(wanted & set(_PRODUCTS))
+    ]
+    if wanted & _TAKES:
+        found.append(_MEMORY)
+        wanted |= _TAKES | {"malloc", "free"}
+    for name in wanted:
+        text = re.sub(rf"^declare [^@\n]*@{re.escape(name)}\(.*\n", "", text, flags=re.MULTILINE)
+    return "\n".join([text, *found])
