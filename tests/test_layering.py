@@ -34,7 +34,7 @@ LAYERS = [
 ]
 # Inside the compiler: lower files never import higher ones.
 JIT_LAYERS = [
-    {"vmath", "division", "signature", "writer", "index", "engine"},
+    {"vmath", "portable", "division", "signature", "writer", "index", "engine"},
     {"places", "reads", "standins"},
     {"emit", "staging", "arguments", "results", "cache"},
     {"entry", "memory"},
