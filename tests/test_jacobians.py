@@ -189,3 +189,69 @@ def test_params_refuse():
         gradient(lambda: w * 2, Params([w]))
     back(np.sum(w))
     assert w.grad.tolist() == [1, 1, 1]
+
+
+def test_a_jacobian_of_params_takes_one_run():
+    w, s, rest = param(V), param(2.0), param(A)
+    runs = []
+    js = jacobian(lambda: runs.append(1) or [w[0] * s, w[1], 3.0], Params([w, s, rest]))
+    assert len(runs) == 1
+    assert js[w].tolist() == [[2, 0, 0], [0, 1, 0], [0, 0, 0]]
+    assert js[s].tolist() == [0.5, 0, 0]
+    assert js[rest].shape == (3, 6)
+    assert jacobian(lambda: w * s, Params([w]), shaped=True)[w].shape == (3, 3)
+    assert withjacobian(lambda: w * s, Params([s])).val.tolist() == (2 * V).tolist()
+    assert jacobian(lambda: np.ones(2), Params([w]))[w].tolist() == np.zeros((2, 3)).tolist()
+
+
+def test_lists_of_numbers_are_arrays():
+    assert jacobian(lambda x: [3 * x**2, 2 * x], 5.0)[0].tolist() == [30.0, 2.0]
+    assert jacobian(lambda x: [[x[0], 1.0], [x[1] * x[0], x[2]]], V)[0].shape == (4, 3)
+    _, back_ = tracker.pullback(lambda x: [3 * x**2, 2 * x], 5)
+    assert back_([1, 1]) == (32.0,)
+    assert back_(np.array([1.0, 0.0])) == (30.0,)
+
+
+def test_grads_are_vectors():
+    w, b = param(A), param(2.0)
+    ps = Params([w, b])
+    gs = gradient(lambda: np.sum(w * w) * b, ps)
+    assert gs.keys()[0] is w
+    assert gs.values()[1] is gs.items()[1][1] is gs[b]
+    assert (gs + gs)[w].tolist() == (8 * A).tolist()
+    assert (gs - gs)[b] == 0.0
+    assert (gs * 2.0)[b] == (2.0 * gs)[b] == 2 * gs[b]
+    assert (gs / 2.0)[w].tolist() == (2 * A).tolist()
+    assert (-gs)[b] == -gs[b]
+    assert gs.map(lambda g, h: g * 10 + h, gs)[b] == 11 * gs[b]
+    flat = gs.flat()
+    assert flat.tolist() == [*np.ravel(4 * A), gs[b]]
+    again = gradient(lambda: b, ps).copyfrom(flat)
+    assert again[w].tolist() == gs[w].tolist()
+    assert (type(again[b]), again[b]) == (float, gs[b])
+    assert sum([gs, gs], start=0.0)[b] == 2 * gs[b]
+    other = gradient(lambda: b * 1.0, Params([b]))
+    with pytest.raises(tracker.NotTrackedError, match="different params"):
+        gs + other
+    with pytest.raises(tracker.NotTrackedError, match=r"7 numbers.*shape \(3,\).*flat\(\)"):
+        gs.copyfrom(V)
+    with pytest.raises(TypeError):
+        gs + np.ones(3)
+
+
+def test_params_are_vectors():
+    w, b = param(A.astype(np.float32)), param(2.0)
+    ps = Params([w, b])
+    assert ps[1] is b
+    assert ps == Params([w, b, w])
+    assert ps != Params([b, w])
+    start = ps.flat()
+    assert start.tolist() == [0, 1, 2, 3, 4, 5, 2]
+    y = np.sum(w)
+    assert ps.copyfrom(start + 1) is ps
+    assert (w.dtype, w[0, 0].data, b.data) == (np.float32, 1.0, 3.0)
+    assert y.data == 15
+    back(np.sum(w) * b)
+    assert w.grad.tolist() == (3 * np.ones((2, 3))).tolist()
+    with pytest.raises(tracker.NotTrackedError, match="7 numbers"):
+        ps.copyfrom(start[:2])

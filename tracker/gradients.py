@@ -109,20 +109,8 @@ def _implicit(
     f: Callable[[], Any], params: Params, who: str, check_finite: bool
 ) -> tuple[Any, Grads]:
     """The value, and the gradients for params that `f` uses without being given them."""
-    if getattr(_implicitly, "running", False):
-        raise UnsupportedError(
-            message(
-                f"{who} with Params inside another {who} with Params",
-                "Write the inner one with arguments: gradient(lambda w: ..., w)",
-            )
-        )
     leaves = params.leaves()
-    _implicitly.running = True
-    try:
-        with Deriving():
-            y = f()
-    finally:
-        _implicitly.running = False
+    y = run_implicitly(f, who)
     root = _scalar_root(_first(y) if who == "withgradient" else y, who, check_finite)
     seeds = [] if root is None else [(root, _one(wrap(root), root))]
     found = sweep(seeds, leaves)
@@ -134,6 +122,23 @@ def _implicit(
 
 
 _implicitly = threading.local()
+
+
+def run_implicitly(f: Callable[[], Any], who: str) -> Any:
+    """The result of a function whose params are to be differentiated."""
+    if getattr(_implicitly, "running", False):
+        raise UnsupportedError(
+            message(
+                f"{who} with Params inside another {who} with Params",
+                "Write the inner one with arguments: gradient(lambda w: ..., w)",
+            )
+        )
+    _implicitly.running = True
+    try:
+        with Deriving():
+            return f()
+    finally:
+        _implicitly.running = False
 
 
 def _in_outer_derivative(x: Any) -> bool:

@@ -18,13 +18,15 @@ import numpy as np
 
 from tracker import tree
 from tracker.errors import NotScalarError, message
-from tracker.gradients import ValueAndGradient, gradient
+from tracker.gradients import ValueAndGradient, gradient, run_implicitly
 from tracker.leaves import data
 from tracker.params import Grads, Params
 from tracker.pullbacks import jvp, linearized, pullback, pushforward
-from tracker.tape import Deriving
+from tracker.reverse import sweep
+from tracker.tape import value_of
 from tracker.tracked import Tracked
 from tracker.vmapping import vmap
+from tracker.wrapping import entry
 
 _FEW = 3  # unit vectors; fewer are passed one by one
 _BIG = 200  # unit vectors; to compute so many is quicker than to read them
@@ -34,8 +36,9 @@ def jacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:
     """The matrices of all first derivatives: a tuple, one entry per argument.
 
     For an array argument the matrix (y.size, a.size), both in C order; for a number the vector
-    (y.size,); None for other arguments. A number y has one row. With `shaped`, the entries have
-    shape y.shape + a.shape. Forward or reverse mode, whichever needs fewer passes.
+    (y.size,); None for other arguments. A number y has one row; a list of numbers is an array. With
+    `shaped`, the entries have shape y.shape + a.shape. Forward or reverse mode, whichever needs
+    fewer passes.
 
     >>> jacobian(lambda x: x * x[0], [1.0, 2.0])
     (array([[2., 0.],
@@ -52,7 +55,7 @@ def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Val
         return ValueAndGradient(y, Grads(params, found))
     args = tuple(np.array(a) if tree.is_number_list(a) else a for a in args)
     moving = [i for i, a in enumerate(args) if tree.is_numeric(data(a)) and type(a) is not bool]
-    y, pull, push = linearized(f, args, {})
+    y, pull, push = linearized(lambda *xs: _collected(f(*xs)), args, {})
     _check_output(y)
     size = sum(np.size(args[i]) for i in moving)
     if np.iscomplexobj(y) or (size < np.size(y) and not any(map(np.iscomplexobj, args))):
@@ -61,6 +64,11 @@ def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Val
         matrices = _by_rows(pull, y, moving)
     entries = [_formed(matrices.get(i), y, a, shaped) for i, a in enumerate(args)]
     return ValueAndGradient(y, tuple(entries))
+
+
+def _collected(y: Any) -> Any:
+    """A list of numbers, some of them tracked, as the array that it is."""
+    return np.stack([_collected(e) for e in y]) if type(y) is list and y else y
 
 
 def _check_output(y: Any) -> None:
@@ -124,13 +132,17 @@ def _formed(matrix: Any, y: Any, x: Any, shaped: bool) -> Any:
 
 
 def _implicit(f: Callable[..., Any], params: Params, shaped: bool) -> tuple[Any, list[Any]]:
-    """The jacobian for params, row by row."""
-    with Deriving():
-        y = f()
+    """The jacobian for params: one run, one pass per row."""
+    leaves = params.leaves()
+    y = _collected(run_implicitly(f, "jacobian"))
     _check_output(y)
-    flat = np.ravel(y)
-    rows = [gradient(lambda k=k: np.ravel(f())[k], params) for k in range(np.size(flat))]
-    matrices = [np.stack([np.ravel(row[p]) for row in rows]) if rows else None for p in params]
+    rows = []
+    for unit in _units(y) if isinstance(y, Tracked) else ():
+        found = sweep([(value_of(y), unit)], leaves)
+        rows.append([entry(c, leaf) for c, leaf in zip(found, leaves, strict=True)])
+    matrices = [
+        np.stack([np.ravel(row[k]) for row in rows]) if rows else None for k in range(len(params))
+    ]
     return data(y), [_formed(m, y, p, shaped) for m, p in zip(matrices, params, strict=True)]
 
 

@@ -123,15 +123,23 @@ def update(x: Any, delta: Any) -> Any:
             )
         )
     note_write(value)
-    # Values that saw the old data keep it; only the handle moves on.
     if isinstance(value.data, np.ndarray):
         moved = value.data.copy()
         moved += delta
     else:
         moved = type(value.data)(value.data + delta)
+    return replace_data(x, moved)
+
+
+def replace_data(x: Any, moved: Any) -> Any:
+    """Give a param other data, of the same class, shape and dtype; zero its gradient.
+
+    Values that saw the old data keep it; only the handle moves on.
+    """
+    owner = value_of(x).params
     made = leaf(moved)
-    made.params = value.params
-    value.params.value = made
+    made.params = owner
+    owner.value = made
     x._value = made
     invalidate(x)
     return zero_grad(x)

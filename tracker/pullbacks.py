@@ -112,6 +112,8 @@ def _like_structure(y: Any, structure: tree.Structure, seed: Any, what: str) -> 
         return [seed]
     if seed is None:
         return [None] * structure.count
+    if isinstance(seed, (np.ndarray, Tracked)) and structure.cls is list and np.ndim(seed):
+        seed = list(seed)  # a list of numbers is an array
     found: list[Any] = []
     try:
         tree.map(lambda _, s: found.append(s), y, seed)
