@@ -24,7 +24,9 @@ from tracker import (
     scalar_rule,
     stack,
     track,
+    vmap,
 )
+from tracker.ir.op import NUMPY
 from tracker.testing import check_rule
 
 V = np.array([0.5, -1.0, 2.0])
@@ -271,20 +273,21 @@ def test_zeros_stay_strong():
     np.testing.assert_allclose(found, [0.0, 0.25])
 
 
-def test_numpy_functions_take_rules():
+def test_ufuncs_of_the_users_own_take_rules():
+    half = np.frompyfunc(lambda v: v / 2, 1, 1)
     with pytest.raises(tracker.UnsupportedError, match=r"tracker\.rrule"):
-        gradient(lambda x: np.sum(np.spacing(x)), V)
-    before = dict(tracker.ir.op.NUMPY)
+        gradient(lambda x: np.sum(half(x)), V)
+    before = dict(NUMPY)
     try:
 
-        @rrule(np.spacing)
+        @rrule(half)
         def _(x):
-            return np.spacing(x), lambda dy: (7.0 * dy,)
+            return half(x).astype(float), lambda dy: (7.0 * dy,)
 
-        assert gradient(lambda x: np.sum(np.spacing(x)), V)[0].tolist() == [7.0] * 3
+        assert gradient(lambda x: np.sum(half(x)), V)[0].tolist() == [7.0] * 3
     finally:
-        tracker.ir.op.NUMPY.clear()
-        tracker.ir.op.NUMPY.update(before)
+        NUMPY.clear()
+        NUMPY.update(before)
     assert gradient(lambda x: track(np.sin, x), 0.0) == (1.0,)
 
 
@@ -511,3 +514,14 @@ def test_rules_inside_structured_loops():
         assert gradient(wrap(f), 1.0) == (48.0,)
         assert gradient(wrap(g), 2.0) == (12.0,)
         assert wrap(g)(2.0) == 24.0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_mapped(name):
+    f, plain = CASES[name]
+    rows = np.stack([V, 2 * V, V + 1])
+    for wrap in (lambda g: g, jit):
+        found = wrap(lambda x: vmap(lambda a: gradient(f, a)[0])(x))(rows)
+        np.testing.assert_allclose(found, [gradient(plain, row)[0] for row in rows])
+        found = wrap(lambda x: gradient(lambda y: np.sum(vmap(f)(y)), x)[0])(rows)
+        np.testing.assert_allclose(found, [gradient(plain, row)[0] for row in rows])

@@ -132,18 +132,20 @@ def _formed(matrix: Any, y: Any, x: Any, shaped: bool) -> Any:
 
 
 def _implicit(f: Callable[..., Any], params: Params, shaped: bool) -> tuple[Any, list[Any]]:
-    """The jacobian for params: one run, one pass per row."""
+    """The jacobian for params, from one run."""
     leaves = params.leaves()
     y = _collected(run_implicitly(f, "jacobian"))
     _check_output(y)
-    rows = []
-    for unit in _units(y) if isinstance(y, Tracked) else ():
-        found = sweep([(value_of(y), unit)], leaves)
-        rows.append([entry(c, leaf) for c, leaf in zip(found, leaves, strict=True)])
-    matrices = [
-        np.stack([np.ravel(row[k]) for row in rows]) if rows else None for k in range(len(params))
-    ]
-    return data(y), [_formed(m, y, p, shaped) for m, p in zip(matrices, params, strict=True)]
+    matrices: dict[int, Any] = {}
+    if isinstance(y, Tracked):
+        root = value_of(y)
+
+        def reached(unit: Any) -> dict[int, Any]:
+            found = zip(sweep([(root, unit)], leaves), leaves, strict=True)
+            return {k: np.ravel(entry(c, x)) for k, (c, x) in enumerate(found) if c is not None}
+
+        matrices = _on_basis(reached, y) or {}
+    return data(y), [_formed(matrices.get(k), y, p, shaped) for k, p in enumerate(params)]
 
 
 # Second derivatives -------------------------------------------------------------------------------
