@@ -38,7 +38,7 @@ JIT_LAYERS = [
     {"vmath", "portable", "division", "signature", "writer", "index", "engine"},
     {"places", "reads", "standins"},
     {"emit", "staging", "arguments", "results", "cache"},
-    {"entry", "memory"},
+    {"entry", "memory", "lifting"},
     {"native"},
     {"callable", "blas", "parallel"},
     {"chains", "dense"},

@@ -28,7 +28,9 @@ from tracker.jit import engine
 _LIMIT = 256 << 20  # bytes of files to keep; beyond, the oldest go
 _FORMAT = 1
 _PRUNE_EVERY = 64  # files written by this process
+_RECENT = 64  # texts whose object code is kept in this process
 _written = itertools.count(1)
+_recent: dict[tuple[str, int], tuple[tuple[str, ...], bytes]] = {}
 
 
 def directory() -> Path | None:
@@ -46,6 +48,22 @@ def compile_or_load(
     text: str, *, level: int = 3, symbols: Mapping[str, int] | None = None
 ) -> engine.Module:
     """`engine.compile_module`, or the object code of an earlier time."""
+    known = _recent.get((text, level))
+    if known is not None:
+        return engine.load(known[1], known[0], symbols=symbols, text=text, level=level)
+    module = _from_disk(text, level, symbols)
+    _remember(text, level, module)
+    return module
+
+
+def _remember(text: str, level: int, module: engine.Module) -> None:
+    """Keep object code in this process: another shape of a function often has the same text."""
+    _recent[text, level] = (module.exports, module.object_code)
+    while len(_recent) > _RECENT:
+        _recent.pop(next(iter(_recent), ("", 0)), None)
+
+
+def _from_disk(text: str, level: int, symbols: Mapping[str, int] | None) -> engine.Module:
     folder = directory()
     if folder is None:
         return engine.compile_module(text, level=level, symbols=symbols)

@@ -50,7 +50,7 @@ def entry_text(
     _finish(w, root)
     slots = max(1, first + len(captures) + outputs.offsets[-1])
     body = "\n".join([*_prologue(w, slots), *w.lines])
-    parts = [objects.declarations(), "@entry.link = global ptr null", *w.globals, body]
+    parts = [objects.declarations(), "@entry.link = global ptr null", body]
     return "\n".join(parts) + "\n}\n"
 
 

@@ -122,46 +122,74 @@ ask:
   br i1 %mine, label %keep, label %drop
 keep:
   %advised = call i32 @madvise(ptr %block, i64 %length, i32 {free})
-  %at = load i64, ptr @oldest
   %before = load i64, ptr @kept
-  %after = add i64 %before, %length
-  br label %evict
-evict:  ; the oldest goes while its slot is needed, or there is too much
-  %i = phi i64 [ %at, %keep ], [ %next, %gone ]
-  %sum = phi i64 [ %after, %keep ], [ %less, %gone ]
-  %cell = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %i
-  %lengthp = getelementptr %block, ptr %cell, i64 0, i32 1
+  br label %find
+find:  ; an empty slot, else the oldest block's
+  %i = phi i64 [ 0, %keep ], [ %i1, %taken ]
+  %lengthp = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %i, i32 1
   %has = load i64, ptr %lengthp
-  %less = sub i64 %sum, %has
-  %first = icmp eq i64 %i, %at
-  %over = icmp ugt i64 %sum, {limit}
-  %go = or i1 %first, %over
-  br i1 %go, label %look, label %place
-look:
   %empty = icmp eq i64 %has, 0
-  br i1 %empty, label %gone, label %release
-release:
-  %old = load ptr, ptr %cell
-  call void @free(ptr %old)
-  store i64 0, ptr %lengthp
-  br label %gone
-gone:
+  br i1 %empty, label %place, label %taken
+taken:
   %i1 = add i64 %i, 1
-  %next = urem i64 %i1, {slots}
-  %round = icmp eq i64 %next, %at
-  br i1 %round, label %place, label %evict
+  %more = icmp ult i64 %i1, {slots}
+  br i1 %more, label %find, label %full
+full:
+  %at = load i64, ptr @oldest
+  %gone = call i64 @evict(i64 %at)
+  %rest = sub i64 %before, %gone
+  br label %place
 place:
-  %total = phi i64 [ %sum, %evict ], [ %less, %gone ]
-  %slot = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %at
-  %slot.length = getelementptr %block, ptr %slot, i64 0, i32 1
-  store ptr %block, ptr %slot
-  store i64 %length, ptr %slot.length
-  store i64 %total, ptr @kept
+  %slot = phi i64 [ %i, %find ], [ %at, %full ]
+  %sum = phi i64 [ %before, %find ], [ %rest, %full ]
+  %total = add i64 %sum, %length
+  br label %trim
+trim:  ; what is too much goes, the oldest first
+  %now = phi i64 [ %total, %place ], [ %left, %drop.one ], [ %now, %skip ]
+  %over = icmp ugt i64 %now, {limit}
+  br i1 %over, label %next, label %store
+next:
+  %j = load i64, ptr @oldest
+  %own = icmp eq i64 %j, %slot
+  br i1 %own, label %skip, label %drop.one
+skip:
+  call i64 @evict(i64 -1)
+  br label %trim
+drop.one:
+  %less = call i64 @evict(i64 %j)
+  %left = sub i64 %now, %less
+  br label %trim
+store:
+  %cell = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %slot
+  %cell.length = getelementptr %block, ptr %cell, i64 0, i32 1
+  store ptr %block, ptr %cell
+  store i64 %length, ptr %cell.length
+  store i64 %now, ptr @kept
+  store atomic i64 0, ptr @busy release, align 8
+  ret void
+}}
+
+; Free the block in a slot (-1: in none), and go on to the next slot; its length.
+define internal i64 @evict(i64 %slot) {{
+  %at = load i64, ptr @oldest
   %at1 = add i64 %at, 1
   %turn = urem i64 %at1, {slots}
   store i64 %turn, ptr @oldest
-  store atomic i64 0, ptr @busy release, align 8
-  ret void
+  %none = icmp eq i64 %slot, -1
+  br i1 %none, label %nothing, label %look
+look:
+  %cell = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %slot
+  %lengthp = getelementptr %block, ptr %cell, i64 0, i32 1
+  %has = load i64, ptr %lengthp
+  %empty = icmp eq i64 %has, 0
+  br i1 %empty, label %nothing, label %free
+free:
+  %old = load ptr, ptr %cell
+  call void @free(ptr %old)
+  store i64 0, ptr %lengthp
+  ret i64 %has
+nothing:
+  ret i64 0
 }}
 
 define internal ptr @new(ptr %context, i64 %size) {{

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import CompileError
-from tracker.jit import cache, engine, memory, writer
+from tracker.jit import cache, engine, lifting, memory, writer
 from tracker.jit.entry import entry_text
 from tracker.jit.signature import NUMPY_SCALARS, Outputs, Signature, Static
 
@@ -104,14 +104,25 @@ def prepare(
     """The whole text (equal for equal calls in any process: a key for a cache) and its bindings."""
     objects = writer.Objects()
     body = entry_text(signature, outputs, captures, objects, release_gil=release_gil)
-    text = f"{_declarations(plan, body)}\n{body}\n{plan}"
-    bound = dict(symbols or {})
+    text, table = without_sizes(f"{_declarations(plan, body)}\n{body}\n{plan}")
+    bound = {**(symbols or {}), **addresses(table)}
     bound.update((name, address_of(name)) for name in set(C_NAME.findall(text)))
     cells = [_watch(static) for static in objects.watched]
     bound.update((f"obj.{n}", id(thing)) for n, thing in enumerate(objects.held))
     bound.update((f"cell.{n}", ctypes.addressof(cell)) for n, (cell, _) in enumerate(cells))
     bound.update((f"alloc.{n}", _allocator(cls)) for n, cls in enumerate(objects.allocators))
-    return Prepared(text, bound, (*objects.held, *cells))
+    return Prepared(text, bound, (*objects.held, *cells, *table.values()))
+
+
+def without_sizes(text: str) -> tuple[str, dict[str, Any]]:
+    """The text that is the same for other shapes (see `lifting.py`), and what it refers to then."""
+    text, table = lifting.lift(text)
+    return text, {lifting.SYMBOL: ctypes.create_string_buffer(table)} if table else {}
+
+
+def addresses(buffers: Mapping[str, Any]) -> dict[str, int]:
+    """Where the tables of a text are."""
+    return {name: ctypes.addressof(buffer) for name, buffer in buffers.items()}
 
 
 def finish(prepared: Prepared, module: engine.Module) -> Entry:

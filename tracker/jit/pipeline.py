@@ -27,7 +27,7 @@ from tracker.ir.graph import Atom, Const, Function, Guard, Var
 from tracker.ir.joining import batch_products, join_products
 from tracker.ir.prune import unused_results
 from tracker.ir.simplify import simplify
-from tracker.jit import blas, cache, callable, memory, native, parallel, signature
+from tracker.jit import blas, cache, callable, engine, memory, native, parallel, signature
 from tracker.jit.dense import routines
 from tracker.jit.lower import lower
 from tracker.jit.partition import HostCall, Segment, partition
@@ -186,11 +186,14 @@ def _piece(
             symbols[name] = address
         elif name not in symbols:
             symbols.update((memory if name in memory.NAMES else parallel).symbols())
-    modules = []
+    modules: list[engine.Module] = []
+    keep: list[Any] = []
     if lowered.kernels:
-        loops = cache.compile_or_load(lowered.kernels)
+        kernels, table = native.without_sizes(lowered.kernels)
+        loops = cache.compile_or_load(kernels, symbols=native.addresses(table))
         symbols.update((name, loops.address(name)) for name in lowered.exports)
         modules.append(loops)
+        keep += [loops, *table.values()]
     size = sum(v.type.size for v in function.inputs) + lowered.scratch // 8
     entry = native.compile_entry(
         lowered.text,
@@ -198,7 +201,7 @@ def _piece(
         outputs,
         captures,
         symbols=symbols,
-        keep=modules,
+        keep=keep,
         release_gil=size > 50_000,
     )
     for module in (entry.module, *modules):

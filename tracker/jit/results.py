@@ -42,9 +42,9 @@ class Results:
         w = self.w
         dims = "null"
         if leaf.shape:
-            dims = f"@native.dims.{len(w.globals)}"
-            extents = ", ".join(f"i64 {n}" for n in leaf.shape)
-            w.globals.append(f"{dims} = private constant [{len(leaf.shape)} x i64] [{extents}]")
+            dims = w.alloca(f"[{len(leaf.shape)} x i64]")
+            for axis, extent in enumerate(leaf.shape):
+                w.store("i64", str(extent), dims, 8 * axis)
         descr = w.objects.name(np.dtype(leaf.dtype.type))
         w.emit(f"call void @Py_IncRef(ptr {descr})")
         shape = f"i32 {len(leaf.shape)}, ptr {dims}"

@@ -206,7 +206,6 @@ class Writer:
     def __init__(self, objects: Objects) -> None:
         self.lines: list[str] = []
         self.allocas: list[str] = []
-        self.globals: list[str] = []
         self.objects = objects
         self.held = 0
         self.made = 0
