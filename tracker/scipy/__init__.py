@@ -2,4 +2,27 @@
 
 Each submodule stands for SciPy's of the same name: names that it does not define are SciPy's own,
 and plain arguments go to SciPy. SciPy is needed here, and nowhere else in this package.
+
+>>> import tracker
+>>> from tracker.scipy import special
+>>> tracker.gradient(lambda x: special.logsumexp(x), [0.0, 0.0])
+(array([0.5, 0.5]),)
 """
+
+import importlib
+from typing import Any
+
+try:
+    import scipy as _scipy
+except ImportError as error:  # pragma: no cover (a test runs it in a process of its own)
+    raise ImportError(
+        "tracker.scipy needs SciPy, which is not installed. Type: pip install 'tracker[scipy]'"
+    ) from error
+
+_OURS = ("integrate", "interpolate", "linalg", "optimize", "signal", "special", "stats")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OURS:
+        return importlib.import_module(f"tracker.scipy.{name}")
+    return getattr(_scipy, name)

@@ -1,0 +1,99 @@
+"""`tracker.scipy.special`: SciPy's numbers, and derivatives to second order."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.special as own
+
+import tracker
+from tracker import UnsupportedError, data, gradient, jit, param
+from tracker.scipy import special
+from tracker.testing import gradcheck
+
+A = np.array([[0.3, -1.0, 2.0], [1.0, 1.0, -0.5]])
+B = np.array([[1.0, -2.0, 0.5], [3.0, 0.0, 1.0]])
+P = np.abs(A)
+
+CASES = {
+    "logsumexp": (special.logsumexp, A),
+    "logsumexp axis": (lambda a: special.logsumexp(a, axis=1, keepdims=True), A),
+    "logsumexp axes": (lambda a: special.logsumexp(a, axis=(0, 1)), A),
+    "logsumexp weights": (lambda a: special.logsumexp(a, axis=0, b=np.abs(B)), A),
+    "logsumexp in b": (lambda b: special.logsumexp(A, b=b), np.abs(B) + 0.1),
+    "logsumexp sign": (lambda a: special.logsumexp(a, 1, B, return_sign=True)[0], A),
+    "logsumexp complex": (lambda a: special.logsumexp(a + 1j * A), A),
+    "softmax": (lambda a: special.softmax(a, axis=1), A),
+    "log_softmax": (lambda a: special.log_softmax(a, axis=0), A),
+    "polygamma": (lambda a: special.polygamma(2, a) + special.polygamma([0, 1, 3], a), P),
+    "multigammaln": (lambda a: special.multigammaln(a, 3), P + 2),
+    "comb": (lambda n: special.comb(n, 1.3) + special.comb(n, 2.0, repetition=True), P + 2.1),
+    "factorial": (special.factorial, P),
+    "perm": (lambda n: special.perm(n, 1.3), P + 2),
+    "diric": (lambda a: special.diric(a, 5), A),
+    "softplus": (special.softplus, A),
+    "sinc": (special.sinc, A),
+    "spherical_jn": (lambda a: special.spherical_jn(2, a) * special.spherical_jn(1, a, True), A),
+    "spherical_yn": (lambda a: special.spherical_yn(2, a) + special.spherical_yn(1, a, True), A),
+    "spherical_in": (lambda a: special.spherical_in(2, a), A),
+    "spherical_kn": (lambda a: special.spherical_kn(2, a), A),
+    "jvp, kvp": (lambda a: special.jvp(1, a, 2) + special.kvp(1, a, 1), P),
+    "a ufunc": (lambda a: special.erf(a) + special.zeta(a + 2, 1.5), P),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_value_derivatives_and_compiled(name):
+    f, x = CASES[name]
+    want = f(x)
+    np.testing.assert_allclose(data(f(param(x))), want, rtol=1e-13)
+    assert gradcheck(f, x, order=2)
+    compiled = jit(f)
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(x), want, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "x, want",
+    [
+        ([0.0, -np.inf], [1.0, 0.0]),
+        ([-np.inf, -np.inf], [0.0, 0.0]),
+        ([1000.0, 1000.0], [0.5, 0.5]),
+        ([-1000.0, -1000.0, -np.inf], [0.5, 0.5, 0.0]),
+        ([0.0, -50.0], [1.0, math.exp(-50)]),
+    ],
+)
+def test_logsumexp_at_the_edges(x, want):
+    value, (g,) = tracker.withgradient(special.logsumexp, np.array(x), check_finite=False)
+    assert value == pytest.approx(own.logsumexp(x), rel=1e-15)
+    np.testing.assert_allclose(g, want, rtol=1e-15)
+    (g,) = gradient(lambda a: np.sum(special.softmax(a)[:1]), np.array(x), check_finite=False)
+    assert np.all(np.isfinite(g)) or np.all(np.isinf(x))
+
+
+def test_logsumexp_of_masked_and_signed():
+    (g,) = gradient(lambda a: special.logsumexp(a, b=[1.0, 0.0]), np.array([1.0, np.inf]))
+    assert g.tolist() == [1.0, 0.0]
+    value, sign = special.logsumexp(param([1.0, 2.0]), b=[1.0, -1.0], return_sign=True)
+    want = own.logsumexp([1.0, 2.0], b=[1.0, -1.0], return_sign=True)
+    assert (data(value), data(sign)) == pytest.approx(want)
+    assert np.isnan(data(special.logsumexp(param([1.0, 2.0]), b=[1.0, -1.0])))
+
+
+def test_lists_of_tracked_values():
+    assert gradient(lambda x: special.logsumexp([x, 2 * x]), 0.0) == (1.5,)
+
+
+def test_whole_numbers_refuse_exactness():
+    with pytest.raises(UnsupportedError, match=r"comb with exact=True is a function of whole"):
+        special.comb(param(5.0), 2, exact=True)
+    with pytest.raises(ValueError, match=r"d should be a positive integer"):
+        special.multigammaln(param(5.0), 2.5)
+    with pytest.raises(ValueError, match=r"condition a"):
+        special.multigammaln(param(0.5), 3)
+
+
+def test_plain_calls_are_scipys():
+    assert special.logsumexp([0.0, 1.0]) == own.logsumexp([0.0, 1.0])
+    assert special.erf is own.erf
+    assert set(special.__all__) >= {"erf", "logsumexp", "roots_legendre"}

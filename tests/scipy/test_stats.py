@@ -1,0 +1,203 @@
+"""`tracker.scipy.stats`: SciPy's numbers, and first derivatives in everything."""
+
+import numpy as np
+import pytest
+import scipy.stats as own
+
+import tracker
+from tracker import UnsupportedError, data, gradient, jit, param
+from tracker.scipy import stats
+from tracker.testing import gradcheck
+
+CONTINUOUS = {
+    "norm": (),
+    "t": (3.3,),
+    "gamma": (2.2,),
+    "erlang": (2,),
+    "chi2": (3.1,),
+    "chi": (3.1,),
+    "invgamma": (2.3,),
+    "beta": (1.4, 2.3),
+    "f": (3.0, 5.0),
+    "expon": (),
+    "lognorm": (0.7,),
+    "halfnorm": (),
+    "laplace": (),
+    "cauchy": (),
+    "halfcauchy": (),
+    "uniform": (),
+    "logistic": (),
+    "weibull_min": (1.7,),
+    "pareto": (2.1,),
+    "lomax": (2.1,),
+    "gumbel_r": (),
+    "gumbel_l": (),
+    "rayleigh": (),
+    "maxwell": (),
+    "powerlaw": (1.8,),
+    "vonmises": (1.3,),
+    "skewnorm": (0.8,),
+    "truncnorm": (-0.7, 1.9),
+}
+DISCRETE = {
+    "poisson": (2.3,),
+    "bernoulli": (0.3,),
+    "binom": (7, 0.3),
+    "nbinom": (4.2, 0.4),
+    "geom": (0.3,),
+    "betabinom": (7, 1.2, 2.3),
+    "logser": (0.4,),
+}
+ABSENT = {
+    ("vonmises", "cdf"),
+    ("vonmises", "ppf"),
+    ("skewnorm", "ppf"),
+    ("truncnorm", "ppf"),
+    ("betabinom", "cdf"),
+    ("logser", "cdf"),
+}
+BASE = {"sf": "cdf", "logcdf": "cdf", "logsf": "cdf", "isf": "ppf"}
+X = np.array([-1.2, 0.55, 1.35, 2.6])
+Q = np.array([0.1, 0.4, 0.93])
+K = np.array([-1, 0.0, 1, 3, 2.5, 7, 9])
+
+CASES = [
+    *((n, m) for n in CONTINUOUS for m in "logpdf pdf cdf sf logcdf logsf ppf isf".split()),
+    *((n, m) for n in DISCRETE for m in "logpmf pmf cdf sf logcdf logsf".split()),
+]
+CASES = [(n, m) for n, m in CASES if (n, BASE.get(m, m)) not in ABSENT]
+
+
+@pytest.mark.parametrize("name, method", CASES)
+def test_value_and_derivatives(name, method):
+    ours = getattr(getattr(stats, name), method)
+    theirs = getattr(getattr(own, name), method)
+    if name in CONTINUOUS:
+        shapes = tuple(map(float, CONTINUOUS[name]))
+        x = Q if method in ("ppf", "isf") else X
+        args = (x, *shapes, 0.2, 1.3)
+        want = theirs(*args)
+        np.testing.assert_allclose(data(ours(param(x), *args[1:])), want, rtol=2e-12, atol=1e-15)
+        assert gradcheck(ours, x[np.isfinite(want)], *args[1:], rtol=2e-5)
+    else:
+        shapes = DISCRETE[name]
+        want = theirs(K, *shapes)
+        got = data(ours(K, *shapes[:-1], param(shapes[-1])))
+        np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-13)
+        held = [s for s in shapes if isinstance(s, int)]
+        inside = K[np.isfinite(want)]
+        moved = shapes[len(held) :]
+        assert gradcheck(lambda *now: ours(inside, *held, *now), *moved, rtol=2e-5)
+
+
+def test_outside_of_the_support_the_gradient_is_zero():
+    x = np.array([-1.0, 0.0, 0.5, 2.0])
+    value, grad = tracker.withgradient(lambda x: np.sum(stats.beta.pdf(x, 2.0, 3.0)), x)
+    np.testing.assert_allclose(value, np.sum(own.beta.pdf(x, 2.0, 3.0)))
+    assert grad[0][0] == 0
+    assert grad[0][3] == 0
+    assert gradient(lambda m: np.sum(stats.expon.pdf(x, m)), 1.5)[0] == pytest.approx(
+        own.expon.pdf(2.0, 1.5)
+    )
+
+
+def test_quantiles_at_and_beyond_the_ends():
+    q = np.array([0.0, 1.0, -0.1, 1.1, np.nan])
+    for name in ("norm", "gamma", "uniform"):
+        shapes = CONTINUOUS[name]
+        np.testing.assert_array_equal(
+            data(getattr(stats, name).ppf(param(q), *shapes, 1.0, 2.0)),
+            getattr(own, name).ppf(q, *shapes, 1.0, 2.0),
+        )
+
+
+def test_bad_parameters_give_nan():
+    for scale in (-1.0, 0.0):
+        with np.errstate(all="ignore"):
+            assert np.isnan(data(stats.norm.logpdf(param(0.3), 0.0, scale)))
+    assert np.isnan(data(stats.gamma.pdf(param(0.3), -1.0)))
+
+
+def test_keywords_frozen_and_wrong_calls():
+    want = own.gamma.logpdf(1.5, 2.0, loc=0.1, scale=3.0)
+    assert data(stats.gamma.logpdf(param(1.5), a=2.0, scale=3.0, loc=0.1)) == pytest.approx(want)
+    frozen = stats.gamma(2.0, 0.1, scale=param(3.0))
+    assert data(frozen.logpdf(1.5)) == pytest.approx(want)
+    with pytest.raises(TypeError, match="gamma needs the argument a"):
+        stats.gamma.pdf(param(1.0))
+    with pytest.raises(TypeError, match="norm takes the arguments loc, scale"):
+        stats.norm.pdf(param(1.0), shape=2)
+    with pytest.raises(UnsupportedError, match=r"scipy.stats.vonmises.cdf has no derivative rule"):
+        stats.vonmises.cdf(param(1.0), 2.0)
+    with pytest.raises(UnsupportedError, match=r"scipy.stats.norm.fit has no derivative rule"):
+        stats.norm.fit(param(np.ones(3)))
+    assert stats.norm.rvs(size=2, random_state=0).tolist() == own.norm.rvs(
+        size=2, random_state=0
+    ).tolist()
+    assert stats.kurtosis is own.kurtosis
+
+
+def test_second_derivatives_and_compiled():
+    x = np.array([0.3, 1.7, 2.2])
+
+    def loss(m, s):
+        return np.sum(stats.norm.logpdf(x, m, s)) + np.sum(stats.t.logpdf(x, s + 2, m, s))
+
+    assert gradcheck(loss, 0.4, 1.3, order=2)
+    compiled = jit(lambda *a: gradient(loss, *a))
+    for _ in range(2):
+        assert compiled(0.4, 1.3) == pytest.approx(gradient(loss, 0.4, 1.3), rel=1e-12)
+
+
+ROOT = np.array([[1.0, 0.0, 0.0], [0.3, 1.2, 0.0], [-0.4, 0.1, 0.8]])
+COV = ROOT @ ROOT.T
+POINTS = np.array([[0.3, -0.4, 1.2], [1.0, 0.1, 0.2]])
+
+
+@pytest.mark.parametrize(
+    "x, mean, cov",
+    [
+        (POINTS, np.array([0.1, 0.2, 0.3]), COV),
+        (POINTS[0], np.zeros(3), COV),
+        (POINTS, np.array([0.1, 0.2, 0.3]), np.array([0.5, 1.0, 2.0])),
+        (POINTS, np.array([0.1, 0.2, 0.3]), 1.7),
+        (np.array([0.3, 0.7]), 0.2, 1.7),
+        (np.array(0.3), 0.2, 1.7),
+    ],
+)
+def test_multivariate_normal(x, mean, cov):
+    ours = stats.multivariate_normal.logpdf(param(x), mean, cov)
+    np.testing.assert_allclose(data(ours), own.multivariate_normal.logpdf(x, mean, cov), rtol=1e-12)
+    symmetric = (lambda c: (c + c.T) / 2) if np.ndim(cov) == 2 else (lambda c: c)
+    assert gradcheck(
+        lambda x, m, c: stats.multivariate_normal.logpdf(x, m, symmetric(c)), x, mean, cov
+    )
+
+
+def test_multivariate_others():
+    alpha = np.array([1.2, 2.0, 0.7])
+    p = np.array([0.2, 0.5, 0.3])
+    counts = np.array([1, 3, 2])
+    for ours, theirs, args in [
+        (stats.dirichlet.logpdf, own.dirichlet.logpdf, (p, alpha)),
+        (stats.dirichlet.pdf, own.dirichlet.pdf, (p[:2], alpha)),
+        (lambda p: stats.multinomial.logpmf(counts, 6, p), None, (p,)),
+        (lambda p: stats.multinomial.pmf(counts, 6, p), None, (p,)),
+    ]:
+        if theirs is not None:
+            assert data(ours(args[0], param(args[1]))) == pytest.approx(theirs(*args))
+            assert gradcheck(lambda a, ours=ours, x=args[0]: ours(x, a), args[1])
+        else:
+            assert gradcheck(ours, *args)
+    assert data(stats.multinomial.logpmf(counts, 6, param(p))) == pytest.approx(
+        own.multinomial.logpmf(counts, 6, p)
+    )
+    (g,) = gradient(lambda x: stats.dirichlet.logpdf(np.stack([x, 0.4, 0.6 - x]), alpha), 0.2)
+    assert g == pytest.approx(0.2 / 0.2 + 0.3 / 0.4)
+    assert gradcheck(lambda c: stats.multivariate_normal.entropy(np.zeros(3), (c + c.T) / 2), COV)
+    with pytest.raises(ValueError, match="x has 2 components, alpha has 4"):
+        stats.dirichlet.logpdf(p[:2], param(np.ones(4)))
+    frozen = stats.multivariate_normal(param(np.zeros(3)), COV)
+    np.testing.assert_allclose(
+        data(frozen.pdf(POINTS)), own.multivariate_normal.pdf(POINTS, np.zeros(3), COV)
+    )

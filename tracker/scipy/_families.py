@@ -1,0 +1,262 @@
+"""How a distribution of `scipy.stats` is stood in for: its standard form, moved and scaled.
+
+A family gives, for the standard variable (loc 0, scale 1), `logpdf` and what else has a closed
+form; the rest follows. Outside of the support densities are 0 and have the gradient 0: formulas are
+given a harmless point there. Calls without tracked values go to SciPy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import scipy.stats
+
+from tracker.errors import UnsupportedError, message
+from tracker.scipy._passing import as_array
+from tracker.tracked import Tracked
+
+Formula = Callable[..., Any]
+_LINE = (-math.inf, math.inf)
+
+
+def is_tracked(*xs: Any) -> bool:
+    return any(
+        isinstance(x, Tracked)
+        or (isinstance(x, (list, tuple)) and any(isinstance(p, Tracked) for p in x))
+        for x in xs
+    )
+
+
+class Family:
+    """A distribution with methods of SciPy's names; those it does not define are SciPy's.
+
+    name      SciPy's
+    support   a function of the shapes -> (low, high), or that pair
+    inside    a point inside every support
+    formulas  functions of (x, *shapes): logpdf (or logpmf), cdf, sf, logcdf, logsf; ppf of (q, *shapes)
+    """
+
+    discrete = False
+
+    def __init__(
+        self,
+        name: str,
+        support: Any = _LINE,
+        inside: float = 0.5,
+        valid: Callable[..., Any] | None = None,
+        **formulas: Formula,
+    ) -> None:
+        self.scipy = getattr(scipy.stats, name)
+        self.name, self.inside = name, inside
+        self.support = support if callable(support) else lambda *shapes: support
+        self.formulas: Mapping[str, Formula] = formulas
+        shapes = [part.strip() for part in (self.scipy.shapes or "").split(",")]
+        self.shapes = tuple(part for part in shapes if part)
+        self.valid = valid or (lambda *shapes: True)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("scipy", "formulas"):
+            raise AttributeError(name)
+        theirs = getattr(self.scipy, name)
+        if not callable(theirs):
+            return theirs
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if is_tracked(*args, *kwargs.values()):
+                raise UnsupportedError(
+                    message(
+                        f"scipy.stats.{self.name}.{name} has no derivative rule here",
+                        "Use tracker.data(x) where no gradient is wanted",
+                    )
+                )
+            return theirs(*args, **kwargs)
+
+        return call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Frozen:
+        return Frozen(self, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<tracker.scipy.stats.{self.name}>"
+
+    def _parts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, Any]:
+        """Shapes, loc and scale."""
+        names = (*self.shapes, "loc") if self.discrete else (*self.shapes, "loc", "scale")
+        given = dict(zip(names, args, strict=False))
+        if len(args) > len(names) or given.keys() & kwargs.keys() or kwargs.keys() - set(names):
+            raise TypeError(f"{self.name} takes the arguments {', '.join(names)}")
+        given |= kwargs
+        missing = [name for name in self.shapes if name not in given]
+        if missing:
+            raise TypeError(f"{self.name} needs the argument {missing[0]}")
+        shapes = [as_array(given[name]) for name in self.shapes]
+        return shapes, given.get("loc", 0), given.get("scale", 1)
+
+    def _standard(self, x: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
+        """The standard variable made harmless, where it is below and above the support, shapes,
+        scale, and whether the parameters are any good."""
+        shapes, loc, scale = self._parts(args, kwargs)
+        z = (as_array(x) - as_array(loc)) / as_array(scale)
+        low, high = self.support(*shapes)
+        below, above = self._outside(z, low, high)
+        good = (as_array(scale) > 0) & self.valid(*shapes)
+        out = below | above
+        if out is not False:
+            z = np.where(out, self._safe(low, high), z)
+        return z, below, above, shapes, as_array(scale), good
+
+    def _outside(self, z: Any, low: Any, high: Any) -> tuple[Any, Any]:
+        unbounded = isinstance(low, float) and low == -math.inf
+        limitless = isinstance(high, float) and high == math.inf
+        return (False if unbounded else z < low), (False if limitless else z > high)
+
+    def _safe(self, low: Any, high: Any) -> Any:
+        return self.inside
+
+    def _density(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
+        z, below, above, shapes, scale, good = self._standard(x, args, kwargs)
+        out = self.formulas[name](z, *shapes)
+        if not self.discrete:
+            out = out - np.log(scale)
+        return _chosen(good, below | above, -math.inf, out)
+
+    def _distribution(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
+        """cdf or sf."""
+        z, below, above, shapes, _, good = self._standard(x, args, kwargs)
+        upper = name == "sf"
+        out = _chosen(True, below, float(upper), self._formula(name)(z, *shapes))
+        return _chosen(good, above, float(not upper), out)
+
+    def _logarithm(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
+        """logcdf or logsf."""
+        formula = self.formulas.get(name)
+        if formula is None:
+            with np.errstate(divide="ignore"):
+                return np.log(self._distribution(x, args, kwargs, name[3:]))
+        z, below, above, shapes, _, good = self._standard(x, args, kwargs)
+        upper = name == "logsf"
+        out = _chosen(True, below, 0.0 if upper else -math.inf, formula(z, *shapes))
+        return _chosen(good, above, -math.inf if upper else 0.0, out)
+
+    def _formula(self, name: str) -> Formula:
+        if name in self.formulas:
+            return self.formulas[name]
+        other = self.formulas.get({"cdf": "sf", "sf": "cdf"}.get(name, name))
+        if other is None:
+            raise UnsupportedError(
+                message(
+                    f"scipy.stats.{self.name}.{name} has no derivative rule here",
+                    "Use tracker.data(x) where no gradient is wanted",
+                )
+            )
+        return lambda *args: 1 - other(*args)
+
+    def cdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_tracked(x, *args, *kwargs.values()):
+            return self.scipy.cdf(x, *args, **kwargs)
+        return self._distribution(x, args, kwargs, "cdf")
+
+    def sf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_tracked(x, *args, *kwargs.values()):
+            return self.scipy.sf(x, *args, **kwargs)
+        return self._distribution(x, args, kwargs, "sf")
+
+    def logcdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_tracked(x, *args, *kwargs.values()):
+            return self.scipy.logcdf(x, *args, **kwargs)
+        return self._logarithm(x, args, kwargs, "logcdf")
+
+    def logsf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_tracked(x, *args, *kwargs.values()):
+            return self.scipy.logsf(x, *args, **kwargs)
+        return self._logarithm(x, args, kwargs, "logsf")
+
+
+class Continuous(Family):
+    """With a density."""
+
+    def logpdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_tracked(x, *args, *kwargs.values()):
+            return self.scipy.logpdf(x, *args, **kwargs)
+        return self._density(x, args, kwargs, "logpdf")
+
+    def pdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_tracked(x, *args, *kwargs.values()):
+            return self.scipy.pdf(x, *args, **kwargs)
+        return np.exp(self._density(x, args, kwargs, "logpdf"))
+
+    def ppf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_tracked(q, *args, *kwargs.values()):
+            return self.scipy.ppf(q, *args, **kwargs)
+        return self._quantile(q, args, kwargs, upper=False)
+
+    def isf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_tracked(q, *args, *kwargs.values()):
+            return self.scipy.isf(q, *args, **kwargs)
+        return self._quantile(q, args, kwargs, upper=True)
+
+    def _quantile(self, q: Any, args: Any, kwargs: Any, upper: bool) -> Any:
+        shapes, loc, scale = self._parts(args, kwargs)
+        q = as_array(q)
+        inside = (q > 0) & (q < 1)
+        safe = np.where(inside, q, 0.5)
+        if upper and "isf" in self.formulas:
+            out = self.formulas["isf"](safe, *shapes)
+        else:
+            out = self._formula("ppf")(1 - safe if upper else safe, *shapes)
+        low, high = self.support(*shapes)
+        at_zero, at_one = (high, low) if upper else (low, high)
+        edge = np.where(q == 0, at_zero, np.where(q == 1, at_one, math.nan))
+        loc, scale = as_array(loc), as_array(scale)
+        good = (scale > 0) & self.valid(*shapes)
+        return _chosen(good, ~inside, edge * scale + loc, out * scale + loc)
+
+
+class Discrete(Family):
+    """On whole numbers, moved by loc; elsewhere the probability is 0."""
+
+    discrete = True
+
+    def _safe(self, low: Any, high: Any) -> Any:
+        return low
+
+    def logpmf(self, k: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_tracked(k, *args, *kwargs.values()):
+            return self.scipy.logpmf(k, *args, **kwargs)
+        z = as_array(k) - as_array(self._parts(args, kwargs)[1])
+        out = self._density(k, args, kwargs, "logpmf")
+        return np.where(z == np.floor(z), out, -math.inf)
+
+    def pmf(self, k: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_tracked(k, *args, *kwargs.values()):
+            return self.scipy.pmf(k, *args, **kwargs)
+        return np.exp(self.logpmf(k, *args, **kwargs))
+
+    def _distribution(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
+        return super()._distribution(np.floor(as_array(x)), args, kwargs, name)
+
+    def _logarithm(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
+        return super()._logarithm(np.floor(as_array(x)), args, kwargs, name)
+
+
+class Frozen:
+    """A distribution with its parameters: `norm(mean, deviation).logpdf(x)`."""
+
+    def __init__(self, family: Family, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.dist, self.args, self.kwds = family, args, kwargs
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self.dist, name)
+        return lambda *xs, **more: method(*xs, *self.args, **self.kwds, **more)
+
+
+def _chosen(good: Any, replaced: Any, by: Any, value: Any) -> Any:
+    """`by` where replaced, NaN where the parameters are no good."""
+    if replaced is not False:
+        value = np.where(replaced, by, value)
+    if isinstance(good, (bool, np.bool_)) and good:
+        return value
+    return np.where(good, value, math.nan)

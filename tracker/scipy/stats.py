@@ -1,0 +1,385 @@
+"""`scipy.stats` on tracked values: densities, distribution functions and quantiles, with SciPy's
+shapes, loc and scale; frozen distributions; the common multivariate ones (`_multivariate.py`).
+
+Each entry is the standard form of a distribution; how it is moved, scaled and bounded is in
+`_families.py`. What is not defined here is SciPy's own.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.special as sc
+import scipy.stats
+
+from tracker.scipy._families import Continuous, Discrete
+from tracker.scipy._multivariate import dirichlet, multinomial, multivariate_normal
+from tracker.scipy._passing import passing
+
+__getattr__ = passing(scipy.stats)
+
+_LOG_2PI = math.log(2 * math.pi)
+_POSITIVE = (0.0, math.inf)
+
+
+def _log_normal(x: Any) -> Any:
+    return -0.5 * np.square(x) - 0.5 * _LOG_2PI
+
+
+norm = Continuous(
+    "norm",
+    logpdf=_log_normal,
+    cdf=sc.ndtr,
+    sf=lambda x: sc.ndtr(-x),
+    logcdf=sc.log_ndtr,
+    logsf=lambda x: sc.log_ndtr(-x),
+    ppf=sc.ndtri,
+    isf=lambda q: -sc.ndtri(q),
+)
+t = Continuous(
+    "t",
+    valid=lambda df: df > 0,
+    logpdf=lambda x, df: (
+        -0.5 * (df + 1) * np.log1p(np.square(x) / df) - 0.5 * np.log(df) - sc.betaln(0.5, 0.5 * df)
+    ),
+    cdf=lambda x, df: sc.stdtr(df, x),
+    sf=lambda x, df: sc.stdtr(df, -x),
+    ppf=lambda q, df: sc.stdtrit(df, q),
+    isf=lambda q, df: -sc.stdtrit(df, q),
+)
+gamma = Continuous(
+    "gamma",
+    _POSITIVE,
+    1.0,
+    lambda a: a > 0,
+    logpdf=lambda x, a: sc.xlogy(a - 1, x) - x - sc.gammaln(a),
+    cdf=lambda x, a: sc.gammainc(a, x),
+    sf=lambda x, a: sc.gammaincc(a, x),
+    ppf=lambda q, a: sc.gammaincinv(a, q),
+    isf=lambda q, a: sc.gammainccinv(a, q),
+)
+erlang = Continuous("erlang", _POSITIVE, 1.0, gamma.valid, **gamma.formulas)
+chi2 = Continuous(
+    "chi2",
+    _POSITIVE,
+    1.0,
+    lambda df: df > 0,
+    logpdf=lambda x, df: (
+        sc.xlogy(df / 2 - 1, x) - x / 2 - sc.gammaln(df / 2) - 0.5 * math.log(2) * df
+    ),
+    cdf=lambda x, df: sc.chdtr(df, x),
+    sf=lambda x, df: sc.chdtrc(df, x),
+    ppf=lambda q, df: 2 * sc.gammaincinv(df / 2, q),
+    isf=lambda q, df: sc.chdtri(df, q),
+)
+chi = Continuous(
+    "chi",
+    _POSITIVE,
+    1.0,
+    lambda df: df > 0,
+    logpdf=lambda x, df: (
+        math.log(2)
+        - 0.5 * math.log(2) * df
+        - sc.gammaln(0.5 * df)
+        + sc.xlogy(df - 1, x)
+        - 0.5 * np.square(x)
+    ),
+    cdf=lambda x, df: sc.gammainc(0.5 * df, 0.5 * np.square(x)),
+    sf=lambda x, df: sc.gammaincc(0.5 * df, 0.5 * np.square(x)),
+    ppf=lambda q, df: np.sqrt(2 * sc.gammaincinv(0.5 * df, q)),
+)
+invgamma = Continuous(
+    "invgamma",
+    _POSITIVE,
+    1.0,
+    lambda a: a > 0,
+    logpdf=lambda x, a: -(a + 1) * np.log(x) - sc.gammaln(a) - 1 / x,
+    cdf=lambda x, a: sc.gammaincc(a, 1 / x),
+    sf=lambda x, a: sc.gammainc(a, 1 / x),
+    ppf=lambda q, a: 1 / sc.gammainccinv(a, q),
+)
+beta = Continuous(
+    "beta",
+    (0.0, 1.0),
+    0.5,
+    lambda a, b: (a > 0) & (b > 0),
+    logpdf=lambda x, a, b: sc.xlog1py(b - 1, -x) + sc.xlogy(a - 1, x) - sc.betaln(a, b),
+    cdf=lambda x, a, b: sc.betainc(a, b, x),
+    sf=lambda x, a, b: sc.betaincc(a, b, x),
+    ppf=lambda q, a, b: sc.betaincinv(a, b, q),
+    isf=lambda q, a, b: sc.betainccinv(a, b, q),
+)
+f = Continuous(
+    "f",
+    _POSITIVE,
+    1.0,
+    lambda n, d: (n > 0) & (d > 0),
+    logpdf=lambda x, n, d: (
+        n / 2 * np.log(n)
+        + d / 2 * np.log(d)
+        + sc.xlogy(n / 2 - 1, x)
+        - (n + d) / 2 * np.log(d + n * x)
+        - sc.betaln(n / 2, d / 2)
+    ),
+    cdf=lambda x, n, d: sc.fdtr(n, d, x),
+    sf=lambda x, n, d: sc.fdtrc(n, d, x),
+    ppf=lambda q, n, d: sc.fdtri(n, d, q),
+)
+expon = Continuous(
+    "expon",
+    _POSITIVE,
+    1.0,
+    logpdf=lambda x: -x,
+    cdf=lambda x: -np.expm1(-x),
+    sf=lambda x: np.exp(-x),
+    logsf=lambda x: -x,
+    ppf=lambda q: -np.log1p(-q),
+    isf=lambda q: -np.log(q),
+)
+lognorm = Continuous(
+    "lognorm",
+    _POSITIVE,
+    1.0,
+    lambda s: s > 0,
+    logpdf=lambda x, s: _log_normal(np.log(x) / s) - np.log(s * x),
+    cdf=lambda x, s: sc.ndtr(np.log(x) / s),
+    sf=lambda x, s: sc.ndtr(-np.log(x) / s),
+    logcdf=lambda x, s: sc.log_ndtr(np.log(x) / s),
+    logsf=lambda x, s: sc.log_ndtr(-np.log(x) / s),
+    ppf=lambda q, s: np.exp(s * sc.ndtri(q)),
+)
+halfnorm = Continuous(
+    "halfnorm",
+    _POSITIVE,
+    1.0,
+    logpdf=lambda x: _log_normal(x) + math.log(2),
+    cdf=lambda x: sc.erf(x / math.sqrt(2)),
+    sf=lambda x: 2 * sc.ndtr(-x),
+    ppf=lambda q: sc.ndtri((1 + q) / 2),
+)
+laplace = Continuous(
+    "laplace",
+    logpdf=lambda x: -np.abs(x) - math.log(2),
+    cdf=lambda x: np.where(x > 0, 1 - 0.5 * np.exp(-np.abs(x)), 0.5 * np.exp(-np.abs(x))),
+    sf=lambda x: np.where(x > 0, 0.5 * np.exp(-np.abs(x)), 1 - 0.5 * np.exp(-np.abs(x))),
+    ppf=lambda q: np.where(q > 0.5, -np.log(2 * (1 - q)), np.log(2 * q)),
+)
+cauchy = Continuous(
+    "cauchy",
+    logpdf=lambda x: -math.log(math.pi) - np.log1p(np.square(x)),
+    cdf=lambda x: np.arctan2(1, -x) / math.pi,
+    sf=lambda x: np.arctan2(1, x) / math.pi,
+    ppf=lambda q: np.tan(math.pi * q - math.pi / 2),
+)
+halfcauchy = Continuous(
+    "halfcauchy",
+    _POSITIVE,
+    1.0,
+    logpdf=lambda x: math.log(2 / math.pi) - np.log1p(np.square(x)),
+    cdf=lambda x: 2 / math.pi * np.arctan(x),
+    sf=lambda x: 2 / math.pi * np.arctan2(1, x),
+    ppf=lambda q: np.tan(math.pi / 2 * q),
+)
+uniform = Continuous(
+    "uniform",
+    (0.0, 1.0),
+    logpdf=lambda x: 0 * x,
+    cdf=lambda x: x,
+    sf=lambda x: 1 - x,
+    ppf=lambda q: q,
+)
+logistic = Continuous(
+    "logistic",
+    logpdf=lambda x: -np.abs(x) - 2 * np.log1p(np.exp(-np.abs(x))),
+    cdf=sc.expit,
+    sf=lambda x: sc.expit(-x),
+    logcdf=sc.log_expit,
+    logsf=lambda x: sc.log_expit(-x),
+    ppf=sc.logit,
+    isf=lambda q: -sc.logit(q),
+)
+weibull_min = Continuous(
+    "weibull_min",
+    _POSITIVE,
+    1.0,
+    lambda c: c > 0,
+    logpdf=lambda x, c: np.log(c) + sc.xlogy(c - 1, x) - np.power(x, c),
+    cdf=lambda x, c: -np.expm1(-np.power(x, c)),
+    sf=lambda x, c: np.exp(-np.power(x, c)),
+    logsf=lambda x, c: -np.power(x, c),
+    ppf=lambda q, c: np.power(-np.log1p(-q), 1.0 / c),
+)
+pareto = Continuous(
+    "pareto",
+    (1.0, math.inf),
+    2.0,
+    lambda b: b > 0,
+    logpdf=lambda x, b: np.log(b) - (b + 1) * np.log(x),
+    cdf=lambda x, b: -np.expm1(-b * np.log(x)),
+    sf=lambda x, b: np.power(x, -b),
+    logsf=lambda x, b: -b * np.log(x),
+    ppf=lambda q, b: np.power(1 - q, -1.0 / b),
+)
+lomax = Continuous(
+    "lomax",
+    _POSITIVE,
+    1.0,
+    lambda c: c > 0,
+    logpdf=lambda x, c: np.log(c) - (c + 1) * np.log1p(x),
+    cdf=lambda x, c: -np.expm1(-c * np.log1p(x)),
+    sf=lambda x, c: np.exp(-c * np.log1p(x)),
+    logsf=lambda x, c: -c * np.log1p(x),
+    ppf=lambda q, c: np.expm1(-np.log1p(-q) / c),
+)
+gumbel_r = Continuous(
+    "gumbel_r",
+    logpdf=lambda x: -x - np.exp(-x),
+    cdf=lambda x: np.exp(-np.exp(-x)),
+    sf=lambda x: -np.expm1(-np.exp(-x)),
+    logcdf=lambda x: -np.exp(-x),
+    ppf=lambda q: -np.log(-np.log(q)),
+)
+gumbel_l = Continuous(
+    "gumbel_l",
+    logpdf=lambda x: x - np.exp(x),
+    cdf=lambda x: -np.expm1(-np.exp(x)),
+    sf=lambda x: np.exp(-np.exp(x)),
+    logsf=lambda x: -np.exp(x),
+    ppf=lambda q: np.log(-np.log1p(-q)),
+)
+rayleigh = Continuous(
+    "rayleigh",
+    _POSITIVE,
+    1.0,
+    logpdf=lambda x: np.log(x) - 0.5 * np.square(x),
+    cdf=lambda x: -np.expm1(-0.5 * np.square(x)),
+    sf=lambda x: np.exp(-0.5 * np.square(x)),
+    logsf=lambda x: -0.5 * np.square(x),
+    ppf=lambda q: np.sqrt(-2 * np.log1p(-q)),
+)
+maxwell = Continuous(
+    "maxwell",
+    _POSITIVE,
+    1.0,
+    logpdf=lambda x: 0.5 * math.log(2 / math.pi) + 2 * np.log(x) - 0.5 * np.square(x),
+    cdf=lambda x: sc.gammainc(1.5, 0.5 * np.square(x)),
+    sf=lambda x: sc.gammaincc(1.5, 0.5 * np.square(x)),
+    ppf=lambda q: np.sqrt(2 * sc.gammaincinv(1.5, q)),
+)
+powerlaw = Continuous(
+    "powerlaw",
+    (0.0, 1.0),
+    0.5,
+    lambda a: a > 0,
+    logpdf=lambda x, a: np.log(a) + sc.xlogy(a - 1, x),
+    cdf=lambda x, a: np.power(x, a),
+    logcdf=lambda x, a: a * np.log(x),
+    sf=lambda x, a: -sc.powm1(x, a),
+    ppf=lambda q, a: np.power(q, 1.0 / a),
+)
+vonmises = Continuous(
+    "vonmises",
+    valid=lambda kappa: kappa >= 0,
+    logpdf=lambda x, k: k * sc.cosm1(x) - _LOG_2PI - np.log(sc.i0e(k)),
+)
+skewnorm = Continuous(
+    "skewnorm",
+    logpdf=lambda x, a: math.log(2) + _log_normal(x) + sc.log_ndtr(a * x),
+    cdf=lambda x, a: sc.ndtr(x) - 2 * sc.owens_t(x, a),
+)
+truncnorm = Continuous(
+    "truncnorm",
+    lambda a, b: (a, b),
+    0.0,
+    lambda a, b: a < b,
+    logpdf=lambda x, a, b: _log_normal(x) - _log_gap(a, b),
+    logcdf=lambda x, a, b: _log_gap(a, x) - _log_gap(a, b),
+    logsf=lambda x, a, b: _log_gap(x, b) - _log_gap(a, b),
+    cdf=lambda x, a, b: np.exp(_log_gap(a, x) - _log_gap(a, b)),
+    sf=lambda x, a, b: np.exp(_log_gap(x, b) - _log_gap(a, b)),
+)
+
+
+def _log_gap(a: Any, b: Any) -> Any:
+    """log(Phi(b) - Phi(a)) for a < b, from the side where both are small."""
+    right = a > 0
+    low, high = np.where(right, -b, a), np.where(right, -a, b)
+    top = sc.log_ndtr(high)
+    return top + np.log(-np.expm1(sc.log_ndtr(low) - top))
+
+
+# Counts -------------------------------------------------------------------------------------------
+
+
+poisson = Discrete(
+    "poisson",
+    _POSITIVE,
+    valid=lambda mu: mu >= 0,
+    logpmf=lambda k, mu: sc.xlogy(k, mu) - sc.gammaln(k + 1) - mu,
+    cdf=lambda k, mu: sc.gammaincc(k + 1.0, mu),
+    sf=lambda k, mu: sc.gammainc(k + 1.0, mu),
+)
+bernoulli = Discrete(
+    "bernoulli",
+    (0.0, 1.0),
+    valid=lambda p: (p >= 0) & (p <= 1),
+    logpmf=lambda k, p: sc.xlogy(k, p) + sc.xlog1py(1 - k, -p),
+    cdf=lambda k, p: np.where(k >= 1, 1.0, 1 - p),
+    sf=lambda k, p: np.where(k >= 1, 0.0, p),
+)
+binom = Discrete(
+    "binom",
+    lambda n, p: (0.0, n),
+    valid=lambda n, p: (n >= 0) & (p >= 0) & (p <= 1),
+    logpmf=lambda k, n, p: (
+        sc.gammaln(n + 1)
+        - sc.gammaln(k + 1)
+        - sc.gammaln(n - k + 1)
+        + sc.xlogy(k, p)
+        + sc.xlog1py(n - k, -p)
+    ),
+    cdf=lambda k, n, p: np.where(k >= n, 1.0, sc.betaincc(k + 1.0, np.where(k >= n, 1.0, n - k), p)),
+    sf=lambda k, n, p: np.where(k >= n, 0.0, sc.betainc(k + 1.0, np.where(k >= n, 1.0, n - k), p)),
+)
+nbinom = Discrete(
+    "nbinom",
+    _POSITIVE,
+    valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1),
+    logpmf=lambda k, n, p: (
+        sc.gammaln(n + k)
+        - sc.gammaln(k + 1)
+        - sc.gammaln(n)
+        + n * np.log(p)
+        + sc.xlog1py(k, -p)
+    ),
+    cdf=lambda k, n, p: sc.betainc(n, k + 1.0, p),
+    sf=lambda k, n, p: sc.betaincc(n, k + 1.0, p),
+)
+geom = Discrete(
+    "geom",
+    (1.0, math.inf),
+    valid=lambda p: (p > 0) & (p <= 1),
+    logpmf=lambda k, p: sc.xlog1py(k - 1, -p) + np.log(p),
+    cdf=lambda k, p: -np.expm1(np.log1p(-p) * k),
+    sf=lambda k, p: np.exp(np.log1p(-p) * k),
+    logsf=lambda k, p: np.log1p(-p) * k,
+)
+betabinom = Discrete(
+    "betabinom",
+    lambda n, a, b: (0.0, n),
+    valid=lambda n, a, b: (n >= 0) & (a > 0) & (b > 0),
+    logpmf=lambda k, n, a, b: (
+        -np.log(n + 1)
+        - sc.betaln(n - k + 1, k + 1)
+        + sc.betaln(k + a, n - k + b)
+        - sc.betaln(a, b)
+    ),
+)
+logser = Discrete(
+    "logser",
+    (1.0, math.inf),
+    valid=lambda p: (p > 0) & (p < 1),
+    logpmf=lambda k, p: k * np.log(p) - np.log(k) - np.log(-np.log1p(-p)),
+)
