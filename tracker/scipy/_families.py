@@ -36,7 +36,7 @@ class Family:
     name      SciPy's
     support   a function of the shapes -> (low, high), or that pair
     inside    a point inside every support
-    formulas  functions of (x, *shapes): logpdf (or logpmf), cdf, sf, logcdf, logsf; ppf of (q, *shapes)
+    formulas  of (x, *shapes): logpdf (logpmf), cdf, sf, logcdf, logsf; of (q, *shapes): ppf, isf
     """
 
     discrete = False

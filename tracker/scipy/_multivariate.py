@@ -89,9 +89,7 @@ class _Dirichlet(Multivariate):
         if np.shape(x)[0] == np.shape(alpha)[0] - 1:
             x = np.concatenate([x, 1 - np.sum(x, axis=0, keepdims=True)])
         if np.shape(x)[0] != np.shape(alpha)[0]:
-            raise ValueError(
-                f"x has {np.shape(x)[0]} components, alpha has {np.shape(alpha)[0]}"
-            )
+            raise ValueError(f"x has {np.shape(x)[0]} components, alpha has {np.shape(alpha)[0]}")
         norm = np.sum(sc.gammaln(alpha)) - sc.gammaln(np.sum(alpha))
         powers = np.reshape(alpha - 1, (-1,) + (1,) * (np.ndim(x) - 1))
         return np.sum(sc.xlogy(powers, x), axis=0) - norm
@@ -103,12 +101,14 @@ class _Dirichlet(Multivariate):
 
 
 class _Multinomial(Multivariate):
-    """Counts are along the last axis of x."""
+    """Counts are along the last axis of x. As in SciPy, the last probability is what the others
+    leave, whatever is given for it."""
 
     def logpmf(self, x: Any, n: Any, p: Any) -> Any:
         if not is_tracked(x, n, p):
             return self.scipy.logpmf(x, n, p)
-        x, n, p = as_array(x), as_array(n), as_array(p)
+        x, n, p = as_array(x), as_array(n), as_array(p)[..., :-1]
+        p = np.concatenate([p, 1 - np.sum(p, axis=-1, keepdims=True)], axis=-1)
         terms = sc.xlogy(x, p) - sc.gammaln(x + 1)
         value = sc.gammaln(n + 1) + np.sum(terms, axis=-1)
         return np.where((np.sum(x, axis=-1) == n) & np.all(x >= 0, axis=-1), value, -math.inf)

@@ -27,5 +27,5 @@ def as_array(x: Any) -> Any:
     if isinstance(x, Tracked):
         return x
     if isinstance(x, (list, tuple)) and any(isinstance(part, Tracked) for part in x):
-        return np.stack(x)  # type: ignore[call-overload]
+        return np.stack(x)
     return np.asarray(x)

@@ -124,7 +124,7 @@ def polygamma(n: Any, x: Any) -> Any:
 @drop_in(scipy.special)
 def multigammaln(a: Any, d: Any) -> Any:
     """The logarithm of the multivariate gamma function of dimension d."""
-    if not np.isscalar(d) or np.floor(d) != d:
+    if np.ndim(d) != 0 or int(d) != d:
         raise ValueError("d should be a positive integer (dimension)")
     if np.any(a <= 0.5 * (d - 1)):
         raise ValueError(f"condition a ({float(np.min(np.asarray(a.data)))}) > 0.5 * (d-1) not met")

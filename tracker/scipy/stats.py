@@ -15,7 +15,9 @@ import scipy.special as sc
 import scipy.stats
 
 from tracker.scipy._families import Continuous, Discrete
-from tracker.scipy._multivariate import dirichlet, multinomial, multivariate_normal
+from tracker.scipy._multivariate import dirichlet as dirichlet
+from tracker.scipy._multivariate import multinomial as multinomial
+from tracker.scipy._multivariate import multivariate_normal as multivariate_normal
 from tracker.scipy._passing import passing
 
 __getattr__ = passing(scipy.stats)
@@ -340,7 +342,9 @@ binom = Discrete(
         + sc.xlogy(k, p)
         + sc.xlog1py(n - k, -p)
     ),
-    cdf=lambda k, n, p: np.where(k >= n, 1.0, sc.betaincc(k + 1.0, np.where(k >= n, 1.0, n - k), p)),
+    cdf=lambda k, n, p: np.where(
+        k >= n, 1.0, sc.betaincc(k + 1.0, np.where(k >= n, 1.0, n - k), p)
+    ),
     sf=lambda k, n, p: np.where(k >= n, 0.0, sc.betainc(k + 1.0, np.where(k >= n, 1.0, n - k), p)),
 )
 nbinom = Discrete(
@@ -348,11 +352,7 @@ nbinom = Discrete(
     _POSITIVE,
     valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1),
     logpmf=lambda k, n, p: (
-        sc.gammaln(n + k)
-        - sc.gammaln(k + 1)
-        - sc.gammaln(n)
-        + n * np.log(p)
-        + sc.xlog1py(k, -p)
+        sc.gammaln(n + k) - sc.gammaln(k + 1) - sc.gammaln(n) + n * np.log(p) + sc.xlog1py(k, -p)
     ),
     cdf=lambda k, n, p: sc.betainc(n, k + 1.0, p),
     sf=lambda k, n, p: sc.betaincc(n, k + 1.0, p),
@@ -371,10 +371,7 @@ betabinom = Discrete(
     lambda n, a, b: (0.0, n),
     valid=lambda n, a, b: (n >= 0) & (a > 0) & (b > 0),
     logpmf=lambda k, n, a, b: (
-        -np.log(n + 1)
-        - sc.betaln(n - k + 1, k + 1)
-        + sc.betaln(k + a, n - k + b)
-        - sc.betaln(a, b)
+        -np.log(n + 1) - sc.betaln(n - k + 1, k + 1) + sc.betaln(k + a, n - k + b) - sc.betaln(a, b)
     ),
 )
 logser = Discrete(

@@ -67,8 +67,9 @@ def test_logsumexp_at_the_edges(x, want):
     value, (g,) = tracker.withgradient(special.logsumexp, np.array(x), check_finite=False)
     assert value == pytest.approx(own.logsumexp(x), rel=1e-15)
     np.testing.assert_allclose(g, want, rtol=1e-15)
-    (g,) = gradient(lambda a: np.sum(special.softmax(a)[:1]), np.array(x), check_finite=False)
-    assert np.all(np.isfinite(g)) or np.all(np.isinf(x))
+    if np.any(np.isfinite(x)):
+        (g,) = gradient(lambda a: np.sum(special.softmax(a)[:1]), np.array(x))
+        assert np.all(np.isfinite(g))
 
 
 def test_logsumexp_of_masked_and_signed():
