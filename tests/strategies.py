@@ -230,7 +230,41 @@ def _flat(a: Any, b: Any) -> None:
         a.flat[a.size // 2] = mean(b) * 0.3
 
 
-IN_PLACE = {f.__name__[1:]: f for f in (_iadd, _imul, _isub, _out, _copyto, _fill, _sort, _flat)}
+def _loop(a: Any, b: Any) -> None:
+    """Element by element, each from the ones before it."""
+    if a.ndim == 1:
+        for i in range(len(a)):
+            a[i] = a[i - 1] * 0.5 + a[i]
+
+
+def _add_at(a: Any, b: Any) -> None:
+    if a.ndim and len(a):
+        np.add.at(a, [0, len(a) - 1, 0], mean(b) * 0.1)
+        np.multiply.at(a, [0, 0], 0.9)
+
+
+def _put(a: Any, b: Any) -> None:
+    if a.size:
+        np.put(a, [0, -1, 0], [0.3, 0.2])
+
+
+def _place(a: Any, b: Any) -> None:
+    np.putmask(a, a > 0.5, 0.5 * a)
+    np.place(a, a < -0.5, [-0.4, -0.3])
+
+
+def _diagonal(a: Any, b: Any) -> None:
+    if a.ndim == 2:
+        np.fill_diagonal(a, mean(b))
+
+
+def _partition(a: Any, b: Any) -> None:
+    if a.ndim and a.shape[-1]:
+        a.partition(0)
+
+
+_ALL = (_iadd, _imul, _isub, _out, _copyto, _fill, _sort, _flat, _loop, _add_at, _put, _place)
+IN_PLACE = {f.__name__[1:]: f for f in (*_ALL, _diagonal, _partition)}
 
 
 @st.composite

@@ -203,6 +203,30 @@ def placed(a):
     return a
 
 
+def views_without_dimensions(a):
+    one = a[0, 1, ...]
+    one[...] = one * a[1, 1] + 2
+    two = a[..., 1, 2]
+    two += one
+    scalar = np.zeros((), like=a) if tracker.istracked(a) else np.zeros(())
+    scalar[...][()] = two
+    return a * one * two + scalar
+
+
+def read_and_written(a):
+    """Reads of what was just written, and of what was written before, between other writes."""
+    y = np.zeros_like(a[0])
+    y[0] = a[0, 0]
+    kept = y * 2
+    y[1] = y[0] * a[0, 1]
+    y[0] = y[0] + y[1]
+    tail = y[1:]
+    y[2] = y[-2] * y[0] + tail[0]
+    tail[0] = y[2] ** 2
+    y[1] += y[1]
+    return np.stack([y * kept, y + tail[1]])
+
+
 def partitioned(a):
     a.T.partition(1)
     a.partition(1, axis=1)
@@ -224,6 +248,8 @@ def at_repeated_places(a):
     "f, x",
     [
         (placed, M),
+        (views_without_dimensions, M),
+        (read_and_written, M),
         (partitioned, M),
         (at_repeated_places, M),
         (view_of_view, M),
@@ -251,6 +277,27 @@ def at_repeated_places(a):
 )
 def test_case(f, x):
     same_as_numpy(f, x, order=2)
+
+
+def test_an_array_that_nobody_else_sees_is_filled_in_place():
+    def address(t):
+        return t._value.data.__array_interface__["data"][0]
+
+    t = param(np.arange(1.0, 6.0))
+    y = np.zeros_like(t)
+    y[0] = t[0]
+    own = address(y)
+    for i in range(1, 5):
+        y[i] = t[i] * y[i - 1] + 1.0
+    assert address(y) == own
+    seen = y.data  # now somebody sees it
+    y[0] = 7.0
+    assert address(y) != own
+    assert seen[0] == 1.0
+    half = y * 0.5  # what was recorded keeps its numbers
+    y[1] = 9.0
+    assert half._value.operands[0].data[1] == 3.0
+    assert y.data.tolist() == [7.0, 9.0, 10.0, 41.0, 206.0]
 
 
 def test_an_array_that_nobody_views_can_be_resized():

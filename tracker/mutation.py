@@ -93,7 +93,9 @@ def _getitem(self: Tracked, key: Any) -> Any:
     if type(key) is int:
         data = (self._value or self._refresh()).data
         if type(data) is np.ndarray and data.ndim == 1 and -data.size <= key < data.size:
-            return apply(index.getitem, (self,), {"index": (key % data.size,)})
+            place = (key % data.size,)
+            found = index.stored(self, place)
+            return apply(index.getitem, (self,), {"index": place}) if found is None else found
     part, place, arrays = index.read(self, key)
     if type(data_of(part)) is not np.ndarray or not index.is_view(arrays):
         return part
@@ -110,7 +112,9 @@ def _setitem(self: Tracked, key: Any, v: Any) -> None:
     kind = type(value_of(self).data)
     if kind is not np.ndarray and not (issubclass(kind, np.generic) and key in ((), ...)):
         raise TypeError(f"a tracked {kind.__name__} does not support item assignment")
-    write(self, index.written(self, key, joined(v)))
+    v = joined(v)
+    if getattr(self, "_view", None) is not None or not index.overwritten(self, key, v):
+        write(self, index.written(self, key, v))
 
 
 def _in_place(name: str, plain: Callable[[Any, Any], Any]) -> None:

@@ -12,7 +12,8 @@ everyone else.
 
 Invariants
 1. `Value.data` is always plain (a number or an array), whatever derivatives are being taken.
-2. A value is never changed after it was made, but for `close`, and `back` using up its history.
+2. A value is never changed after it was made, but for `close`, and `back` using up its history; a
+   write may reuse the array of a value that nobody else can read (`overwrite`).
 3. A plain array on the tape is a private copy, so nobody can change it behind the tape's back;
    while staging it is kept by reference, for the compiler to read afresh on every call.
 4. `epoch` never decreases: a value cannot depend on a leaf of a later epoch.
@@ -20,6 +21,7 @@ Invariants
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Iterable
@@ -156,6 +158,59 @@ def record(op: Op, operands: tuple[Any, ...], params: dict[str, Any], data: Any)
     if _listeners:
         _note(made)
     return wrap(made)
+
+
+# Writing in place -------------------------------------------------------------------------------
+
+
+class InPlace(dict[str, Any]):
+    """Params of a write that was made in its first operand's own array, which it overwrote in part.
+
+    `holders`: how many values of history share the array. Each of them is an operand of the next
+    and of nothing else, so that what the next write overwrote cannot be missed. Rules of such a
+    write look at the operand's shape and dtype only.
+    """
+
+    __slots__ = ("holders",)
+
+    def __init__(self, params: dict[str, Any], holders: int) -> None:
+        super().__init__(params)
+        self.holders = holders
+
+
+def overwrite(op: Op, handle: Any, part: Any, index: Any) -> bool:
+    """As `handle._value = op(handle, part)` for the op that is x[index] = part on a copy of x, but
+    without the copy, where nobody else can see the array. False: somebody can; nothing was done."""
+    if _listeners or not handle._value:
+        return False
+    params = handle._value.params
+    holders = params.holders if type(params) is InPlace else 1
+    if _references(handle) != (_alone[0], _alone[1] + holders - 1):
+        return False
+    value = handle._value
+    array = value.data
+    if type(array) is not _ndarray or array.base is not None or not array.flags.writeable:
+        return False
+    operand = value_of(part) if type(part) is _handle else _plain(part, op)
+    array[index] = operand.data if type(operand) is Value else operand
+    made = Value(array, op, (value, operand), InPlace({"index": index}, holders + 1))
+    handle._value = made
+    return True
+
+
+def _references(handle: Any) -> tuple[int, int]:
+    """How many references the value of a handle has, and the value's array."""
+    value = handle._value
+    array = value.data
+    return sys.getrefcount(value), sys.getrefcount(array)
+
+
+class _Probe:
+    def __init__(self) -> None:
+        self._value = Value(np.zeros(1), None, (), NO_PARAMS)
+
+
+_alone = _references(_Probe())  # when the handle and its value are the only ones
 
 
 # Plain operands ---------------------------------------------------------------------------------

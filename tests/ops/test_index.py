@@ -82,6 +82,7 @@ ROWS = [
         sample(z(3, 3), x(3, 3, seed=1), TWICE, index=LIST),
         sample(x(3, 3), 2.0, TWICE, index=LIST),
     ),
+    row(index.as_view, sample(x()), sample(z()), sample(np.float32(1.5)), sample(np.int64(3))),
     row(
         index.winners,
         sample(TWICE, index=LIST, shape=(3, 3)),

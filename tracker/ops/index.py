@@ -32,7 +32,7 @@ from tracker.ops.places import (
     taken,
 )
 from tracker.ops.shape import broadcast_to, reshape
-from tracker.tape import apply, data_of, is_recording
+from tracker.tape import Value, apply, data_of, is_recording, overwrite, value_of, wrap
 from tracker.tracked import Tracked
 
 _INT = np.dtype(np.intp)
@@ -423,7 +423,26 @@ def read(x: Any, key: Any) -> tuple[Any, Index, tuple[Any, ...]]:
     if arrays:
         _fix_masks(arrays)
         return _gathered(x, arrays, index), index, arrays
-    return apply(getitem, (x,), {"index": index}), index, ()
+    part = apply(getitem, (x,), {"index": index})
+    if np.ndim(part) == 0 and _has_ellipsis(key):
+        part = apply(as_view, (part,))
+    return part, index, ()
+
+
+def _has_ellipsis(key: Any) -> bool:
+    return key is Ellipsis or (type(key) is tuple and any(part is Ellipsis for part in key))
+
+
+as_view: Op = declare(  # a number as the array without dimensions that `x[0, ...]` is in NumPy
+    "as_view",
+    method=None,
+    entry=None,
+    infer=lambda x: Type(x.shape, x.dtype),
+    evaluate=np.asarray,
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: g],
+    lower=View(lambda e, index, x: (0, index, None)),
+)
 
 
 def is_view(arrays: tuple[Any, ...]) -> bool:
@@ -433,7 +452,8 @@ def is_view(arrays: tuple[Any, ...]) -> bool:
 
 def cut(x: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
     """Read a part that is a view again."""
-    return _gathered(x, arrays, index) if arrays else apply(getitem, (x,), {"index": index})
+    part = _gathered(x, arrays, index) if arrays else apply(getitem, (x,), {"index": index})
+    return apply(as_view, (part,)) if np.ndim(part) == 0 else part
 
 
 def paste(x: Any, part: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
@@ -452,6 +472,36 @@ def written(x: Any, key: Any, v: Any) -> Any:
         _fix_masks(arrays)
         return apply(scatter, (x, _cast(v, x), *arrays), _places(index, arrays))
     return apply(put, (x, _fit(_cast(v, x), index, x)), {"index": index})
+
+
+def overwritten(x: Tracked, key: Any, v: Any) -> bool:
+    """x[key] = v in the array of x itself, if the index is basic and nobody else can see it."""
+    if is_recording():
+        return False
+    index, arrays = split(key, np.shape(x))
+    return not arrays and overwrite(put, x, _fit(_cast(v, x), index, x), index)
+
+
+_RECENT = 8  # how many writes back a read looks
+
+
+def stored(x: Tracked, place: Index) -> Any:
+    """What one of the last writes put at one place of x, as a tracked number; or None.
+
+    A loop that reads what it has just written needs no read, then, and keeps no old array alive.
+    """
+    value = value_of(x)
+    for _ in range(_RECENT):
+        if type(value) is not Value or value.op is not put:
+            return None
+        at, v = value.params["index"], value.operands[1]
+        if at == place:
+            kept = type(v) is Value and type(v.data) is value.data.dtype.type
+            return wrap(v) if kept and not is_recording() else None
+        if not all(type(part) is int for part in at):
+            return None
+        value = value.operands[0]
+    return None
 
 
 def added(shape: tuple[int, ...], key: Any, v: Any) -> Any:
