@@ -321,6 +321,9 @@ class Stage:
     `structured`: the body of a loop or branch is being traced, which other values will go through;
     what is older than `since` is outside of it. `inner`: what the traces of such bodies within
     this one made, which is nobody else's business.
+    `given` and `placed`: the leaves that stand for a traced function's arguments, and for the
+    arrays it captured; `pinned`: values made of the latter that are guarded to be what they were.
+    `spoilt`: why the trace cannot be used, if it cannot: what goes on is a plain run.
     """
 
     def __init__(self, since: int = 0) -> None:
@@ -331,6 +334,10 @@ class Stage:
         self.guards: list[tuple[int, Value, str, tuple[Any, int]]] = []
         self.images: dict[int, list[tuple[int, Any]]] = {}
         self.aliases: dict[Value, Value] = {}
+        self.given: frozenset[Value] = frozenset()
+        self.placed: frozenset[Value] = frozenset()
+        self.pinned: set[Value] = set()
+        self.spoilt = ""
 
     def __enter__(self) -> Stage:
         global _listeners

@@ -24,6 +24,7 @@ import numpy as np
 
 from tracker.errors import ConversionError, UnsupportedError, message, user_line
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
+from tracker.leaving import NOTHING, by_numpy, let_go
 from tracker.tape import (
     Value,
     apply1,
@@ -155,11 +156,13 @@ class Tracked:
         if name.startswith("_"):
             raise AttributeError(name)
         if hasattr(np.ndarray, name):
-            raise UnsupportedError(
-                message(
-                    f".{name} is not supported on a tracked value", "Use x.data for plain NumPy"
-                )
+            text = message(
+                f".{name} is not supported on a tracked value", "Use x.data for plain NumPy"
             )
+            plain = by_numpy(lambda x: getattr(x, name), (self,), {}, lambda: text)
+            if plain is not NOTHING:
+                return plain
+            raise UnsupportedError(text)
         raise AttributeError(f"a tracked value has no attribute {name!r}", name=name, obj=self)
 
     # Leaving NumPy
@@ -183,17 +186,19 @@ class Tracked:
         if is_constant(value_of(self)):
             note_guard(self, "hash")
             return float(value_of(self).data)
-        return self._refuse(
+        plain = self._leave(
             "float(t), a function of `math`, or storing t into a plain array",
             "Use np.sin, np.exp, ... on it; f'{t:.3f}' prints it; allocate what you fill with "
             "np.zeros_like(t), np.zeros(n, like=t) or `import tracker.numpy as np`",
         )
+        return float(plain)
 
     def __complex__(self) -> complex:
         if is_constant(value_of(self)):
             note_guard(self, "hash")
             return complex(value_of(self).data)
-        return self._refuse("complex(t) or a function of `cmath`", "Use np.exp, np.sqrt, ... on it")
+        plain = self._leave("complex(t) or a function of `cmath`", "Use np.exp, np.sqrt, ... on it")
+        return complex(plain)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         data = value_of(self).data
@@ -204,21 +209,25 @@ class Tracked:
                 for element in NUMPY[np.ravel](self) if self.ndim else (self,):
                     note_guard(element, kind)
             return np.array(data, dtype=dtype)
-        return self._refuse(
+        plain = self._leave(
             "np.array([t]), np.asarray(t), or storing t into a plain array",
             "Use np.stack([...]) to join tracked values; allocate what you fill with "
             "np.zeros_like(t), np.zeros(n, like=t) or `import tracker.numpy as np`",
         )
+        return np.array(plain, dtype=dtype)
 
-    def _refuse(self, what: str, instead: str) -> NoReturn:
-        raise ConversionError(
-            message(
-                f"{what} would turn a tracked value of shape {self.shape}, dtype {self.dtype} "
-                "into plain numbers and lose its gradient",
-                f"{instead}; or tracker.data(t) where no gradient is wanted",
-                user_line(),
-            )
+    def _leave(self, what: str, instead: str) -> Any:
+        """Its data, where that may leave NumPy."""
+        text = message(
+            f"{what} would turn a tracked value of shape {self.shape}, dtype {self.dtype} "
+            "into plain numbers and lose its gradient",
+            f"{instead}; or tracker.data(t) where no gradient is wanted",
+            user_line(),
         )
+        plain = let_go(self, lambda: text)
+        if plain is NOTHING:
+            raise ConversionError(text)
+        return plain
 
     def __floor__(self) -> int:
         note_guard(self, "floor")
@@ -257,19 +266,27 @@ class Tracked:
                 else:
                     if type(made._value.data) not in _PYTHON_NUMBERS:
                         return made
-        return _ufunc_protocol(ufunc, method, inputs, kwargs)
+        try:
+            return _ufunc_protocol(ufunc, method, inputs, kwargs)
+        except UnsupportedError as error:
+            text = str(error)
+            plain = by_numpy(getattr(ufunc, method), inputs, kwargs, lambda: text)
+            if plain is NOTHING:
+                raise
+            return plain
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         handler = NUMPY.get(func)
-        if handler is None:
-            raise UnsupportedError(
-                message(
-                    f"{public_name(func)} has no derivative rule here",
-                    "Use tracker.data(x) where no gradient is wanted, or write a rule with "
-                    "tracker.rrule",
-                )
-            )
-        return handler(*args, **kwargs)
+        if handler is not None:
+            return handler(*args, **kwargs)
+        text = message(
+            f"{public_name(func)} has no derivative rule here",
+            "Use tracker.data(x) where no gradient is wanted, or write a rule with tracker.rrule",
+        )
+        plain = by_numpy(func, args, kwargs, lambda: text)
+        if plain is NOTHING:
+            raise UnsupportedError(text)
+        return plain
 
     # Copies
 

@@ -124,6 +124,38 @@ def test_plain_numpy_on_captured_arrays():
     assert g.cache_info().traces >= 2
 
 
+def test_captured_arrays_that_leave_numpy_are_compared():
+    knots = np.array([0.0, 1.0, 2.0])
+
+    def f(x):
+        return np.interp(1.5, knots.tolist(), [3.0, 4.0, 5.0]) * x + float(knots[1])
+
+    g = jit(f)
+    for k in (1.0, 2.0, 1.0, 0.5):
+        knots[1] = k
+        _same(g, f, np.arange(3.0))
+
+
+def test_captured_arrays_in_functions_without_a_rule():
+    edges, values = np.array([0.0, 1.0, 2.0]), np.array([0.5, np.nan, 1.5])
+
+    def f(x):
+        return x * np.histogram(values[::2], edges)[0] + np.frexp(edges)[1][:2]
+
+    g = jit(f)
+    for last in (2.0, 1.2, 5.0):
+        edges[2] = last
+        _same(g, f, np.arange(2.0))
+    assert gradient(jit(lambda x: np.sum(f(x))), np.arange(2.0))[0].tolist() == [1.0, 1.0]
+
+
+def test_derivatives_in_captured_arrays_do_not_leave():
+    w = np.ones(3)
+    f = jit(lambda x: gradient(lambda w: float(w[0]) * np.sum(w), w)[0] * x)
+    with pytest.warns(RuntimeWarning, match="plain Python"), pytest.raises(tr.ConversionError):
+        f(2.0)
+
+
 def test_writes_into_captured_arrays():
     c, d = np.zeros(3), np.zeros((2, 3))
 

@@ -1,6 +1,7 @@
 """Python decisions that depend on values: each way through is compiled, results stay the plain
 ones."""
 
+import dataclasses
 import inspect
 import warnings
 
@@ -9,7 +10,8 @@ import pytest
 from jit_programs import assert_same
 from test_parity import agree, gradients_agree
 
-from tracker import jit
+import tracker as tr
+from tracker import gradient, jit
 
 
 def _branch(x):
@@ -215,3 +217,163 @@ def test_contains_and_comparison_chains():
         return x[0] if 0 < x[0] < 1 else x[1]
 
     agree(f, np.array([0.5, 4.0]), others=[(np.array([2.0, 4.0]),), (np.array([3.0, 4.0]),)] * 2)
+
+
+def test_each_trace_has_a_cause():
+    def f(x, n=1.0):
+        if np.sum(x) > 0:
+            return x * n
+        return -x
+
+    g = jit(f)
+    g(np.ones(3)), g(-np.ones(3)), g(np.ones(4)), g(np.ones(3), 2)
+    line = inspect.getsourcelines(f)[1] + 1
+    text = g.explain(np.ones(3))
+    assert "trace 1: the first call" in text
+    assert f"trace 2: bool is False, not True, at {__file__}:{line}" in text
+    assert "trace 1: argument 0 is float64[4], not float64[3]" in g.explain(np.ones(4))
+    assert "argument 1 is there" in g.explain(np.ones(3), 2)
+
+
+def test_a_global_is_named_as_the_cause():
+    n = 1.0
+
+    def f(x):
+        return x * n
+
+    g = jit(f, max_traces=2)
+    g(1.0)
+    n = 2.0
+    g(1.0)
+    assert "trace 2: closure variable n is 2.0, not 1.0" in g.explain(1.0)
+    n = 3.0
+    with pytest.warns(RuntimeWarning, match=r"2 traces already .*closure variable n is 2\.0"):
+        assert g(1.0) == 3.0
+
+
+# What a call does besides ------------------------------------------------------------------------
+
+
+def test_a_function_that_cannot_be_traced_runs_once():
+    log = []
+
+    def f(x, out):
+        log.append("in")
+        out[0] = x * 2
+        y = np.float64(float(x))  # leaves NumPy
+        out[1] = y
+        log.append("out")
+        return y * 3, out
+
+    g = jit(f)
+    out = np.zeros(2)
+    with pytest.warns(RuntimeWarning, match=rf"plain Python.*float\(t\).*{__file__}"):
+        y, same = g(2.0, out)
+    assert log == ["in", "out"] and y == 6.0 and same is out and out.tolist() == [4.0, 2.0]
+    assert g(3.0, out)[0] == 9.0 and log == ["in", "out"] * 2
+
+
+def test_plain_buffers_run_once():
+    runs = []
+
+    def f(x):
+        runs.append(1)
+        out = np.zeros(3)
+        for i in range(3):
+            out[i] = x[i] * 2
+        return out
+
+    g = jit(f)
+    with pytest.warns(RuntimeWarning, match="plain Python"):
+        assert_same(g(np.arange(3.0)), np.arange(3.0) * 2)
+    assert len(runs) == 1
+
+
+def test_refusals_still_keep_gradients():
+    def f(x):
+        return float(x) * x
+
+    with pytest.raises(tr.ConversionError), pytest.warns(RuntimeWarning):
+        gradient(jit(f), 2.0)
+    with pytest.raises(tr.ConversionError), pytest.warns(RuntimeWarning):
+        jit(lambda x: gradient(f, x))(2.0)
+    p = tr.param(2.0)
+    with pytest.raises(tr.ConversionError):
+        jit(lambda x: x * float(p * 2))(1.0)
+
+
+def test_functions_without_a_rule_run_once():
+    runs = []
+
+    def f(x):
+        runs.append(1)
+        return np.histogram(x, 3)[0], np.frexp(x)[0], x.argpartition(1)
+
+    g, x = jit(f), np.arange(5.0)
+    want = f(x)
+    runs.clear()
+    with pytest.warns(RuntimeWarning, match="plain Python.*histogram"):
+        assert_same(g(x), want)
+    assert len(runs) == 1
+
+
+def test_containers_that_a_function_changes():
+    @dataclasses.dataclass
+    class State:
+        w: np.ndarray
+        n: int = 0
+
+    def f(params, state, log):
+        params["w"] = params["w"] - 0.5 * params["g"]
+        params["new"] = [params["g"]]
+        state.w = state.w * 2
+        state.n += 1
+        log.append(np.sum(params["w"]))
+        log[0], log[1] = log[1], log[0]
+        return params["w"]
+
+    def given():
+        g = np.ones(3)
+        return {"w": np.arange(3.0), "g": g}, State(np.ones(2)), [1.0, g]
+
+    g = jit(f)
+    with pytest.warns(RuntimeWarning, match="plain Python.*changes"):
+        for _ in range(5):
+            plain, jitted = given(), given()
+            assert_same(g(*jitted), f(*plain))
+            assert_same(jitted[0], plain[0])
+            assert_same((jitted[1].w, jitted[1].n), (plain[1].w, plain[1].n))
+            assert_same(jitted[2], plain[2])
+            assert jitted[0]["new"][0] is jitted[0]["g"] is jitted[2][0]
+
+
+def test_what_was_done_before_an_exception_stays():
+    def f(x, log):
+        log.append(1.0)
+        x += 1.0
+        if x[0] > 1:
+            raise KeyError("big")
+        return x
+
+    g = jit(f)
+    for start in (0.0, 5.0, 0.0, 5.0):
+        x, log = np.full(3, start), []
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                g(x, log)
+        except KeyError:
+            assert start == 5.0
+        assert log == [1.0] and x[0] == start + 1.0
+
+
+def test_disk_cache_can_be_chosen_per_function(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRACKER_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("TRACKER_CACHE", "1")
+    jit(lambda x: np.sin(x) * 2.0, cache=False)(np.ones(50))
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setenv("TRACKER_CACHE", "0")
+    jit(lambda x: np.sin(x) * 2.0)(np.ones(50))
+    assert not list(tmp_path.iterdir())
+    jit(lambda x: np.sin(x) * 2.0, cache=True)(np.ones(50))
+    assert list(tmp_path.iterdir())

@@ -19,7 +19,8 @@ import itertools
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 
 from tracker.errors import CompileError
@@ -33,9 +34,23 @@ _written = itertools.count(1)
 _recent: dict[tuple[str, int], tuple[tuple[str, ...], bytes]] = {}
 
 
+_kept: ContextVar[bool | None] = ContextVar("tracker_cache", default=None)
+
+
+@contextlib.contextmanager
+def kept(choice: bool | None) -> Iterator[None]:
+    """Whether files are kept, within; None: as TRACKER_CACHE says."""
+    token = _kept.set(choice)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
 def directory() -> Path | None:
     """Where files are kept; None: nowhere."""
-    if os.environ.get("TRACKER_CACHE", "1") == "0":
+    choice = _kept.get()
+    if choice is False or (choice is None and os.environ.get("TRACKER_CACHE", "1") == "0"):
         return None
     chosen = os.environ.get("TRACKER_CACHE_DIR")
     if chosen:

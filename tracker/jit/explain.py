@@ -6,7 +6,7 @@ Owns: `explain`. It reads the plan; it decides nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracker.ir.graph import Eqn, Guard
 from tracker.jit import blas
@@ -15,14 +15,17 @@ from tracker.jit.partition import Segment, partition
 from tracker.jit.places import names_of
 
 if TYPE_CHECKING:
+    from tracker.jit.jitted import Special
     from tracker.jit.pipeline import Compiled, Piece
-    from tracker.jit.staging import Trace
 
 
-def explain(name: str, trace: Trace, compiled: Compiled, specials: Sequence[Any]) -> str:
-    """Text: how the call is made, host calls, the kernels of each piece with what they read, write
-    and compute, what is stored between them and why, memory, guards, times."""
+def explain(name: str, special: Special, specials: Sequence[Special]) -> str:
+    """Text: why there are these traces; of one of them how the call is made, host calls, the
+    kernels of each piece with what they read, write and compute, what is stored between them and
+    why, memory, guards, times."""
+    trace, compiled = special.trace, special.compiled
     lines = [f"{name}: {len(specials)} trace(s) for these arguments"]
+    lines += [f"  trace {at}: {each.cause}" for at, each in enumerate(specials, 1)]
     if compiled.entry is not None:
         lines.append("  one native call")
     else:
@@ -34,7 +37,7 @@ def explain(name: str, trace: Trace, compiled: Compiled, specials: Sequence[Any]
     for piece in compiled.pieces:
         lines.extend(_piece(piece))
     lines.append(_buffers(compiled))
-    names = dict(names_of(trace.call))
+    names = names_of(trace.call)
     lines += [
         f"  captures: {names[source] if isinstance(source, int) else 'an array'}: {var.type}"
         for source, var in zip(trace.captures, trace.function.captures, strict=True)

@@ -10,13 +10,14 @@ can be referred to weakly; reading a place runs no Python code of the user's.
 from __future__ import annotations
 
 import functools
+import reprlib
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tracker import tree
-from tracker.jit.signature import Array, Leaf, Signature, Static, Twin, array_leaf
+from tracker.jit.signature import Array, Leaf, Scalar, Signature, Static, Twin, array_leaf
 from tracker.tree import Structure
 
 MISSING: Any = object()
@@ -168,14 +169,36 @@ def _is_many(children: tuple[Any, ...]) -> bool:
     return len(children) > MANY and all(Static(x).by_value or x is None for x in children)
 
 
-def names_of(call: Signature) -> Iterator[tuple[int, str]]:
-    """Each leaf that stands at a place: its number, and what people call it."""
-    given = len(call.structures) - len(call.places)
-    number = sum(structure.count for structure in call.structures[:given])
-    for place, structure in zip(call.places, call.structures[given:], strict=True):
-        for path in _paths(structure):
-            yield number, place.label + path
-            number += 1
+def names_of(call: Signature) -> list[str]:
+    """What people call each leaf."""
+    heads = [f"argument {at}" for at in range(call.positional)]
+    heads += [f"argument {name}" for name in call.names]
+    heads += [place.label for place in call.places]
+    return [
+        head + path
+        for head, structure in zip(heads, call.structures, strict=True)
+        for path in _paths(structure)
+    ]
+
+
+def difference(old: Signature, new: Signature) -> tuple[int, str]:
+    """How much is new in a signature, and what comes first, in words."""
+    before = dict(zip(names_of(old), old.leaves, strict=True))
+    after = dict(zip(names_of(new), new.leaves, strict=True))
+    found = [f"{name} is there" for name in after if name not in before]
+    found += [f"{name} is not there" for name in before if name not in after]
+    found += [
+        f"{name} is {_shown(leaf)}, not {_shown(before[name])}"
+        for name, leaf in after.items()
+        if name in before and before[name] != leaf
+    ]
+    return len(found), found[0] if found else "a structure of other classes"
+
+
+def _shown(leaf: Leaf) -> str:
+    if isinstance(leaf, Static):
+        return "another object" if leaf.value is None else reprlib.repr(leaf.value)
+    return str(leaf) if isinstance(leaf, (Array, Scalar)) else type(leaf).__name__.lower()
 
 
 def _paths(structure: Structure) -> Iterator[str]:

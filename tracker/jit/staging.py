@@ -37,10 +37,10 @@ from tracker.ir.graph import (
 )
 from tracker.ir.types import type_of
 from tracker.ir.verify import verify
-from tracker.jit.places import with_places
+from tracker.jit.places import Place, with_places
 from tracker.jit.reads import places_of
 from tracker.jit.signature import Array, Foreign, Signature, Static, Twin, signature_of
-from tracker.jit.standins import StandIns
+from tracker.jit.standins import Containers, StandIns, plain
 from tracker.replay import CONVERSIONS
 from tracker.tape import Stage, Value, close, leaf, same_bytes, value_of, wrap
 from tracker.tracked import Leaf, Tracked
@@ -73,6 +73,20 @@ class Write:
 
 
 @dataclass(slots=True)
+class Effects:
+    """What a traced function did to what it was given, still to be done to the caller's."""
+
+    writes: list[Write]
+    containers: Containers
+    originals: dict[int, Any]  # the id of a handle -> the leaf that it stands for
+
+    def carry_out(self) -> None:
+        for write in self.writes:
+            write.carry_out()
+        self.containers.carry_out(lambda x: self.originals.get(id(x), plain(x)))
+
+
+@dataclass(slots=True)
 class Trace:
     """See the file's header. `inputs[i]` is the leaf number of input i; `captures[i]` is the leaf
     number of an array that stands at a place, or an array that the code reached otherwise.
@@ -95,13 +109,14 @@ class Trace:
 
 @dataclass(slots=True)
 class Staged:
-    """A trace, what the function returned, and what is still to be written. `leaves` are those of
-    the trace's `call`."""
+    """A trace (None, and `why` it is), what the function returned, and what is still to be done.
+    `leaves` are those of the call, and of what stands at places."""
 
-    trace: Trace
+    trace: Trace | None
     result: Any
-    writes: list[Write]
+    effects: Effects
     leaves: list[Any]
+    why: str = ""
 
 
 class Entangled(Exception):
@@ -123,20 +138,27 @@ def stage(
     kwargs: Mapping[str, Any] | None = None,
     static: frozenset[int | str] = frozenset(),
     name: str = "",
-    on_error: Callable[[Exception, list[Write]], None] | None = None,
+    *,
+    on_error: Callable[[Exception, Effects], None] | None = None,
+    places: Sequence[Place] | None = None,
 ) -> Staged:
     """Trace `f` at these arguments, whose own arrays are left alone.
 
-    on_error: told of an exception in `f`, and of what `f` had written by then.
+    on_error  told of an exception in `f`, and of what `f` had done by then
+    places    what `f` can read, where that is known already
     """
     kwargs = kwargs or {}
     given, own = signature_of(args, kwargs, static)
-    places = places_of(f, static_leaves(given, own))
+    if places is None:
+        places = places_of(f, static_leaves(given, own))
     call, leaves = with_places(given, own, places)
     inputs = _Inputs(call, leaves, len(own))
     positional, named = _rebuilt(given, inputs.whole, args, kwargs)
+    containers = Containers((*args, *kwargs.values()), (*positional, *named.values()))
     stand_ins = StandIns(places, inputs.at_places)
-    with Stage() as listener, Watch(inputs.generators) as watch, Patched():
+    listener = Stage()
+    listener.given, listener.placed = frozenset(inputs.values), frozenset(inputs.placed)
+    with listener, Watch(inputs.generators) as watch, Patched():
         try:
             stand_ins.put(leaves[len(own) :])
             result = f(*positional, **named)
@@ -147,19 +169,47 @@ def stage(
                     value_of(handle)
         except Exception as error:
             if on_error is not None:
-                on_error(error, inputs.written())
+                on_error(error, inputs.effects(containers))
             raise
         finally:
             stand_ins.take_back()
             inputs.close()
+    results = _plain_results(outputs, inputs.originals())
+    effects = inputs.effects(containers)
+    staged = Staged(None, tree.unflatten(out_structure, results, result), effects, leaves)
+    if listener.spoilt:
+        staged.why = listener.spoilt
+        return staged
+    function, builder, shown = _function(name or _name(f), listener, inputs, outputs)
+    staged.trace = Trace(
+        function,
+        call,
+        inputs.given,
+        builder.arrays,
+        builder.owners,
+        shown,
+        out_structure,
+        [write.number for write in effects.writes],
+        not containers.changed and _lasts(f, given, own, call, leaves),
+    )
+    return staged
+
+
+def _name(f: Callable[..., Any]) -> str:
+    return str(getattr(f, "__name__", "function")).replace("<lambda>", "function")
+
+
+def _function(
+    name: str, listener: Stage, inputs: _Inputs, outputs: list[Any]
+) -> tuple[Function, Builder, list[Output]]:
+    """What was heard, as a function that gives the outputs, then what is written."""
     builder = Builder(listener, inputs.values, inputs.placed)
     builder.read_notes()
     shown = _outputs(builder, outputs, inputs.numbers())
-    writes = inputs.written()
     atoms = [o.atom for o in shown if o.atom is not None]
-    atoms += [builder.atom(value_of(write.handle)) for write in writes]
+    atoms += [builder.atom(value_of(write.handle)) for write in inputs.written()]
     function = Function(
-        name or getattr(f, "__name__", "function").replace("<lambda>", "function"),
+        name,
         tuple(builder.vars[value] for value in inputs.values),
         tuple(builder.captured),
         tuple(builder.body),
@@ -168,19 +218,7 @@ def stage(
     )
     name_variables(function)
     verify(function)
-    done = Trace(
-        function,
-        call,
-        inputs.given,
-        builder.arrays,
-        builder.owners,
-        shown,
-        out_structure,
-        [write.number for write in writes],
-        _lasts(f, given, own, call, leaves),
-    )
-    plain = _plain_results(shown, outputs, leaves)
-    return Staged(done, tree.unflatten(out_structure, plain, result), writes, leaves)
+    return function, builder, shown
 
 
 def static_leaves(call: Signature, leaves: Sequence[Any]) -> list[Any]:
@@ -259,6 +297,14 @@ class _Inputs:
         numbers = (*self.given, *self.placed.values())
         return {id(self.whole[number]): number for number in numbers}
 
+    def originals(self) -> dict[int, Any]:
+        """The id of each handle -> the leaf that it stands for."""
+        pairs = zip(self.whole, self.arrays, strict=True)
+        return {id(handle): x for handle, x in pairs if handle is not x}
+
+    def effects(self, containers: Containers) -> Effects:
+        return Effects(self.written(), containers, self.originals())
+
     def written(self) -> list[Write]:
         """Which arrays hold something else than they did."""
         known = dict(zip(self.values, self.given, strict=True)) | self.placed
@@ -286,24 +332,10 @@ def _outputs(builder: Builder, outputs: list[Any], arguments: dict[int, int]) ->
     return shown
 
 
-def _plain_results(shown: list[Output], outputs: list[Any], leaves: list[Any]) -> list[Any]:
-    results: list[Any] = []
-    for out, x in zip(shown, outputs, strict=True):
-        if out.kind == "input":
-            results.append(leaves[out.constant])
-        elif out.kind == "same":
-            results.append(results[out.constant])
-        else:
-            results.append(data_copy(x))
-    return results
-
-
-def data_copy(x: Any) -> Any:
-    """The plain data of a result, as the caller's own."""
-    if not isinstance(x, Tracked):
-        return x
-    data = value_of(x).data
-    return data.copy() if isinstance(data, np.ndarray) else data
+def _plain_results(outputs: list[Any], originals: dict[int, Any]) -> list[Any]:
+    """The results as the caller's own; an object that is there already stays itself."""
+    made = dict(originals)
+    return [made.setdefault(id(x), plain(x)) for x in outputs]
 
 
 def _is_followed(root: Value) -> bool:

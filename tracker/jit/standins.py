@@ -1,7 +1,9 @@
 """Tracked stand-ins where a traced function will look: arrays at places, for as long as it runs.
 
-Owns: `StandIns`. Plain NumPy on a captured array would go by unheard (`2 * c`, `c.sum()`,
-`if c[0] > 2`, `c += x`), so a handle stands in its place while the function is traced.
+Owns: `StandIns`, and `Containers`, which carries what a function does to the lists, dicts and
+objects of its arguments over to the caller's. Plain NumPy on a captured array would go by unheard
+(`2 * c`, `c.sum()`, `if c[0] > 2`, `c += x`), so a handle stands in its place while the function is
+traced.
 
 Invariants: what stood there stands there again afterwards, whatever happened; what the function put
 there stays, as plain data; no handle of the trace stays behind. Another thread that reads such a
@@ -83,3 +85,71 @@ def plain(x: Any) -> Any:
         return x
     data = value_of(x).data
     return data.copy() if isinstance(data, np.ndarray) else data
+
+
+class Containers:
+    """The containers among the arguments that a traced function is given, and the caller's.
+
+    The function's hold handles; what it takes out, puts in or puts elsewhere, it does to them.
+    """
+
+    def __init__(self, originals: Sequence[Any], given: Sequence[Any]) -> None:
+        self.pairs: list[tuple[Any, Any, Any]] = []  # the caller's, the function's, what was in it
+        self.originals: dict[int, Any] = {}
+        for original, copy in zip(originals, given, strict=True):
+            self._pair(original, copy)
+
+    def _pair(self, original: Any, copy: Any) -> None:
+        parts = tree.children_of(copy)
+        if parts is None or original is copy:
+            return
+        self.originals[id(copy)] = original
+        self.pairs.append((original, copy, parts))
+        for one, other in zip(_children(original), parts[1], strict=True):
+            self._pair(one, other)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the function has changed one of them."""
+        return any(_differ(tree.children_of(copy), was) for _, copy, was in self.pairs)
+
+    def carry_out(self, plain: Callable[[Any], Any]) -> None:
+        """Do to the caller's containers what was done to the function's; `plain` of a leaf."""
+        for original, copy, was in self.pairs:
+            if _differ(tree.children_of(copy), was):
+                self._assign(original, copy, plain)
+
+    def _assign(self, original: Any, copy: Any, plain: Callable[[Any], Any]) -> None:
+        found = tree.children_of(copy)
+        assert found is not None
+        values = [self._plain(child, plain) for child in found[1]]
+        if isinstance(original, list):
+            original[:] = values
+        elif isinstance(original, dict):
+            original.clear()
+            original.update(zip(found[0], values, strict=True))
+        else:
+            for name, value in zip(found[0], values, strict=True):
+                object.__setattr__(original, name, value)
+
+    def _plain(self, x: Any, plain: Callable[[Any], Any]) -> Any:
+        if id(x) in self.originals:
+            return self.originals[id(x)]
+        parts = tree.children_of(x)
+        if parts is None:
+            return plain(x)
+        return tree.rebuild(type(x), parts[0], [self._plain(child, plain) for child in parts[1]], x)
+
+
+def _children(x: Any) -> tuple[Any, ...]:
+    parts = tree.children_of(x)
+    return () if parts is None else parts[1]
+
+
+def _differ(now: Any, was: Any) -> bool:
+    """Whether (names, children) are others."""
+    return (
+        now[0] != was[0]
+        or len(now[1]) != len(was[1])
+        or any(a is not b for a, b in zip(now[1], was[1], strict=True))
+    )

@@ -1,0 +1,447 @@
+"""The Python side of a jitted function: its traces, and the calls that no machine code took.
+
+Owns: `Jitted`, its `Family` of traces for each signature, and `Special`, a compiled trace. Start at
+`Jitted.slow`.
+
+A trace holds for one signature (of the arguments, and of what the function reads besides them) and
+one way through the guards. Invariant: a call runs the user's function once, whether it is traced,
+compiled, or given up; twice only where a derivative's error stopped the trace, where arrays that
+share memory were written into, and where a loop's body gave away a value of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.config import current
+from tracker.draws import Journal
+from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError
+from tracker.ir.graph import Guard
+from tracker.jit import signature
+from tracker.jit.places import difference, with_places
+from tracker.jit.reads import places_of
+from tracker.jit.staging import Effects, Entangled, Staged, Trace, stage, static_leaves
+from tracker.jit.standins import LOCK
+from tracker.tape import current_stage, current_watch, is_constant, same_bytes, value_of
+from tracker.tracked import Tracked
+
+if TYPE_CHECKING:
+    from tracker.jit.pipeline import Compiled
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `jit` was told: see there."""
+
+    static: frozenset[int | str]
+    cache: bool | None
+    strict: bool
+    max_traces: int
+
+
+@dataclass(slots=True)
+class Special:
+    """One compiled trace, its call in Python terms, and what it was made for."""
+
+    trace: Trace
+    compiled: Compiled
+    call: Callable[[Sequence[Any]], Any]
+    cause: str
+
+    def matches(self, other: Trace) -> bool:
+        """Whether another trace holds no more often than this one."""
+        return self.trace.call == other.call and str(self.trace.function) == str(other.function)
+
+
+@dataclass(slots=True)
+class Family:
+    """All traces of one signature; `cause` says what is new in it, `eager` why it is run in plain
+    Python, if it is."""
+
+    cause: str
+    specials: list[Special] = field(default_factory=list)
+    eager: str = ""
+    unsteady: int = 0  # calls that changed what they read
+
+
+class Jitted:
+    """See the file's header. `native` is a weak reference to the object that users hold."""
+
+    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+        self.function = function
+        self.options = options
+        self.families: dict[signature.Signature, Family] = {}
+        self.derived: dict[Any, Any] = {}
+        self.is_derived = False  # a derivative: its results are plain, whatever it reads
+        self.slow_calls = 0
+        self.native: Any = None
+
+    def slow(self, *args: Any, **kwargs: Any) -> Any:
+        """A call that no machine code took."""
+        if current_stage() is not None or not current().jit:
+            return self.function(*args, **kwargs)
+        call, leaves = signature.signature_of(args, kwargs, self.options.static)
+        if any(type(x) is Tracked for x in leaves):
+            return self.function(*args, **kwargs)
+        if current_watch() is not None:
+            return self._watched(args, kwargs)
+        self.slow_calls += 1
+        if not call.native:
+            return self._unusual(args, kwargs, call, leaves)
+        with LOCK:
+            family = self._family(call)
+            if not family.eager:
+                return self._special(family, call, leaves, args, kwargs)
+        return self.function(*args, **kwargs)
+
+    def _watched(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """A call while values are watched: the function is traced, so that the watch sees what it
+        computes, and nothing is compiled."""
+        try:
+            with LOCK:
+                staged = stage(self.function, args, kwargs, self.options.static)
+        except (Entangled, *_UNTRACEABLE):
+            return self.function(*args, **kwargs)
+        return _finish(staged)
+
+    def _unusual(
+        self,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        call: signature.Signature,
+        leaves: list[Any],
+    ) -> Any:
+        """Arguments that no entry takes as they lie: arrays are laid out anew, others run plain."""
+        usual = [_usual(x) for x in leaves]
+        if any(x is _NOT_USUAL for x in usual) or self._share_memory(call, leaves, usual):
+            return self.function(*args, **kwargs)
+        given = iter(usual)
+        templates = (*args, *kwargs.values())
+        rebuilt = [
+            tree.unflatten(structure, [next(given) for _ in range(structure.count)], template)
+            for structure, template in zip(call.structures, templates, strict=True)
+        ]
+        try:
+            named = dict(zip(kwargs, rebuilt[len(args) :], strict=True))
+            return self.native()(*rebuilt[: len(args)], **named)
+        finally:  # what was written into a copy belongs into the caller's array
+            for x, copy in zip(leaves, usual, strict=True):
+                if x is not copy and not same_bytes(np.asarray(x, copy.dtype), copy):
+                    x[...] = copy
+
+    def _share_memory(self, call: signature.Signature, leaves: list[Any], usual: list[Any]) -> bool:
+        """Whether an array to be laid out anew shares memory with another that the code sees."""
+        with LOCK:
+            places = places_of(self.function, static_leaves(call, leaves))
+            _, everything = with_places(call, leaves, places)
+        arrays = [(i, x) for i, x in enumerate(everything) if isinstance(x, np.ndarray)]
+        return any(
+            i != j and np.may_share_memory(x, y)
+            for j, (x, copy) in enumerate(zip(leaves, usual, strict=True))
+            if x is not copy
+            for i, y in arrays
+        )
+
+    def lookup(
+        self,
+        call: signature.Signature,
+        leaves: list[Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+    ) -> Special | None:
+        """The first trace for a signature, made if need be; None if it runs in plain Python."""
+        with LOCK:
+            family = self._family(call)
+            if not family.specials and not family.eager:
+                self._special(family, call, leaves, args, kwargs, run=False)
+            return family.specials[0] if family.specials else None
+
+    def _family(self, call: signature.Signature) -> Family:
+        family = self.families.get(call)
+        if family is None:
+            known = itertools.islice(reversed(self.families), 16)
+            causes = [difference(old, call) for old in known]
+            family = self.families[call] = Family(min(causes)[1] if causes else "the first call")
+        return family
+
+    def _special(
+        self,
+        family: Family,
+        call: signature.Signature,
+        leaves: list[Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        run: bool = True,
+    ) -> Any:
+        """Run a trace that holds, or make one."""
+        done = _run_one(family, call, leaves)
+        if done is not _NONE:
+            return done
+        if len(family.specials) >= self.options.max_traces:
+            what = f"it has {self.options.max_traces} traces already"
+            self._give_up(family, f"{what} ({_last_cause(family)})")
+        places = places_of(self.function, static_leaves(call, leaves))
+        if family.eager or self._must_keep_history(family, call, leaves, places):
+            return self.function(*args, **kwargs) if run else None
+
+        def on_error(error: Exception, effects: Effects) -> None:
+            if not _is_untraceable(error):  # it is the user's: so is what was written
+                effects.carry_out()
+
+        drawn = Journal()
+
+        def plain() -> Any:
+            drawn.undo()  # the plain function draws these numbers again
+            return self.function(*args, **kwargs) if run else None
+
+        try:
+            with drawn:
+                staged = stage(
+                    self.function,
+                    args,
+                    kwargs,
+                    self.options.static,
+                    self.name,
+                    on_error=on_error,
+                    places=places,
+                )
+        except Entangled:
+            return plain()
+        except Exception as error:
+            if not _is_untraceable(error):
+                raise
+            self._refuse(family, str(error), error)
+            return plain()
+        if staged.trace is None:
+            self._refuse(family, staged.why)
+        elif any(staged.trace.owners) and not self.is_derived:
+            family.eager = _HISTORY
+            return plain()
+        elif _overlap(staged.trace, staged.leaves):
+            return plain()
+        else:
+            self._keep(family, staged.trace)
+        if run:
+            return _finish(staged)
+        drawn.undo()
+        return None
+
+    @property
+    def name(self) -> str:
+        return name_of(self.function)
+
+    def _must_keep_history(
+        self,
+        family: Family,
+        call: signature.Signature,
+        leaves: list[Any],
+        places: list[Any],
+    ) -> bool:
+        """Whether the function reads tracked values, whose history the result must carry."""
+        _, everything = with_places(call, leaves, places)
+        handles = [x for x in everything if type(x) is Tracked]
+        if any(hasattr(x, "_owner") for x in handles) and not self.is_derived:
+            family.eager = _HISTORY
+            return True
+        return not all(hasattr(x, "_owner") or is_constant(value_of(x)) for x in handles)
+
+    def _refuse(self, family: Family, why: str, error: Exception | None = None) -> None:
+        """The function cannot be traced."""
+        if self.options.strict:
+            raise CompileError(f"{self.name} cannot be traced: {why}") from error
+        self._give_up(family, f"it cannot be traced: {why}")
+
+    def _keep(self, family: Family, trace: Trace) -> None:
+        """Compile a trace, if it can be of use again."""
+        if trace.lasting:
+            self._compile(family, trace)
+        else:
+            family.unsteady += 1
+            if family.unsteady == _PATIENCE:
+                self._give_up(family, "each call changes what the next one reads")
+
+    def _compile(self, family: Family, trace: Trace) -> None:
+        from tracker.jit import cache
+        from tracker.jit import callable as native
+        from tracker.jit.pipeline import compile_call
+
+        if any(each.matches(trace) for each in family.specials):
+            return  # it holds no more often than the trace that has just failed
+        with cache.kept(self.options.cache):
+            compiled = compile_call(trace)
+        if self.options.strict and compiled.hosts:
+            lines = "; ".join(f"{h.eqn.op.name} ({h.why}) at {h.eqn.where}" for h in compiled.hosts)
+            raise CompileError(f"{self.name} is strict, and NumPy would run {lines}")
+        if compiled.entry is not None:
+            native.push_entry(self.native(), compiled.entry)
+        cause = _cause(family, trace)
+        family.specials.append(Special(trace, compiled, _python_call(trace, compiled), cause))
+
+    def _give_up(self, family: Family, why: str) -> None:
+        family.eager = why
+        warnings.warn(
+            f"{self.name} runs in plain Python from now on for these arguments: {why}",
+            RuntimeWarning,
+            stacklevel=5,
+        )
+
+    def derive(self, key: Any, build: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Any:
+        """A jitted function of this one's derivative, made once for each key."""
+        made = self.derived.get(key)
+        if made is None:
+            derivative = functools.wraps(self.function)(build(self.function))
+            made = self.derived[key] = self.make(derivative, self.options)
+            made._jitted.is_derived = True
+        return made
+
+    make: Callable[[Callable[..., Any], Options], Any]  # set by decorator.py, which makes objects
+
+
+_NOT_USUAL = object()
+_NONE = object()
+_HISTORY = "it reads a param, whose history is recorded"
+_PATIENCE = 3  # after so many calls that changed what they read, a function runs in plain Python
+_UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
+
+
+def _is_untraceable(error: BaseException | None) -> bool:
+    """Whether an error is tracing's own; NumPy wraps some in a ValueError, of which they are the
+    cause."""
+    while error is not None:
+        if isinstance(error, _UNTRACEABLE):
+            return True
+        error = error.__cause__
+    return False
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__).replace("<lambda>", "function")
+
+
+def _usual(x: Any) -> Any:
+    """An array in the layout that native code takes, if its class and dtype allow that."""
+    if not isinstance(signature.leaf_of(x), signature.Foreign):
+        return x
+    if type(x) is not np.ndarray or x.dtype.newbyteorder("=") not in signature.DTYPES:
+        return _NOT_USUAL
+    copy = np.array(x, dtype=x.dtype.newbyteorder("="), order="C")
+    copy.flags.writeable = x.flags.writeable
+    return copy
+
+
+def _run_one(family: Family, call: signature.Signature, leaves: list[Any]) -> Any:
+    """The result of the first trace that holds; _NONE if none does."""
+    from tracker.jit.pipeline import GuardFailed
+
+    for special in family.specials:
+        full, all_leaves = with_places(call, leaves, special.trace.call.places)
+        if full == special.trace.call:
+            try:
+                return special.call(all_leaves)
+            except GuardFailed:
+                continue
+    return _NONE
+
+
+def _finish(staged: Staged) -> Any:
+    """The result of the traced run, after what it wrote was carried out."""
+    staged.effects.carry_out()
+    return staged.result
+
+
+def _cause(family: Family, trace: Trace) -> str:
+    """Why the traces that there are did not do: what differs from the one that is most alike."""
+    if not family.specials:
+        return family.cause
+    alike = [s for s in family.specials if s.trace.call == trace.call]
+    if not alike:
+        return difference(family.specials[-1].trace.call, trace.call)[1]
+    new = _guards(trace)
+    found = max((_branch(_guards(special.trace), new) for special in alike), key=lambda b: b[0])
+    return found[1]
+
+
+def _guards(trace: Trace) -> list[Guard]:
+    return [step for step in trace.function.body if isinstance(step, Guard)]
+
+
+def _branch(old: list[Guard], new: list[Guard]) -> tuple[int, str]:
+    """After how many guards two traces part, and there."""
+    for at, (a, b) in enumerate(zip(old, new, strict=False)):
+        if (a.kind, a.where, a.expected) != (b.kind, b.where, b.expected):
+            return at, f"{b.kind} is {b.expected}, not {a.expected}, at {b.where}"
+    return min(len(old), len(new)), "another way through"
+
+
+def _last_cause(family: Family) -> str:
+    """What people should look at: what the newest trace was made for."""
+    return f"the last for: {family.specials[-1].cause}" if family.specials else "none allowed"
+
+
+def _python_call(trace: Trace, compiled: Compiled) -> Callable[[Sequence[Any]], Any]:
+    """How the slow path runs a trace: an executor's values in, structured results out."""
+    from tracker.jit.pipeline import GuardFailed
+
+    def call(leaves: Sequence[Any]) -> Any:
+        if compiled.run is None or _overlap(trace, leaves):
+            raise GuardFailed  # machine code has been asked already
+        captured = [
+            owner.value.data if owner else leaves[source] if isinstance(source, int) else source
+            for source, owner in zip(trace.captures, trace.owners, strict=True)
+        ]
+        found = iter(compiled.run([*(leaves[number] for number in trace.inputs), *captured]))
+        results: list[Any] = []
+        for out in trace.outputs:
+            if out.kind == "constant":
+                results.append(out.constant)
+            elif out.kind == "input":
+                results.append(leaves[out.constant])
+            elif out.kind == "same":
+                results.append(results[out.constant])
+            else:
+                results.append(
+                    _own(_in_class(out.kind, next(found)), [*leaves, *captured, *results])
+                )
+        for number, value in zip(trace.writes, list(found), strict=True):
+            leaves[number][...] = value
+        return tree.unflatten(trace.structure, results)
+
+    return call
+
+
+def _overlap(trace: Trace, leaves: Sequence[Any]) -> bool:
+    """Whether an array that the function writes into shares memory with another argument."""
+    return any(
+        number != other and np.may_share_memory(leaves[number], leaves[other])
+        for number in trace.writes
+        for other, leaf in enumerate(trace.call.leaves)
+        if isinstance(leaves[other], np.ndarray) and not isinstance(leaf, signature.Twin)
+    )
+
+
+def _in_class(kind: str, x: Any) -> Any:
+    """A value as the class of result that the plain function gives."""
+    if kind == "array":
+        return np.asarray(x)
+    if kind == "numpy":
+        return np.asarray(x)[()]
+    return np.asarray(x).item()
+
+
+def _own(x: Any, leaves: Sequence[Any]) -> Any:
+    """A result that shares no memory with an argument, the trace, or another result."""
+    return (
+        x.copy() if isinstance(x, np.ndarray) and (x.base is not None or _is_one(x, leaves)) else x
+    )
+
+
+def _is_one(x: Any, leaves: Sequence[Any]) -> bool:
+    return any(x is leaf for leaf in leaves)

@@ -1,0 +1,92 @@
+"""Leaving NumPy while a function is traced: where that loses no gradient, the value may go.
+
+Owns: `let_go`. A value made of captured arrays alone may leave as plain data, under the guard that
+it is the same on each call. One made of the traced function's arguments may leave, too, where no
+derivative is being taken: the trace is spoilt then, and what goes on is the plain run of that call.
+
+Invariant: nothing that a derivative follows is let go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.op import NUMPY
+from tracker.tape import CLOSED, Stage, Value, current_stage, is_deriving, value_of
+
+NOTHING: Any = object()
+
+
+def let_go(handle: Any, why: Callable[[], str]) -> Any:
+    """The plain data of a tracked value, if it may leave; else NOTHING. `why` says what for."""
+    stage = current_stage()
+    if stage is None or stage.structured:
+        return NOTHING
+    value = value_of(handle)
+    source = _source(value, stage)
+    if source == "argument" and not is_deriving():
+        stage.spoilt = stage.spoilt or why()
+    elif source == "place":
+        _pin(handle, value, stage)
+    else:
+        return NOTHING
+    return value.data
+
+
+def _source(root: Value, stage: Stage) -> str:
+    """What a value is made of: what stands at 'place's, an 'argument', or something 'else'."""
+    found = "place"
+    seen = {root}
+    stack = [root]
+    while stack:
+        value = stack.pop()
+        if value in stage.placed:
+            continue
+        if value in stage.given:
+            found = "argument"
+        elif value.op is None or (value.op is not CLOSED and value.op.name == "identity"):
+            return "else"  # a derivative follows it, or may
+        for operand in value.operands:
+            if type(operand) is Value and operand not in seen:
+                seen.add(operand)
+                stack.append(operand)
+    return found
+
+
+def _pin(handle: Any, value: Value, stage: Stage) -> None:
+    """Guard that a value is what it is now."""
+    if value in stage.pinned or stage.spoilt:
+        return
+    stage.pinned.add(value)
+    known = np.array(value.data)
+    same = handle == known[()]
+    if known.dtype.kind in "fc" and np.isnan(known).any():
+        same = same | ((handle != handle) & np.isnan(known)[()])
+    stage.guard(value_of(NUMPY[np.all](same)), "bool")
+
+
+def by_numpy(call: Callable[..., Any], args: Any, kwargs: Any, why: Callable[[], str]) -> Any:
+    """What NumPy makes of plain data, if all tracked arguments may leave; else NOTHING."""
+    given: list[tuple[Any, Any]] = []
+
+    def plain(x: Any) -> Any:
+        if isinstance(x, (list, tuple)) and not hasattr(x, "_fields"):
+            return type(x)(plain(each) for each in x)
+        if not hasattr(type(x), "_refresh"):
+            return x
+        data = let_go(x, why)
+        if data is not NOTHING and isinstance(data, np.ndarray):
+            data = data.copy()
+            data.flags.writeable = False  # a function that writes into it must not be lost
+        given.append((x, data))
+        return data
+
+    if kwargs.get("out") is not None:
+        return NOTHING
+    plain_args, plain_kwargs = plain(tuple(args)), {k: plain(v) for k, v in kwargs.items()}
+    if any(data is NOTHING for _, data in given):
+        return NOTHING
+    return call(*plain_args, **plain_kwargs)
