@@ -250,7 +250,4 @@ def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Function:
     }
     """
     function = getattr(f, "_jitted", None)
-    staged = stage(f if function is None else function.function, args, kwargs)
-    if staged.trace is None:
-        raise CompileError(f"{name_of(f)} cannot be traced: {staged.why}")
-    return staged.trace.function
+    return stage(f if function is None else function.function, args, kwargs).whole.function

@@ -160,8 +160,8 @@ def _entry(
 ) -> _Entry:
     """Trace a function and write its C function."""
     staged = stage(f, args, kwargs, name=name)
-    function = optimise(staged.trace.function)
-    if staged.trace.writes:
+    function = optimise(staged.whole.function)
+    if staged.whole.writes:
         raise CompileError(
             message(f"{name} writes into its arguments", "Return the new arrays instead")
         )
@@ -174,8 +174,8 @@ def _entry(
                     eqn.where,
                 )
             )
-    atoms = [out.atom for out in staged.trace.outputs if out.atom is not None]
-    if len(atoms) != len(staged.trace.outputs):
+    atoms = [out.atom for out in staged.whole.outputs if out.atom is not None]
+    if len(atoms) != len(staged.whole.outputs):
         raise CompileError(
             message(f"{name} returns something that is no number or array it computed")
         )
@@ -187,7 +187,7 @@ def _entry(
 
 def _given(staged: Staged, own: int) -> list[tuple[int, int]]:
     """(input of the function, argument's leaf) of what the caller passes."""
-    return [(i, n) for i, n in enumerate(staged.trace.inputs) if n < own]
+    return [(i, n) for i, n in enumerate(staged.whole.inputs) if n < own]
 
 
 def _texts(name: str, staged: Staged, function: Function, own: int) -> list[str]:
@@ -228,7 +228,7 @@ def _wrapper(
     """The C function: it lays its arguments and what was captured into a frame."""
     parameters, lines, constants = [], [], []
     for at, var in enumerate(variables):
-        source = staged.trace.inputs[at] if at < n else staged.trace.captures[at - n]
+        source = staged.whole.inputs[at] if at < n else staged.whole.captures[at - n]
         cell = f"%cell{at}"
         lines.append(f"  {cell} = getelementptr i64, ptr %slots, i64 {at}")
         if at < n and isinstance(source, int) and source < own:

@@ -24,7 +24,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.draws import Patched, Watch, is_generator, stand_in
-from tracker.errors import UnsupportedError, message
+from tracker.errors import CompileError, UnsupportedError, message
 from tracker.ir.graph import (
     Atom,
     Const,
@@ -117,6 +117,13 @@ class Staged:
     effects: Effects
     leaves: list[Any]
     why: str = ""
+
+    @property
+    def whole(self) -> Trace:
+        """The trace; CompileError if there is none."""
+        if self.trace is None:
+            raise CompileError(f"it cannot be traced: {self.why}")
+        return self.trace
 
 
 class Entangled(Exception):
