@@ -307,12 +307,12 @@ def test_functions_without_a_rule_run_once():
 
     def f(x):
         runs.append(1)
-        return np.histogram(x, 3)[0], np.frexp(x)[0], x.argpartition(1)
+        return np.array2string(x), x.tobytes(), np.array_repr(x)
 
     g, x = jit(f), np.arange(5.0)
     want = f(x)
     runs.clear()
-    with pytest.warns(RuntimeWarning, match="plain Python.*histogram"):
+    with pytest.warns(RuntimeWarning, match="plain Python.*array2string"):
         assert_same(g(x), want)
     assert len(runs) == 1
 
