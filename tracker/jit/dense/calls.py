@@ -56,6 +56,7 @@ def _stacked(driver: Any, call: Any, name: str, count: int, sizes: list[str]) ->
         f"stack{len(driver.bodies)}",
         [f"ptr %p{i}" for i in range(count)],
         linkage="internal ",
+        first=1000 * (1 + len(driver.bodies)),
     )
     failed = c.cell(0)
     with ExitStack() as loops:

@@ -14,20 +14,38 @@ from contextlib import contextmanager
 
 
 class Code:
-    """One function, `i64 @name(parameters)`, which returns 0 or that it failed."""
+    """One function, `i64 @name(parameters)`, which returns 0 or that it failed. `first` is the
+    number from which its metadata is counted, which are numbered in a module."""
 
-    def __init__(self, name: str, parameters: Sequence[str], *, linkage: str = "") -> None:
+    def __init__(
+        self, name: str, parameters: Sequence[str], *, linkage: str = "", first: int = 0
+    ) -> None:
         self.name = name
         self.parameters = parameters
         self.linkage = linkage
         self.cells: list[str] = []
         self.lines: list[str] = []
         self.declared: set[str] = set()
+        self.first = first
+        self._loops = 0
         self._fresh = 0
 
     def text(self) -> str:
         head = f"define {self.linkage}i64 @{self.name}({', '.join(self.parameters)}) nounwind {{"
-        return "\n".join([head, "entry:", *self.cells, *self.lines, "}"])
+        return "\n".join([head, "entry:", *self.cells, *self.lines, "}", *self._plain_loops()])
+
+    def _plain_loops(self) -> list[str]:
+        """What the metadata of loops says: neither vectorise nor unroll. They are short, or LAPACK
+        does the work; and a loop left as it is compiles ten times sooner."""
+        if not self._loops:
+            return []
+        no_vectors, no_copies = self.first, self.first + 1
+        loops = range(self.first + 2, self.first + 2 + self._loops)
+        return [
+            f'!{no_vectors} = !{{!"llvm.loop.vectorize.enable", i1 false}}',
+            f'!{no_copies} = !{{!"llvm.loop.unroll.disable"}}',
+            *(f"!{i} = distinct !{{!{i}, !{no_vectors}, !{no_copies}}}" for i in loops),
+        ]
 
     # Values
 
@@ -107,6 +125,8 @@ class Code:
     def loop(self, first: object, last: object) -> Iterator[str]:
         """for i in range(first, last)."""
         tag = self.tag()
+        plain = f", !llvm.loop !{self.first + 2 + self._loops}"
+        self._loops += 1
         some = self.test("slt", first, last)
         self.lines += [
             f"  br i1 {some}, label %pre{tag}, label %done{tag}",
@@ -121,7 +141,7 @@ class Code:
             f"latch{tag}:",
             f"  %n{tag} = add nsw i64 %i{tag}, 1",
             f"  %c{tag} = icmp slt i64 %n{tag}, {last}",
-            f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}",
+            f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}{plain}",
             f"done{tag}:",
         ]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from tracker.jit.dense.code import Code, integer_cell, letter, ptr, status
 
-_SMALL = 20  # rows; beyond, LAPACK is faster
+_SMALL = 24  # rows; beyond, LAPACK is faster
 _ROWS, _COLUMNS, _LEFT = 101, 102, 141  # CBLAS's names for orders and sides
 
 
@@ -158,7 +158,6 @@ def triangle(integer: str) -> Code:
     c = Code(
         "tk.triangle",
         ["ptr noalias %t", "ptr noalias %x", *(f"i64 %{x}" for x in ("n", "k", *flags))],
-        linkage="internal ",
     )
     upper, flip, unit = (c.test("ne", f"%{flag}", 0) for flag in flags)
     with c.when(c.test("sgt", "%n", _SMALL)):

@@ -28,10 +28,10 @@ Sizes = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A routine: the writers of its text (itself last); the LAPACK and BLAS functions it calls; how
-    its own scratch follows from its sizes; how to ask LAPACK for more."""
+    """A routine: the writer of its text; the functions of LAPACK and BLAS, and the routines, that
+    it calls; how its own scratch follows from its sizes; how to ask LAPACK for more."""
 
-    codes: tuple[Callable[[str], Code], ...]
+    code: Callable[[str], Code]
     calls: tuple[str, ...] = ()
     scratch: Callable[..., int] | None = None
     query: Callable[..., tuple[int, int]] | None = None
@@ -85,33 +85,34 @@ def _lstsq_query(m: int, n: int, k: int) -> tuple[int, int]:
     return _least_query("dgelsd_", "", (m, n, k, _P, m, _P, high, _P, _P, 0), 1)
 
 
-_TRIANGLE = ("cblas_dtrsv", "cblas_dtrsm")
+_TRIANGLE = ("tk.triangle",)
 
 ROUTINES: dict[str, Entry] = {
-    "cholesky": Entry((factors.cholesky,), ("dpotrf_",)),
-    "lu": Entry((factors.lu,), ("dgetrf_",)),
-    "solve": Entry((factors.triangle, factors.solve), _TRIANGLE),
-    "inv": Entry((factors.triangle, factors.inv), _TRIANGLE),
-    "solve_triangular": Entry((factors.triangle, factors.solve_triangular), _TRIANGLE),
-    "det": Entry((factors.det,)),
-    "slogdet": Entry((factors.slogdet,)),
-    "eigh": Entry((spectra.eigh,), ("dsyevd_",), lambda n, _: n * n, _eigen_query("V")),
-    "eigvalsh": Entry((spectra.eigvalsh,), ("dsyevd_",), lambda n, _: n * n, _eigen_query("N")),
+    "triangle": Entry(factors.triangle, ("cblas_dtrsv", "cblas_dtrsm")),
+    "cholesky": Entry(factors.cholesky, ("dpotrf_",)),
+    "lu": Entry(factors.lu, ("dgetrf_",)),
+    "solve": Entry(factors.solve, _TRIANGLE),
+    "inv": Entry(factors.inv, _TRIANGLE),
+    "solve_triangular": Entry(factors.solve_triangular, _TRIANGLE),
+    "det": Entry(factors.det),
+    "slogdet": Entry(factors.slogdet),
+    "eigh": Entry(spectra.eigh, ("dsyevd_",), lambda n, _: n * n, _eigen_query("V")),
+    "eigvalsh": Entry(spectra.eigvalsh, ("dsyevd_",), lambda n, _: n * n, _eigen_query("N")),
     "svd": Entry(
-        (spectra.svd,),
+        spectra.svd,
         ("dgesdd_",),
         lambda m, n, full: m * n + (m * m + n * n if full else (m + n) * min(m, n)),
         _svd_query,
     ),
-    "svdvals": Entry((spectra.svdvals,), ("dgesdd_",), lambda m, n: m * n, _svd_query),
+    "svdvals": Entry(spectra.svdvals, ("dgesdd_",), lambda m, n: m * n, _svd_query),
     "qr": Entry(
-        (spectra.qr,),
+        spectra.qr,
         ("dgeqrf_", "dorgqr_"),
         lambda m, n, k: m * max(n, k) + min(m, n),
         _qr_query,
     ),
     "lstsq": Entry(
-        (spectra.lstsq,),
+        spectra.lstsq,
         ("dgelsd_",),
         lambda m, n, k: m * n + max(m, n) * k + min(m, n),
         _lstsq_query,
@@ -148,13 +149,10 @@ def _compiled(name: str) -> int:
     entry = ROUTINES[name]
     found = blas.find()
     assert found is not None
-    codes = [write(f"i{found.int_bits}") for write in entry.codes]
-    declared = {line for code in codes for line in code.declared}
-    own = {f"@{code.name}(" for code in codes}
-    kept = sorted(line for line in declared if not any(name in line for name in own))
-    text = "\n".join([*kept, *(code.text() for code in codes)])
-    symbols = {call: found.symbols[call] for call in entry.calls}
-    module = cache.compile_or_load(text, symbols=symbols)
+    code = entry.code(f"i{found.int_bits}")
+    symbols = {call: address(call) or found.symbols[call] for call in entry.calls}
+    text = "\n".join([*sorted(code.declared), code.text()])
+    module = cache.compile_or_load(text, symbols=symbols, level=2)
     _MODULES.append(module)
     return module.address(symbol(name))
 
@@ -171,8 +169,14 @@ def why_not(eqn: Eqn, lower: Routine) -> str:
     found = blas.find()
     if found is None:
         return f"no LAPACK: {blas.why_missing()}"
-    names = ("lu", lower.name) if lower.factor else (lower.name,)
-    for name in {call for routine in names for call in ROUTINES[routine].calls}:
-        if name not in found.symbols:
-            return f"no {name} in {found.path}"
-    return ""
+    needed = {"lu", lower.name} if lower.factor else {lower.name}
+    calls = {call for name in needed for call in _calls(name)}
+    lost = sorted(calls - set(found.symbols))
+    return f"no {lost[0]} in {found.path}" if lost else ""
+
+
+def _calls(name: str) -> set[str]:
+    """What a routine needs of the library, by itself or through others."""
+    own = ROUTINES[name].calls
+    nested = [_calls(call.removeprefix("tk.")) for call in own if call.startswith("tk.")]
+    return {call for call in own if not call.startswith("tk.")}.union(*nested)
