@@ -100,6 +100,21 @@ def test_a_matrix_is_factored_once():
     assert "routine: lu of f64[25,25]" in compiled.explain(a, b)
 
 
+@pytest.mark.parametrize("n", [1, 2, 24, 31, 32, 33, 64, 70])
+def test_the_pullback_of_cholesky(n):
+    _, s, _, _ = given(n)
+    weights = np.random.default_rng(0).normal(size=(n, n))
+    stack = np.stack([s, s + 1])
+
+    def f(a):
+        return np.sum(la.cholesky(a) * weights)
+
+    compiled = jit(lambda a: gradient(f, a)[0], strict=True)
+    for a in (s, stack):
+        np.testing.assert_allclose(compiled(a), gradient(f, a)[0], rtol=1e-9, atol=1e-11)
+    assert np.all(np.triu(compiled(s), 1) == 0)
+
+
 SINGULAR = np.array([[1.0, 2, 3], [2, 4, 6], [1, 0, 1]])
 
 

@@ -109,6 +109,12 @@ ROWS = [
         sample(np.tril(positive(3)) + np.triu(x(3, 3), 1)),
     ),
     row(
+        factors.cholesky_pull,
+        *(sample(np.tril(square(n)), x(n, n)) for n in (1, 3)),
+        sample(np.tril(square(2, 2)), x(2, 2, 2)),
+        sample(np.tril(csquare(3).real + 1j * np.tril(x(3, 3), -1)), z(3, 3)),
+    ),
+    row(
         factors.qr,
         *(sample(x(*shape), complete=False) for shape in [(3, 3), (4, 2), (2, 4), (2, 3, 2)]),
         sample(x(4, 3), complete=True),

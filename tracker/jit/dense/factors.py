@@ -10,10 +10,14 @@ Small matrices are worked on in loops: a call of LAPACK costs more than they do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tracker.jit.dense.code import Code, integer_cell, letter, ptr, status
 
 _SMALL = 24  # rows; beyond, LAPACK is faster
-_ROWS, _COLUMNS, _LEFT = 101, 102, 141  # CBLAS's names for orders and sides
+# CBLAS's names for orders, sides, halves, and whether a matrix is transposed
+_ROWS, _COLUMNS, _LEFT, _RIGHT = 101, 102, 141, 142
+_UPPER, _LOWER, _PLAIN, _TURNED = 121, 122, 111, 112
 
 
 def cholesky(integer: str) -> Code:
@@ -54,6 +58,109 @@ def _less_products(c: Code, x: str, y: str, count: str, start: str) -> str:
     with c.loop(0, count) as k:
         c.set(total, c.less(c.get(total, "double"), c.load(x, k), c.load(y, k)), "double")
     return c.get(total, "double")
+
+
+_BLOCK = 32  # rows
+
+
+def cholesky_pull(integer: str) -> Code:
+    """The pullback of the factor L: from a cotangent (whose lower half is read) to that of the
+    matrix, in its lower half. I. Murray (2016), the blocked algorithm of section 5."""
+    pointers = [f"ptr noalias %{name}" for name in ("l", "g", "x", "work")]
+    c = Code("tk.cholesky_pull", [*pointers, "i64 %n"])
+    c.copy("%g", "%x", c.mul("%n", "%n"))
+    blocks = c.let(f"udiv i64 {c.add('%n', _BLOCK - 1)}, {_BLOCK}")
+    with c.down(0, blocks) as block:
+        j = c.mul(block, _BLOCK)
+        left = c.sub("%n", j)
+        size = c.either(c.test("slt", left, _BLOCK), left, _BLOCK)
+        k = c.add(j, size)
+        rest = c.sub("%n", k)
+        row, below = c.mul(j, "%n"), c.mul(k, "%n")
+        d, dx = (c.at(m, c.add(row, j)) for m in ("%l", "%x"))
+        with c.when(c.test("sgt", rest, 0)):
+            cl, cx = (c.at(m, c.add(below, j)) for m in ("%l", "%x"))
+            _trsm(c, integer, (_RIGHT, _LOWER, _PLAIN), (rest, size), d, cx)
+            _subtract_product(c, integer, (_PLAIN, (rest, j, size)), cx, c.at("%l", row), below)
+            _subtract_product(c, integer, (_TURNED, (size, size, rest)), cx, cl, c.add(row, j))
+            _subtract_product(c, integer, (_TURNED, (size, j, rest)), cx, c.at("%l", below), row)
+        _pull_block(c, d, dx, size)
+        with c.when(c.test("sgt", j, 0)):
+            with c.loop(0, size) as p, c.loop(0, size) as q:
+                high, low = c.either(c.test("slt", p, q), q, p), c.either(c.test("slt", p, q), p, q)
+                x = c.let(f"load double, ptr {c.entry(dx, high, low, '%n')}")
+                double = c.f(
+                    "fmul", x, c.let(f"select i1 {c.test('eq', p, q)}, double 2.0, double 1.0")
+                )
+                c.lines.append(f"  store double {double}, ptr {c.entry('%work', p, q, size)}")
+            _subtract_product(
+                c, integer, (_PLAIN, (size, j, size)), "%work", c.at("%l", row), row, lead=size
+            )
+    with c.loop(0, "%n") as i, c.loop(c.add(i, 1), "%n") as above:
+        c.lines.append(f"  store double 0.0, ptr {c.entry('%x', i, above, '%n')}")
+    c.give()
+    return c
+
+
+def _pull_block(c: Code, d: str, dx: str, size: str) -> None:
+    """The same for one block, row by row from the last."""
+    with c.down(0, size) as q:
+        pivot = c.load(d, c.mul(q, c.add("%n", 1)))
+        own, mine = c.at(d, c.mul(q, "%n")), c.at(dx, c.mul(q, "%n"))
+        total = c.cell("0.0", "double")
+        with c.loop(c.add(q, 1), size) as i:
+            x, at = c.load(c.at(d, c.mul(i, "%n")), q), c.entry(dx, i, q, "%n")
+            product = c.f("fmul", x, c.let(f"load double, ptr {at}"))
+            c.set(total, c.f("fadd", c.get(total, "double"), product), "double")
+        share = c.f("fdiv", c.get(total, "double"), pivot)
+        bar = c.f("fdiv", c.f("fsub", c.load(mine, q), share), pivot)
+        with c.loop(0, q) as p:
+            c.store(c.less(c.load(mine, p), bar, c.load(own, p)), mine, p)
+        with c.loop(c.add(q, 1), size) as i:
+            line, other = c.at(d, c.mul(i, "%n")), c.at(dx, c.mul(i, "%n"))
+            scaled = c.f("fdiv", c.load(other, q), pivot)
+            c.store(scaled, other, q)
+            with c.loop(0, q) as p:
+                c.store(c.less(c.load(mine, p), scaled, c.load(line, p)), mine, p)
+                c.store(c.less(c.load(other, p), scaled, c.load(own, p)), other, p)
+        c.store(c.f("fmul", bar, "0.5"), mine, q)
+
+
+def _sizes(c: Code, integer: str, sizes: Sequence[str]) -> list[str]:
+    """Extents as BLAS takes them."""
+    if integer == "i64":
+        return [f"i64 {size}" for size in sizes]
+    return [f"i32 {c.let(f'trunc i64 {size} to i32')}" for size in sizes]
+
+
+def _trsm(
+    c: Code, integer: str, how: tuple[int, int, int], extents: tuple[str, str], t: str, x: str
+) -> None:
+    """x = x t^-1 (or t^-1 x), in place, both with rows %n apart."""
+    side, half, turn = how
+    m, k, lead = _sizes(c, integer, (*extents, "%n"))
+    flags = [f"i32 {flag}" for flag in (_ROWS, side, half, turn, 131)]
+    arguments = [m, k, "double 1.0", ptr(t), lead, ptr(x), lead]
+    c.call("void", "cblas_dtrsm", [*flags, *arguments])
+
+
+def _subtract_product(
+    c: Code,
+    integer: str,
+    what: tuple[int, tuple[str, str, str]],
+    a: str,
+    b: str,
+    at: str,
+    *,
+    lead: str = "%n",
+) -> None:
+    """%x[at:] -= op(a) b, of m rows, n columns, k terms; rows of `a` are `lead` apart."""
+    turn, extents = what
+    m, n, k, mine, others = _sizes(c, integer, (*extents, lead, "%n"))
+    flags = [f"i32 {flag}" for flag in (_ROWS, turn, _PLAIN)]
+    target = ptr(c.at("%x", at))
+    arguments = [m, n, k, "double -1.0", ptr(a), mine, ptr(b), others, "double 1.0"]
+    c.call("void", "cblas_dgemm", [*flags, *arguments, target, others])
 
 
 # LU -----------------------------------------------------------------------------------------------

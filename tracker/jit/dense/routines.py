@@ -90,6 +90,9 @@ _TRIANGLE = ("tk.triangle",)
 ROUTINES: dict[str, Entry] = {
     "triangle": Entry(factors.triangle, ("cblas_dtrsv", "cblas_dtrsm")),
     "cholesky": Entry(factors.cholesky, ("dpotrf_",)),
+    "cholesky_pull": Entry(
+        factors.cholesky_pull, ("cblas_dtrsm", "cblas_dgemm"), lambda n: min(n, 32) ** 2
+    ),
     "lu": Entry(factors.lu, ("dgetrf_",)),
     "solve": Entry(factors.solve, _TRIANGLE),
     "inv": Entry(factors.inv, _TRIANGLE),
@@ -123,10 +126,11 @@ ROUTINES: dict[str, Entry] = {
 def workspace(name: str, sizes: Sizes) -> tuple[Sizes, int]:
     """(sizes to be handed on to LAPACK, float64 numbers of scratch)."""
     entry = ROUTINES[name]
-    if entry.query is None or entry.scratch is None:
-        return (), 0
-    numbers, integers = entry.query(*sizes)
-    return (numbers, integers), entry.scratch(*sizes) + numbers + integers
+    numbers = 0 if entry.scratch is None else entry.scratch(*sizes)
+    if entry.query is None:
+        return (), numbers
+    own = entry.query(*sizes)
+    return own, numbers + sum(own)
 
 
 def factored(n: int) -> int:

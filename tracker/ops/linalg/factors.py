@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import UnsupportedError, message
-from tracker.ir.op import Routine
+from tracker.ir.op import Op, Routine
 from tracker.ir.types import Type
 from tracker.ops.declare import declare, implements, project
 from tracker.ops.linalg.parts import (
@@ -37,16 +37,53 @@ def _half(a: Any) -> Any:
     return np.tril(a, -1) + embedded(diagonal_of(a) * 0.5, a)
 
 
-def _cholesky_jvp(t: Any, y: Any, a: Any) -> Any:
+def _within(y: Any, t: Any) -> Any:
+    """L^-1 t L^-H, for the Hermitian matrix of which `t` is the lower triangle."""
+    return triangular(y, adjoint(triangular(y, hermitian_of(t))))
+
+
+def _push(t: Any, y: Any) -> Any:
     """dL = L half(L^-1 da L^-H)."""
-    inner = triangular(y, adjoint(triangular(y, hermitian_of(t))))
-    return y @ _half(inner)
+    return y @ _half(_within(y, t))
 
 
-def _cholesky_vjp(g: Any, y: Any, a: Any) -> Any:
+def _between(y: Any, m: Any) -> Any:
+    """L^-H m L^-1."""
+    left = triangular(y, m, trans="C")
+    return adjoint(triangular(y, adjoint(left), trans="C"))
+
+
+def _pull(y: Any, g: Any) -> Any:
     """L^-H half(L^H g) L^-1, brought to the triangle that was read."""
-    left = triangular(y, _half(adjoint(y) @ g), trans="C")
-    return project(in_triangle(adjoint(triangular(y, adjoint(left), trans="C"))), a)
+    return in_triangle(_between(y, _half(adjoint(y) @ g)))
+
+
+def _pull_jvp(t: Any, x: Any, y: Any, g: Any) -> Any:
+    """With s = L^-H half(L^H g) L^-1: along dL, L^-H (half(dL^H g) - dL^H s L) L^-1 - s dL L^-1."""
+    s, t = _between(y, _half(adjoint(y) @ g)), np.tril(t)
+    moved = _between(y, _half(adjoint(t) @ g))
+    turned = triangular(y, adjoint(t) @ s, trans="C")
+    right = adjoint(triangular(y, adjoint(s @ t), trans="C"))
+    return in_triangle(moved - turned - right)
+
+
+def _pull_vjp(c: Any, x: Any, y: Any, g: Any) -> Any:
+    s = _between(y, _half(adjoint(y) @ g))
+    left = triangular(y, hermitian_of(c))  # L^-1 c
+    found = g @ adjoint(_half(_within(y, c))) - s @ adjoint(left) - adjoint(s) @ adjoint(left)
+    return project(np.tril(found), y)
+
+
+cholesky_pull: Op = declare(  # the pullback of `cholesky` at the factor y, of a cotangent g
+    "cholesky_pull",
+    method=None,
+    entry=None,
+    infer=lambda y, g: Type(y.shape, kind(y.dtype, g.dtype)),
+    evaluate=lambda y, g: _pull(np.tril(y), g),
+    jvp=[_pull_jvp, lambda t, x, y, g: apply(cholesky_pull, (y, t))],
+    vjp=[_pull_vjp, lambda c, x, y, g: project(np.tril(_push(c, y)), g)],
+    lower=Routine("cholesky_pull", lambda y, g: y.shape[-1:]),
+)
 
 
 cholesky = declare(
@@ -55,8 +92,8 @@ cholesky = declare(
     entry=None,
     infer=lambda a: Type(a.shape, kind(a.dtype)),
     evaluate=np.linalg.cholesky,
-    jvp=[_cholesky_jvp],
-    vjp=[_cholesky_vjp],
+    jvp=[lambda t, y, a: _push(t, y)],
+    vjp=[lambda g, y, a: project(apply(cholesky_pull, (y, g)), a)],
     lower=Routine("cholesky", lambda a: a.shape[-1:]),
 )
 
