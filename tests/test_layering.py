@@ -37,7 +37,7 @@ LAYERS = [
 JIT_LAYERS = [
     {"vmath", "portable", "division", "signature", "writer", "index", "engine"},
     {"places", "reads", "standins"},
-    {"emit", "staging", "arguments", "results", "cache"},
+    {"emit", "complexes", "staging", "arguments", "results", "cache"},
     {"entry", "memory", "lifting"},
     {"native"},
     {"callable", "blas", "parallel"},

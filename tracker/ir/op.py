@@ -112,7 +112,8 @@ class Reduce:
     The op's params are `axis` (a tuple of ints) and `keepdims`. Elements are cast to the output's
     dtype first. `reorder`: partial results may be combined in any order. `finish(e, acc, count)`
     turns the folded value into the result (a mean divides). `widen`: small floats are folded in
-    float64, for one long sum of them loses digits that NumPy's pairwise sum keeps.
+    float64, for one long sum of them loses digits that NumPy's pairwise sum keeps. `kinds` are the
+    dtype kinds that can be folded.
     """
 
     identity: Callable[[np.dtype[Any]], Any]
@@ -120,6 +121,7 @@ class Reduce:
     reorder: bool = True
     finish: Callable[..., Any] | None = None
     widen: bool = False
+    kinds: str = "biufc"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Scalar code: the emitter that `Map` and `Reduce` bodies are written against.
 
-Owns: `Scalar` (an SSA value and its dtype) and `Emitter`, which writes LLVM IR text into a list of
-lines. A literal is a Scalar whose name is the literal itself.
+Owns: `Scalar` (an SSA value and its dtype), `Complex` (two of them) and `Reals`, which writes LLVM
+IR text into a list of lines; `complexes.py` makes the whole `Emitter` of it. A literal is a Scalar
+whose name is the literal itself.
 
 Invariants: an operation's operands have one dtype, the caller casts first; floating-point code
 carries `contract` only, sums in reductions also `reassoc`; never `nnan` or `ninf`.
@@ -32,7 +33,12 @@ _LLVM = {
     "float32": "float",
     "float64": "double",
 }
-SUPPORTED = frozenset(np.dtype(name) for name in _LLVM)
+# A complex number is two registers; this is what it is in memory.
+_PAIRS: dict[np.dtype[Any], tuple[np.dtype[Any], str]] = {
+    np.dtype(np.complex64): (np.dtype(np.float32), "[2 x float]"),
+    np.dtype(np.complex128): (np.dtype(np.float64), "[2 x double]"),
+}
+SUPPORTED = frozenset({*(np.dtype(name) for name in _LLVM), *_PAIRS})
 _TEXT = {np.dtype(name): text for name, text in _LLVM.items()}
 _BOOL = np.dtype(bool)
 _FLOAT_RELATIONS = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt", ">=": "oge"}
@@ -46,6 +52,8 @@ def llvm_type(dtype: np.dtype[Any]) -> str:
 
 def memory_type(dtype: np.dtype[Any]) -> str:
     """The type of an element in memory: a bool takes a byte."""
+    if dtype in _PAIRS:
+        return _PAIRS[dtype][1]
     return "i8" if dtype == _BOOL else _TEXT[dtype]
 
 
@@ -63,8 +71,36 @@ class Scalar:
         return f"{_TEXT[self.dtype]} {self.name}"
 
 
+class Complex(Scalar):
+    """A complex number: two real ones."""
+
+    __slots__ = ("im", "re")
+
+    def __init__(self, re: Scalar, im: Scalar) -> None:
+        self.re = re
+        self.im = im
+        known = re.value is not None and im.value is not None
+        value = complex(re.value, im.value) if known else None
+        super().__init__(f"{re.name} {im.name}", complex_of(re.dtype), value)
+
+
+def complex_of(part: np.dtype[Any]) -> np.dtype[Any]:
+    """The complex dtype of two floats."""
+    return next(dtype for dtype, (real, _) in _PAIRS.items() if real == part)
+
+
+def part_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of a complex dtype's two parts; another dtype itself."""
+    return _PAIRS[dtype][0] if dtype in _PAIRS else dtype
+
+
 def literal(value: Any, dtype: np.dtype[Any]) -> Scalar:
     """A constant."""
+    if dtype.kind == "c":
+        number, part = complex(value), part_of(dtype)
+        return Complex(literal(number.real, part), literal(number.imag, part))
+    if isinstance(value, (complex, np.complexfloating)) and dtype != _BOOL:
+        value = value.real
     if dtype.kind == "f":
         number = float(dtype.type(value))
         return Scalar(f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}", dtype, number)
@@ -97,8 +133,8 @@ class Needs:
         self.intrinsics: set[str] = set()
 
 
-class Emitter(Division):
-    """Writes scalar code into `lines`; `straight`: the code runs once, it is not in a loop.
+class Reals(Division):
+    """Writes code of real numbers into `lines`; `straight`: it runs once, it is not in a loop.
 
     `near` names a byte in memory: functions that have a quick version for near arguments are called
     in that version, and the byte is set where an argument is far (`went_near` tells if any was).
@@ -272,6 +308,15 @@ class Emitter(Division):
         if x.dtype.kind != "f":
             return literal(True, _BOOL)
         return self.compare("<", self.abs(x), literal(float("inf"), x.dtype))
+
+    def real(self, x: Scalar) -> Scalar:
+        return x
+
+    def imag(self, x: Scalar) -> Scalar:
+        return literal(0, x.dtype)
+
+    def conjugate(self, x: Scalar) -> Scalar:
+        return x
 
     def rounded(self, name: str, x: Scalar) -> Scalar:
         """An intrinsic that rounds; integers are round."""

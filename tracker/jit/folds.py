@@ -15,7 +15,8 @@ import numpy as np
 
 from tracker.ir.graph import Eqn
 from tracker.ir.op import Reduce
-from tracker.jit.emit import Emitter, Scalar, literal, memory_type
+from tracker.jit.complexes import Emitter
+from tracker.jit.emit import Scalar, literal, memory_type
 from tracker.jit.index import Tools
 from tracker.jit.plan import c_strides
 

@@ -22,7 +22,8 @@ import numpy as np
 from tracker.ir.graph import Atom, Const, Eqn, Var
 from tracker.ir.op import Iota, Map, View
 from tracker.jit import parallel, scattering
-from tracker.jit.emit import OUTER_LOOP, Emitter, Names, Scalar, literal, llvm_type, memory_type
+from tracker.jit.complexes import Emitter
+from tracker.jit.emit import OUTER_LOOP, Complex, Names, Scalar, literal, llvm_type, memory_type
 from tracker.jit.folds import Fold
 from tracker.jit.index import Affine, Split, Tools
 from tracker.jit.plan import Kernel, Store, c_strides
@@ -30,6 +31,7 @@ from tracker.jit.plan import Kernel, Store, c_strides
 _NEAR = 32  # elements; so far from where a pointer points, another one is used
 _LONG = 2_000_000  # weighted operations; from here on threads share a loop
 _BLOCK = 4096  # elements of a float32 sum that are added up before they go to a float64 total
+_BOOL = np.dtype(bool)
 _INT64 = np.dtype(np.int64)
 _MANY_PARTS = 24  # loop parts; beyond, conditions are computed in the loop
 
@@ -102,6 +104,7 @@ class _Writer:
         self.parameters: list[str] = []
         self.arguments: list[str] = []
         self.names: dict[Any, str] = {}
+        self.numbers: dict[tuple[Var, int], Scalar] = {}
         self.pointers: dict[Any, list[tuple[int, str]]] = {}
         self.flat = _is_flat(driver, kernel)
         self.space = (int(np.prod(kernel.space)),) if self.flat else kernel.space
@@ -110,7 +113,9 @@ class _Writer:
         self.counters: dict[int, str] = {}
         self.loops = 0
         self.folds = [Fold(self, eqn, at) for at, eqn in enumerate(kernel.folds)]
-        whole = all(fold.in_register and fold.depth == 0 for fold in self.folds)
+        whole = all(
+            fold.in_register and fold.depth == 0 and fold.dtype.kind != "c" for fold in self.folds
+        )
         alone = any(store.by is not None for store in kernel.stores)  # in order, on one thread
         self.threads = threads if len(self.space) == 1 and whole and not alone else 1
 
@@ -197,14 +202,20 @@ class _Writer:
     def number(self, var: Var, position: int) -> Scalar:
         """A tiny value's element, as a parameter."""
         dtype = var.type.dtype
-        name = self.names.get((var, position))
-        if name is None:
+        known = self.numbers.get((var, position))
+        if known is None:
             x = self.driver.element(var, position)
             if x.value is not None:
                 return literal(x.value, dtype)
-            name = self._parameter(llvm_type(dtype), str(x))
-            self.names[var, position] = name
-        return Scalar(name, dtype)
+            if isinstance(x, Complex):
+                known = Complex(self._passed(x.re), self._passed(x.im))
+            else:
+                known = self._passed(x)
+            self.numbers[var, position] = known
+        return known
+
+    def _passed(self, x: Scalar) -> Scalar:
+        return Scalar(self._parameter(llvm_type(x.dtype), str(x)), x.dtype)
 
     def _parameter(self, text: str, argument: str) -> str:
         name = f"%p{len(self.parameters)}"
@@ -465,7 +476,7 @@ def chosen(
         kept.append((True, literal(0, dtype)))
     y = kept[-1][1]
     for inside, x in reversed(kept[:-1]):
-        y = Scalar(e.write(f"select i1 {inside}, {x}, {y}"), dtype)
+        y = e.select(Scalar(inside, _BOOL), x, y)
     return y
 
 

@@ -22,8 +22,18 @@ from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
 from tracker.ir.op import Contract, Iota, Map, Reduce, Scan, View
 from tracker.ir.types import Type
 from tracker.jit import memory
+from tracker.jit.complexes import Emitter
 from tracker.jit.dense.calls import write_call
-from tracker.jit.emit import Emitter, Names, Needs, Scalar, literal, memory_type, module_text
+from tracker.jit.emit import (
+    Complex,
+    Names,
+    Needs,
+    Scalar,
+    literal,
+    memory_type,
+    module_text,
+    part_of,
+)
 from tracker.jit.index import Tools
 from tracker.jit.loops import Shared, chosen, position, write_kernel
 from tracker.jit.plan import Buffer, Fits, Place, Plan, Slots, Store, c_strides
@@ -213,6 +223,10 @@ class _Driver:
         group = self.slots.inputs if buffer.role == "input" else self.slots.captures
         dtype = buffer.type.dtype
         pointer = self._slot_pointer(group[buffer.slot])
+        if dtype.kind == "c":  # each part has a slot
+            second = self.e.write(f"getelementptr i64, ptr {pointer}, i64 1")
+            part = part_of(dtype)
+            return Complex(self.e.load(pointer, part), self.e.load(second, part))
         if dtype.kind == "f":
             return self.e.load(pointer, dtype)
         wide = self.e.load(pointer, _INT64)
@@ -482,6 +496,10 @@ class _Driver:
                 self.e.store(self.atom(atom, i), self.e.address(pointer, dtype, str(i)))
 
     def store_number(self, x: Scalar, cell: str) -> None:
+        if isinstance(x, Complex):
+            self.e.store(x.re, cell)
+            self.e.store(x.im, self.e.write(f"getelementptr i64, ptr {cell}, i64 1"))
+            return
         if x.dtype.kind == "f":
             self.e.store(x, cell)
             return

@@ -29,7 +29,7 @@ from tracker.ir.op import (
     While,
     has_effect,
 )
-from tracker.ir.types import Bundle
+from tracker.ir.types import Bundle, Type
 from tracker.jit.dense import routines
 from tracker.jit.emit import SUPPORTED
 from tracker.jit.products import why_not
@@ -76,6 +76,8 @@ def why_host(eqn: Eqn) -> str:
         return _why_not_map(eqn, lower)
     if isinstance(lower, Reduce) and eqn.operands[0].type.size == 0:
         return "an empty reduction"
+    if isinstance(lower, Reduce) and eqn.out.type.dtype.kind not in lower.kinds:
+        return f"{eqn.op.name} of dtype {eqn.out.type.dtype}"
     if isinstance(lower, (View, Reduce)) and eqn.out.type.dtype not in SUPPORTED:
         return f"dtype {eqn.out.type.dtype}"
     return ""
@@ -87,12 +89,21 @@ def _why_not_control(eqn: Eqn) -> str:
     for type in (*(o.type for o in eqn.operands), *eqn.out.type.parts):
         if type.dtype not in SUPPORTED:
             return f"dtype {type.dtype}"
+    if any(map(_is_complex_number, (*(o.type for o in eqn.operands), *eqn.out.type.parts))):
+        return "a complex number in a loop or branch"
     for nested in eqn.params.values():
         if isinstance(nested, Function):
+            if any(_is_complex_number(a.type) for a in (*nested.inputs, *nested.outputs)):
+                return "a complex number in a loop or branch"
             for why in host_reasons(nested).values():
                 if why:
                     return f"{why}, in the body of a {eqn.op.name}"
     return ""
+
+
+def _is_complex_number(type: Type) -> bool:
+    """Whether a value takes two cells of a frame, where bodies have one for each."""
+    return type.dtype.kind == "c" and not type.shape
 
 
 def host_reasons(function: Function) -> dict[Eqn, str]:

@@ -19,19 +19,19 @@ from tracker.jit import blas
 from tracker.jit.plan import TINY, c_strides
 
 _ROW_MAJOR, _PLAIN, _FLIPPED = 101, 111, 112
-_LETTER = {np.dtype(np.float32): "s", np.dtype(np.float64): "d"}
-_TEXT = {"s": "float", "d": "double"}
+_LETTER = {np.dtype(kind): letter for kind, letter in zip("fdFD", "sdcz", strict=True)}
+_TEXT = {"s": "float", "d": "double", "c": "float", "z": "double"}
 
 
 def why_not(eqn: Eqn) -> str:
     """Why a product cannot be compiled; empty if it can."""
     dtypes = {o.type.dtype for o in eqn.operands}
-    if len(dtypes) != 1 or dtypes.pop() not in _LETTER:
-        return "a product of dtypes that BLAS does not know"
     if any(o.type.size == 0 for o in eqn.operands):
         return "an empty product"
     if all(o.type.size <= TINY for o in eqn.operands) and eqn.out.type.size <= TINY:
         return ""
+    if len(dtypes) != 1 or dtypes.pop() not in _LETTER:
+        return "a product of dtypes that BLAS does not know"
     if any(isinstance(o, Const) for o in eqn.operands):
         return "a product with a scalar"
     return "" if blas.find() is not None else f"no BLAS: {blas.why_missing()}"
@@ -113,15 +113,14 @@ def _call(
     found = blas.find()
     assert found is not None
     integer = f"i{found.int_bits}"
-    text = _TEXT[letter]
-    one, zero = "1.0", "0.0"
-    if n == 1:  # matrix @ vector
+    one, zero = _factors(driver, letter)
+    if n == 1 and letter in "sd":  # matrix @ vector
         step = right.lead if not right.flipped else 1
         trans, rows, columns = (_FLIPPED, k, m) if left.flipped else (_PLAIN, m, k)
         name = f"cblas_{letter}gemv"
         arguments = (
-            f"i32 {_ROW_MAJOR}, i32 {trans}, {integer} {rows}, {integer} {columns}, {text} {one}, "
-            f"ptr {x}, {integer} {left.lead}, ptr {y}, {integer} {step}, {text} {zero}, "
+            f"i32 {_ROW_MAJOR}, i32 {trans}, {integer} {rows}, {integer} {columns}, {one}, "
+            f"ptr {x}, {integer} {left.lead}, ptr {y}, {integer} {step}, {zero}, "
             f"ptr {z}, {integer} 1"
         )
     else:
@@ -129,10 +128,22 @@ def _call(
         flips = [_FLIPPED if matrix.flipped else _PLAIN for matrix in (left, right)]
         arguments = (
             f"i32 {_ROW_MAJOR}, i32 {flips[0]}, i32 {flips[1]}, {integer} {m}, {integer} {n}, "
-            f"{integer} {k}, {text} {one}, ptr {x}, {integer} {left.lead}, ptr {y}, "
-            f"{integer} {right.lead}, {text} {zero}, ptr {z}, {integer} {n}"
+            f"{integer} {k}, {one}, ptr {x}, {integer} {left.lead}, ptr {y}, "
+            f"{integer} {right.lead}, {zero}, ptr {z}, {integer} {n}"
         )
     driver.symbols.add(name)
     kinds = ", ".join(argument.split()[0] for argument in arguments.split(", "))
     driver.needs.intrinsics.add(f"declare void @{name}({kinds})")
     driver.lines.append(f"  call void @{name}({arguments})")
+
+
+def _factors(driver: Any, letter: str) -> tuple[str, str]:
+    """One and zero, as BLAS takes them: complex ones by address."""
+    text = _TEXT[letter]
+    if letter in "sd":
+        return f"{text} 1.0", f"{text} 0.0"
+    for name, value in (("one", "1.0"), ("zero", "0.0")):
+        driver.needs.intrinsics.add(
+            f"@tk.{name}.{letter} = private constant [2 x {text}] [{text} {value}, {text} 0.0]"
+        )
+    return f"ptr @tk.one.{letter}", f"ptr @tk.zero.{letter}"

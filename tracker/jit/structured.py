@@ -23,7 +23,8 @@ import numpy as np
 from tracker.ir.graph import Atom, Const, Function
 from tracker.ir.op import Branch, Loop
 from tracker.ir.types import Type
-from tracker.jit.emit import Emitter, Scalar, literal, memory_type
+from tracker.jit.complexes import Emitter
+from tracker.jit.emit import Scalar, literal, memory_type
 from tracker.jit.plan import Buffer, Control, Place, Slots
 
 _INT = np.dtype(np.int64)

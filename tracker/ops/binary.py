@@ -31,27 +31,28 @@ add = elementwise(
     np.add,
     partials=[1, 1],
     lower=lambda e, a, b: e.add(a, b),
-    kinds="biuf",
+    kinds="biufc",
     operator=operator.add,
 )
 subtract = elementwise(
     np.subtract,
     partials=[1, -1],
     lower=lambda e, a, b: e.sub(a, b),
-    kinds="iuf",
+    kinds="iufc",
     operator=operator.sub,
 )
 multiply = elementwise(
     np.multiply,
     partials=[lambda y, a, b: b, lambda y, a, b: a],
     lower=lambda e, a, b: e.mul(a, b),
-    kinds="biuf",
+    kinds="biufc",
     operator=operator.mul,
 )
 divide = elementwise(
     np.divide,
     partials=[lambda y, a, b: 1 / b, lambda y, a, b: -y / b],
     lower=lambda e, a, b: e.div(a, b),
+    kinds="fc",
     operator=operator.truediv,
     defined=lambda e, y, a, b: e.compare("!=", b, e.constant(0, b)),
 )
@@ -122,16 +123,20 @@ def _power_exponent(y: Any, x: Any, n: Any) -> Any:
 
 def _unknown_exponent(x: Any, n: Any) -> str:
     """Integers are multiplied as often as is known when compiling; a float exponent has a code."""
-    known = isinstance(n, Const) and isinstance(n.value, (int, np.integer)) and n.value >= 0
-    whole = x.type.dtype.kind in "iub" and n.type.dtype.kind in "iub"
-    return "an integer to a power that is not a literal" if whole and not known else ""
+    known = isinstance(n, Const) and n.value == np.rint(np.real(n.value)) and abs(n.value) < 100
+    kinds = x.type.dtype.kind + n.type.dtype.kind
+    if "c" in kinds:
+        return "" if known else "a complex power that is not a literal integer"
+    if "f" in kinds or (known and n.value >= 0):
+        return ""
+    return "an integer to a power that is not a literal"
 
 
 power = elementwise(
     np.power,
     partials=[_power_base, _power_exponent],
     lower=lambda e, x, n: e.power(x, n),
-    kinds="iuf",
+    kinds="iufc",
     refuses=_unknown_exponent,
     operator=operator.pow,
     defined=lambda e, y, x, n: e.isfinite(y),
@@ -284,7 +289,7 @@ strong_multiply = declare(
         # Where the cotangent `a` was a structural zero, nothing depends on b.
         lambda g, y, a, b: project(_strongly(_conjugate(a), g), b),
     ],
-    lower=Map(_strong_body, lambda a, b: (np.result_type(_weakly(a), _weakly(b)),) * 2),
+    lower=Map(_strong_body, lambda a, b: (np.result_type(_weakly(a), _weakly(b)),) * 2, "fc"),
 )
 
 
@@ -296,7 +301,8 @@ def _weakly(t: Type) -> Any:
 
 
 def _comparison(ufunc: np.ufunc, sign: str, op: Any) -> Any:
-    return piecewise(ufunc, lower=lambda e, a, b: e.compare(sign, a, b), kinds="biuf", operator=op)
+    kinds = "biufc" if sign in ("==", "!=") else "biuf"
+    return piecewise(ufunc, lower=lambda e, a, b: e.compare(sign, a, b), kinds=kinds, operator=op)
 
 
 greater = _comparison(np.greater, ">", operator.gt)
@@ -374,7 +380,7 @@ where = declare(
     lower=Map(
         lambda e, c, a, b: e.select(c, a, b),
         lambda c, a, b: (np.dtype(bool), *(_where_infer(c, a, b).dtype,) * 2),
-        "biuf",
+        "biufc",
     ),
 )
 

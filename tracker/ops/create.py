@@ -35,7 +35,7 @@ astype = declare(
     evaluate=lambda x, *, dtype: np.asarray(x).astype(dtype)[()],
     jvp=LINEAR,
     vjp=[_astype_vjp],
-    lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biuf"),
+    lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biufc"),
 )
 # To a discrete dtype no derivative goes through.
 to_discrete = declare(
@@ -46,7 +46,7 @@ to_discrete = declare(
     evaluate=lambda x, *, dtype: np.asarray(x).astype(dtype)[()],
     jvp=[None],
     vjp=[None],
-    lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biuf"),
+    lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biufc"),
 )
 
 
@@ -120,7 +120,7 @@ def _fill(name: str, function: Any, value: int) -> Any:
         jvp=[None],
         vjp=[None],
         lower=Map(
-            lambda e, x, *, shape, dtype: e.literal(value, dtype), lambda x: (x.dtype,), "biuf"
+            lambda e, x, *, shape, dtype: e.literal(value, dtype), lambda x: (x.dtype,), "biufc"
         ),
     )
 

@@ -285,7 +285,7 @@ max_ = declare(
     evaluate=lambda x, *, axis, keepdims: np.maximum.reduce(x, axis, keepdims=keepdims),
     jvp=[_extreme_jvp],
     vjp=[_extreme_vjp],
-    lower=Reduce(_lowest, lambda e, acc, x: e.extremum(">", acc, x)),
+    lower=Reduce(_lowest, lambda e, acc, x: e.extremum(">", acc, x), kinds="biuf"),
 )
 min_ = declare(
     "min",
@@ -295,7 +295,7 @@ min_ = declare(
     evaluate=lambda x, *, axis, keepdims: np.minimum.reduce(x, axis, keepdims=keepdims),
     jvp=[_extreme_jvp],
     vjp=[_extreme_vjp],
-    lower=Reduce(_highest, lambda e, acc, x: e.extremum("<", acc, x)),
+    lower=Reduce(_highest, lambda e, acc, x: e.extremum("<", acc, x), kinds="biuf"),
 )
 _reduction(max_, np.max, None, np.maximum)
 _reduction(min_, np.min, None, np.minimum)

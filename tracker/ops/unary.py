@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import LINEAR, METHODS, NUMPY, UFUNCS, Host
+from tracker.ir.op import LINEAR, METHODS, NUMPY, UFUNCS, Map
 from tracker.ir.types import Type
 from tracker.ops.declare import (
     declare,
@@ -36,17 +36,17 @@ negative = elementwise(
     np.negative,
     partials=[-1],
     lower=lambda e, x: e.neg(x),
-    kinds="iuf",
+    kinds="iufc",
     operator=operator.neg,
 )
 positive = elementwise(
-    np.positive, partials=[1], lower=lambda e, x: x, kinds="iuf", operator=operator.pos
+    np.positive, partials=[1], lower=lambda e, x: x, kinds="iufc", operator=operator.pos
 )
 absolute = elementwise(
     np.absolute,
     partials=[lambda y, x: np.conjugate(_direction(x, y)) if np.iscomplexobj(x) else np.sign(x)],
     lower=lambda e, x: e.abs(x),
-    kinds="biuf",
+    kinds="biufc",
     operator=operator.abs,
 )
 fabs = elementwise(
@@ -79,27 +79,28 @@ sign = declare(
 )
 UFUNCS[np.sign] = sign
 
-exp = elementwise(np.exp, partials=[lambda y, x: y], lower=_math("exp"))
+exp = elementwise(np.exp, partials=[lambda y, x: y], lower=_math("exp"), kinds="fc")
 exp2 = elementwise(np.exp2, partials=[lambda y, x: y * _LN2], lower=_math("exp2"))
 expm1 = elementwise(np.expm1, partials=[lambda y, x: np.exp(x)], lower=_math("expm1"))
-log = elementwise(np.log, partials=[lambda y, x: 1 / x], lower=_math("log"))
+log = elementwise(np.log, partials=[lambda y, x: 1 / x], lower=_math("log"), kinds="fc")
 log2 = elementwise(np.log2, partials=[lambda y, x: 1 / (x * _LN2)], lower=_math("log2"))
 log10 = elementwise(np.log10, partials=[lambda y, x: 1 / (x * _LN10)], lower=_math("log10"))
 log1p = elementwise(np.log1p, partials=[lambda y, x: 1 / (1 + x)], lower=_math("log1p"))
 
-sqrt = elementwise(np.sqrt, partials=[lambda y, x: 0.5 / y], lower=_math("sqrt"))
+sqrt = elementwise(np.sqrt, partials=[lambda y, x: 0.5 / y], lower=_math("sqrt"), kinds="fc")
 cbrt = elementwise(np.cbrt, partials=[lambda y, x: 1 / (3 * np.square(y))], lower=_math("cbrt"))
 square = elementwise(
-    np.square, partials=[lambda y, x: 2 * x], lower=lambda e, x: e.mul(x, x), kinds="iuf"
+    np.square, partials=[lambda y, x: 2 * x], lower=lambda e, x: e.mul(x, x), kinds="iufc"
 )
 reciprocal = elementwise(
     np.reciprocal,
     partials=[lambda y, x: -np.square(y)],
-    lower=lambda e, x: e.div(e.constant(1, x), x),
+    lower=lambda e, x: e.reciprocal(x),
+    kinds="fc",
 )
 
-sin = elementwise(np.sin, partials=[lambda y, x: np.cos(x)], lower=_math("sin"))
-cos = elementwise(np.cos, partials=[lambda y, x: -np.sin(x)], lower=_math("cos"))
+sin = elementwise(np.sin, partials=[lambda y, x: np.cos(x)], lower=_math("sin"), kinds="fc")
+cos = elementwise(np.cos, partials=[lambda y, x: -np.sin(x)], lower=_math("cos"), kinds="fc")
 tan = elementwise(np.tan, partials=[lambda y, x: 1 + np.square(y)], lower=_math("tan"))
 arcsin = elementwise(
     np.arcsin, partials=[lambda y, x: 1 / np.sqrt((1 - x) * (1 + x))], lower=_math("asin")
@@ -108,8 +109,8 @@ arccos = elementwise(
     np.arccos, partials=[lambda y, x: -1 / np.sqrt((1 - x) * (1 + x))], lower=_math("acos")
 )
 arctan = elementwise(np.arctan, partials=[lambda y, x: 1 / (1 + np.square(x))], lower=_math("atan"))
-sinh = elementwise(np.sinh, partials=[lambda y, x: np.cosh(x)], lower=_math("sinh"))
-cosh = elementwise(np.cosh, partials=[lambda y, x: np.sinh(x)], lower=_math("cosh"))
+sinh = elementwise(np.sinh, partials=[lambda y, x: np.cosh(x)], lower=_math("sinh"), kinds="fc")
+cosh = elementwise(np.cosh, partials=[lambda y, x: np.sinh(x)], lower=_math("cosh"), kinds="fc")
 tanh = elementwise(np.tanh, partials=[lambda y, x: 1 - np.square(y)], lower=_math("tanh"))
 arcsinh = elementwise(
     np.arcsinh,
@@ -146,9 +147,9 @@ ceil = elementwise(np.ceil, partials=[0], lower=_rounded("ceil"), kinds="biuf")
 trunc = elementwise(np.trunc, partials=[0], lower=_rounded("trunc"), kinds="biuf")
 rint = elementwise(np.rint, partials=[0], lower=lambda e, x: e.intrinsic("rint", x))
 
-isnan = piecewise(np.isnan, lower=lambda e, x: e.isnan(x), kinds="biuf")
-isinf = piecewise(np.isinf, lower=lambda e, x: e.isinf(x), kinds="biuf")
-isfinite = piecewise(np.isfinite, lower=lambda e, x: e.isfinite(x), kinds="biuf")
+isnan = piecewise(np.isnan, lower=lambda e, x: e.isnan(x), kinds="biufc")
+isinf = piecewise(np.isinf, lower=lambda e, x: e.isinf(x), kinds="biufc")
+isfinite = piecewise(np.isfinite, lower=lambda e, x: e.isfinite(x), kinds="biufc")
 signbit = piecewise(
     np.signbit,
     lower=lambda e, x: e.compare(
@@ -156,7 +157,7 @@ signbit = piecewise(
     ),
 )
 logical_not = piecewise(
-    np.logical_not, lower=lambda e, x: e.compare("==", x, e.constant(0, x)), kinds="biuf"
+    np.logical_not, lower=lambda e, x: e.compare("==", x, e.constant(0, x)), kinds="biufc"
 )
 invert = piecewise(np.invert, lower=lambda e, x: e.invert(x), kinds="biu", operator=operator.invert)
 
@@ -177,7 +178,7 @@ real = declare(
     evaluate=np.real,
     jvp=LINEAR,
     vjp=[lambda g, y, x: g + np.zeros_like(x) if np.iscomplexobj(x) else g],
-    lower=Host("complex numbers"),
+    lower=Map(lambda e, x: e.real(x), lambda x: (x.dtype,), "biufc"),
 )
 imag = declare(
     "imag",
@@ -188,7 +189,7 @@ imag = declare(
     evaluate=np.imag,
     jvp=LINEAR,
     vjp=[lambda g, y, x: 1j * g + np.zeros_like(x) if np.iscomplexobj(x) else np.zeros_like(x)],
-    lower=Host("complex numbers"),
+    lower=Map(lambda e, x: e.imag(x), lambda x: (x.dtype,), "biufc"),
 )
 conjugate = declare(
     "conjugate",
@@ -199,7 +200,7 @@ conjugate = declare(
     evaluate=np.conjugate,
     jvp=LINEAR,
     vjp=[lambda g, y, x: np.conjugate(g)],
-    lower=Host("complex numbers"),
+    lower=Map(lambda e, x: e.conjugate(x), lambda x: (x.dtype,), "biufc"),
 )
 
 

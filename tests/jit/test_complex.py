@@ -1,0 +1,147 @@
+"""Complex arithmetic, compiled: NumPy's numbers, also at zeros and infinities, and gradients."""
+
+import operator
+import warnings
+
+import numpy as np
+import pytest
+from jit_programs import assert_same
+from test_native_ops import assert_native
+
+from tracker import fori_loop, gradient, jit
+
+UNARY = {
+    **{f.__name__: f for f in (np.exp, np.log, np.sqrt, np.sin, np.cos, np.sinh, np.cosh)},
+    **{f.__name__: f for f in (np.abs, np.conj, np.real, np.imag, np.square, np.reciprocal)},
+    **{f.__name__: f for f in (np.negative, np.isnan, np.isinf, np.isfinite, np.logical_not)},
+    "cube": lambda z: z**3,
+    "inverse square": lambda z: z**-2,
+    "eleventh": lambda z: z**11,
+}
+SHAPED = {
+    "sum": np.sum,
+    "mean": lambda z: np.mean(z, axis=0),
+    "product": lambda z: np.prod(z[:6], axis=0),
+    "cumsum": lambda z: np.cumsum(z, axis=-1),
+    "any": lambda z: np.any(z),
+    "where": lambda z: np.where(z.real > 0.0, z, 1.0),
+    "narrow": lambda z: z.astype(np.complex64),
+    "wide": lambda z: z.astype(complex),
+    "view": lambda z: z.T[..., ::-1] * 2j + 1,
+    "gather": lambda z: z[np.array([0, -1, 2])] + z[:3],
+    "join": lambda z: np.concatenate([z, z * 1j]),
+    "power": lambda z: np.sum(np.abs(z) ** 2) + z.reshape(-1)[0],
+    "equal": lambda z: (z == z.conj()) | (z != z * 1),
+}
+BINARY = {f.__name__: f for f in (operator.add, operator.sub, operator.mul, operator.truediv)}
+PARTS = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 700.0, 1e-200)
+SPECIAL = np.array([complex(a, b) for a in PARTS for b in PARTS])
+
+
+def numbers(shape, kind="D", seed=0):
+    rng = np.random.default_rng(seed)
+    return (2 * rng.normal(size=shape) + 2j * rng.normal(size=shape)).astype(kind)
+
+
+def agree(f, *arguments, tolerance=1e-12):
+    compiled = jit(f)
+    for _ in range(2):
+        assert_same(compiled(*arguments), f(*arguments), "result", tolerance)
+    assert_native(compiled, *arguments)
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (40,), (7, 9)])
+@pytest.mark.parametrize("kind", ["D", "F"])
+@pytest.mark.parametrize("name", UNARY)
+def test_of_one(name, kind, shape):
+    agree(UNARY[name], numbers(shape, kind)[()], tolerance=1e-12 if kind == "D" else 1e-4)
+
+
+@pytest.mark.parametrize("shape", [(5,), (40,), (7, 9)])
+@pytest.mark.parametrize("kind", ["D", "F"])
+@pytest.mark.parametrize("name", SHAPED)
+def test_shapes_and_folds(name, kind, shape):
+    agree(SHAPED[name], numbers(shape, kind), tolerance=1e-12 if kind == "D" else 1e-4)
+
+
+@pytest.mark.parametrize("other", [(40,), (), "real", 2.5, 1 - 2j])
+@pytest.mark.parametrize("name", BINARY)
+def test_of_two(name, other):
+    y = numbers((40,)).real.copy() if other == "real" else other
+    y = numbers(y, seed=1)[()] if isinstance(y, tuple) else y
+    agree(BINARY[name], numbers((40,)), y)
+    agree(BINARY[name], y, numbers((40,)))
+
+
+def same(a, b):
+    """Equal; where both are finite, nearly."""
+    near = np.isclose(a, b, rtol=1e-12, atol=0.0) & np.isfinite(a) & np.isfinite(b)
+    return (np.isnan(a) & np.isnan(b)) | (a == b) | near
+
+
+@pytest.mark.parametrize("name", [name for name in UNARY if name not in ("cube", "eleventh")])
+def test_zeros_and_infinities(name):
+    f, compiled = UNARY[name], jit(UNARY[name])
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        want = np.asarray(f(SPECIAL))
+        compiled(SPECIAL)
+        got = np.asarray(compiled(SPECIAL))
+    bad = ~(same(got.real, want.real) & same(got.imag, want.imag))
+    assert not bad.any(), (SPECIAL[bad], got[bad], want[bad])
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_zeros_and_infinities_of_two(name):
+    x, y = (v.ravel() for v in np.meshgrid(SPECIAL, SPECIAL))
+    f, compiled = BINARY[name], jit(BINARY[name])
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        want = f(x, y)
+        compiled(x, y)
+        got = compiled(x, y)
+    assert (same(got.real, want.real) & same(got.imag, want.imag)).all()
+
+
+@pytest.mark.parametrize("m, k, n", [(2, 3, 2), (20, 30, 10), (20, 30, 1), (1, 40, 1)])
+@pytest.mark.parametrize("kind", ["D", "F"])
+def test_products(m, k, n, kind):
+    a, b = numbers((m, k), kind), numbers((k, n), kind, 1)
+    tolerance = 1e-12 if kind == "D" else 1e-4
+    agree(lambda a, b: a @ b, a, b, tolerance=tolerance)
+    agree(lambda a, b: b.T @ a.conj().T + 1j, a, b, tolerance=tolerance)
+    agree(lambda a, b: a @ b[:, 0], a, b, tolerance=tolerance)
+
+
+@pytest.mark.parametrize("n", [5, 60])
+def test_gradients(n):
+    def loss(z, w):
+        y = np.exp(1j * z * w) + z**2 / w - np.conj(z) * np.sin(w) + np.sqrt(w) * np.log(z)
+        return np.sum(np.abs(y) ** 2) + np.sum(np.real(y * z[::-1]))
+
+    z, w = numbers(n) * 0.2, numbers(n, seed=1) * 0.2 + 1.0
+    agree(lambda z, w: gradient(loss, z, w), z, w, tolerance=1e-11)
+
+
+def test_python_numbers_keep_their_arithmetic():
+    f = jit(lambda a, b: (a * b + 1j) / (a - b))
+    for a, b in ((1 + 2j, 3.5), (1 + 2j, 3.5), (2j, -1.0)):
+        assert_same(f(a, b), (a * b + 1j) / (a - b))
+    with pytest.raises(ZeroDivisionError):
+        f(complex(2.0), 2.0)
+
+
+def test_a_complex_number_that_a_loop_carries():
+    def f(z):
+        return fori_loop(0, 10, lambda i, c: c * z + i, z)
+
+    z = np.complex128(0.5 + 0.25j)
+    compiled = jit(f)
+    for _ in range(2):
+        assert_same(compiled(z), f(z))
+
+
+def test_branches_on_complex_numbers():
+    f = jit(lambda z: z * 2 if z else z + 1)
+    for z in (1j, 0j, 2.0 + 1j, 0j):
+        assert_same(f(z), z * 2 if z else z + 1)

@@ -1,0 +1,260 @@
+"""Scalar code of complex numbers: the emitter for every dtype.
+
+Owns: `Emitter`. What is given real numbers is written by `Reals`; complex ones are pairs of
+registers, so that loops over them are vectorised like any other.
+
+Results are NumPy's: products as they are written in school, quotients scaled by the larger part of
+the divisor, functions as in C99 annex G where an argument is zero or infinite.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tracker.jit.emit import Complex, Reals, Scalar, literal, part_of
+
+_BOOL = np.dtype(bool)
+_FAR = 650.0  # beyond, exp is scaled, so that a factor below one can bring it back
+
+
+class Emitter(Reals):
+    """Writes scalar code of any dtype; see `Reals`."""
+
+    # Arithmetic
+
+    def add(self, a: Scalar, b: Scalar) -> Scalar:
+        if isinstance(a, Complex) and isinstance(b, Complex):
+            return Complex(super().add(a.re, b.re), super().add(a.im, b.im))
+        return super().add(a, b)
+
+    def sub(self, a: Scalar, b: Scalar) -> Scalar:
+        if isinstance(a, Complex) and isinstance(b, Complex):
+            return Complex(super().sub(a.re, b.re), super().sub(a.im, b.im))
+        return super().sub(a, b)
+
+    def mul(self, a: Scalar, b: Scalar) -> Scalar:
+        if not isinstance(a, Complex) or not isinstance(b, Complex):
+            return super().mul(a, b)
+        times = super().mul
+        re = super().sub(times(a.re, b.re), times(a.im, b.im))
+        return Complex(re, super().add(times(a.re, b.im), times(a.im, b.re)))
+
+    def div(self, a: Scalar, b: Scalar) -> Scalar:
+        if not isinstance(a, Complex) or not isinstance(b, Complex):
+            return super().div(a, b)
+        times, plus, minus, over = super().mul, super().add, super().sub, super().div
+        wide, high = super().abs(b.re), super().abs(b.im)
+        flat = self.compare(">=", wide, high)
+        large, small = self.select(flat, b.re, b.im), self.select(flat, b.im, b.re)
+        ratio = over(small, large)
+        scale = over(literal(1, ratio.dtype), plus(large, times(small, ratio)))
+        re = self.select(flat, plus(a.re, times(a.im, ratio)), plus(times(a.re, ratio), a.im))
+        im = self.select(flat, minus(a.im, times(a.re, ratio)), minus(times(a.im, ratio), a.re))
+        none = self.compare("==", super().add(wide, high), literal(0, ratio.dtype))
+        return Complex(
+            self.select(none, over(a.re, wide), times(re, scale)),
+            self.select(none, over(a.im, wide), times(im, scale)),
+        )
+
+    def neg(self, x: Scalar) -> Scalar:
+        if isinstance(x, Complex):
+            return Complex(super().neg(x.re), super().neg(x.im))
+        return super().neg(x)
+
+    def abs(self, x: Scalar) -> Scalar:
+        """The absolute value, which is real."""
+        if isinstance(x, Complex):
+            return super().math("hypot", x.re, x.im)
+        return super().abs(x)
+
+    def real(self, x: Scalar) -> Scalar:
+        return x.re if isinstance(x, Complex) else x
+
+    def imag(self, x: Scalar) -> Scalar:
+        return x.im if isinstance(x, Complex) else super().imag(x)
+
+    def conjugate(self, x: Scalar) -> Scalar:
+        return Complex(x.re, super().neg(x.im)) if isinstance(x, Complex) else x
+
+    def power(self, x: Scalar, n: Scalar) -> Scalar:
+        """Of complex numbers only to whole powers, as NumPy goes about these."""
+        if not isinstance(x, Complex):
+            return super().power(x, n)
+        count = int(n.value.real)
+        y = self.whole_power(x, abs(count))
+        result: Scalar = self._inverse(y, x) if count < 0 else y
+        return result
+
+    def reciprocal(self, x: Scalar) -> Scalar:
+        one = literal(1, x.dtype)
+        return self._inverse(x, x) if isinstance(x, Complex) else super().div(one, x)
+
+    def _inverse(self, y: Scalar, x: Scalar) -> Scalar:
+        """One over y, a power of x; NaN, as NumPy has it, where x is zero."""
+        nan = literal(complex(math.nan, math.nan), x.dtype)
+        zero = self.compare("==", x, literal(0, x.dtype))
+        return self.select(zero, nan, self.div(literal(1, x.dtype), y))
+
+    # Functions
+
+    def math(self, name: str, *xs: Scalar) -> Scalar:
+        (x, *_) = xs
+        if not isinstance(x, Complex):
+            return super().math(name, *xs)
+        made: Scalar = getattr(self, f"_{name}")(x)
+        return made
+
+    def _exp(self, z: Complex) -> Scalar:
+        zero, infinite = literal(0, z.re.dtype), literal(math.inf, z.re.dtype)
+        limit = _FAR if z.re.dtype.itemsize == 8 else 80.0
+        far = self.compare(">", z.re, literal(limit, z.re.dtype))
+        near = self.select(far, super().sub(z.re, literal(limit, z.re.dtype)), z.re)
+        size = super().math("exp", near)
+        rest = self.select(far, literal(math.exp(limit), size.dtype), literal(1, size.dtype))
+        re = super().mul(super().mul(size, super().math("cos", z.im)), rest)
+        im = super().mul(super().mul(size, super().math("sin", z.im)), rest)
+        im = self.select(self.compare("==", z.im, zero), z.im, im)
+        # The angle of an infinity, or of nothing, may be any.
+        lost = self.invert(self.isfinite(z.im))
+        gone = self.logical_and(lost, self.compare("==", z.re, super().neg(infinite)))
+        great = self.logical_and(lost, self.compare("==", z.re, infinite))
+        re = self.select(gone, zero, self.select(great, infinite, re))
+        return Complex(re, self.select(gone, zero, im))
+
+    def _log(self, z: Complex) -> Scalar:
+        one = literal(1, z.re.dtype)
+        wide, high = super().abs(z.re), super().abs(z.im)
+        first = self.compare(">", wide, high)
+        large, small = self.select(first, wide, high), self.select(first, high, wide)
+        size = super().math("hypot", z.re, z.im)
+        # Near the unit circle, |z|**2 - 1 has more digits than |z|.
+        beyond = super().mul(super().sub(large, one), super().add(large, one))
+        beyond = self.intrinsic("fma", small, small, beyond)
+        close = super().mul(super().math("log1p", beyond), literal(0.5, one.dtype))
+        around = self.compare("<", super().abs(super().sub(size, one)), literal(0.25, one.dtype))
+        re = self.select(around, close, super().math("log", size))
+        return Complex(re, super().math("atan2", z.im, z.re))
+
+    def _sqrt(self, z: Complex) -> Scalar:
+        dtype = z.re.dtype
+        zero, half, infinite = (literal(v, dtype) for v in (0, 0.5, math.inf))
+        # Scaled, so that neither the sum nor the absolute value overflows or vanishes.
+        up, down = (2.0**120, 2.0**-60) if dtype.itemsize == 8 else (2.0**60, 2.0**-30)
+        size = super().math("hypot", z.re, z.im)
+        tiny = self.compare("<", size, literal(1 / up, dtype))
+        huge = self.compare(">", size, literal(up, dtype))
+        one = literal(1, dtype)
+        scale = self.select(
+            tiny, literal(up, dtype), self.select(huge, literal(1 / up, dtype), one)
+        )
+        back = self.select(
+            tiny, literal(down, dtype), self.select(huge, literal(1 / down, dtype), one)
+        )
+        x, y = super().mul(z.re, scale), super().mul(z.im, scale)
+        total = super().add(super().abs(x), super().math("hypot", x, y))
+        root = super().math("sqrt", super().mul(total, half))
+        other = super().div(super().mul(super().abs(y), half), root)
+        right = self.compare(">=", z.re, zero)
+        re = super().mul(self.select(right, root, other), back)
+        im = super().mul(self.select(right, other, root), back)
+        im = self.intrinsic("copysign", im, z.im)
+        none = self.compare("==", size, zero)
+        endless = self.compare("==", super().abs(z.im), infinite)
+        re = self.select(none, zero, self.select(endless, infinite, re))
+        return Complex(re, self.select(self.logical_or(none, endless), z.im, im))
+
+    def _sin(self, z: Complex) -> Scalar:
+        """sin(x) cosh(y) + i cos(x) sinh(y)."""
+        return Complex(self._even_wave(z.re, z.im), self._odd_wave(z.re, z.im))
+
+    def _sinh(self, z: Complex) -> Scalar:
+        """sinh(x) cos(y) + i cosh(x) sin(y)."""
+        return Complex(self._odd_wave(z.im, z.re), self._even_wave(z.im, z.re))
+
+    def _cos(self, z: Complex) -> Scalar:
+        """cos(x) cosh(y) - i sin(x) sinh(y)."""
+        return self._cosh(Complex(super().neg(z.im), z.re))
+
+    def _cosh(self, z: Complex) -> Scalar:
+        """cosh(x) cos(y) + i sinh(x) sin(y)."""
+        zero = literal(0, z.re.dtype)
+        re = super().mul(super().math("cosh", z.re), super().math("cos", z.im))
+        im = super().mul(super().math("sinh", z.re), super().math("sin", z.im))
+        lost = self.invert(self.isfinite(z.im))
+        im = self.select(self.logical_and(lost, self.compare("==", z.re, zero)), zero, im)
+        level = super().mul(self.intrinsic("copysign", literal(1, zero.dtype), z.re), z.im)
+        im = self.select(self.compare("==", z.im, zero), level, im)
+        return Complex(self._endless(re, z.im, z.re), im)
+
+    def _even_wave(self, angle: Scalar, size: Scalar) -> Scalar:
+        """sin(angle) cosh(size), and a zero angle as it is."""
+        product = super().mul(super().math("sin", angle), super().math("cosh", size))
+        return self.select(self.compare("==", angle, literal(0, angle.dtype)), angle, product)
+
+    def _odd_wave(self, angle: Scalar, size: Scalar) -> Scalar:
+        """cos(angle) sinh(size), and a zero size as it is."""
+        product = super().mul(super().math("cos", angle), super().math("sinh", size))
+        none = self.compare("==", size, literal(0, size.dtype))
+        return self.select(none, size, self._endless(product, angle, size))
+
+    def _endless(self, product: Scalar, angle: Scalar, size: Scalar) -> Scalar:
+        """The product of a function of an infinite size with one of an angle that is none."""
+        infinite = literal(math.inf, size.dtype)
+        lost = self.invert(self.isfinite(angle))
+        great = self.logical_and(lost, self.compare("==", super().abs(size), infinite))
+        return self.select(great, infinite, product)
+
+    # Logic
+
+    def compare(self, relation: str, a: Scalar, b: Scalar) -> Scalar:
+        if not isinstance(a, Complex) or not isinstance(b, Complex):
+            return super().compare(relation, a, b)
+        both = super().compare(relation, a.re, b.re), super().compare(relation, a.im, b.im)
+        return self.logical_and(*both) if relation == "==" else self.logical_or(*both)
+
+    def isinf(self, x: Scalar) -> Scalar:
+        if not isinstance(x, Complex):
+            return super().isinf(x)
+        return self.logical_or(super().isinf(x.re), super().isinf(x.im))
+
+    def isfinite(self, x: Scalar) -> Scalar:
+        if not isinstance(x, Complex):
+            return super().isfinite(x)
+        return self.logical_and(super().isfinite(x.re), super().isfinite(x.im))
+
+    def select(self, c: Scalar, a: Scalar, b: Scalar) -> Scalar:
+        if not isinstance(a, Complex) or not isinstance(b, Complex):
+            return super().select(c, a, b)
+        return Complex(super().select(c, a.re, b.re), super().select(c, a.im, b.im))
+
+    # Conversion and memory
+
+    def cast(self, x: Scalar, dtype: np.dtype[Any]) -> Scalar:
+        if isinstance(x, Complex):
+            if dtype == _BOOL:
+                return self.truth(x)
+            if dtype.kind != "c":
+                return super().cast(x.re, dtype)
+            part = part_of(dtype)
+            return Complex(super().cast(x.re, part), super().cast(x.im, part))
+        if dtype.kind == "c":
+            part = part_of(dtype)
+            return Complex(super().cast(x, part), literal(0, part))
+        return super().cast(x, dtype)
+
+    def load(self, pointer: str, dtype: np.dtype[Any]) -> Scalar:
+        if dtype.kind != "c":
+            return super().load(pointer, dtype)
+        part = part_of(dtype)
+        second = super().address(pointer, part, "1")
+        return Complex(super().load(pointer, part), super().load(second, part))
+
+    def store(self, x: Scalar, pointer: str) -> None:
+        if not isinstance(x, Complex):
+            super().store(x, pointer)
+            return
+        super().store(x.re, pointer)
+        super().store(x.im, super().address(pointer, x.im.dtype, "1"))
