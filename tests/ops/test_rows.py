@@ -31,6 +31,7 @@ FAMILIES = [
     "fourier",
     "editing",
     "scipy_linalg",
+    "windows",
 ]
 ROWS = [row for name in FAMILIES for row in importlib.import_module(f"test_{name}").ROWS]
 CASES = [

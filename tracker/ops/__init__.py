@@ -1,6 +1,7 @@
 """The ops, one file per family. Importing this package declares them all."""
 
 from tracker.ops import (
+    activation,
     binary,
     bundle,
     calculus,
@@ -28,9 +29,11 @@ from tracker.ops import (
     truths,
     ufuncs,
     unary,
+    windows,
 )
 
 __all__ = [
+    "activation",
     "binary",
     "bundle",
     "calculus",
@@ -58,4 +61,5 @@ __all__ = [
     "truths",
     "ufuncs",
     "unary",
+    "windows",
 ]

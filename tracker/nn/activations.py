@@ -1,0 +1,138 @@
+"""Activations, softmax and its logarithm: stable at extremes, float32 stays float32.
+
+Plain NumPy on whatever they are handed, so they differentiate to any order and compile. At a kink
+the derivative is that of the left side (relu: 0), as in other libraries; see `docs/conventions.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracker.ops.activation import hold
+from tracker.ops.activation import sigmoid as sigmoid_op
+from tracker.ops.declare import as_array
+from tracker.tape import apply
+
+Axis = int | tuple[int, ...] | None
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x)), elementwise: the logistic function.
+
+    >>> sigmoid(0.0)
+    np.float64(0.5)
+    """
+    return apply(sigmoid_op, (as_array(x),))
+
+
+def logsigmoid(x: Any) -> Any:
+    """log(sigmoid(x)) = -log(1 + exp(-x)), elementwise, without overflow.
+
+    >>> logsigmoid(-1000.0)
+    np.float64(-1000.0)
+    """
+    return -softplus(-as_array(x))
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x)), elementwise, without overflow.
+
+    >>> softplus(1000.0)
+    np.float64(1000.0)
+    """
+    with np.errstate(invalid="ignore"):  # NaN stays NaN
+        return np.logaddexp(as_array(x), 0.0)
+
+
+def relu(x: Any) -> Any:
+    """max(x, 0), elementwise; its derivative at 0 is 0. NaN stays NaN.
+
+    >>> relu(np.array([-1.0, 2.0]))
+    array([0., 2.])
+    """
+    x = as_array(x)
+    return np.where(x <= 0, np.zeros_like(x), x)
+
+
+def leaky_relu(x: Any, slope: float = 0.01) -> Any:
+    """x where x > 0, else slope * x (Maas, Hannun, Ng, 2013).
+
+    >>> leaky_relu(np.array([-1.0, 2.0]), 0.25)
+    array([-0.25,  2.  ])
+    """
+    x = as_array(x)
+    return np.where(x > 0, x, slope * x)
+
+
+def elu(x: Any, alpha: float = 1.0) -> Any:
+    """x where x > 0, else alpha * (exp(x) - 1) (Clevert, Unterthiner, Hochreiter, 2016).
+
+    >>> elu(np.array([0.0, 2.0]))
+    array([0., 2.])
+    """
+    x = as_array(x)
+    below = np.where(x > 0, np.zeros_like(x), x)
+    return np.where(x > 0, x, alpha * np.expm1(below))
+
+
+def gelu(x: Any, *, approximate: bool = True) -> Any:
+    """x * Phi(x), Phi the normal distribution function (Hendrycks and Gimpel, 2016).
+
+    By default with their approximation Phi(x) = sigmoid(2 sqrt(2/pi) (x + 0.044715 x**3)), which is
+    within 5e-4; `approximate=False` needs SciPy.
+
+    >>> gelu(0.0)
+    np.float64(0.0)
+    """
+    x = as_array(x)
+    if approximate:
+        inner = np.clip(x, -20.0, 20.0)  # Phi is 0 or 1 beyond, and a cube overflows
+        return x * sigmoid(1.5957691216057308 * inner * (1 + 0.044715 * inner * inner))
+    from scipy import special
+
+    return x * (0.5 * special.erfc(-0.7071067811865476 * x))
+
+
+def _shifted(x: Any, axis: Axis) -> tuple[Any, Any]:
+    """x less its largest entry along an axis, and that; entries that are all -inf stay."""
+    top = hold(np.max(x, axis=axis, keepdims=True))
+    top = np.where(np.isfinite(top), top, np.zeros_like(top))
+    return x - top, top
+
+
+def softmax(x: Any, axis: Axis = -1) -> Any:
+    """exp(x) / sum(exp(x)) along an axis, without overflow.
+
+    >>> softmax(np.array([1000.0, 1000.0]))
+    array([0.5, 0.5])
+    """
+    e = np.exp(_shifted(as_array(x), axis)[0])
+    return e / np.sum(e, axis=axis, keepdims=True)
+
+
+def logsoftmax(x: Any, axis: Axis = -1) -> Any:
+    """log(softmax(x)) along an axis: x - logsumexp(x), without overflow.
+
+    >>> logsoftmax(np.array([-1000.0, 0.0]))
+    array([-1000.,     0.])
+    """
+    shifted, _ = _shifted(as_array(x), axis)
+    return shifted - _log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+
+def logsumexp(x: Any, axis: Axis = -1, keepdims: bool = False) -> Any:
+    """log(sum(exp(x))) along an axis, without overflow; -inf where all entries are -inf.
+
+    >>> logsumexp(np.array([1000.0, -np.inf]))
+    np.float64(1000.0)
+    """
+    shifted, top = _shifted(as_array(x), axis)
+    y = _log(np.sum(np.exp(shifted), axis=axis, keepdims=True)) + top
+    return y if keepdims else np.squeeze(y, axis) if axis is not None else np.reshape(y, ())
+
+
+def _log(x: Any) -> Any:
+    with np.errstate(divide="ignore"):  # log(0) is -inf: all entries were
+        return np.log(x)

@@ -1,0 +1,204 @@
+"""Convolution and pooling in the layout NCHW, for one to three spatial dimensions.
+
+Owns: `conv`, `depthwiseconv`, `maxpool`, `meanpool`. All are views of the padded input as windows
+(`ops/windows.py`), which a matrix product, a maximum or a mean then takes together. Start at
+`conv`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import message
+from tracker.ops.declare import as_array
+from tracker.ops.windows import places_of, windows
+from tracker.tape import apply, data_of
+
+Size = int | Sequence[int]
+Padding = int | str | Sequence[int] | Sequence[tuple[int, int]]
+
+
+def conv(
+    x: Any,
+    w: Any,
+    *,
+    stride: Size = 1,
+    padding: Padding = 0,
+    dilation: Size = 1,
+    groups: int = 1,
+    flipped: bool = False,
+) -> Any:
+    """The correlation of deep learning: y[n, o, p] = sum over c, k of w[o, c, k] x[n, c, p*stride +
+    k*dilation - padding].
+
+    x is (N, C, *spatial), w is (O, C / groups, *kernel), the result (N, O, *places). `padding` is a
+    number of zeros, one per dimension, a pair per dimension, 'valid' (none) or 'same' (as many as
+    keep the extents at stride 1). Channels of x and w are dealt to `groups` in order.
+    `flipped=True` runs the kernel backwards: the mathematical convolution (NNlib's default).
+
+    >>> conv(np.ones((1, 1, 4)), np.array([[[1.0, 2.0]]]))
+    array([[[3., 3., 3.]]])
+    """
+    x, w = as_array(x), as_array(w)
+    rank = _rank("conv", x)
+    if np.ndim(w) != rank + 2 or np.shape(x)[1] != groups * np.shape(w)[1]:
+        raise ValueError(
+            message(
+                f"conv of shape {np.shape(x)} with weights of shape {np.shape(w)} in {groups} "
+                "group(s)",
+                "Give x (N, C, *spatial) and w (O, C / groups, *kernel)",
+            )
+        )
+    outputs, depth, *kernel = np.shape(w)
+    if outputs % groups:
+        raise ValueError(message(f"{outputs} output channels cannot be dealt to {groups} groups"))
+    if flipped:
+        w = w[(..., *(slice(None, None, -1),) * rank)]
+    dilated = _sizes("dilation", dilation, rank)
+    cut = _windows("conv", x, tuple(kernel), _sizes("stride", stride, rank), padding, dilated, 0.0)
+    count, places = np.shape(x)[0], np.shape(cut)[2 + rank :]
+    if groups > 1 and depth == 1:  # products of single rows: sums do better
+        taps = np.reshape(cut, (count, groups, 1, prod(kernel), prod(places)))
+        rows = np.reshape(w, (groups, outputs // groups, prod(kernel), 1))
+        y = np.sum(taps * rows, axis=3)
+    else:
+        inner = depth * prod(kernel)
+        groups_of = (groups,) if groups > 1 else ()
+        y = np.matmul(
+            np.reshape(w, (*groups_of, outputs // groups, inner)),
+            np.reshape(cut, (count, *groups_of, inner, prod(places))),
+        )
+    return np.reshape(y, (count, outputs, *places))
+
+
+def depthwiseconv(
+    x: Any,
+    w: Any,
+    *,
+    stride: Size = 1,
+    padding: Padding = 0,
+    dilation: Size = 1,
+    flipped: bool = False,
+) -> Any:
+    """`conv` of each channel for itself: x (N, C, *spatial), w (C * multiplier, 1, *kernel).
+
+    >>> depthwiseconv(np.ones((1, 2, 3)), np.array([[[1.0, 1.0]], [[1.0, 2.0]]]))
+    array([[[2., 2.],
+            [3., 3.]]])
+    """
+    return conv(
+        x,
+        w,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=np.shape(x)[1],
+        flipped=flipped,
+    )
+
+
+def maxpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 0) -> Any:
+    """The largest entry of each window of extent `k`, which moves by `stride` (k, if None).
+
+    x is (N, C, *spatial); padding never wins. Where several entries attain the maximum, they share
+    its gradient equally, as in `np.max`.
+
+    >>> maxpool(np.array([[[1.0, 3.0, 2.0, 0.0]]]), 2)
+    array([[[3., 2.]]])
+    """
+    x = as_array(x)
+    kind = np.result_type(data_of(x))
+    least = -np.inf if kind.kind == "f" else np.iinfo(kind).min
+    return np.max(*_pooled("maxpool", x, k, stride, padding, least))
+
+
+def meanpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 0) -> Any:
+    """The mean of each window of extent `k`, which moves by `stride` (k, if None).
+
+    x is (N, C, *spatial). Zeros of the padding are counted.
+
+    >>> meanpool(np.array([[[1.0, 3.0, 2.0, 0.0]]]), 2)
+    array([[[2., 1.]]])
+    """
+    return np.mean(*_pooled("meanpool", as_array(x), k, stride, padding, 0))
+
+
+def _pooled(
+    who: str, x: Any, k: Size, stride: Size | None, padding: Padding, fill: Any
+) -> tuple[Any, tuple[int, ...]]:
+    """The windows, and the axes to be taken together."""
+    rank = _rank(who, x)
+    kernel = _sizes("k", k, rank)
+    steps = kernel if stride is None else _sizes("stride", stride, rank)
+    cut = _windows(who, x, kernel, steps, padding, (1,) * rank, fill)
+    return cut, tuple(range(2, 2 + rank))
+
+
+def _rank(who: str, x: Any) -> int:
+    rank = np.ndim(x) - 2
+    if not 1 <= rank <= 3:
+        raise ValueError(
+            message(
+                f"{who} of an array of shape {np.shape(x)}",
+                "Give (N, C, *spatial) with one to three spatial dimensions",
+            )
+        )
+    return rank
+
+
+def _sizes(name: str, size: Size, rank: int) -> tuple[int, ...]:
+    sizes = (int(size),) * rank if np.ndim(size) == 0 else tuple(int(n) for n in size)  # type: ignore[arg-type, union-attr]
+    if len(sizes) != rank or min(sizes) < 1:
+        raise ValueError(
+            message(f"{name}={size!r} for {rank} spatial dimension(s)", "Give positive integers")
+        )
+    return sizes
+
+
+def _windows(
+    who: str,
+    x: Any,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: Padding,
+    dilation: tuple[int, ...],
+    fill: Any,
+) -> Any:
+    """The windows (N, C, *kernel, *places) of the padded array."""
+    edges = _edges(padding, kernel, dilation)
+    if any(map(any, edges)):
+        x = np.pad(x, ((0, 0), (0, 0), *edges), constant_values=fill)
+    if min(places_of(np.shape(x)[2:], kernel, stride, dilation)) < 1:
+        raise ValueError(
+            message(f"{who}: a window of extents {kernel} does not fit into {np.shape(x)[2:]}")
+        )
+    return apply(windows, (x,), {"kernel": kernel, "stride": stride, "dilation": dilation})
+
+
+def _edges(
+    padding: Padding, kernel: tuple[int, ...], dilation: tuple[int, ...]
+) -> list[tuple[int, int]]:
+    """How much is added before and after, along each spatial dimension."""
+    rank = len(kernel)
+    if padding == "valid":
+        return [(0, 0)] * rank
+    if padding == "same":
+        wide = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
+        return [(n // 2, n - n // 2) for n in wide]
+    each: Any = (padding,) * rank if np.ndim(padding) == 0 else padding
+    try:
+        edges = [(int(p), int(p)) if np.ndim(p) == 0 else (int(p[0]), int(p[1])) for p in each]
+    except (TypeError, ValueError, IndexError):
+        edges = []
+    if len(edges) != rank or min(map(min, edges)) < 0:
+        raise ValueError(
+            message(
+                f"padding={padding!r} for {rank} spatial dimension(s)",
+                "Give a number, one per dimension, a pair per dimension, 'same' or 'valid'",
+            )
+        )
+    return edges

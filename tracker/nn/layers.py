@@ -1,0 +1,123 @@
+"""What networks are made of besides products: dropout, normalisation, and the loss.
+
+Owns: `dropout`, `batchnorm`, `crossentropy`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from tracker.errors import message
+from tracker.nn.activations import logsoftmax
+from tracker.ops.declare import as_array
+from tracker.tape import data_of
+
+
+def dropout(x: Any, p: float, *, rng: Any) -> Any:
+    """Each entry is 0 with probability `p`, and else divided by 1 - p (Srivastava et al., 2014).
+
+    `rng` is a NumPy `Generator` (or `RandomState`): one uniform number is drawn per entry, anew in
+    every call, compiled or not.
+
+    >>> dropout(np.ones(4), 0.5, rng=np.random.default_rng(0))
+    array([2., 0., 0., 0.])
+    """
+    x = as_array(x)
+    if not 0.0 <= data_of(p) <= 1.0:
+        raise ValueError(message(f"dropout with p={data_of(p)}", "Give a probability"))
+    drawn = rng.random(np.shape(x))
+    kept = drawn >= p
+    scale = 1.0 / (1.0 - p) if p < 1.0 else 0.0
+    return np.where(kept, x * scale, np.zeros_like(x))
+
+
+def batchnorm(
+    x: Any,
+    scale: Any,
+    shift: Any,
+    mean: Any = None,
+    var: Any = None,
+    *,
+    axis: int = 1,
+    eps: float = 1e-5,
+) -> Any:
+    """(x - mean) / sqrt(var + eps) * scale + shift, per channel (Ioffe and Szegedy, 2015).
+
+    The channels of x lie along `axis`; scale, shift, mean and var have one entry per channel.
+    Without `mean` and `var`, those of the batch are taken (training); give running ones in use.
+
+    >>> batchnorm(np.array([[1.0], [3.0]]), np.ones(1), np.zeros(1), eps=0.0)
+    array([[-1.],
+           [ 1.]])
+    """
+    x = as_array(x)
+    if (mean is None) != (var is None):
+        raise ValueError(message("batchnorm with only one of mean and var", "Give both, or none"))
+    shape = [1] * np.ndim(x)
+    shape[axis] = np.shape(x)[axis]
+
+    def lie(v: Any) -> Any:
+        if np.shape(v) != (shape[axis],):
+            raise ValueError(
+                message(f"batchnorm of {shape[axis]} channels got a shape {np.shape(v)}")
+            )
+        return np.reshape(v, shape)
+
+    if mean is None:
+        others = tuple(i for i in range(np.ndim(x)) if i != axis % np.ndim(x))
+        centred = x - np.mean(x, axis=others, keepdims=True)
+        spread = np.mean(centred * centred, axis=others, keepdims=True)
+    else:
+        centred, spread = x - lie(mean), lie(var)
+    return centred / np.sqrt(spread + eps) * lie(scale) + lie(shift)
+
+
+def crossentropy(
+    logits: Any,
+    labels: Any,
+    *,
+    axis: int = -1,
+    reduction: Literal["mean", "sum", "none"] = "mean",
+) -> Any:
+    """-sum(labels * logsoftmax(logits)) along an axis, averaged over everything else.
+
+    `labels` are probabilities (or one-hot), of the logits' shape; or integers, the numbers of the
+    classes, of that shape without the axis.
+
+    >>> crossentropy(np.array([[0.0, 0.0]]), [1])
+    np.float64(0.6931471805599453)
+    """
+    logits, labels = as_array(logits), as_array(labels)
+    shape = list(np.shape(logits))
+    classes = shape.pop(axis) if shape else 0
+    chances = logsoftmax(logits, axis) if classes else logits
+    is_number = np.result_type(data_of(labels)).kind in "iu"
+    if is_number and np.shape(labels) == tuple(shape):
+        _check_classes(labels, classes)
+        where = np.expand_dims(labels, axis)
+        losses = -np.squeeze(np.take_along_axis(chances, where, axis), axis)
+    elif np.shape(labels) == np.shape(logits):
+        losses = -np.sum(labels * chances, axis=axis)
+    else:
+        raise ValueError(
+            message(
+                f"crossentropy of logits of shape {np.shape(logits)} with labels of shape "
+                f"{np.shape(labels)}, dtype {np.result_type(data_of(labels))}",
+                f"Give probabilities of the logits' shape, or integers of shape {tuple(shape)}",
+            )
+        )
+    if reduction == "mean":
+        return np.mean(losses)
+    if reduction == "sum":
+        return np.sum(losses)
+    if reduction == "none":
+        return losses
+    raise ValueError(message(f"reduction={reduction!r}", "Give 'mean', 'sum' or 'none'"))
+
+
+def _check_classes(labels: Any, classes: int) -> None:
+    """NumPy would take -1 for the last class."""
+    if bool(np.any((labels < 0) | (labels >= classes))):
+        raise IndexError(message(f"a label lies outside of the {classes} classes 0..{classes - 1}"))
