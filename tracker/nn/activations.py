@@ -130,7 +130,9 @@ def logsumexp(x: Any, axis: Axis = -1, keepdims: bool = False) -> Any:
     """
     shifted, top = _shifted(as_array(x), axis)
     y = _log(np.sum(np.exp(shifted), axis=axis, keepdims=True)) + top
-    return y if keepdims else np.squeeze(y, axis) if axis is not None else np.reshape(y, ())
+    if keepdims:
+        return y
+    return (np.reshape(y, ()) if axis is None else np.squeeze(y, axis))[()]
 
 
 def _log(x: Any) -> Any:

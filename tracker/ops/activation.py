@@ -22,7 +22,7 @@ def _sigmoid(x: Any) -> Any:
 
 
 def _slope(y: Any, x: Any) -> Any:
-    return y * apply(sigmoid, (-x,))  # 1 - y has no digits left where y is nearly 1
+    return y * apply(sigmoid, (x * -1.0,))  # 1 - y has no digits left where y is nearly 1
 
 
 sigmoid = declare(
