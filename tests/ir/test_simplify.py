@@ -125,6 +125,16 @@ ROWS = [
     ),
     ("filled", "r: f64[] = ones_like s {shape=(), dtype=f64}", "f64(1.0)"),
     (
+        "product_of_nothing",
+        "a: f64[0] = getitem x {index=(slice(0, 0, 1),)}; r: f64[] = matmul a a",
+        "f64(0.0)",
+    ),
+    (
+        "fold_of_nothing",
+        f"a: f64[0] = getitem x {{index=(slice(0, 0, 1),)}}; r: f64[] = prod a {SUM}",
+        "f64(1.0)",
+    ),
+    (
         "broadcast_operand",
         "a: f64[3] = ones_like y {shape=(3,), dtype=f64}; r: f64[3] = subtract x a",
         "r: f64[3] = subtract x f64(1.0)",
