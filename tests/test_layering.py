@@ -17,6 +17,7 @@ LAYERS = [
     {"tracker.tracked", "tracker.leaving"},
     {"tracker.ops"},
     {"tracker.mutation", "tracker.draws", "tracker.recorders"},
+    {"tracker.arrivals"},
     {"tracker.reverse"},
     {"tracker.forward", "tracker.replay"},
     {"tracker.leaves"},

@@ -24,11 +24,13 @@ from typing import Any
 
 import numpy as np
 
+from tracker.arrivals import can_hand_back, dense, handed_back, merged
 from tracker.errors import GraphUsedError, RuleError, TrackerError, message
 from tracker.ir.op import Joint
 from tracker.ops.binary import strong_multiply
 from tracker.ops.bundle import Parts
 from tracker.ops.declare import as_numpy, partial_product, project
+from tracker.ops.places import Piece
 from tracker.tape import CLOSED, Value, Watch, apply, current_watch, wrap
 
 _ndarray = np.ndarray
@@ -170,6 +172,9 @@ def _pass(
         while ready:
             value = ready.pop()
             g = cotangents.pop(value, None)
+            mine = value in owned
+            if type(g) is Piece:
+                g, mine = dense(g), True
             if keep is not None and g is not None:
                 keep[value] = g
             op: Any = value.op
@@ -180,6 +185,11 @@ def _pass(
                 if plain and op.partials is not None:  # where small programs spend their time
                     partials = op.partials
                     xs = [o.data if type(o) is Value else o for o in operands]
+                elif mine and keep is None and can_hand_back(op, g):
+                    x, v = operands
+                    contributions = handed_back(g, _as_rules_see(v, foreign), value.params["index"])
+                    if type(x) is Value and x not in cotangents:
+                        owned.add(x)
                 else:
                     contributions = _contributions(value, op, g, waiting, foreign, times)
             for at, operand in enumerate(operands):
@@ -202,7 +212,14 @@ def _pass(
                 waiting[operand] = left - 1
                 if left == 1:
                     ready.append(operand)
-    return [cotangents.get(leaf) for leaf in leaves]
+    return [dense(cotangents.get(leaf)) for leaf in leaves]
+
+
+def _as_rules_see(operand: Any, foreign: bool) -> Any:
+    """An operand as a rule is handed it."""
+    if type(operand) is not Value:
+        return operand
+    return wrap(operand) if foreign else operand.data
 
 
 def _add(cotangents: dict[Value, Any], owned: set[Value], value: Value, c: Any) -> None:
@@ -212,13 +229,21 @@ def _add(cotangents: dict[Value, Any], owned: set[Value], value: Value, c: Any) 
         cotangents[value] = c
     elif type(c) is Parts:
         cotangents[value] = old.joined(c)
-    elif value in owned and type(c) is _ndarray and c.dtype == old.dtype and c.shape == old.shape:
+    elif type(c) is Piece or type(old) is Piece:
+        cotangents[value], mine = merged(old, value in owned, c)
+        if mine:
+            owned.add(value)
+    elif (
+        value in owned
+        and type(c) is type(old) is _ndarray
+        and c.dtype == old.dtype
+        and c.shape == old.shape
+    ):
         old += c
     else:
         total = old + c
         cotangents[value] = total
-        if type(total) is _ndarray:
-            owned.add(value)
+        owned.add(value)
 
 
 def _plain_partial(value: Value, at: int, g: Any, partial: Any, xs: list[Any]) -> Any:
@@ -270,12 +295,8 @@ def _contributions(
 ) -> list[Any]:
     """What the cotangent of a value contributes to each of its operands; None: nothing."""
     operands = value.operands
-    if foreign:
-        xs = [wrap(o) if type(o) is Value else o for o in operands]
-        y = wrap(value)
-    else:
-        xs = [o.data if type(o) is Value else o for o in operands]
-        y = value.data
+    xs = [_as_rules_see(o, foreign) for o in operands]
+    y = _as_rules_see(value, foreign)
     try:
         return _ruled(value, op, g, y, xs, waiting, foreign, times)
     except ZeroDivisionError:  # a derivative at a pole, in Python's arithmetic

@@ -23,6 +23,7 @@ from tracker.ops.declare import as_array, declare, project
 from tracker.ops.places import (
     HOLE,
     Index,
+    Piece,
     canonical_part,
     filled,
     normal,
@@ -184,7 +185,7 @@ getitem: Op = declare(
     infer=lambda x, *, index: Type(lengths(index, x.shape), x.dtype),
     evaluate=lambda x, *, index: x[index],
     jvp=LINEAR,
-    vjp=[lambda g, y, x, *, index: apply(embed, (g,), {"index": index, "shape": np.shape(x)})],
+    vjp=[lambda g, y, x, *, index: Piece(g, index, np.shape(x))],
     lower=View(_getitem_source),
 )
 embed: Op = declare(

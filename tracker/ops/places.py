@@ -29,6 +29,20 @@ Index = tuple[Any, ...]
 _INT64 = np.dtype(np.int64)
 
 
+class Piece:
+    """A cotangent that is zero but for a basic index: `g` stands at `index` of an array of zeros.
+
+    What the rule of a read gives, so that many reads can be added up without their zeros.
+    """
+
+    __slots__ = ("g", "index", "shape")
+
+    def __init__(self, g: Any, index: Index, shape: tuple[int, ...]) -> None:
+        self.g = g
+        self.index = index
+        self.shape = shape
+
+
 def is_hole(part: Any) -> bool:
     return type(part) is str and part == HOLE
 
