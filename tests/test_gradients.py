@@ -1,5 +1,6 @@
 """gradient, withgradient, value_and_grad, pullback, pushforward, jvp; structures of arguments."""
 
+import tracemalloc
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -13,6 +14,8 @@ from scipy.optimize import minimize
 import tracker
 from tracker import (
     gradient,
+    hessian,
+    jit,
     jvp,
     param,
     pullback,
@@ -492,3 +495,36 @@ def test_jvp_says_what_it_wants():
         tracker.jvp(np.sin, np.ones(3), np.ones(3))
     with pytest.raises(tracker.NotScalarError, match=r"tangent has shape \(2,\), the argument"):
         tracker.jvp(np.sin, (np.ones(3),), (np.ones(2),))
+
+
+@pytest.mark.parametrize("run", [lambda f: f, jit], ids=["eager", "traced"])
+def test_pieces_are_added_where_they_belong(run):
+    """Overlapping reads, whole uses and writes of one array, in every order of arrival."""
+
+    def f(x):
+        y = np.copy(x)
+        total = x[0] * x[2] + np.sum(x[1:3] ** 2) + x[0] ** 3
+        for i in range(1, len(x)):
+            y[i] = y[i - 1] * x[i] + x[-1]
+        y[1:] *= 2.0
+        return total + np.sum(y * x) + np.sum(x[::-1][:2] * y[:2])
+
+    x = np.array([0.3, -1.2, 0.7, 0.4, 1.1])
+    assert gradcheck(f, x, order=2)
+    np.testing.assert_allclose(gradient(run(f), x)[0], gradient(f, x)[0], rtol=1e-12)
+    np.testing.assert_allclose(hessian(run(f), x), hessian(f, x), rtol=1e-11)
+
+
+def test_reading_element_by_element_needs_no_array_per_element():
+    def f(x):
+        total = 0.0
+        for i in range(len(x)):
+            total = total + x[i] * x[i - 1]
+        return total
+
+    x = np.ones(3000)
+    tracemalloc.start()
+    gradient(f, x)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3000 * 3000 * 8 / 4
