@@ -52,6 +52,7 @@ _CHEAP_NEAR = 6  # the same for values that stay in the cache: these are soon st
 _NEAR = 1 << 14  # elements that do
 _MATH = 20  # what a transcendental function costs
 _CROWD = 180  # operations of one kernel; beyond, a new one is begun
+_BIG_CROWD = 600  # the same where what is kept for the next kernel would leave the cache
 _HEAVY = 30  # what a transcendental function adds to the crowd: its code is long
 
 
@@ -336,7 +337,7 @@ class _Planner:
             else:
                 level = max(level, self._reach(o))
         kernel = self._kernel(space, level)
-        while kernel.weight >= _CROWD:
+        while kernel.weight >= (_CROWD if math.prod(space) <= _NEAR else _BIG_CROWD):
             kernel = self._kernel(space, kernel.level + 1)
         crowded, level = kernel.level > level, kernel.level
         cost = _MATH if _is_math(eqn) else 1
