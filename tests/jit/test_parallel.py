@@ -138,3 +138,52 @@ def test_forked_processes_and_clean_exits(run):
         env={**os.environ, "TRACKER_CACHE": "0"},
     )
     assert (done.returncode, done.stdout.strip()) == (0, "ok"), done.stderr
+
+
+ROWS = (RNG.standard_normal((500, 601)), RNG.standard_normal(601), RNG.standard_normal((500, 1)))
+
+
+def softmax(x, b, c):
+    z = np.tanh(x * c + b)
+    e = np.exp(z - np.max(z, axis=1, keepdims=True))
+    return e / np.sum(e, axis=1, keepdims=True)
+
+
+def rows_and_all(x, b, c):
+    y = np.tanh(x + b) * np.exp(-(c**2))
+    return np.sum(y, axis=1), np.sum(y), np.max(y[:, 3:-2] * x[:, ::-1][:, 5:]), np.prod(y, axis=1)
+
+
+def turned(x, b, c):
+    return np.exp(np.sin(x.T * b[:, None])) * np.tanh(c[:, 0])
+
+
+@pytest.mark.parametrize("threads", [2, 3, 7])
+@pytest.mark.parametrize("f", [softmax, rows_and_all, turned], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_are_shared(f, threads, dtype):
+    arguments = [a.astype(dtype) for a in ROWS]
+    tolerance = 1e-11 if dtype is np.float64 else 2e-4
+    with tracker.config(threads=threads):
+        fast = tracker.jit(f)
+        fast(*arguments)
+    assert "tk.parallel" in text_of(fast)
+    for given in (arguments, [a * dtype(0.7) for a in arguments]):
+        got, expected = fast(*given), f(*given)
+        got, expected = (v if isinstance(v, tuple) else (v,) for v in (got, expected))
+        for a, b in zip(got, expected, strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_gradients_over_rows(threads):
+    def loss(x, b, c):
+        return np.sum(softmax(x, b, c) * x)
+
+    with tracker.config(threads=threads):
+        fast = tracker.jit(lambda *a: tracker.gradient(loss, *a))
+        fast(*ROWS)
+    assert "tk.parallel" in text_of(fast)
+    for a, b in zip(fast(*ROWS), tracker.gradient(loss, *ROWS), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)

@@ -82,13 +82,18 @@ class Fold:
             if self.wide:
                 self.flush()
             acc = self.w.e.load(self.total if self.wide else self.cell, self.summed)
-            if self.w.threads > 1:  # the caller joins the parts
+            if self.joined and self.w.threads > 1:
                 e, row = self.w.e, self.at * self.w.threads
                 which = e.write(f"add i64 %tid, {row}")
                 e.store(acc, e.write(f"getelementptr i64, ptr %partials, i64 {which}"))
                 return
             acc = self.w.e.cast(self._finished(acc), self.dtype)
             self.w.e.store(acc, self._address(index, self.w.tools({})))
+
+    @property
+    def joined(self) -> bool:
+        """Whether the caller joins what threads have folded; else each result is one thread's."""
+        return self.depth == 0
 
     @property
     def summed(self) -> Any:

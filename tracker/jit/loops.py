@@ -26,7 +26,7 @@ from tracker.jit.complexes import Emitter
 from tracker.jit.emit import OUTER_LOOP, Complex, Names, Scalar, literal, llvm_type, memory_type
 from tracker.jit.folds import Fold
 from tracker.jit.index import Affine, Split, Tools
-from tracker.jit.plan import Kernel, Store, c_strides
+from tracker.jit.plan import Kernel, Plan, Store, c_strides
 
 _NEAR = 32  # elements; so far from where a pointer points, another one is used
 _LONG = 2_000_000  # weighted operations; from here on threads share a loop
@@ -51,12 +51,12 @@ def write_kernel(driver: Any, kernel: Kernel) -> tuple[str, list[str], Shared | 
     first; where an argument turns out to be far, it runs again, as @KERNEL.far, with the others.
     A long loop is shared by threads: then the function is @KERNEL.task, which runs one's part.
     """
-    threads = parallel.threads() if _is_long(kernel) else 1
+    threads = parallel.threads() if _is_long(driver.plan, kernel) else 1
     text, writer = _written(driver, kernel, threads)
     if writer.threads == 1:
         return text, writer.arguments, None
     task = f"{writer.task()}\ndefine internal {text}"
-    return task, writer.arguments, Shared(writer.threads, writer.folds)
+    return task, writer.arguments, Shared(writer.threads, [f for f in writer.folds if f.joined])
 
 
 def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _Writer]:
@@ -113,11 +113,9 @@ class _Writer:
         self.counters: dict[int, str] = {}
         self.loops = 0
         self.folds = [Fold(self, eqn, at) for at, eqn in enumerate(kernel.folds)]
-        whole = all(
-            fold.in_register and fold.depth == 0 and fold.dtype.kind != "c" for fold in self.folds
-        )
+        whole = all(f.in_register and not (f.joined and f.dtype.kind == "c") for f in self.folds)
         alone = any(store.by is not None for store in kernel.stores)  # in order, on one thread
-        self.threads = threads if len(self.space) == 1 and whole and not alone else 1
+        self.threads = threads if self.space and whole and not alone else 1
 
     def is_repeatable(self) -> bool:
         """Whether the kernel only writes what it does not read."""
@@ -128,7 +126,9 @@ class _Writer:
     def task(self) -> str:
         """What a thread runs: the arguments come from a frame, then the range of the part."""
         n = self.space[0]
-        part = (-(-n // self.threads) + 63) // 64 * 64  # so that threads rarely share a cache line
+        part = -(-n // self.threads)
+        if len(self.space) == 1:
+            part = (part + 63) // 64 * 64  # so that threads rarely share a cache line
         lines = []
         names = []
         for at, parameter in enumerate([*self.parameters, "ptr %partials"]):
@@ -233,7 +233,7 @@ class _Writer:
         for fold in self.folds:
             fold.start(v, index)
         for first, last in self.parts[v]:
-            if self.threads > 1:
+            if self.threads > 1 and v == 0:
                 self._own_part(first, last)
             elif last - first == 1:
                 self.loop(v + 1, ranges, (*index, first))
@@ -485,9 +485,13 @@ def _bare(parameter: str) -> str:
     return parameter.replace(" noalias", "")
 
 
-def _is_long(kernel: Kernel) -> bool:
-    """Whether a loop takes so long that waking threads for it pays."""
-    return math.prod(kernel.space) * (kernel.weight + len(kernel.folds)) >= _LONG
+def _is_long(plan: Plan, kernel: Kernel) -> bool:
+    """Whether a loop takes so long that waking threads for it pays. What it computes again for
+    itself counts in the cost of what it needs it for."""
+    made = [s.value for s in kernel.stores] + [eqn.operands[0] for eqn in kernel.folds]
+    costs = [plan.places[atom].cost for atom in made if isinstance(atom, Var)]
+    each = max([kernel.weight, *costs]) + len(kernel.folds)
+    return math.prod(kernel.space) * each >= _LONG
 
 
 def _parts(extent: int, cuts: set[int]) -> list[tuple[int, int]]:

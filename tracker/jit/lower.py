@@ -447,7 +447,7 @@ class _Driver:
         """Let threads run the parts of a loop, and join what they folded."""
         frame, partials = f"%frame{len(self.spills)}", f"%partials{len(self.spills)}"
         self.spills.append(f"  {frame} = alloca [{len(arguments) + 1} x i64], align 16")
-        count = max(len(shared.folds) * shared.threads, 1)
+        count = max([(fold.at + 1) * shared.threads for fold in shared.folds], default=1)
         self.spills.append(f"  {partials} = alloca [{count} x i64], align 16")
         for at, argument in enumerate([*arguments, f"ptr {partials}"]):
             cell = self.e.write(f"getelementptr i64, ptr {frame}, i64 {at}")
