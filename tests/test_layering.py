@@ -19,7 +19,7 @@ LAYERS = [
     {"tracker.mutation", "tracker.draws", "tracker.recorders"},
     {"tracker.arrivals"},
     {"tracker.reverse"},
-    {"tracker.forward", "tracker.replay"},
+    {"tracker.forward", "tracker.replay", "tracker.spending"},
     {"tracker.leaves"},
     {"tracker.params"},
     {"tracker.wrapping"},

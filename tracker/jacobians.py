@@ -199,7 +199,7 @@ def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
     """The diagonals of the hessians: an entry of the argument's shape for each argument.
 
     >>> diaghessian(lambda x, y: np.sum(x**3) * y**2, [1.0, 2.0], 3.0)
-    (array([ 54., 108.]), 18.0)
+    (array([ 54., 108.]), np.float64(18.0))
     """
     args = tuple(map(_as_array, args))
     out: list[Any] = []

@@ -9,6 +9,7 @@ Invariant: `back` changes gradients only after the whole pass has succeeded.
 from __future__ import annotations
 
 import cmath
+from collections.abc import MutableMapping
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,8 @@ from tracker.errors import (
 from tracker.mutation import invalidate
 from tracker.ops.create import identity
 from tracker.reverse import USED, sweep
-from tracker.tape import Value, apply, leaf, note_write, value_of
+from tracker.spending import is_large, spend
+from tracker.tape import Value, apply, current_watch, leaf, note_write, value_of
 from tracker.tracked import Leaf, Tracked, new_param
 
 
@@ -149,7 +151,8 @@ def back(y: Any, seed: Any = None, *, once: bool = True) -> None:
     """Run the reverse pass from `y`; gradients of leaves add up over calls.
 
     `y` must be a scalar unless `seed`, of the same shape, is given. With `once`, the history of `y`
-    is given up afterwards.
+    is given up, as the pass goes where arrays are large. If a rule fails, all gradients are as they
+    were.
     """
     if not isinstance(y, Tracked):
         raise NotTrackedError(
@@ -203,8 +206,12 @@ def _back(root: Value, seed: Any, once: bool) -> None:
                 "Wrap what it is computed from in tracker.param",
             )
         )
-    interior: dict[Value, Any] = {}
-    found = sweep([(root, seed)], leaves, keep=interior)
+    interior: MutableMapping[Value, Any] = {}
+    if once and is_large(past) and current_watch() is None:
+        past.clear()
+        found, interior = spend(root, seed, leaves)
+    else:
+        found = sweep([(root, seed)], leaves, keep=interior)
     for value, c in zip(leaves, found, strict=True):  # nothing can fail from here on
         if c is not None:
             owner = value.params

@@ -146,7 +146,7 @@ def pushforward(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., A
 
     >>> y, push = pushforward(lambda x: x**2, 3.0)
     >>> push(1.0)
-    6.0
+    np.float64(6.0)
     """
     shown, _, push_tangents = linearized(f, args, {})
     return shown, push_tangents

@@ -178,12 +178,13 @@ def _children_like(
     if other is None:
         return (None,) * len(parts[1])
     found = children_of(other)
-    if found is None or len(found[1]) != len(parts[1]):
+    both = isinstance(x, dict) and isinstance(other, dict)
+    if found is None or len(found[1]) != len(parts[1]) or (both and set(x) != set(other)):
         raise ValueError(
             f"structures differ: {flatten(x)[1]!r} and {flatten(other)[1]!r}; "
             "give tree.map structures of the same shape"
         )
-    if isinstance(other, dict):
+    if both:
         return tuple(other[key] for key in parts[0])
     return found[1]
 
@@ -212,12 +213,27 @@ def ravel(x: Any) -> tuple[Any, Callable[[Any], Any]]:
                 out.append(leaf)
                 continue
             size = int(np.size(leaf))
-            piece = np.reshape(flat[at : at + size], np.shape(leaf))
-            out.append(piece if np.ndim(leaf) else piece[()])
+            out.append(_like(leaf, np.reshape(flat[at : at + size], np.shape(leaf))))
             at += size
         return unflatten(structure, out, x)
 
     return vector, restore
+
+
+def _like(leaf: Any, piece: Any) -> Any:
+    """A piece of a vector as the float class and dtype of a leaf (integers may have become floats,
+    and stay what they are)."""
+    plain = type(piece) is np.ndarray
+    if isinstance(leaf, (float, complex)) and not isinstance(leaf, np.generic):
+        return type(leaf)(piece[()]) if plain and piece.dtype.kind != "c" else piece[()]
+    kind = leaf.dtype if hasattr(leaf, "dtype") else piece.dtype
+    if kind.kind in "fc" and kind != piece.dtype and not (kind.kind == "f" and _is_complex(piece)):
+        piece = piece.astype(kind)
+    return piece if np.ndim(leaf) else piece[()]
+
+
+def _is_complex(x: Any) -> bool:
+    return bool(x.dtype.kind == "c")
 
 
 def is_numeric(x: Any) -> bool:

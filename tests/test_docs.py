@@ -1,0 +1,66 @@
+"""The examples in docs/ and in docstrings run, and give what they show."""
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tracker
+
+DOCS = Path(__file__).parent.parent / "docs"
+SHOWN = re.compile(r"^(?P<code>\S.*\S)  # (?P<value>.+)$")
+MODULES = [
+    "tracker.calls",
+    "tracker.cuts",
+    "tracker.debug",
+    "tracker.debug.drawing",
+    "tracker.debug.nans",
+    "tracker.debug.tapes",
+    "tracker.gradients",
+    "tracker.jacobians",
+    "tracker.leaves",
+    "tracker.params",
+    "tracker.pullbacks",
+    "tracker.recompute",
+    "tracker.rules",
+    "tracker.testing",
+    "tracker.tree",
+]
+
+
+def blocks(name):
+    return re.findall(r"```python\n(.*?)```", (DOCS / name).read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(len(blocks("derivatives.md"))))
+def test_derivatives(number):
+    found = blocks("derivatives.md")
+    names = {}
+    for block in found[: number + 1]:
+        exec(block, names)
+    for line in found[number].splitlines():
+        shown = SHOWN.match(line)
+        if shown:
+            assert repr(eval(shown["code"], names)) == shown["value"], shown["code"]
+
+
+def test_every_derivative_has_its_example():
+    text = (DOCS / "derivatives.md").read_text()
+    others = {"config", "export", "jit", "numpy", "trace", "tree", "nn", "optim", "scipy"}
+    for name in tracker.__all__:
+        if name[0].islower() and name not in others:
+            assert re.search(rf"\b{name}\(|@tracker\.{name}\b", text), name
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name, tmp_path):
+    module = importlib.import_module(name)
+    names = {"np": np, "tracker": tracker, "path": tmp_path / "picture.svg"}
+    names.update((n, getattr(tracker, n)) for n in tracker.__all__)
+    names.update(vars(module))
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+    failed, _ = doctest.testmod(module, extraglobs=names, optionflags=flags)
+    assert not failed

@@ -1,0 +1,182 @@
+"""Structures: whatever holds numbers is differentiated as it is, eager and compiled."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker import gradient, hvp, jit, jvp, pullback, tree, withgradient
+
+V = np.array([1.0, 2.0])
+
+
+@dataclass(frozen=True)
+class Frozen:
+    w: np.ndarray
+    b: float = 1.0
+
+
+@dataclass(slots=True)
+class Slots:
+    w: np.ndarray
+    n: int = 3
+    name: str = "x"
+
+
+@dataclass
+class Base:
+    a: float
+
+
+@dataclass
+class Child(Base):
+    b: np.ndarray = field(default_factory=lambda: np.ones(2))
+    cache: dict = field(default_factory=dict)
+
+
+@dataclass
+class Partly:
+    w: np.ndarray
+    fixed: np.ndarray
+    inner: object = None
+    trainable = ("w", "inner")
+
+
+@dataclass
+class Chosen:
+    w: np.ndarray
+    k: np.ndarray
+
+    def trainable(self):
+        return ("k",)
+
+
+class Pair(NamedTuple):
+    x: np.ndarray
+    y: float
+
+
+class Registered:
+    def __init__(self, a, meta):
+        self.a, self.meta = a, meta
+
+
+tree.register(Registered, lambda r: ((r.a,), r.meta), lambda meta, kids: Registered(*kids, meta))
+
+
+def same(a, b):
+    a, b = tree.flatten(a), tree.flatten(b)
+    assert a[1] == b[1]
+    for x, y in zip(a[0], b[0], strict=True):
+        assert type(x) is type(y) or {type(x), type(y)} <= {float, np.float64}
+        np.testing.assert_array_equal(x, y)
+
+
+CASES = {
+    "frozen": (lambda m: np.sum(m.w**2) * m.b, Frozen(V), Frozen(2 * V, 5.0)),
+    "slots": (lambda m: np.sum(m.w) * m.n, Slots(V), Slots(3 * np.ones(2), 3.0, None)),
+    "inheritance": (lambda m: np.sum(m.b) * m.a, Child(2.0), Child(2.0, 2 * np.ones(2), None)),
+    "trainable": (
+        lambda m: np.sum(m.w * m.fixed) + m.inner["s"] ** 2,
+        Partly(V, 2 * V, {"s": 3.0}),
+        Partly(2 * V, None, {"s": 6.0}),
+    ),
+    "a method says what is trained": (
+        lambda m: np.sum(m.w * m.k),
+        Chosen(V, 2 * V),
+        Chosen(None, V),
+    ),
+    "named tuple": (lambda p: np.sum(p.x) * p.y, Pair(V, 3.0), Pair(3 * np.ones(2), 3.0)),
+    "mixture": (
+        lambda m: m[0]["a"][0] * np.sum(m[1].x) + m[2][0].w[1],
+        ({"a": [1.0, "s"]}, Pair(V, 2.0), [Frozen(V)]),
+        (
+            {"a": [3.0, None]},
+            Pair(np.ones(2), 0.0),
+            [Frozen(np.array([0.0, 1.0]), 0.0)],
+        ),
+    ),
+    "empty": (
+        lambda d: np.sum(d["x"]),
+        {"x": V, "e": (), "l": [], "d": {}, "n": None, "s": "t"},
+        {"x": np.ones(2), "e": None, "l": None, "d": None, "n": None, "s": None},
+    ),
+    "unused": (
+        lambda m: 1.0 + 0.0 * m["u"],
+        {"u": 1.0, "w": V, "f": 2.0, "i": 3, "z": 1j, "a": np.arange(2), "f4": np.float32(2)},
+        {"u": 0.0, "w": 0 * V, "f": 0.0, "i": None, "z": 0j, "a": None, "f4": np.float32(0)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_have_the_structure(name):
+    f, x, want = CASES[name]
+    same(gradient(f, x), (want,))
+    compiled = jit(f)
+    for _ in range(2):
+        same(gradient(compiled, x), (want,))
+
+
+def test_registered_classes():
+    for f in (lambda r: np.sum(r.a**2), jit(lambda r: np.sum(r.a**2))):
+        (found,) = gradient(f, Registered(V, "meta"))
+        assert (type(found), found.meta) == (Registered, "meta")
+        assert found.a.tolist() == [2.0, 4.0]
+
+
+def test_empty_arguments_and_shared_arrays():
+    assert gradient(lambda a, b, c, x: x * x, (), [], {}, 3.0) == (None, None, None, 6.0)
+    same(gradient(lambda a, b: np.sum(a * b[0] ** 2), V, (V, V)), (V**2, (2 * V**2, 0 * V)))
+
+
+def test_integers_stand_where_the_contract_says():
+    def f(a, t):
+        return np.sum(a * t[0]) + t[1]
+
+    same(gradient(f, [1, 2, 3], (4, 5)), (np.full(3, 4.0), (6.0, 1.0)))
+    same(withgradient(f, [1, 2, 3], (4, 5)).grad, (np.full(3, 4.0), (None, None)))
+
+
+def test_values_keep_their_structure():
+    val = withgradient(lambda x: {"loss": np.sum(x), "aux": [x * 2, "text"]}, V).val
+    same(val, {"loss": np.float64(3.0), "aux": [2 * V, "text"]})
+    assert type(withgradient(lambda x: Pair(np.sum(x), x[0]), V).val) is Pair
+
+
+def test_other_derivatives_take_structures():
+    def f(m):
+        return np.sum(m.w**3) * m.b
+
+    same(hvp(f, Frozen(V), Frozen(V, 1.0)), Frozen(np.array([9.0, 36.0]), 27.0))
+    y, dy = jvp(lambda m: {"y": m.w * m.b, "n": 3}, (Frozen(V),), (Frozen(V, 1.0),))
+    same((y["y"], dy["y"]), (V, 2 * V))
+    _, back = pullback(lambda m: {"y": m.w * m.b, "n": 3}, Frozen(V))
+    same(back({"y": V, "n": None}), (Frozen(V, 5.0),))
+    assert tracker.gradcheck(f, Frozen(V))
+
+
+def test_map():
+    same(tree.map(lambda a, b: a + b, {"a": 1, "b": 2}, {"b": 20, "a": 10}), {"a": 11, "b": 22})
+    for other in ({"a": 1, "c": 2}, {"a": 1}, [1, 2, 3], 3.0):
+        with pytest.raises(ValueError, match=r"structures differ.*dict\(a=\*, b=\*\)"):
+            tree.map(lambda a, b: a, {"a": 1, "b": 2}, other)
+
+
+def test_ravel():
+    model = {"a": np.ones((2, 2), np.float32), "b": (1.0, None, "s"), "c": 2, "z": V}
+    vector, restore = tree.ravel(model)
+    assert vector.tolist() == [1, 1, 1, 1, 1, 2, 1, 2]
+    found = restore(vector * 2)
+    assert (found["a"].dtype, found["a"].shape) == (np.float32, (2, 2))
+    assert (type(found["b"][0]), found["b"]) == (float, (2.0, None, "s"))
+    assert found["c"] == 4
+    assert found["z"].tolist() == [2, 4]
+    same(
+        gradient(lambda v: np.sum(restore(v)["z"] ** 2) + restore(v)["b"][0], vector)[0],
+        np.array([0.0, 0, 0, 0, 1, 0, 2, 4]),
+    )
+    same(gradient(lambda m: np.sum(tree.ravel(m)[0] ** 2), {"a": V, "b": 3.0})[0]["a"], 2 * V)
+    assert tree.ravel([])[0].shape == (0,)
