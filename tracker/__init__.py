@@ -59,7 +59,7 @@ def __getattr__(name: str) -> object:
         from tracker.jit.export import export
 
         return export
-    if name in ("debug", "nn", "numpy", "scipy", "special", "testing"):
+    if name in ("debug", "nn", "numpy", "optim", "scipy", "special", "testing"):
         return importlib.import_module(f"tracker.{name}")
     raise AttributeError(f"module 'tracker' has no attribute {name!r}")
 

@@ -64,9 +64,8 @@ class Wrapped:
         found, structure = tree.flatten(arg, tree.is_number_list)
         self.structures.append(structure)
         self.originals.append(arg)
-        trained = _trained(arg, structure)
         wrapped = []
-        for x, yes in zip(found, trained, strict=True):
+        for x, yes in zip(found, trained(arg, structure), strict=True):
             flag = structure.cls is not None and type(x) is bool
             value = _leaf_of(x) if yes and not flag else None
             self.leaves.append(value)
@@ -123,7 +122,7 @@ def _restored(structure: tree.Structure, entries: Iterator[Any], original: Any) 
     return tree.rebuild(structure.cls, structure.names, kids, original)
 
 
-def _trained(arg: Any, structure: tree.Structure) -> list[bool]:
+def trained(arg: Any, structure: tree.Structure) -> list[bool]:
     """Which leaves are trained: all, unless a class names its trainable fields."""
     if structure.cls is None:
         return [True]
@@ -139,7 +138,7 @@ def _trained(arg: Any, structure: tree.Structure) -> list[bool]:
         elif below.cls is None:
             out.append(True)
         else:
-            out.extend(_trained(kid, below))
+            out.extend(trained(kid, below))
     return out
 
 

@@ -1,0 +1,191 @@
+"""Optimisers: pairs of functions over structures of parameters.
+
+`init, update = adam(1e-3)`; `state = init(params)`; then, for every gradient,
+`params, state = update(params, gradient, state)`. Parameters are numbers, arrays, or any structure
+of them (dicts, lists, dataclasses, ...); gradients have the structure that `tracker.gradient`
+gives. Nothing is changed in place, so both functions work inside `tracker.jit`.
+
+What has no gradient (None), is not a float or complex number, or is not among a class's `trainable`
+fields, stays as it is. `rate` may be a function of the number of steps taken so far.
+
+Owns: `descent`, `momentum`, `adam`, `adamw`, `rmsprop`, and `State`. Start at `_optimiser`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tracker import tree
+from tracker.errors import message
+from tracker.ops.create import item
+from tracker.ops.declare import as_array
+from tracker.tape import apply, data_of
+from tracker.wrapping import trained
+
+Rate = float | Callable[[Any], Any]
+
+
+class State(NamedTuple):
+    """What an optimiser remembers: how many steps were taken, and per leaf of the parameters (in
+    the order of `tracker.tree.leaves`) a tuple of running means; None where nothing is trained."""
+
+    step: int
+    means: tuple[Any, ...]
+
+
+class Optimiser(NamedTuple):
+    """`init(params) -> state` and `update(params, gradient, state) -> (params, state)`."""
+
+    init: Callable[[Any], State]
+    update: Callable[[Any, Any, State], tuple[Any, State]]
+
+
+def descent(rate: Rate = 0.1) -> Optimiser:
+    """Gradient descent: p - rate * g.
+
+    >>> init, update = descent(0.5)
+    >>> update({"w": 1.0}, {"w": 0.5}, init({"w": 1.0}))[0]
+    {'w': 0.75}
+    """
+    return _optimiser(rate, 0, lambda rate, t, p, g: (p - rate * g, ()))
+
+
+def momentum(rate: Rate = 0.01, rho: float = 0.9, *, nesterov: bool = False) -> Optimiser:
+    """Descent along v = rho * v + g (Polyak, 1964); `nesterov` looks ahead: g + rho * v
+    (Sutskever et al., On the importance of initialization and momentum in deep learning, 2013)."""
+
+    def move(rate: Any, t: Any, p: Any, g: Any, v: Any) -> tuple[Any, tuple[Any, ...]]:
+        v = rho * v + g
+        return p - rate * (g + rho * v if nesterov else v), (v,)
+
+    return _optimiser(rate, 1, move)
+
+
+def adam(
+    rate: Rate = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
+) -> Optimiser:
+    """Adam (Kingma and Ba, 2015, algorithm 1): steps of the mean gradient over its root mean
+    square, both corrected for having begun at zero.
+
+    >>> init, update = adam(0.1)
+    >>> round(update(1.0, 4.0, init(1.0))[0], 6)
+    0.9
+    """
+    return adamw(rate, betas, eps, decay=0.0)
+
+
+def adamw(
+    rate: Rate = 1e-3,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    *,
+    decay: float = 1e-2,
+) -> Optimiser:
+    """Adam after shrinking by rate * decay (Loshchilov and Hutter, Decoupled weight decay
+    regularization, 2019)."""
+    first, second = betas
+
+    def move(rate: Any, t: Any, p: Any, g: Any, m: Any, v: Any) -> tuple[Any, tuple[Any, ...]]:
+        m = first * m + (1 - first) * g
+        v = second * v + (1 - second) * _square(g)
+        step = (m / (1 - first**t)) / (np.sqrt(v / (1 - second**t)) + eps)
+        return (p * (1 - rate * decay) if decay else p) - rate * step, (m, v)
+
+    return _optimiser(rate, 2, move)
+
+
+def rmsprop(rate: Rate = 0.01, rho: float = 0.99, eps: float = 1e-8) -> Optimiser:
+    """Steps of the gradient over its running root mean square (Hinton, lecture 6e, 2012)."""
+
+    def move(rate: Any, t: Any, p: Any, g: Any, v: Any) -> tuple[Any, tuple[Any, ...]]:
+        v = rho * v + (1 - rho) * _square(g)
+        return p - rate * g / (np.sqrt(v) + eps), (v,)
+
+    return _optimiser(rate, 1, move)
+
+
+def _square(g: Any) -> Any:
+    return np.real(g * np.conj(g)) if np.iscomplexobj(g) else g * g
+
+
+# move(rate, t, p, g, *means) -> (p, means), for one array; t counts steps from 1
+Move = Callable[..., tuple[Any, tuple[Any, ...]]]
+
+
+def _optimiser(rate: Rate, means: int, move: Move) -> Optimiser:
+    def init(params: Any) -> State:
+        leaves, flags, _ = _leaves(params)
+        return State(
+            0,
+            tuple(
+                tuple(_like(np.zeros_like(p)[()], p) for _ in range(means)) if yes else None
+                for p, yes in zip(leaves, flags, strict=True)
+            ),
+        )
+
+    def update(params: Any, gradient: Any, state: State) -> tuple[Any, State]:
+        leaves, flags, structure = _leaves(params)
+        if len(state.means) != len(leaves):
+            raise ValueError(
+                message(
+                    f"the state is for {len(state.means)} leaves, the parameters have "
+                    f"{len(leaves)}",
+                    "Make it by init(params)",
+                )
+            )
+        step = state.step
+        now = rate(step) if callable(rate) else rate
+        moved, kept = [], []
+        for p, g, yes, old in zip(
+            leaves, _aligned(params, gradient), flags, state.means, strict=True
+        ):
+            if yes and g is not None:
+                if np.shape(g) != np.shape(p):
+                    raise ValueError(
+                        message(f"a gradient of shape {np.shape(g)} for a parameter {np.shape(p)}")
+                    )
+                new, means_now = move(now, step + 1, p, g, *old)
+                p, old = _like(new, p), tuple(_like(m, p) for m in means_now)
+            moved.append(p)
+            kept.append(old)
+        return tree.unflatten(structure, moved, params), State(step + 1, tuple(kept))
+
+    return Optimiser(init, update)
+
+
+def _like(new: Any, p: Any) -> Any:
+    """A Python number stays one: compiled code knows calls by their arguments' classes."""
+    return apply(item, (new,)) if type(data_of(p)) in (float, complex) else new
+
+
+def _leaves(params: Any) -> tuple[list[Any], list[bool], tree.Structure]:
+    """The leaves of parameters, which of them are trained, and their structure."""
+    leaves, structure = tree.flatten(params, tree.is_number_list)
+    leaves = [np.array(p) if type(p) is list else p for p in leaves]
+    flags = [
+        yes and tree.is_numeric(p) and np.result_type(data_of(p)).kind in "fc"
+        for p, yes in zip(leaves, trained(params, structure), strict=True)
+    ]
+    return leaves, flags, structure
+
+
+def _aligned(params: Any, gradient: Any) -> list[Any]:
+    """The gradient of each leaf; None stands for any structure of None."""
+    parts = None if tree.is_number_list(params) else tree.children_of(params)
+    if parts is None:
+        return [as_array(gradient) if type(gradient) is list else gradient]
+    if gradient is None:
+        return [None] * tree.flatten(params, tree.is_number_list)[1].count
+    below = tree.children_of(gradient)
+    if below is None or len(below[1]) != len(parts[1]) or below[0] != parts[0]:
+        raise ValueError(
+            message(
+                f"the gradient is a {type(gradient).__name__} and the parameters a "
+                f"{type(params).__name__}",
+                "Give the gradient with respect to these parameters",
+            )
+        )
+    return [g for p, h in zip(parts[1], below[1], strict=True) for g in _aligned(p, h)]
