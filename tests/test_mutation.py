@@ -331,6 +331,57 @@ def test_tracked_values_do_not_go_into_plain_arrays(write):
         write(V.copy(), param(V))
 
 
+@pytest.mark.parametrize("n", [3, 3000])
+@pytest.mark.parametrize(
+    "derive",
+    [
+        lambda f, x: gradient(f, x),
+        lambda f, x: jvp(f, (x,), (np.ones_like(x),)),
+        lambda f, x: gradient(lambda a: np.sum(gradient(f, a)[0]), x),
+        lambda f, x: tracker.jit(f)(x),
+    ],
+)
+def test_read_only_arguments_stay_read_only(derive, n):
+    def f(a):
+        a[0] = 1.0
+        return np.sum(a * a)
+
+    x = np.zeros(n)
+    derive(f, x.copy())
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        derive(f, x)
+    derive(lambda a: np.sum(a.copy() ** 2), x)
+
+
+CAPTURED = {
+    "a factor": lambda t, c: t * c,
+    "a product": lambda t, c: c.reshape(-1, 3) @ t[:3],
+    "a mask": lambda t, c: np.where(c > 1, t, t * 2),
+    "places": lambda t, c: t[c.astype(int)[:3] % 3] * t[:3],
+    "an exponent": lambda t, c: t**c,
+    "a bound": lambda t, c: np.maximum(t, c),
+    "a view of it": lambda t, c: t * c[::-1].reshape(c.shape),
+}
+
+
+@pytest.mark.parametrize("n", [3, 3000])
+@pytest.mark.parametrize("name", CAPTURED)
+def test_a_captured_array_may_change_after_use(name, n):
+    use, x = CAPTURED[name], np.linspace(0.5, 1.5, n)
+
+    def f(t, change):
+        c = np.linspace(0.7, 2.1, n)
+        y = use(t, c)
+        if change:
+            c[:] = 99.0
+        return np.sum(y * y)
+
+    np.testing.assert_array_equal(
+        gradient(lambda t: f(t, True), x)[0], gradient(lambda t: f(t, False), x)[0]
+    )
+
+
 def test_nothing_is_put_from_an_empty_array():
     with pytest.raises(ValueError, match="empty"):
         np.place(param(V), V > 0, [])

@@ -22,7 +22,7 @@ import numpy as np
 from tracker.errors import ConversionError, message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops import index
-from tracker.ops.create import buffer, joined
+from tracker.ops.create import buffer, identity, joined
 from tracker.ops.declare import as_array, fitted, implements
 from tracker.ops.rearrange import along_axis
 from tracker.tape import Value, apply, data_of, note_write, value_of
@@ -70,7 +70,10 @@ def write(handle: Tracked, new: Any) -> None:
     if view is not None:
         write(view.base, view.paste(view.base, new))
         return  # the handle is read again when it is next used: in the layout it has in NumPy
-    note_write(value_of(handle))
+    old = value_of(handle)
+    if (old.op is None or old.op is identity) and type(old.data) is np.ndarray and not old.data.flags.writeable:
+        raise ValueError(message("assignment destination is read-only", "Write into x.copy()"))
+    note_write(old)
     handle._value = value_of(new if isinstance(new, Tracked) else buffer(new))
     invalidate(handle)
 

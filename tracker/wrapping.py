@@ -142,6 +142,14 @@ def trained(arg: Any, structure: tree.Structure) -> list[bool]:
     return out
 
 
+def _locked(copy: Any, x: Any) -> Any:
+    """A copy that may be written into only if the original may."""
+    if not x.flags.writeable:
+        copy = copy.view()
+        copy.flags.writeable = False
+    return copy
+
+
 def _leaf_of(x: Any) -> Value | None:
     """A fresh leaf around a number or an array; None for anything else."""
     if isinstance(x, Tracked):  # an outer derivative's value: stand for it
@@ -149,11 +157,11 @@ def _leaf_of(x: Any) -> Value | None:
     if type(x) is list:
         x = np.array(x)
     if type(x) is np.ndarray:
-        return leaf(snapshot(x)) if x.dtype.kind in "biufc" else None
+        return leaf(_locked(snapshot(x), x)) if x.dtype.kind in "biufc" else None
     if isinstance(x, (bool, int, float, complex, np.bool_, np.number)):
         return leaf(x)
     if isinstance(x, np.memmap) and x.dtype.kind in "biufc":
-        return leaf(np.array(x, subok=False))
+        return leaf(_locked(np.array(x, subok=False), x))
     if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
         raise UnsupportedError(
             message(

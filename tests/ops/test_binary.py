@@ -1,8 +1,10 @@
 """Rows of the elementwise ops of two operands, comparisons and `where`."""
 
 import numpy as np
+import pytest
 from op_rows import row, sample, x, z
 
+from tracker import jit, pullback
 from tracker.ops import binary
 
 REAL = [(-2.0, 2.0), (-2.0, 2.0)]
@@ -94,3 +96,41 @@ ROWS = [
         sample(np.arange(3), x(3), x(3, seed=1)),
     ),
 ]
+
+
+INF = np.inf
+
+
+@pytest.mark.parametrize(
+    "f, a, b, want",
+    [
+        (np.hypot, INF, 3.0, (1.0, 0.0)),
+        (np.hypot, -INF, 3.0, (-1.0, 0.0)),
+        (np.hypot, 0.0, -INF, (0.0, -1.0)),
+        (np.hypot, INF, -INF, (0.5**0.5, -(0.5**0.5))),
+        (np.arctan2, INF, 3.0, (0.0, 0.0)),
+        (np.arctan2, 3.0, -INF, (0.0, 0.0)),
+        (np.arctan2, INF, INF, (0.0, 0.0)),
+        (np.logaddexp, INF, 0.0, (1.0, 0.0)),
+        (np.logaddexp, -INF, 0.0, (0.0, 1.0)),
+        (np.logaddexp, -INF, -INF, (0.5, 0.5)),
+        (np.logaddexp, INF, INF, (0.5, 0.5)),
+        (np.logaddexp2, INF, -INF, (1.0, 0.0)),
+        (np.maximum, INF, 0.0, (1.0, 0.0)),
+        (np.maximum, INF, INF, (0.5, 0.5)),
+        (np.fmin, np.nan, -INF, (0.0, 1.0)),
+        (np.divide, 1.0, INF, (0.0, 0.0)),
+        (np.copysign, INF, -1.0, (-1.0, 0.0)),
+        (np.power, INF, -1.0, (0.0, 0.0)),
+    ],
+)
+def test_derivatives_at_infinity(f, a, b, want):
+    """Finite, and the limit where there is one; numbers, arrays and compiled."""
+
+    def slopes(a, b):
+        return pullback(f, a, b)[1](np.ones_like(a))
+
+    for xs in ((np.float64(a), np.float64(b)), (np.full(2, a), np.full(2, b))):
+        for derive in (slopes, jit(slopes)):
+            for found, wanted in zip(derive(*xs), want, strict=True):
+                np.testing.assert_allclose(found, np.full(np.shape(xs[0]), wanted), rtol=1e-15)

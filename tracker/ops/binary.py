@@ -116,7 +116,7 @@ def _power_base(y: Any, x: Any, n: Any) -> Any:
 def _power_exponent(y: Any, x: Any, n: Any) -> Any:
     if np.iscomplexobj(x):
         return y * np.log(np.where(x == 0, 1, x))
-    positive = x > 0
+    positive = (x > 0) & (y != 0)  # at infinity, 0 * log(x) is 0
     one = _constant_like(1, y)
     return np.where(positive, y * np.log(np.where(positive, x, one)), _constant_like(0, y))
 
@@ -148,14 +148,19 @@ float_power = elementwise(
 )
 
 
-def _over(x: Any, size: Any) -> Any:
-    """x / size, and 0 where both are 0."""
+def _cosine(x: Any, other: Any, size: Any) -> Any:
+    """x / hypot(x, other), and 0 at the origin. Infinite sides are as long as each other, and
+    beside them finite ones are nothing."""
+    far = np.isinf(size)
+    x, other = (np.where(far, np.clip(side, -1, 1) * np.isinf(side), side) for side in (x, other))
+    size = np.where(far, np.hypot(x, other), size)
     return x / (size + (size == 0))
 
 
 def _turned(x: Any, a: Any, b: Any) -> Any:
-    """x / (a**2 + b**2), without overflow on the way, and 0 at the origin."""
+    """x / (a**2 + b**2), without overflow on the way, and 0 at the origin and at infinity."""
     size = np.hypot(a, b)
+    x = np.where(np.isinf(size), _constant_like(0, size), x)
     size = size + (size == 0)
     return x / size / size
 
@@ -167,7 +172,7 @@ arctan2 = elementwise(
 )
 hypot = elementwise(
     np.hypot,
-    partials=[lambda y, a, b: _over(a, y), lambda y, a, b: _over(b, y)],
+    partials=[lambda y, a, b: _cosine(a, b, y), lambda y, a, b: _cosine(b, a, y)],
     lower=lambda e, a, b: e.math("hypot", a, b),
 )
 
