@@ -350,3 +350,24 @@ def test_a_param_keeps_its_gradient_after_being_written_into():
         tracker.update(w, 1.0)
     tracker.zero_grad(w)
     assert w.grad.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_numpys_assertions_look_inside():
+    t, plain = param(np.array([1.0, 2.0])), np.array([1.0, 2.0])
+    np.testing.assert_allclose(t, plain)
+    np.testing.assert_allclose(plain, t * 1.0, rtol=1e-3)
+    np.testing.assert_array_equal(t, plain)
+    np.testing.assert_array_almost_equal(t, plain)
+    np.testing.assert_almost_equal(t, plain)
+    np.testing.assert_equal(t, plain)
+    np.testing.assert_array_less(t, plain + 1)
+    np.testing.assert_allclose(param(2.0), 2.0)
+    with pytest.raises(AssertionError):
+        np.testing.assert_allclose(t, plain + 1)
+    with pytest.raises(tracker.ConversionError, match="lose its gradient"):
+        np.asarray(t)
+    checked = tracker.jit(lambda a: np.testing.assert_allclose(a, plain))
+    with pytest.warns(RuntimeWarning, match="plain Python"):  # a trace would check only once
+        checked(plain)
+    with pytest.raises(AssertionError):
+        checked(plain + 1)

@@ -71,7 +71,8 @@ def write(handle: Tracked, new: Any) -> None:
         write(view.base, view.paste(view.base, new))
         return  # the handle is read again when it is next used: in the layout it has in NumPy
     old = value_of(handle)
-    if (old.op is None or old.op is identity) and type(old.data) is np.ndarray and not old.data.flags.writeable:
+    given = old.op is None or old.op is identity  # an argument, as the caller gave it
+    if given and type(old.data) is np.ndarray and not old.data.flags.writeable:
         raise ValueError(message("assignment destination is read-only", "Write into x.copy()"))
     note_write(old)
     handle._value = value_of(new if isinstance(new, Tracked) else buffer(new))

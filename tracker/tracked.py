@@ -16,6 +16,8 @@ from __future__ import annotations
 import copy
 import math
 import operator
+import os
+import sys
 from collections.abc import Callable, Iterator
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -36,6 +38,8 @@ from tracker.tape import (
     value_of,
     wrap,
 )
+
+_TESTING = os.sep + os.path.join("numpy", "testing", "")
 
 
 class Leaf:
@@ -209,6 +213,8 @@ class Tracked:
                 for element in NUMPY[np.ravel](self) if self.ndim else (self,):
                     note_guard(element, kind)
             return np.array(data, dtype=dtype)
+        if current_stage() is None and _TESTING in sys._getframe(1).f_code.co_filename:
+            return np.array(data, dtype=dtype)  # np.testing compares, and gives nothing back
         plain = self._leave(
             "np.array([t]), np.asarray(t), or storing t into a plain array",
             "Use np.stack([...]) to join tracked values; allocate what you fill with "
