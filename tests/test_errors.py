@@ -284,3 +284,27 @@ def test_errors_are_what_a_caller_would_catch():
     }.items():
         assert issubclass(getattr(tracker, name), (tracker.TrackerError,))
         assert issubclass(getattr(tracker, name), getattr(builtins, base))
+
+
+def test_refusals_of_the_class_itself():
+    with pytest.raises(TypeError, match=r"Tracked is not called directly.*tracker\.param"):
+        tracker.Tracked(2.0)
+    with pytest.raises(TypeError, match="iteration over a 0-d tracked value"):
+        list(param(2.0))
+    with pytest.raises(TypeError, match=r"unhashable.*id\(x\)"):
+        hash(param(V))
+    with pytest.raises(ValueError, match="array of size 1"):
+        param(V).item()
+    with pytest.raises(TypeError, match="a tracked float does not support item assignment"):
+        param(2.0)[0] = 1.0
+
+
+def test_refusals_of_the_checkers():
+    with pytest.raises(tracker.NotScalarError, match=r"no float or complex number.*2\.0, not 2"):
+        tracker.gradcheck(lambda n: n, 2)
+    with pytest.raises(tracker.NotScalarError, match=r"ngradient needs a scalar.*\(3,\)"):
+        tracker.ngradient(lambda x: x, V)
+    with pytest.raises(AssertionError, match=r"gradient \(vjp\) of argument 0\[1\]"):
+        tracker.gradcheck(
+            tracker.custom_gradient(lambda x: (x * x, lambda dy: (2 * dy * x * [1, 2, 1],))), V
+        )

@@ -1,5 +1,7 @@
 """checkpoint, forwarddiff, ignore_derivatives, hooks: what is kept, what is cut, what is seen."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -276,3 +278,28 @@ def test_isderiving():
     assert gradient(lambda x: x if isderiving() else x * 100, 2.0) == (1.0,)
     assert jvp(lambda x: x if isderiving() else x * 100, (2.0,), (1.0,))[1] == 1.0
     assert not isderiving()
+
+
+def test_compiled_memory_falls():
+    turn = np.linspace(-0.1, 0.1, 10_000).reshape(100, 100)
+
+    def layer(x):
+        for _ in range(4):
+            x = np.tanh(turn @ x)
+        return x
+
+    def scratch(step):
+        def f(x):
+            for _ in range(5):
+                x = step(x)
+            return np.sum(x)
+
+        native = jit(lambda x: gradient(f, x)[0])
+        text = native.explain(np.ones((100, 100)))
+        (found,) = re.findall(r"([\d,]+) bytes of scratch", text)
+        return int(found.replace(",", "")), native(np.ones((100, 100)))
+
+    plain, want = scratch(layer)
+    kept, have = scratch(lambda x: checkpoint(layer, x))
+    np.testing.assert_allclose(have, want)
+    assert kept < plain / 2

@@ -525,3 +525,14 @@ def test_mapped(name):
         np.testing.assert_allclose(found, [gradient(plain, row)[0] for row in rows])
         found = wrap(lambda x: gradient(lambda y: np.sum(vmap(f)(y)), x)[0])(rows)
         np.testing.assert_allclose(found, [gradient(plain, row)[0] for row in rows])
+
+
+def test_a_black_box_keeps_its_shapes():
+    @custom_gradient(host=True)
+    def first(x, n):
+        return np.array(x[: int(n)]), lambda dy: (np.zeros(3), None)
+
+    f = jit(lambda x, n: np.sum(first(x, n)))
+    assert f(V, 2.0) == -0.5
+    with pytest.raises(tracker.RuleError, match=r"first gave f64\[1\]; while .* it gave f64\[2\]"):
+        f(V, 1.0)

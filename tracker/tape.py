@@ -495,11 +495,14 @@ class Deriving:
 
     def __enter__(self) -> None:
         _thread.deriving += 1
-        self.cut, _thread.cut = _thread.cut, None
+        self.cut: Cut | None = None
+        if _listeners:
+            self.cut, _thread.cut = _thread.cut, None
 
     def __exit__(self, *_: object) -> None:
         _thread.deriving -= 1
-        _thread.cut = self.cut
+        if self.cut is not None:
+            _thread.cut = self.cut
 
 
 def is_deriving() -> bool:
