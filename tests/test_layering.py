@@ -42,7 +42,7 @@ JIT_LAYERS = [
     {"entry", "memory", "lifting"},
     {"native"},
     {"callable", "blas", "parallel"},
-    {"chains", "dense"},
+    {"chains", "sorting", "dense"},
     {"plan"},
     {"products", "partition", "accounts", "structured", "scratch"},
     {"folds", "scattering"},

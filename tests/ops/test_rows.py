@@ -24,7 +24,7 @@ FAMILIES = [
     "shape",
     "index",
     "contraction",
-    "rearrange",
+    "sorting",
     "linalg",
     "cumulative",
     "calculus",

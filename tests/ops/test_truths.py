@@ -31,5 +31,4 @@ ROWS = [
     row(truths.argmax, *POSITIONS),
     row(truths.argmin, *POSITIONS),
     row(truths.count_nonzero, *POSITIONS, sample(NAN, axis=(0, 1))),
-    row(truths.argsort, sample(x(2, 3), axis=1), sample(x(2, 3), axis=None)),
 ]

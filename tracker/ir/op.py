@@ -1,9 +1,9 @@
 """What an operation is: one declaration with every slot filled.
 
-Owns: `Op`, the kinds of lowering (`Map`, `View`, `Scatter`, `Compact`, `Scan`, `Iota`, `Reduce`,
-`Contract`, `Routine`, `Loop`, `While`, `Branch`, `Pick`, `Expand`, `Host`), `Joint` rules,
-`define`, and the tables in which NumPy callables and array methods find their op. Declarations
-live in `tracker/ops/`, one file per family; see `define` for the slots.
+Owns: `Op`, the kinds of lowering (`Map`, `View`, `Scatter`, `Compact`, `Scan`, `Sort`, `Iota`,
+`Reduce`, `Contract`, `Routine`, `Loop`, `While`, `Branch`, `Pick`, `Expand`, `Host`), `Joint`
+rules, `define`, and the tables in which NumPy callables and array methods find their op.
+Declarations live in `tracker/ops/`, one file per family; see `define` for the slots.
 
 Invariants: an `Op` is inert data: it cannot apply itself (the gate in `tape.py` does). A slot left
 out is a `TypeError` at import. A kind, never a name, tells the compiler what loop an op is.
@@ -95,6 +95,12 @@ class Compact:
 @dataclass(frozen=True, slots=True)
 class Iota:
     """No operands; each element is its own index along the axis `axis`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """The positions that put the operand in order along the last axis: unsigned integers of 64
+    bits, least first, equal ones as they come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +212,7 @@ Lowering = (
     | Scatter
     | Compact
     | Scan
+    | Sort
     | Iota
     | Reduce
     | Contract

@@ -39,6 +39,7 @@ from tracker.jit.loops import Shared, chosen, position, write_kernel
 from tracker.jit.plan import Buffer, Fits, Place, Plan, Slots, Store, c_strides
 from tracker.jit.products import write_product
 from tracker.jit.scratch import lay_out
+from tracker.jit.sorting import Order, write_order
 from tracker.jit.structured import write_control
 
 _LONG = 400  # lines of driver; beyond, it is compiled apart from the loops, without loop passes
@@ -136,7 +137,9 @@ class _Driver:
             for kernel in kernels.get(self.level, ()):
                 self.kernel(kernel)
             for write in self.plan.writes.get(self.level, ()):
-                if isinstance(write, Store):
+                if isinstance(write, Order):
+                    write_order(self, write)
+                elif isinstance(write, Store):
                     self.assign(write)
                 else:
                     self.kernel(write)

@@ -37,6 +37,7 @@ from tracker.ir.op import (
     Routine,
     Scan,
     Scatter,
+    Sort,
     View,
     While,
 )
@@ -44,6 +45,7 @@ from tracker.ir.types import Bundle, Type
 from tracker.jit.chains import Chain, find_chains
 from tracker.jit.dense.planning import Call, plan_call
 from tracker.jit.index import Affine, NeedsCode, Opaque, Split, Tools
+from tracker.jit.sorting import Order, plan_order
 
 TINY = 32  # elements; up to here a value is unrolled
 _UNROLLED = 12_000  # elements of all unrolled values together; beyond, fewer are unrolled
@@ -159,7 +161,7 @@ class Plan:
     calls: dict[int, list[Call]]
     controls: dict[int, list[Control]]
     kernels: list[Kernel]
-    writes: dict[int, list[Kernel | Store]]
+    writes: dict[int, list[Kernel | Store | Order]]
     buffers: list[Buffer]
     copies: dict[Var, Place]
     outputs: list[Buffer | None]
@@ -257,6 +259,8 @@ class _Planner:
             self._scatter(step, lower)
         elif isinstance(lower, Compact):
             self._compact(step)
+        elif isinstance(lower, Sort):
+            plan_order(self, step)
         elif isinstance(lower, Reduce) and any(self._is_big(o) for o in operands):
             self._fold(step, operands[0])
         elif isinstance(lower, Scan) and step.out.type.size > self.tiny:
@@ -304,9 +308,9 @@ class _Planner:
         if place.cost <= _cheap(var):
             assert place.home is not None
             return place.home.level
-        return self._store(var)
+        return self.store(var)
 
-    def _store(self, var: Var) -> int:
+    def store(self, var: Var) -> int:
         """Keep an expression in memory; the level from which it can be read."""
         place = self.places[var]
         if not place.stored:
@@ -347,7 +351,7 @@ class _Planner:
             assert place.home is not None
             dear = place.cost > _cheap(o) or (crowded and place.cost >= _MATH)
             if place.home.level < level and not place.stored and dear:
-                self._store(o)
+                self.store(o)
         for o in operands:
             place = self.places[o]
             if place.kind == "expression" and not (place.stored and place.home is not kernel):
@@ -364,7 +368,7 @@ class _Planner:
             place = self.places[o]
             fresh = place.kind == "expression" and not place.stored
             if fresh and _is_reshape(eqn) and not _keeps_order(eqn):
-                self._store(o)
+                self.store(o)
             alias = self._alias(eqn, o)
             if alias is not None:
                 self.places[eqn.out] = alias
@@ -413,7 +417,7 @@ class _Planner:
         small = all(o.type.size <= self.tiny for o in operands) and eqn.out.type.size <= self.tiny
         for o in operands:
             if self.places[o].kind == "expression":
-                self._store(o)
+                self.store(o)
             level = max(level, self.places[o].ready if small else self._matrix(o).ready)
         if small:
             self.places[eqn.out] = Place("tiny", level)
@@ -438,7 +442,7 @@ class _Planner:
     def stored(self, var: Var) -> Place:
         """A value where it can be read, in registers or in memory."""
         if self.places[var].kind == "expression":
-            self._store(var)
+            self.store(var)
         return self.places[var]
 
     def result(self, var: Var, ready: int) -> Buffer:
@@ -483,7 +487,7 @@ class _Planner:
     def _whole(self, var: Var) -> Place:
         """An operand of a body: in registers, or in memory in C order."""
         if self.places[var].kind == "expression":
-            self._store(var)
+            self.store(var)
         place = self.places[var]
         if place.kind == "tiny" or place.strides == c_strides(var.type.shape):
             return place
@@ -516,7 +520,7 @@ class _Planner:
     def _scatter(self, eqn: Eqn, lower: Scatter) -> None:
         """A copy of the base, then a loop that writes the elements where they go."""
         level = max((self._reach(o) for o in eqn.operands if isinstance(o, Var)), default=0)
-        place = self._made(eqn.out, level)
+        place = self.made(eqn.out, level)
         space = lower.space(*(o.type for o in eqn.operands), **eqn.params)
         base = None if lower.base is None else eqn.operands[lower.base]
         self.plan.writes.setdefault(level, []).extend(
@@ -531,7 +535,7 @@ class _Planner:
         (mask,) = eqn.operands
         level = self._reach(mask) if isinstance(mask, Var) else 0
         room = Type((eqn.out.type.size + 1,), eqn.out.type.dtype)
-        place = self._made(eqn.out, level, room)
+        place = self.made(eqn.out, level, room)
         kernel = Kernel(mask.type.shape, level, stores=[Store(mask, place, by=eqn)])
         self.plan.writes.setdefault(level, []).append(kernel)
 
@@ -540,10 +544,10 @@ class _Planner:
         (x,) = eqn.operands
         level = self._reach(x) if isinstance(x, Var) else 0
         kernel = Kernel(eqn.out.type.shape, level, stores=[])
-        kernel.stores.append(Store(x, self._made(eqn.out, level), by=eqn))
+        kernel.stores.append(Store(x, self.made(eqn.out, level), by=eqn))
         self.plan.writes.setdefault(level, []).append(kernel)
 
-    def _made(self, var: Var, level: int, room: Type | None = None) -> Place:
+    def made(self, var: Var, level: int, room: Type | None = None) -> Place:
         """Memory for a value that is written at a level."""
         kind = "tiny" if var.type.size <= self.tiny else "memory"
         buffer = self.buffer(room or var.type, "scratch")
@@ -561,7 +565,7 @@ class _Planner:
             return
         place = self.places[atom]
         if place.kind == "expression":
-            self._store(atom)
+            self.store(atom)
         buffer = place.buffer
         assert buffer is not None
         whole = buffer.type.shape == atom.type.shape and place.start == 0

@@ -1,7 +1,4 @@
-"""Sorting, and functions that pick, repeat or cut elements.
-
-The one op is `sort`; the rest is composed of indexing and of the ops in `shape.py`.
-"""
+"""Functions that pick, repeat or cut elements, composed of indexing and the ops in `shape.py`."""
 
 from __future__ import annotations
 
@@ -12,39 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from tracker.ir.op import NUMPY, Host
-from tracker.ops.declare import declare, implements, into, refuse
+from tracker.ir.op import NUMPY
+from tracker.ops.declare import implements, into
 from tracker.ops.places import positions
 from tracker.tape import apply, data_of
 from tracker.tracked import Tracked
-
-# Sorting ------------------------------------------------------------------------------------------
-
-
-def _order(x: Any, axis: int) -> Any:
-    return np.argsort(x, axis=axis, kind="stable")
-
-
-sort = declare(
-    "sort",
-    numpy=[],
-    method=None,
-    entry=None,
-    infer=lambda x, *, axis: x,
-    evaluate=lambda x, *, axis: np.sort(x, axis, kind="stable"),
-    jvp=[lambda t, y, x, *, axis: np.take_along_axis(t, _order(x, axis), axis)],
-    vjp=[lambda g, y, x, *, axis: np.take_along_axis(g, _order(_order(x, axis), axis), axis)],
-    lower=Host("sorting"),
-)
-
-
-@implements(np.sort)
-def sort_(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, **rest: Any) -> Any:
-    rest.pop("stable", None)
-    refuse("np.sort", order=order, **rest)
-    if axis is None:
-        a, axis = np.ravel(a), 0
-    return apply(sort, (a,), {"axis": normalize_axis_index(axis, np.ndim(a))})
 
 
 def along_axis(arr: Any, indices: Any, axis: int) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from tracker.ir.op import METHODS, NUMPY, Expand, Host, Op, Reduce
+from tracker.ir.op import METHODS, NUMPY, Expand, Op, Reduce
 from tracker.ir.types import Type
 from tracker.ops.binary import equal, logical_or, not_equal, where
 from tracker.ops.create import astype, iota
@@ -70,9 +70,7 @@ def whole(b: Any, fold: Op, x: Any) -> Any:
 # Counts and positions -----------------------------------------------------------------------------
 
 
-def _constant_reduction(
-    function: Callable[..., Any], method: str | None, lower: Expand | Host, default: Any = None
-) -> Op:
+def _constant_reduction(function: Callable[..., Any], method: str | None, lower: Expand) -> Op:
     op = declare(
         function.__name__,
         method=None,
@@ -84,7 +82,7 @@ def _constant_reduction(
         lower=lower,
     )
 
-    def call(a: Any, axis: Any = default, out: Any = None, **kwargs: Any) -> Any:
+    def call(a: Any, axis: Any = None, out: Any = None, **kwargs: Any) -> Any:
         kwargs = {k: v for k, v in kwargs.items() if v is not NO_VALUE}
         return into(out, apply(op, (a,), {"axis": axis, **kwargs}))
 
@@ -126,4 +124,3 @@ def _count_true(b: Any, x: Any, *, axis: Any, keepdims: Any = False) -> Any:
 argmax = _constant_reduction(np.argmax, "argmax", _first(max_))
 argmin = _constant_reduction(np.argmin, "argmin", _first(min_))
 count_nonzero = _constant_reduction(np.count_nonzero, None, Expand(_count_true))
-argsort = _constant_reduction(np.argsort, "argsort", Host("sorting"), -1)

@@ -1,0 +1,79 @@
+"""Sorting, compiled: NumPy's order of every dtype, stable, along any axis."""
+
+import numpy as np
+import pytest
+from jit_programs import assert_same
+from test_native_ops import assert_native
+
+from tracker import gradient, jit
+
+SHAPES = [(5,), (72,), (73,), (1000,), (7, 60), (60, 7), (3, 50, 4)]
+
+
+def numbers(shape, kind):
+    """Many ties, both zeros, infinities, NaNs, the outermost integers."""
+    rng, dtype = np.random.default_rng(0), np.dtype(kind)
+    if dtype.kind == "f":
+        x = np.round(rng.normal(size=shape) * 3, 1).astype(dtype)
+        odd = np.array([np.nan, -np.nan, np.inf, -np.inf, -0.0, 0.0])
+        return np.where(rng.random(shape) < 0.3, rng.choice(odd, shape), x).astype(dtype)
+    limits = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    x = rng.integers(max(limits[0], -9), min(limits[1], 9), shape, endpoint=True).astype(dtype)
+    x.reshape(-1)[:2] = limits
+    return x
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("kind", ["f8", "f4", "i8", "u8", "i4", "u1", "?"])
+def test_every_dtype(shape, last, kind):
+    x, axis = numbers(shape, kind), len(shape) - 1 if last else 0
+    for f in (
+        lambda x: np.argsort(x, axis=axis, kind="stable"),
+        lambda x: np.sort(x, axis=axis, kind="stable"),
+    ):
+        compiled = jit(f)
+        for _ in range(2):
+            np.testing.assert_array_equal(compiled(x), f(x))
+        assert compiled(x).dtype == f(x).dtype
+        assert_native(compiled, x)
+
+
+def test_far_apart_numbers():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=5000) * 10.0 ** rng.integers(-300, 300, 5000)
+    n = rng.integers(-(2**63), 2**63 - 1, 5000)
+    for values in (x, n):
+        f = jit(lambda v: np.sort(v[::-1]))
+        for _ in range(2):
+            np.testing.assert_array_equal(f(values), np.sort(values))
+
+
+@pytest.mark.parametrize("shape", [(9,), (200,), (30, 7)])
+def test_what_is_made_of_it(shape):
+    x = np.random.default_rng(0).normal(size=shape)
+
+    def f(x):
+        y = np.sort(np.sin(x), axis=0)
+        top = x[np.argsort(x, axis=None)[-3:] % len(x)]
+        return np.sum(y * np.arange(y.size).reshape(y.shape)) + np.sum(top**2) + np.median(x)
+
+    compiled, slopes = jit(f), jit(lambda x: gradient(f, x)[0])
+    for given in (x, x, -x, x**3):
+        assert_same(compiled(given), f(given))
+        assert_same(slopes(given), gradient(f, given)[0])
+    assert_native(compiled, x)
+    assert_native(slopes, x)
+
+
+def test_an_array_that_is_sorted_in_place():
+    def f(x):
+        y = x * 2.0
+        y.sort()
+        y[::2].sort()
+        return y
+
+    x = np.random.default_rng(0).normal(size=100)
+    compiled = jit(f)
+    for _ in range(2):
+        assert_same(compiled(x), f(x))

@@ -1,0 +1,134 @@
+"""Sorting: `sort`, `argsort`, and what they are compiled to.
+
+Numbers become keys, unsigned integers in the same order (`sort_key`), and these are put in order
+row by row (`order`): stably, NaNs last, and zeros of both signs alike, as in NumPy. `argsort` of
+traced values is stable whatever kind is asked for, which NumPy leaves open but for "stable".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from tracker.ir.op import Expand, Map, Sort
+from tracker.ir.types import Type
+from tracker.ops.create import iota
+from tracker.ops.declare import declare, implements, refuse
+from tracker.ops.places import HOLE, taken
+from tracker.ops.shape import reshape, transpose
+from tracker.tape import apply
+
+
+def _sort_key(x: Any) -> Any:
+    x = np.asarray(x)
+    if x.dtype.kind in "bu":
+        return x.astype(np.uint64)[()]
+    if x.dtype.kind == "i":
+        return (x.astype(np.int64).view(np.uint64) ^ np.uint64(2**63))[()]
+    bits = 8 * x.dtype.itemsize
+    raw = np.where(x == 0, x.dtype.type(0), x).view(f"i{bits // 8}")
+    turn = (raw >> (bits - 1)) | np.iinfo(raw.dtype).min
+    key = (raw ^ turn).view(f"u{bits // 8}").astype(np.uint64)
+    return np.where(np.isnan(x), np.uint64(2**64 - 1), key)[()]
+
+
+sort_key = declare(
+    "sort_key",
+    method=None,
+    entry=None,
+    infer=lambda x: Type(x.shape, np.dtype(np.uint64)),
+    evaluate=_sort_key,
+    jvp=[None],
+    vjp=[None],
+    lower=Map(lambda e, x: e.order_key(x), lambda x: (x.dtype,), "biuf"),
+)
+order = declare(
+    "order",
+    method=None,
+    entry=None,
+    infer=lambda keys: Type(keys.shape, np.dtype(np.intp)),
+    evaluate=lambda keys: np.argsort(keys, axis=-1, kind="stable"),
+    jvp=[None],
+    vjp=[None],
+    lower=Sort(),
+)
+
+
+def _argsort_build(b: Any, x: Any, *, axis: int) -> Any:
+    if x.type.dtype.kind not in "biuf":
+        return f"sorting {x.type}"
+    keys = b(sort_key, x)
+    last = x.type.ndim - 1
+    if axis == last:
+        return b(order, keys)
+    turn = (*(i for i in range(last + 1) if i != axis), axis)
+    back = tuple(int(i) for i in np.argsort(turn))
+    return b(transpose, b(order, b(transpose, keys, axes=turn)), axes=back)
+
+
+def _sort_build(b: Any, x: Any, *, axis: int) -> Any:
+    places = _argsort_build(b, x, axis=axis)
+    if isinstance(places, str):
+        return places
+    shape = x.type.shape
+    index = [places if i == axis else _along(b, i, len(shape), n) for i, n in enumerate(shape)]
+    return b(taken, x, *index, index=(HOLE,) * len(shape))
+
+
+def _along(b: Any, axis: int, ndim: int, extent: int) -> Any:
+    """The positions along an axis, in a shape that broadcasts."""
+    shape = tuple(extent if i == axis else 1 for i in range(ndim))
+    return b(reshape, b(iota, shape=(extent,), axis=0), shape=shape)
+
+
+argsort = declare(
+    "argsort",
+    method=None,
+    entry=None,
+    infer=lambda x, *, axis: Type(x.shape, np.dtype(np.intp)),
+    evaluate=lambda x, *, axis: np.argsort(x, axis=axis, kind="stable"),
+    jvp=[None],
+    vjp=[None],
+    lower=Expand(_argsort_build),
+)
+
+
+def _order(x: Any, axis: int) -> Any:
+    return apply(argsort, (x,), {"axis": axis})
+
+
+sort = declare(
+    "sort",
+    numpy=[],
+    method=None,
+    entry=None,
+    infer=lambda x, *, axis: x,
+    evaluate=lambda x, *, axis: np.sort(x, axis, kind="stable"),
+    jvp=[lambda t, y, x, *, axis: np.take_along_axis(t, _order(x, axis), axis)],
+    vjp=[lambda g, y, x, *, axis: np.take_along_axis(g, _order(_order(x, axis), axis), axis)],
+    lower=Expand(_sort_build),
+)
+
+
+@implements(np.sort)
+def sort_(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, **rest: Any) -> Any:
+    rest.pop("stable", None)
+    refuse("np.sort", order=order, **rest)
+    return _sorted(sort, a, axis)
+
+
+@implements(np.argsort, method="argsort")
+def argsort_(
+    a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, **rest: Any
+) -> Any:
+    rest.pop("stable", None)
+    refuse("np.argsort", order=order, **rest)
+    return _sorted(argsort, a, axis if np.ndim(a) else None)
+
+
+def _sorted(op: Any, a: Any, axis: int | None) -> Any:
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    return apply(op, (a,), {"axis": normalize_axis_index(axis, np.ndim(a))})
