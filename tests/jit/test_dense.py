@@ -86,6 +86,40 @@ def test_stacks(n):
     same(f, x, b, several)
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.complex128])
+def test_stacks_of_products(kind):
+    rng = np.random.default_rng(0)
+
+    def array(*shape):
+        numbers = rng.normal(size=shape).astype(kind)
+        return numbers * (1 + 2j) if kind == np.complex128 else numbers
+
+    def f(a, b, c, d):
+        small = (a @ b, a @ b[0], a[:, :1] @ b, a.mT @ c[..., None], a.mT @ c[0, 0])
+        rows = (c[:, :, None] @ a, c[0, 0] @ a)
+        large = (d @ d.mT, d @ d[0, 0].T, d.mT @ d, d[..., ::2] @ d[..., ::2].mT, d @ d[0, 0, 0])
+        return (*small, *rows, *large)
+
+    args = array(4, 5, 3, 2), array(4, 5, 2, 3), array(4, 5, 3), array(2, 2, 11, 9)
+    compiled = jit(f, strict=True)
+    tolerance = 1e-4 if kind == np.float32 else 1e-11
+    for _ in range(2):
+        for found, want in zip(compiled(*args), f(*args), strict=True):
+            assert found.dtype == want.dtype
+            np.testing.assert_allclose(found, want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("shape", [(48, 30), (60, 100), (2, 50, 20)])
+def test_half_of_a_gram_matrix_is_computed(shape):
+    a = np.random.default_rng(0).normal(size=shape)
+
+    def f(a):
+        return (a @ a.mT, a.mT @ a, a[..., ::2, :] @ a[..., ::2, :].mT, a @ (a + 1).mT)
+
+    compiled = same(f, a)
+    assert "@tk.gram(" in compiled.llvm(a)
+
+
 def test_a_matrix_is_factored_once():
     a, _, b, _ = given(25)
 

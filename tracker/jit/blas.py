@@ -24,7 +24,7 @@ from tracker.jit import native
 
 _REAL = ("gemm", "gemv", "dot", "axpy", "ger")
 _COMPLEX = ("gemm", "gemv", "dotu_sub", "dotc_sub", "axpy", "geru", "gerc")
-_SOLVES = ("cblas_dtrsm", "cblas_dtrsv")
+_SOLVES = ("cblas_dtrsm", "cblas_dtrsv", "cblas_dsyrk")
 _LAPACK = ("potrf", "getrf", "syevd", "gesdd", "geqrf", "orgqr", "gelsd")
 _PRODUCTS = tuple(
     f"cblas_{kind}{routine}"

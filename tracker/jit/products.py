@@ -9,6 +9,8 @@ Invariant: every address and extent is what `np.matmul` means for the operand ty
 
 from __future__ import annotations
 
+import math
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +18,18 @@ import numpy as np
 
 from tracker.ir.graph import Const, Eqn, Var
 from tracker.jit import blas
-from tracker.jit.plan import TINY, c_strides
+from tracker.jit.dense import routines
+from tracker.jit.dense.code import Code
+from tracker.jit.plan import TINY, Place, c_strides
 
 _ROW_MAJOR, _PLAIN, _FLIPPED = 101, 111, 112
 _LETTER = {np.dtype(kind): letter for kind, letter in zip("fdFD", "sdcz", strict=True)}
 _TEXT = {"s": "float", "d": "double", "c": "float", "z": "double"}
+_ELEMENT = {"s": "float", "d": "double", "c": "[2 x float]", "z": "[2 x double]"}
+_REAL = "sd"
+_GRAM = 48  # rows of a product with its own transpose; from here on half of it is computed
+_WIDE = 16  # columns of such a product
+_INLINE = 512  # multiplications; up to here the products of a stack are loops
 
 
 def why_not(eqn: Eqn) -> str:
@@ -61,11 +70,13 @@ def write_product(driver: Any, eqn: Eqn) -> None:
     left = _matrix(driver, a, batch, row=True)
     right = _matrix(driver, b, batch, row=False)
     m, k, n = left.rows, left.columns, right.columns
-    for number, index in enumerate(np.ndindex(*batch)):
-        x = _at(driver, left, index, eqn)
-        y = _at(driver, right, index, eqn)
-        z = driver.e.address(target, eqn.out.type.dtype, str(number * m * n))
-        _call(driver, letter, (m, n, k), left, right, (x, y, z))
+    product = _Product(letter, (m, n, k), left, right, driver.place(a), driver.place(b))
+    x, y = (_start(driver, matrix, eqn) for matrix in (left, right))
+    if math.prod(batch) == 1:
+        name, arguments = _blas_call(driver, product, (x, y, target))
+        _write_call(driver, name, arguments)
+    else:
+        _write_stack(driver, product, batch, (x, y, target))
 
 
 def _matrix(driver: Any, var: Var, batch: tuple[int, ...], *, row: bool) -> _Matrix:
@@ -94,25 +105,138 @@ def _matrix(driver: Any, var: Var, batch: tuple[int, ...], *, row: bool) -> _Mat
     return _Matrix(pointer, start, flipped, lead, m, n, padded)
 
 
-def _at(driver: Any, matrix: _Matrix, index: tuple[int, ...], eqn: Eqn) -> str:
-    flat = matrix.start + sum(i * s for i, s in zip(index, matrix.batch, strict=True))
-    address: str = driver.e.address(matrix.pointer, eqn.out.type.dtype, str(flat))
+def _start(driver: Any, matrix: _Matrix, eqn: Eqn) -> str:
+    address: str = driver.e.address(matrix.pointer, eqn.out.type.dtype, str(matrix.start))
     return address
 
 
-def _call(
-    driver: Any,
-    letter: str,
-    extents: tuple[int, int, int],
-    left: _Matrix,
-    right: _Matrix,
-    where: tuple[str, str, str],
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """A product of an m x k and a k x n matrix; `extents` are (m, n, k)."""
+
+    letter: str
+    extents: tuple[int, int, int]
+    left: _Matrix
+    right: _Matrix
+    a: Place
+    b: Place
+
+    def is_gram(self) -> bool:
+        """Whether it is large, and a matrix times its own transpose: half of it is enough."""
+        left, right = self.left, self.right
+        return (
+            self.letter == "d"
+            and not routines.missing("gram")
+            and self.extents[0] >= _GRAM
+            and self.a.buffer is not None
+            and self.a.buffer is self.b.buffer
+            and left.start == right.start
+            and left.flipped != right.flipped
+            and (left.rows, left.columns) == (right.columns, right.rows)
+            and (left.lead, left.batch) == (right.lead, right.batch)
+        )
+
+
+def _write_call(driver: Any, name: str, arguments: str) -> None:
+    driver.symbols.add(name)
+    driver.needs.intrinsics.add(_declaration(name, arguments))
+    driver.lines.append(f"  {_called(name, arguments)}")
+
+
+def _declaration(name: str, arguments: str) -> str:
+    kinds = ", ".join(argument.split()[0] for argument in arguments.split(", "))
+    return f"declare {_result(name)} @{name}({kinds})"
+
+
+def _called(name: str, arguments: str) -> str:
+    return f"call {_result(name)} @{name}({arguments})"
+
+
+def _result(name: str) -> str:
+    return "void" if name.startswith("cblas") else "i64"
+
+
+def _write_stack(
+    driver: Any, product: _Product, batch: tuple[int, ...], where: tuple[str, str, str]
 ) -> None:
-    m, n, k = extents
+    """A function that goes through a stack of products, and its call."""
+    m, n, k = product.extents
+    text = _ELEMENT[product.letter]
+    number = len(driver.bodies)
+    c = Code(f"stack{number}", ["ptr %x", "ptr %y", "ptr %z"], linkage="internal ", first=number)
+    steps = [m * n * s for s in c_strides(batch)]
+    with ExitStack() as loops:
+        index = [loops.enter_context(c.plain_loop(0, extent)) for extent in batch]
+        moved = []
+        for name, strides in zip(
+            "xyz", (product.left.batch, product.right.batch, steps), strict=True
+        ):
+            flat = "0"
+            for i, stride in zip(index, strides, strict=True):
+                flat = c.add(flat, c.mul(i, stride)) if stride else flat
+            moved.append(c.let(f"getelementptr {text}, ptr %{name}, i64 {flat}"))
+        x, y, z = moved
+        if m * n * k <= _INLINE and n <= _WIDE and product.letter in _REAL:
+            _multiply(c, product, (x, y, z))
+        else:
+            name, arguments = _blas_call(driver, product, (x, y, z))
+            driver.symbols.add(name)
+            driver.needs.intrinsics.add(_declaration(name, arguments))
+            c.lines.append(f"  {_called(name, arguments)}")
+    c.give()
+    driver.bodies.append(c.text())
+    x, y, z = where
+    driver.e.write(f"call i64 @{c.name}(ptr {x}, ptr {y}, ptr {z})")
+
+
+def _multiply(c: Code, product: _Product, where: tuple[str, str, str]) -> None:
+    """A small product: a row of the result at a time, as a vector."""
+    m, n, k = product.extents
+    text = _TEXT[product.letter]
+    row = f"<{n} x {text}>"
+    x, y, z = where
+    align = f"align {4 if text == 'float' else 8}"
+
+    def at(pointer: str, matrix: _Matrix, i: object, j: object) -> str:
+        if matrix.flipped:
+            i, j = j, i
+        flat = c.add(c.mul(i, matrix.lead), j)
+        return c.let(f"getelementptr {text}, ptr {pointer}, i64 {flat}")
+
+    def right_row(p: str) -> str:
+        if not product.right.flipped:
+            return c.let(f"load {row}, ptr {at(y, product.right, p, 0)}, {align}")
+        made = "poison"
+        for j in range(n):
+            number = c.let(f"load {text}, ptr {at(y, product.right, p, j)}")
+            made = c.let(f"insertelement {row} {made}, {text} {number}, i64 {j}")
+        return made
+
+    with c.plain_loop(0, m) as i:
+        total = c.cell("zeroinitializer", row)
+        with c.plain_loop(0, k) as p:
+            number = c.let(f"load {text}, ptr {at(x, product.left, i, p)}")
+            first = c.let(f"insertelement {row} poison, {text} {number}, i64 0")
+            mask = f"<{n} x i32> zeroinitializer"
+            spread = c.let(f"shufflevector {row} {first}, {row} poison, {mask}")
+            term = c.let(f"fmul contract {row} {spread}, {right_row(p)}")
+            c.set(total, c.let(f"fadd contract {row} {c.get(total, row)}, {term}"), row)
+        target = c.let(f"getelementptr {text}, ptr {z}, i64 {c.mul(i, n)}")
+        c.lines.append(f"  store {row} {c.get(total, row)}, ptr {target}, {align}")
+
+
+def _blas_call(driver: Any, product: _Product, where: tuple[str, str, str]) -> tuple[str, str]:
+    """The name of the function, and its arguments."""
+    m, n, k = product.extents
+    left, right = product.left, product.right
     x, y, z = where
     found = blas.find()
     assert found is not None
     integer = f"i{found.int_bits}"
+    letter = product.letter
+    if product.is_gram():
+        sizes = (n, k, left.lead, int(left.flipped))
+        return "tk.gram", f"ptr {x}, ptr {z}, " + ", ".join(f"i64 {size}" for size in sizes)
     one, zero = _factors(driver, letter)
     if n == 1 and letter in "sd":  # matrix @ vector
         step = right.lead if not right.flipped else 1
@@ -131,10 +255,7 @@ def _call(
             f"{integer} {k}, {one}, ptr {x}, {integer} {left.lead}, ptr {y}, "
             f"{integer} {right.lead}, {zero}, ptr {z}, {integer} {n}"
         )
-    driver.symbols.add(name)
-    kinds = ", ".join(argument.split()[0] for argument in arguments.split(", "))
-    driver.needs.intrinsics.add(f"declare void @{name}({kinds})")
-    driver.lines.append(f"  call void @{name}({arguments})")
+    return name, arguments
 
 
 def _factors(driver: Any, letter: str) -> tuple[str, str]:

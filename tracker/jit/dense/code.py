@@ -10,7 +10,7 @@ Invariant: a routine is text only: the same for all processes, sizes are argumen
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 
 class Code:
@@ -121,12 +121,15 @@ class Code:
 
     # Control
 
-    @contextmanager
-    def loop(self, first: object, last: object) -> Iterator[str]:
-        """for i in range(first, last)."""
-        tag = self.tag()
-        plain = f", !llvm.loop !{self.first + 2 + self._loops}"
+    def loop(self, first: object, last: object) -> AbstractContextManager[str]:
+        """for i in range(first, last); LLVM leaves it as it is."""
         self._loops += 1
+        return self.plain_loop(first, last, f", !llvm.loop !{self.first + 1 + self._loops}")
+
+    @contextmanager
+    def plain_loop(self, first: object, last: object, how: str = "") -> Iterator[str]:
+        """The same, for LLVM to do with as it likes."""
+        tag = self.tag()
         some = self.test("slt", first, last)
         self.lines += [
             f"  br i1 {some}, label %pre{tag}, label %done{tag}",
@@ -141,7 +144,7 @@ class Code:
             f"latch{tag}:",
             f"  %n{tag} = add nsw i64 %i{tag}, 1",
             f"  %c{tag} = icmp slt i64 %n{tag}, {last}",
-            f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}{plain}",
+            f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}{how}",
             f"done{tag}:",
         ]
 

@@ -60,6 +60,23 @@ def _less_products(c: Code, x: str, y: str, count: str, start: str) -> str:
     return c.get(total, "double")
 
 
+def gram(integer: str) -> Code:
+    """a a^T for n rows of k numbers, `%lead` apart (`%flip`: a^T a); one half is computed."""
+    sizes = (f"i64 %{name}" for name in ("n", "k", "lead", "flip"))
+    c = Code("tk.gram", ["ptr noalias %a", "ptr noalias %x", *sizes])
+    turned = c.test("ne", "%flip", 0)
+    turn = c.let(f"select i1 {turned}, i32 {_TURNED}, i32 {_PLAIN}")
+    n, k, lead = _sizes(c, integer, ("%n", "%k", "%lead"))
+    flags = [f"i32 {flag}" for flag in (_ROWS, _LOWER, turn)]
+    scales = "double 1.0", "double 0.0"
+    c.call("void", "cblas_dsyrk", [*flags, n, k, scales[0], "ptr %a", lead, scales[1], "ptr %x", n])
+    with c.loop(0, "%n") as i, c.loop(0, i) as j:
+        x = c.let(f"load double, ptr {c.entry('%x', i, j, '%n')}")
+        c.lines.append(f"  store double {x}, ptr {c.entry('%x', j, i, '%n')}")
+    c.give()
+    return c
+
+
 _BLOCK = 32  # rows
 
 

@@ -89,6 +89,7 @@ _TRIANGLE = ("tk.triangle",)
 
 ROUTINES: dict[str, Entry] = {
     "triangle": Entry(factors.triangle, ("cblas_dtrsv", "cblas_dtrsm")),
+    "gram": Entry(factors.gram, ("cblas_dsyrk",)),
     "cholesky": Entry(factors.cholesky, ("dpotrf_",)),
     "cholesky_pull": Entry(
         factors.cholesky_pull, ("cblas_dtrsm", "cblas_dgemm"), lambda n: min(n, 32) ** 2
@@ -170,12 +171,16 @@ def why_not(eqn: Eqn, lower: Routine) -> str:
         return f"{eqn.op.name} of dtypes other than float64"
     if any(atom.type.size == 0 for atom in (*eqn.operands, eqn.out)):
         return f"{eqn.op.name} of nothing"
-    found = blas.find()
-    if found is None:
+    if blas.find() is None:
         return f"no LAPACK: {blas.why_missing()}"
-    needed = {"lu", lower.name} if lower.factor else {lower.name}
-    calls = {call for name in needed for call in _calls(name)}
-    lost = sorted(calls - set(found.symbols))
+    return (missing("lu") if lower.factor else "") or missing(lower.name)
+
+
+def missing(name: str) -> str:
+    """What the library lacks of what a routine needs."""
+    found = blas.find()
+    assert found is not None
+    lost = sorted(_calls(name) - set(found.symbols))
     return f"no {lost[0]} in {found.path}" if lost else ""
 
 
