@@ -16,6 +16,7 @@ from tracker.ir.types import type_of
 from tracker.tape import apply
 
 FAMILIES = [
+    "scipy_signal_ops",
     "special",
     "unary",
     "binary",

@@ -1,0 +1,210 @@
+"""`tracker.scipy.integrate` and `tracker.scipy.optimize`: derivatives of what solvers find."""
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.optimize
+
+import tracker
+from tracker import UnsupportedError, data, gradient, jit, param
+from tracker.scipy import integrate, optimize
+from tracker.testing import gradcheck
+
+RNG = np.random.default_rng(0)
+SAMPLES = RNG.normal(size=(3, 6))
+PLACES = np.sort(RNG.normal(size=6))
+LOOSE = {"rtol": 2e-5, "atol": 1e-6}
+
+
+@pytest.mark.parametrize("count", [2, 5, 6])
+@pytest.mark.parametrize("name", ["trapezoid", "simpson", "cumulative_trapezoid"])
+def test_integrals_of_samples(name, count):
+    f, theirs = getattr(integrate, name), getattr(scipy.integrate, name)
+    y, x = SAMPLES[:, :count], PLACES[:count]
+    np.testing.assert_allclose(data(f(param(y), x)), theirs(y, x))
+    np.testing.assert_allclose(data(f(param(y), dx=0.3)), theirs(y, dx=0.3))
+    np.testing.assert_allclose(data(f(param(y.T), x, axis=0)), theirs(y.T, x, axis=0))
+    assert gradcheck(f, y, x, order=2)
+    assert gradcheck(lambda y: f(y, axis=0), y)
+
+
+def test_integrals_with_a_start_and_wrong_shapes():
+    for_each = integrate.cumulative_trapezoid(param(SAMPLES), initial=0)
+    np.testing.assert_allclose(
+        data(for_each), scipy.integrate.cumulative_trapezoid(SAMPLES, initial=0)
+    )
+    with pytest.raises(ValueError, match="y has 6 samples along the axis, x has 3"):
+        integrate.trapezoid(param(SAMPLES), np.arange(3.0))
+    with pytest.raises(ValueError, match="must be 0 or None"):
+        integrate.cumulative_trapezoid(param(SAMPLES), initial=1.0)
+
+
+# Differential equations ---------------------------------------------------------------------------
+
+
+def prey(y, t, a, b):
+    return np.stack([a * y[0] - b[0] * y[0] * y[1] + 0.1 * t, -b[1] * y[1] + y[0] * y[1]])
+
+
+def pendulum(t, y, a):
+    return np.stack([y[1], -a * np.sin(y[0])])
+
+
+START, TIMES, RATES = np.array([1.0, 0.5]), np.array([0.0, 0.4, 1.1]), np.array([0.7, 0.9])
+
+
+def test_odeint():
+    ours = integrate.odeint(prey, param(START), TIMES, (1.2, RATES))
+    want = scipy.integrate.odeint(prey, START, TIMES, (1.2, RATES))
+    np.testing.assert_allclose(data(ours), want, rtol=1e-6)
+
+    def f(y0, t, a, b):
+        return integrate.odeint(prey, y0, t, (a, b))
+
+    assert gradcheck(f, START, TIMES, 1.2, RATES, **LOOSE)
+    assert gradcheck(
+        lambda a: integrate.odeint(
+            lambda t, y, a: [-a * y[0]], [1.0], [0.0, 1.0], (a,), tfirst=True
+        ),
+        0.7,
+        **LOOSE,
+    )
+
+
+def test_second_derivative_of_a_solution():
+    def f(a):
+        return integrate.odeint(lambda y, t, a: -a * y, START, TIMES[:2], (a,))
+
+    assert gradcheck(f, 0.7, order=2, **LOOSE)
+
+
+def test_solve_ivp():
+    def at_times(y0, a):
+        options = {"t_eval": [0.3, 1.0], "args": (a,), "rtol": 1e-9, "atol": 1e-9}
+        return integrate.solve_ivp(pendulum, (0.0, 1.0), y0, **options).y
+
+    assert gradcheck(at_times, START, 1.3, **LOOSE)
+
+    def at_end(y0, a, end):
+        options = {"args": (a,), "rtol": 1e-8, "atol": 1e-8, "method": "DOP853"}
+        return integrate.solve_ivp(pendulum, (0.0, end), y0, **options).y[:, -1]
+
+    assert gradcheck(at_end, START, 1.3, 0.8, **LOOSE)
+    found = integrate.solve_ivp(pendulum, (0.0, 1.0), param(START), args=(1.3,))
+    want = scipy.integrate.solve_ivp(pendulum, (0.0, 1.0), START, args=(1.3,))
+    np.testing.assert_allclose(found.t.data if tracker.istracked(found.t) else found.t, want.t)
+    np.testing.assert_allclose(data(found.y), want.y, rtol=1e-2)
+    assert found.success
+
+
+def test_compiled_solution():
+    def f(a):
+        return integrate.odeint(lambda y, t, a: -a * y, START, TIMES, (a,))[-1, 0]
+
+    compiled = jit(f)
+    for a in (0.7, 0.7, 0.9):
+        assert compiled(a) == pytest.approx(np.exp(-1.1 * a), rel=1e-6)
+        assert gradient(compiled, a)[0] == pytest.approx(-1.1 * np.exp(-1.1 * a), rel=1e-6)
+
+
+def test_refusals_of_equations():
+    times = [0.0, 1.0]
+    with pytest.raises(UnsupportedError, match="differential equation captures a tracked value"):
+        gradient(lambda a: integrate.odeint(lambda y, t: -a * y, param(START), times)[-1, 0], 0.7)
+    with pytest.raises(UnsupportedError, match="argument of type str"):
+        integrate.odeint(prey, param(START), times, ("a",))
+    with pytest.raises(UnsupportedError, match="odeint with full_output= has no derivative rule"):
+        integrate.odeint(prey, param(START), times, (1.0, RATES), full_output=True)
+    with pytest.raises(ValueError, match=r"y0 must be a vector; it has shape \(1, 2\)"):
+        integrate.odeint(prey, param([[1.0, 2.0]]), times)
+    with pytest.raises(UnsupportedError, match="solve_ivp with dense_output= has no derivative"):
+        integrate.solve_ivp(pendulum, times, param(START), dense_output=True, args=(1.0,))
+    assert integrate.quad is scipy.integrate.quad
+
+
+# Optimisation -------------------------------------------------------------------------------------
+
+
+def system(x, a, b):
+    return np.stack([x[0] ** 2 + a * x[1] - 3, x[0] * x[1] + b])
+
+
+def cubic(x, a):
+    return x**3 - a * x - 1
+
+
+def valley(x, a):
+    return (1 - x[0]) ** 2 + a * (x[1] - x[0] ** 2) ** 2 + a * x[0]
+
+
+GUESS = np.array([1.0, 1.0])
+
+
+def test_roots_of_systems():
+    assert gradcheck(lambda a, b: optimize.root(system, GUESS, (a, b)).x, 2.0, 0.5, order=2)
+    assert gradcheck(lambda a, b: optimize.fsolve(system, GUESS, (a, b)), 2.0, 0.5)
+    found = optimize.root(system, GUESS, (param(2.0), 0.5))
+    want = scipy.optimize.root(system, GUESS, (2.0, 0.5))
+    np.testing.assert_allclose(data(found.x), want.x, rtol=1e-9)
+    assert found.success
+
+
+def test_a_captured_parameter():
+    def f(a):
+        return optimize.fsolve(lambda x: [x[0] ** 2 + a * x[1] - 3, x[0] * x[1] + 0.5], GUESS)
+
+    assert gradcheck(f, 2.0)
+
+
+@pytest.mark.parametrize("name", ["brentq", "brenth", "bisect", "ridder", "toms748"])
+def test_bracketed_roots(name):
+    f = getattr(optimize, name)
+    assert gradcheck(lambda a: f(cubic, 0.0, 5.0, (a,)), 2.0, order=2)
+    assert gradcheck(lambda a: f(lambda x: cubic(x, a), 0.0, 5.0), 2.0)
+    assert f(cubic, 0.0, 5.0, (2.0,)) == getattr(scipy.optimize, name)(cubic, 0.0, 5.0, (2.0,))
+    with pytest.raises(UnsupportedError, match=rf"scipy.optimize.{name} with full_output="):
+        f(cubic, 0.0, 5.0, (param(2.0),), full_output=True)
+
+
+def test_newton_and_fixed_points():
+    assert gradcheck(lambda a: optimize.newton(cubic, 2.0, args=(a,)), 2.0)
+    assert gradcheck(
+        lambda a: optimize.newton(cubic, 2.0, lambda x, a: 3 * x**2 - a, args=(a,)), 2.0
+    )
+    assert gradcheck(
+        lambda a: optimize.fixed_point(lambda x, a: np.cos(a * x), 0.5, args=(a,)), 0.9, order=2
+    )
+    assert gradcheck(
+        lambda a: optimize.fixed_point(lambda x, a: np.cos(a * x), START, args=(a,)), 0.9
+    )
+
+
+def test_minima():
+    def f(a):
+        return optimize.minimize(valley, [0.5, 0.5], (a,), tol=1e-10)
+
+    assert gradcheck(lambda a: f(a).x, 0.8, order=2, rtol=1e-5)
+    assert gradcheck(lambda a: f(a).fun, 0.8, rtol=1e-5)
+
+    def with_slopes(a):
+        pair = tracker.value_and_grad(valley)
+        return optimize.minimize(pair, [0.5, 0.5], (a,), jac=True, tol=1e-10).x
+
+    assert gradcheck(with_slopes, 0.8, rtol=1e-5)
+    with pytest.raises(UnsupportedError, match=r"scipy.optimize.minimize with bounds="):
+        optimize.minimize(valley, [0.5, 0.5], (param(0.8),), bounds=[(0, 1), (0, 1)])
+
+
+def test_compiled_root():
+    compiled = jit(lambda a: optimize.brentq(cubic, 0.0, 5.0, (a,)))
+    systems = jit(lambda a: optimize.root(system, GUESS, (a, 0.5)).x)
+    for a in (2.0, 2.0, 3.0):
+        x = scipy.optimize.brentq(cubic, 0.0, 5.0, (a,))
+        assert compiled(a) == pytest.approx(x)
+        assert gradient(compiled, a)[0] == pytest.approx(x / (3 * x**2 - a))
+        np.testing.assert_allclose(systems(a), scipy.optimize.root(system, GUESS, (a, 0.5)).x)
+
+
+def test_a_singular_root_is_refused():
+    with pytest.raises(UnsupportedError, match="the solution that fsolve found has a singular"):
+        gradient(lambda a: optimize.fsolve(lambda x: np.stack([a + 0 * x[0]]) - 1.0, [0.0])[0], 1.0)

@@ -1,0 +1,228 @@
+"""Ordinary differential equations: SciPy integrates forwards; the adjoint equation, integrated
+backwards from one requested time to the one before, gives the gradient.
+
+With a(t) the cotangent of y(t): da/dt = -(df/dy)' a, and the cotangents of args gather
+(df/dargs)' a on the way (Pontryagin). At every requested time y starts afresh from what the forward
+pass found, so that an unstable way back does no harm. The pass backwards is itself such an
+integration, hence second derivatives. Within compiled code the solver is called back, and there is
+the first derivative only.
+
+The function may depend on `args` (numbers and arrays) only: captured tracked values are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.integrate
+
+from tracker.errors import UnsupportedError, message
+from tracker.leaves import data
+from tracker.pullbacks import pullback
+from tracker.rules import custom_gradient
+from tracker.scipy._families import is_tracked
+from tracker.scipy._passing import as_array
+from tracker.tape import is_recording
+from tracker.tracked import Tracked
+
+Right = Callable[..., Any]  # f(y, t, *args)
+Solver = Callable[..., Any]  # solver(f, y0, t, args) -> ys, plain
+
+
+def _vector(y: Any) -> Any:
+    return np.stack(y) if isinstance(y, (list, tuple)) else as_array(y)
+
+
+def _flow(f: Right, y0: Any, t: Any, args: tuple[Any, ...], solver: Solver) -> Any:
+    """The solution at the times t, the first of which is that of y0: shape (len(t), len(y0))."""
+    if not is_tracked(y0, t, *args):
+        return solver(_alone(f), y0, t, args)
+
+    @custom_gradient(host=is_recording())
+    def flow(y0: Any, t: Any, *args: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+        ys = _flow(f, y0, t, args, solver)
+        return ys, lambda g: _adjoint(f, ys, t, args, g, solver)
+
+    return flow(y0, t, *args)
+
+
+def _alone(f: Right) -> Right:
+    """The function, refused where it depends on tracked values that are not its arguments."""
+
+    def call(*args: Any) -> Any:
+        dy = f(*args)
+        if is_tracked(dy):
+            raise UnsupportedError(
+                message(
+                    "the function of a differential equation captures a tracked value",
+                    "Pass what it depends on through args=",
+                )
+            )
+        return dy
+
+    return call
+
+
+def _adjoint(
+    f: Right, ys: Any, t: Any, args: tuple[Any, ...], g: Any, solver: Solver
+) -> tuple[Any, ...]:
+    """The cotangents of y0, t and args, given those of the solution at the times."""
+    n = np.shape(ys)[-1]
+    sizes = [int(np.size(a)) for a in args]
+    shapes = [np.shape(a) for a in args]
+
+    def backwards(state: Any, s: Any, *args: Any) -> Any:
+        """Of (y, a, gathered), in the time s = -t."""
+        y, a = state[:n], state[n : 2 * n]
+        out, pull = pullback(lambda y, *args: _vector(f(y, -s, *args)), y, *args)
+        by_y, *by_args = pull(-a)
+        gathered = [_gathered(c, x) for c, x in zip(by_args, args, strict=True)]
+        slope = np.concatenate([-out, -by_y, *(-c for c in gathered)])
+        # While a trace listens, a derivative at plain numbers comes back on its tape.
+        return slope if is_tracked(state, s, *args) else data(slope)
+
+    a = g[-1]
+    total = np.concatenate([np.zeros_like(np.reshape(1.0 * x, (-1,))) for x in (*args, ys[0])])
+    total = total[: sum(sizes)]
+    times: list[Any] = [None] * np.shape(ys)[0]
+    for i in range(np.shape(ys)[0] - 1, 0, -1):
+        times[i] = np.sum(_vector(f(ys[i], t[i], *args)) * g[i])
+        start = np.concatenate([ys[i], a, total])
+        end = _flow(backwards, start, np.stack([-t[i], -t[i - 1]]), args, solver)[-1]
+        a = end[n : 2 * n] + g[i - 1]
+        total = end[2 * n :]
+    first = end[n : 2 * n] if np.shape(ys)[0] > 1 else 0 * a
+    times[0] = -np.sum(_vector(f(ys[0], t[0], *args)) * first)
+    by_args = []
+    at = 0
+    for size, shape in zip(sizes, shapes, strict=True):
+        by_args.append(np.reshape(total[at : at + size], shape))
+        at += size
+    return (a, np.stack(times), *by_args)
+
+
+def _gathered(c: Any, x: Any) -> Any:
+    """A cotangent as a vector; zeros where nothing arrived."""
+    return np.reshape(np.zeros_like(1.0 * x) if c is None else c, (-1,))
+
+
+def _checked(name: str, y0: Any, args: Any) -> tuple[Any, tuple[Any, ...]]:
+    y0 = _vector(y0)
+    args = args if isinstance(args, tuple) else (args,)
+    for arg in args:
+        if not isinstance(arg, (int, float, np.ndarray, np.number, Tracked)):
+            raise UnsupportedError(
+                message(
+                    f"{name} got an argument of type {type(arg).__name__} beside tracked values",
+                    "Pass numbers and arrays in args=",
+                )
+            )
+    if np.ndim(y0) != 1:
+        raise ValueError(f"y0 must be a vector; it has shape {np.shape(y0)}")
+    return y0, args
+
+
+def odeint(
+    func: Any,
+    y0: Any,
+    t: Any,
+    args: Any = (),
+    *,
+    tfirst: bool = False,
+    rtol: float = 1e-9,
+    atol: float = 1e-9,
+    **options: Any,
+) -> Any:
+    """The solution of dy/dt = func(y, t, *args) at the times t, differentiable in y0, t and args.
+
+    Without tracked values this is SciPy's, with its own tolerances; with them, the tolerances of
+    the solution and of the gradient are `rtol` and `atol`.
+
+    >>> tracker.gradient(lambda k: odeint(lambda y, t, k: -k * y, [1.0], [0.0, 1.0], (k,))[1, 0],
+    ...                  0.5)
+    (np.float64(-0.6065306...),)
+    """
+    right = (lambda y, t, *args: func(t, y, *args)) if tfirst else func
+    if not is_tracked(y0, t, *(args if isinstance(args, tuple) else (args,))):
+        return scipy.integrate.odeint(
+            func, y0, t, args, tfirst=tfirst, rtol=rtol, atol=atol, **options
+        )
+    if options.pop("full_output", None):
+        raise UnsupportedError(
+            message("odeint with full_output= has no derivative rule here", "Leave it out")
+        )
+    y0, args = _checked("odeint", y0, args)
+
+    def solver(f: Right, y0: Any, t: Any, args: Any) -> Any:
+        return scipy.integrate.odeint(f, y0, t, args, rtol=rtol, atol=atol, **options)
+
+    return _flow(right, 1.0 * y0, 1.0 * _vector(t), args, solver)
+
+
+def solve_ivp(
+    fun: Any,
+    t_span: Any,
+    y0: Any,
+    method: Any = "RK45",
+    t_eval: Any = None,
+    dense_output: bool = False,
+    events: Any = None,
+    vectorized: bool = False,
+    args: Any = None,
+    **options: Any,
+) -> Any:
+    """As `scipy.integrate.solve_ivp`; `.y` (and `.t` at the ends) is differentiable in y0, t_span,
+    t_eval and args. Without t_eval, the times between the ends are those that the solver took."""
+    args = () if args is None else args
+    if not is_tracked(t_span, y0, t_eval, *args):
+        return scipy.integrate.solve_ivp(
+            fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, **options
+        )
+    for keyword, value in (("dense_output", dense_output), ("events", events)):
+        if value:
+            raise UnsupportedError(
+                message(
+                    f"solve_ivp with {keyword}= has no derivative rule here",
+                    "Ask for the times that you need with t_eval=",
+                )
+            )
+    if is_recording() and t_eval is None:
+        raise UnsupportedError(
+            message(
+                "solve_ivp under jit takes another number of steps for other arguments",
+                "Ask for the times that you need with t_eval=",
+            )
+        )
+    y0, args = _checked("solve_ivp", y0, args)
+
+    def right(y: Any, t: Any, *args: Any) -> Any:
+        return fun(t, y, *args)
+
+    def solver(f: Right, y0: Any, t: Any, args: Any) -> Any:
+        found = scipy.integrate.solve_ivp(
+            lambda t, y: f(y, t, *args), (t[0], t[-1]), y0, method, t, **options
+        )
+        if not found.success:
+            raise RuntimeError(f"solve_ivp: {found.message}")
+        return found.y.T
+
+    start, end = t_span[0], t_span[1]
+    plain = scipy.integrate.solve_ivp(
+        lambda t, y: data(_vector(fun(t, y, *map(data, args)))),
+        (data(start), data(end)),
+        data(y0),
+        method,
+        None if t_eval is None else data(_vector(t_eval)),
+        **options,
+    )
+    if t_eval is None:
+        times = np.stack([start, *plain.t[1:-1], end]) * 1.0
+        skip = 0
+    else:
+        times, skip = 1.0 * _vector(t_eval), 0
+        if float(data(times[0])) != float(data(start)):
+            times, skip = np.concatenate([np.reshape(1.0 * start, (1,)), times]), 1
+    ys = _flow(right, 1.0 * y0, times, args, solver)
+    return type(plain)({**plain, "t": times[skip:], "y": ys[skip:].T})

@@ -1,0 +1,81 @@
+"""`scipy.integrate` on tracked values: sums over samples, and differential equations. What is not
+defined here is SciPy's own.
+
+Samples (trapezoid, simpson, cumulative_trapezoid) are plain NumPy. Differential equations are in
+`_equations.py`: SciPy integrates, the adjoint equation gives the gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.integrate
+
+from tracker.scipy._dropin import drop_in
+from tracker.scipy._equations import odeint as odeint
+from tracker.scipy._equations import solve_ivp as solve_ivp
+from tracker.scipy._passing import as_array, passing
+
+__getattr__ = passing(scipy.integrate)
+
+
+def _steps(y: Any, x: Any, dx: Any, axis: int) -> Any:
+    """The distances of the samples along the last axis, as something that broadcasts with y."""
+    if x is None:
+        return as_array(dx)
+    x = as_array(x)
+    x = x if np.ndim(x) == 1 else np.moveaxis(x, axis, -1)
+    if np.shape(x)[-1] != np.shape(y)[-1]:
+        raise ValueError(f"y has {np.shape(y)[-1]} samples along the axis, x has {np.shape(x)[-1]}")
+    return x[..., 1:] - x[..., :-1]
+
+
+@drop_in(scipy.integrate)
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The integral of samples, by the trapezoidal rule."""
+    y = np.moveaxis(as_array(y), axis, -1)
+    return np.sum(0.5 * _steps(y, x, dx, axis) * (y[..., 1:] + y[..., :-1]), axis=-1)
+
+
+@drop_in(scipy.integrate)
+def cumulative_trapezoid(
+    y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None
+) -> Any:
+    """The integrals up to each sample, by the trapezoidal rule."""
+    y = np.moveaxis(as_array(y), axis, -1)
+    out = np.cumsum(0.5 * _steps(y, x, dx, axis) * (y[..., 1:] + y[..., :-1]), axis=-1)
+    if initial is not None:
+        if initial != 0:
+            raise ValueError("`initial` must be 0 or None")
+        out = np.concatenate([np.zeros_like(y[..., :1]), out], axis=-1)
+    return np.moveaxis(out, -1, axis)
+
+
+@drop_in(scipy.integrate)
+def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The integral of samples, by Simpson's rule; for an even number of samples the last interval
+    is integrated by the parabola through the last three (Cartwright), as SciPy does."""
+    y = np.moveaxis(as_array(y), axis, -1)
+    h = _steps(y, x, dx, axis)
+    count = np.shape(y)[-1]
+    h = h * np.ones_like(y[..., 1:]) if x is None else h
+    if count % 2 == 1:
+        return _parabolas(y, h)
+    if count == 2:
+        return 0.5 * h[..., 0] * (y[..., 0] + y[..., 1])
+    a, b = h[..., -2], h[..., -1]
+    last = (2 * b**2 + 3 * a * b) / (6 * (a + b)) * y[..., -1]
+    last = last + (b**2 + 3 * a * b) / (6 * a) * y[..., -2]
+    last = last - b**3 / (6 * a * (a + b)) * y[..., -3]
+    return _parabolas(y[..., :-1], h[..., :-1]) + last
+
+
+def _parabolas(y: Any, h: Any) -> Any:
+    """Simpson's rule over pairs of intervals."""
+    a, b = h[..., ::2], h[..., 1::2]
+    both = a + b
+    low = y[..., :-2:2] * (2 - b / a)
+    middle = y[..., 1::2] * both**2 / (a * b)
+    high = y[..., 2::2] * (2 - a / b)
+    return np.sum(both / 6 * (low + middle + high), axis=-1)

@@ -1,0 +1,221 @@
+"""`scipy.interpolate` on tracked values: linear and cubic interpolation in one variable, with
+gradients in the nodes, the values and the points. What is not defined here is SciPy's own.
+
+At a node, the derivative in the point is that of the piece on its right.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.interpolate
+
+from tracker.errors import UnsupportedError, message
+from tracker.scipy._families import is_tracked
+from tracker.scipy._passing import as_array, passing
+
+__getattr__ = passing(scipy.interpolate)
+
+
+def _column(v: Any, y: Any) -> Any:
+    """A vector along the first axis of y."""
+    return np.reshape(v, (-1,) + (1,) * (np.ndim(y) - 1))
+
+
+def _slopes(x: Any, y: Any, bc_type: Any) -> Any:
+    """The first derivatives at the nodes of the cubic spline: a linear system."""
+    n = np.shape(x)[0]
+    h = x[1:] - x[:-1]
+    rise = (y[1:] - y[:-1]) / _column(h, y)
+    if n == 2:
+        bc_type = "natural" if bc_type == "not-a-knot" else bc_type
+    rows, sides = [], []
+    low, high = (bc_type, bc_type) if isinstance(bc_type, str) else bc_type
+    first, last = _end(low, h, rise, y, 0), _end(high, h, rise, y, -1)
+    if n == 3 and low == high == "not-a-knot":  # one parabola
+        weight = (rise[1] - rise[0]) / (h[0] + h[1])
+        first = ([1.0, 0.0, 0.0], rise[0] - weight * h[0])
+        last = ([0.0, 0.0, 1.0], rise[1] + weight * h[1])
+    rows.append(_row(first[0], n, 0))
+    sides.append(first[1])
+    for i in range(1, n - 1):
+        rows.append(_row([h[i], 2 * (h[i - 1] + h[i]), h[i - 1]], n, i - 1))
+        sides.append(3 * (h[i] * rise[i - 1] + h[i - 1] * rise[i]))
+    rows.append(_row(last[0], n, n - len(last[0])))
+    sides.append(last[1])
+    right = np.stack(sides)
+    flat = np.reshape(right, (n, -1))
+    return np.reshape(np.linalg.solve(np.stack(rows), flat), np.shape(right))
+
+
+def _row(entries: list[Any], n: int, at: int) -> Any:
+    entries = entries[:n]
+    own = np.stack([e + 0.0 * entries[0] for e in entries])
+    return np.pad(own, (at, n - at - len(entries)))
+
+
+def _end(kind: Any, h: Any, rise: Any, y: Any, at: int) -> tuple[list[Any], Any]:
+    """The equation at an end: coefficients of the slopes that are nearest to it, right side."""
+    first = at == 0
+    one = 1.0 + 0 * h[at]
+    if kind == "clamped":
+        kind = (1, 0.0)
+    if kind == "natural":
+        kind = (2, 0.0)
+    if kind == "not-a-knot" and np.shape(h)[0] > 1:
+        a, b = (h[0], h[1]) if first else (h[-1], h[-2])
+        d, e = (rise[0], rise[1]) if first else (rise[-1], rise[-2])
+        side = ((a + 2 * (a + b)) * b * d + a**2 * e) / (a + b)
+        return ([b, a + b] if first else [a + b, b]), side
+    if isinstance(kind, tuple) and kind[0] == 1:
+        return ([one, 0.0] if first else [0.0, one]), kind[1] + 0 * rise[at]
+    if isinstance(kind, tuple) and kind[0] == 2:
+        curve = kind[1] * h[at] * (0.5 if first else -0.5)
+        side = 3 * rise[at] - curve
+        return ([2 * one, one] if first else [one, 2 * one]), side
+    raise UnsupportedError(
+        message(
+            f"a cubic spline with bc_type={kind!r} has no derivative rule here",
+            "Use 'not-a-knot', 'natural', 'clamped', or (order, value) at each end",
+        )
+    )
+
+
+class CubicSpline:
+    """The cubic spline through the points, twice continuously differentiable.
+
+    As SciPy's: `spline(points, nu=0)` evaluates it, or its nu-th derivative (up to the third).
+    """
+
+    def __new__(
+        cls, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None
+    ) -> Any:
+        if bc_type == "periodic" and not is_tracked(x, y):
+            return scipy.interpolate.CubicSpline(x, y, axis, bc_type, extrapolate)
+        return super().__new__(cls)
+
+    def __init__(
+        self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None
+    ) -> None:
+        self.x, y = as_array(x), as_array(y)
+        self.axis = axis % np.ndim(y)
+        self.y = np.moveaxis(y, self.axis, 0)
+        self.extrapolate = extrapolate is not False
+        self.slopes = _slopes(self.x * 1.0, self.y * 1.0, bc_type)
+
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+        points = as_array(x)
+        flat = np.reshape(points, (-1,))
+        i = _piece(self.x, flat)
+        h = _column(self.x[i + 1] - self.x[i], self.y)
+        s = _column(flat - self.x[i], self.y)
+        rise = (self.y[i + 1] - self.y[i]) / h
+        d, e = self.slopes[i], self.slopes[i + 1]
+        cubic, square = (d + e - 2 * rise) / h**2, (3 * rise - 2 * d - e) / h
+        value = _polynomial(s, (self.y[i], d, square, cubic), nu)
+        outside = extrapolate is False or (extrapolate is None and not self.extrapolate)
+        if outside:
+            inside = (flat >= self.x[0]) & (flat <= self.x[-1])
+            value = np.where(_column(inside, self.y), value, np.nan)
+        return _shaped(value, points, self.axis)
+
+
+def _polynomial(s: Any, c: tuple[Any, ...], nu: int) -> Any:
+    if nu == 0:
+        return c[0] + s * (c[1] + s * (c[2] + s * c[3]))
+    if nu == 1:
+        return c[1] + s * (2 * c[2] + 3 * s * c[3])
+    if nu == 2:
+        return 2 * c[2] + 6 * s * c[3]
+    return (6 if nu == 3 else 0) * c[3] + 0 * s
+
+
+def _piece(x: Any, points: Any) -> Any:
+    """The number of the piece in which each point is; the first or last, outside."""
+    return np.clip(np.searchsorted(x, points, side="right") - 1, 0, np.shape(x)[0] - 2)
+
+
+def _shaped(value: Any, points: Any, axis: int) -> Any:
+    """Values along the first axis, in the place of that axis, in the shape of the points."""
+    value = np.reshape(value, np.shape(points) + np.shape(value)[1:])
+    count = np.ndim(points)
+    order = list(range(count, count + axis)) + list(range(count))
+    order += list(range(count + axis, np.ndim(value)))
+    return np.transpose(value, order) if order != list(range(np.ndim(value))) else value
+
+
+class interp1d:
+    """Linear ("linear", "slinear") or cubic ("cubic") interpolation, or by "previous", "next"."""
+
+    def __new__(cls, x: Any, y: Any, kind: Any = "linear", **options: Any) -> Any:
+        if kind not in ("linear", "slinear", "cubic"):
+            if is_tracked(x, y):
+                raise UnsupportedError(
+                    message(
+                        f"interp1d with kind={kind!r} has no derivative rule here",
+                        "Use kind='linear' or kind='cubic'",
+                    )
+                )
+            return scipy.interpolate.interp1d(x, y, kind, **options)
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        x: Any,
+        y: Any,
+        kind: Any = "linear",
+        axis: int = -1,
+        copy: bool = True,
+        bounds_error: Any = None,
+        fill_value: Any = np.nan,
+        assume_sorted: bool = False,
+    ) -> None:
+        self.x, y = as_array(x), as_array(y)
+        self.axis = axis % np.ndim(y)
+        self.y = np.moveaxis(y, self.axis, 0)
+        if not assume_sorted:
+            order = np.argsort(self.x, kind="mergesort")
+            self.x, self.y = self.x[order], self.y[order]
+        self.fill = fill_value
+        self.extrapolate = isinstance(fill_value, str) and fill_value == "extrapolate"
+        given = not (isinstance(fill_value, float) and np.isnan(fill_value))
+        self.bounds_error = (not given) if bounds_error is None else bounds_error
+        self.spline = CubicSpline(self.x, self.y) if kind == "cubic" else None
+
+    def __call__(self, x: Any) -> Any:
+        points = as_array(x)
+        flat = np.reshape(points, (-1,))
+        below, above = flat < self.x[0], flat > self.x[-1]
+        if self.bounds_error and not self.extrapolate and bool(np.any(below | above)):
+            raise ValueError("a point is outside of the interpolation range")
+        if self.spline is not None:
+            value = self.spline(flat)
+        else:
+            i = _piece(self.x, flat)
+            part = _column((flat - self.x[i]) / (self.x[i + 1] - self.x[i]), self.y)
+            value = self.y[i] + part * (self.y[i + 1] - self.y[i])
+        if not self.extrapolate:
+            low, high = self.fill if isinstance(self.fill, tuple) else (self.fill, self.fill)
+            value = np.where(_column(below, self.y), low, value)
+            value = np.where(_column(above, self.y), high, value)
+        return _shaped(value, points, self.axis)
+
+
+def make_interp_spline(
+    x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, **options: Any
+) -> Any:
+    """The interpolating spline of degree k; with tracked nodes or values, of degree 1 or 3."""
+    if not is_tracked(x, y):
+        return scipy.interpolate.make_interp_spline(x, y, k, t, bc_type, axis, **options)
+    if k == 1 and t is None and bc_type is None:
+        return interp1d(x, y, axis=axis, fill_value="extrapolate", assume_sorted=True)
+    if k == 3 and t is None:
+        return CubicSpline(x, y, axis, "not-a-knot" if bc_type is None else bc_type)
+    raise UnsupportedError(
+        message(
+            f"make_interp_spline with k={k}{' and given knots' if t is not None else ''} has no "
+            "derivative rule here",
+            "Use k=1 or k=3, without t=",
+        )
+    )
