@@ -104,12 +104,28 @@ def test_structures_and_derivatives_inside():
     np.testing.assert_allclose(tracker.hessian(f, V), tracker.hessian(plain, V), atol=1e-12)
 
 
-def test_writes_inside_reach_nobody():
-    def f(x):
+def test_writes_into_arguments_are_refused():
+    def f(x, _=None):
         x[0] = 0.0
         return np.sum(x**2)
 
-    assert gradient(lambda x: checkpoint(f, x) + x[0], V)[0].tolist() == [1.0, -2.0, 4.0]
+    def copies(x):
+        return f(x.copy())
+
+    with pytest.raises(tracker.UnsupportedError, match=rf"writes into an argument.*{HERE}"):
+        gradient(lambda x: checkpoint(f, x), V)
+    with pytest.raises(ValueError, match="read-only"):
+        checkpoint(f, V)
+    assert gradient(lambda x: checkpoint(copies, x), V)[0].tolist() == [0.0, -2.0, 4.0]
+
+
+def test_integers():
+    assert gradient(lambda n: checkpoint(lambda a: a * a, n), 3) == (6.0,)
+    assert gradient(lambda x: np.sum(x[checkpoint(np.argsort, x)] * [1, 2, 3]), V)[0].tolist() == [
+        2.0,
+        1.0,
+        3.0,
+    ]
 
 
 def test_it_is_recomputed_in_compiled_code():

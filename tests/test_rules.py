@@ -536,3 +536,55 @@ def test_a_black_box_keeps_its_shapes():
     assert f(V, 2.0) == -0.5
     with pytest.raises(tracker.RuleError, match=r"first gave f64\[1\]; while .* it gave f64\[2\]"):
         f(V, 1.0)
+
+
+def test_defaults_and_methods():
+    @custom_gradient
+    def power(x, n=2, *, scale=1.0):
+        return scale * x**n, lambda dy: (dy * scale * n * x ** (n - 1), None)
+
+    for f in (power, jit(power)):
+        assert gradient(f, 3.0) == (6.0,)
+        assert gradient(lambda x, f=f: f(x, n=3, scale=2.0), 3.0) == (54.0,)
+        assert gradient(f, 3.0, 3.0)[0] == 27.0
+
+    class Layer:
+        def __init__(self, w):
+            self.w = w
+
+        @custom_gradient
+        def __call__(self, x):
+            return np.sum(self.w * x), lambda dy: (None, dy * self.w)
+
+    assert gradient(Layer(V), V)[0].tolist() == V.tolist()
+
+
+def test_integers_have_derivatives_through_rules():
+    @custom_gradient
+    def squared(n):
+        return n * n, lambda dy: (2 * dy * n,)
+
+    assert gradient(squared, 3) == (6.0,)
+    assert gradient(lambda n: 2 * squared(n), [1, 2][1]) == (8.0,)
+
+    @custom_gradient
+    def best(x):
+        i = np.argmax(x)
+        return (x[i], i), lambda d: (d[0] * (np.arange(3) == i),)
+
+    def f(x):
+        value, where = best(x)
+        return value * 2 + x[where]
+
+    for g in (f, jit(f)):
+        assert gradient(g, V)[0].tolist() == [0, 0, 3]
+
+
+def test_a_traced_rule_may_not_write_either():
+    @custom_gradient
+    def greedy(x):
+        x[0] = 9.0
+        return np.sum(x), lambda dy: (np.ones(3) * dy,)
+
+    with pytest.raises(tracker.RuleError, match="greedy writes into an argument"):
+        jit(lambda x: gradient(greedy, x)[0])(V)

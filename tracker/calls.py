@@ -21,6 +21,7 @@ Invariants
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -198,9 +199,11 @@ class _Call:
             given = handles if self.traced else [read_only(value.data) for value in self.operands]
             y, self.back = self.body(given)
         outs, self.out_structure = tree.flatten(y)
+        if any(value_of(h) is not v for h, v in zip(handles, self.operands, strict=True)):
+            raise self.rule.wrong("writes into an argument", "Copy it first, or write outside")
         refuse_captured(self.rule.name, outs, self.operands, self.traced)
         self.count = len(outs)
-        self.moving = [k for k, out in enumerate(outs) if _is_float(out)]
+        self.moving = [k for k, out in enumerate(outs) if _moves(out)]
         shown = list(outs) if self.traced else [data(out) for out in outs]
         moving = [shown[k] for k in self.moving]
         if moving:
@@ -286,6 +289,8 @@ class _Call:
 
     def _checked(self, found: Any, xs: list[Any]) -> list[Any]:
         count = len(self.args)
+        if type(found) is tuple and len(found) > count:
+            found = self._without_defaults(found)
         if type(found) is not tuple or len(found) != count:
             raise self.rule.wrong(
                 f"gave {_described(found)} from back, for {count} positional argument(s)",
@@ -295,6 +300,15 @@ class _Call:
         for number, (c, below) in enumerate(zip(found, self.structure.children, strict=True)):
             entries.extend(self._leaves_of(c, below, number))
         return [self._cotangent(entries[i], x, i) for i, x in zip(self.at, xs, strict=True)]
+
+    def _without_defaults(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What is said of the arguments that were given, where the rule names others, which had
+        their defaults or were given by keyword."""
+        assert self.rule.reverse is not None
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        parameters = inspect.signature(self.rule.reverse).parameters.values()
+        named = sum(parameter.kind in kinds for parameter in parameters)
+        return found[: len(self.args)] if len(found) == named else found
 
     def _leaves_of(self, c: Any, below: tree.Structure, number: int) -> list[Any]:
         """The cotangents of one argument's leaves."""
@@ -519,9 +533,9 @@ def read_only(x: Any) -> Any:
     return view
 
 
-def _is_float(x: Any) -> bool:
+def _moves(x: Any) -> bool:
     plain = data(x)
-    return tree.is_numeric(plain) and np.result_type(plain).kind in "fc"
+    return tree.is_numeric(plain) and np.result_type(plain).kind in "iufc"
 
 
 def _depends(x: Any) -> bool:

@@ -20,6 +20,7 @@ from tracker.calls import (
     call_op,
     detached,
     parts_of,
+    read_only,
     results,
     same_results,
 )
@@ -44,6 +45,7 @@ from tracker.tape import (
     is_recording,
     leaf,
     new_epoch,
+    snapshot,
     value_of,
     wrap,
 )
@@ -70,7 +72,7 @@ class _Segment:
         self.kwargs = kwargs
         self.args = args
         leaves, self.structure = tree.flatten(args)
-        self.leaves = [x.copy() if type(x) is np.ndarray else x for x in leaves]
+        self.leaves = [snapshot(x) if type(x) is np.ndarray else x for x in leaves]
         self.at = [i for i, x in enumerate(leaves) if type(x) is Tracked]
         self.operands = [value_of(leaves[i]) for i in self.at]
         for i in self.at:
@@ -78,7 +80,7 @@ class _Segment:
         self.moving: list[int] = []
 
     def rebuilt(self, handles: Sequence[Any]) -> Any:
-        leaves = [x.copy() if type(x) is np.ndarray else x for x in self.leaves]
+        leaves = [read_only(x) for x in self.leaves]
         for i, handle in zip(self.at, handles, strict=True):
             leaves[i] = handle
         return tree.unflatten(self.structure, leaves, self.args)
@@ -86,7 +88,12 @@ class _Segment:
     def run(self) -> Any:
         with Cut() as cut:
             handles = [detached_handle(value) for value in self.operands]
+            given = list(map(value_of, handles))
             y = self.f(*self.rebuilt(handles), **self.kwargs)
+        if any(value_of(h) is not value for h, value in zip(handles, given, strict=True)):
+            raise UnsupportedError(
+                message("checkpoint: the function writes into an argument", "Copy it first")
+            )
         self.operands += cut.taken
         outs, structure = tree.flatten(y)
         self.moving = [k for k, out in enumerate(outs) if _moves(out)]
@@ -141,7 +148,7 @@ def detached_handle(value: Value) -> Any:
 
 
 def _moves(x: Any) -> bool:
-    return tree.is_numeric(data(x)) and np.result_type(data(x)).kind in "fc"
+    return tree.is_numeric(data(x)) and np.result_type(data(x)).kind in "iufc"
 
 
 def _pull(
@@ -182,7 +189,7 @@ def checkpoint(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """`f(*args, **kwargs)`, of which nothing is kept: it is run again in the backward pass.
 
     Tracked values that `f` captured keep their gradients. Raises RuleError if the second run gives
-    something else: random numbers have to be drawn outside.
+    something else: random numbers have to be drawn outside. `f` may not write into its arguments.
 
     >>> tracker.gradient(lambda x: checkpoint(lambda a: np.sum(np.sin(a) ** 2), x), [0.0, 1.0])
     (array([0.        , 0.90929743]),)
