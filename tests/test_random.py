@@ -292,3 +292,16 @@ def test_loops_with_draws():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         same(f)
+
+
+def test_pullback_of_a_jitted_function_that_writes():
+    """Nothing drawn: the compiled pullback serves, from the first call on."""
+
+    @jit
+    def f(x, y):
+        x[:] += y
+        return numpy.sum(x * y)
+
+    for _ in range(3):
+        value, back = pullback(f, numpy.ones(2), 3.0)
+        assert value == 24.0 and back(1.0)[1] == 14.0

@@ -77,6 +77,10 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         _thread.journals = self.outer
 
+    def has_moved(self) -> bool:
+        """Whether numbers were drawn."""
+        return any(not _same(state, state_of(source)) for source, state in self.states.values())
+
     def undo(self) -> None:
         """Take back what was drawn."""
         for source, state in reversed(self.states.values()):

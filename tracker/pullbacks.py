@@ -53,9 +53,9 @@ def _compiled_pullback(
     kept = tree.map(lambda x: np.array(x) if isinstance(x, np.ndarray) else x, (args, kwargs))
     with Journal() as drawn:
         y = f(*args, **kwargs)
-    if drawn.states:  # what is computed again would draw other numbers
+    if drawn.has_moved():  # what is computed again would draw other numbers
         drawn.undo()
-        return None
+        return linearized(f, *kept)[:2]
     return y, lambda seed: compiled(*kept, seed)
 
 

@@ -134,6 +134,12 @@ def _pooled(
     rank = _rank(who, x)
     kernel = _sizes("k", k, rank)
     steps = kernel if stride is None else _sizes("stride", stride, rank)
+    extents = np.shape(x)[2:]
+    tiles = all(n % k == 0 and n for n, k in zip(extents, kernel, strict=True))
+    if tiles and steps == kernel and not any(map(any, _edges(padding, kernel, (1,) * rank))):
+        pairs = [(n // k, k) for n, k in zip(extents, kernel, strict=True)]
+        tiled = np.reshape(x, (*np.shape(x)[:2], *(n for pair in pairs for n in pair)))
+        return tiled, tuple(range(3, 3 + 2 * rank, 2))
     cut = _windows(who, x, kernel, steps, padding, (1,) * rank, fill)
     return cut, tuple(range(2, 2 + rank))
 
