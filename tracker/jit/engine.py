@@ -31,14 +31,17 @@ _Result = TypeVar("_Result")
 
 # Bounds on the longest basic block, in lines of IR. Measured on random straight-line arithmetic:
 # the SLP vectoriser needs 20 ms for 100 lines and 500 ms for 1,000; the standard pipeline 1.2 ms
-# for 100 lines without it (it runs InstCombine again and again); the optimising code generator is
-# linear up to 10,000 lines (80 ms) and 5 times slower for 3 times more, the fast one is linear.
+# for 100 lines without it (it runs InstCombine again and again); the optimising code generator
+# 250 ms for 4,000 lines and 5 s for 20,000, the fast one 20 and 340 ms, and its code is as fast
+# (arithmetic) or takes a fifth longer (calls of math functions).
 SLP_LINES = 128
 STRAIGHT_LINES = 500
-FAST_CODEGEN_LINES = 20_000
+FAST_CODEGEN_LINES = 2000
+BRANCHING_LINES = 2000  # of a function of short blocks: the standard pipeline is worse than linear
 CALL_LINES = 4  # arithmetic lines to a call, below which code is "mostly calls"
 
 _BLOCK_END = re.compile(r'^(?:[-\w.$"]+:|\})', re.MULTILINE)
+_FUNCTION_END = re.compile(r"^\}", re.MULTILINE)
 _LOOPS = re.compile(r"\bphi\b")
 _POSITION = re.compile(r":(\d+):(\d+):")
 _EXTERNAL = re.compile(r"^declare [^@\n]*@([-\w.$]+)|^@([-\w.$]+) = external", re.MULTILINE)
@@ -194,7 +197,8 @@ def load(
 def pipeline(text: str, level: int) -> Pipeline:
     """The pipeline for a text: the full one, unless its longest block would take too long."""
     longest = longest_block(text)
-    straight = longest > STRAIGHT_LINES and not _LOOPS.search(text)
+    long = longest > STRAIGHT_LINES or longest_function(text) > BRANCHING_LINES
+    straight = long and not _LOOPS.search(text)
     return Pipeline(
         level=level,
         slp=level >= 2 and longest <= SLP_LINES,
@@ -213,6 +217,15 @@ def _mostly_calls(text: str) -> bool:
     """Whether straight-line code mainly calls loops and BLAS: then its own quality hardly matters,
     and the optimising code generator is 20 times slower on it than the fast one."""
     return text.count("  call void @") * CALL_LINES > text.count(" = f") + text.count(" = select")
+
+
+def longest_function(text: str) -> int:
+    """Lines in the longest function."""
+    at, longest = 0, 0
+    for end in _FUNCTION_END.finditer(text):
+        longest = max(longest, text.count("\n", at, end.start()))
+        at = end.end()
+    return longest
 
 
 def longest_block(text: str) -> int:

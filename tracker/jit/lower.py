@@ -99,6 +99,7 @@ class _Driver:
         self.life: dict[Buffer, tuple[int, int]] = {}
         self.level = 0
         self.has_guards = False
+        self.pending: Scalar | None = None  # what must hold, and is still to be checked
 
     def run(self) -> Lowered:
         self._write_levels()
@@ -128,6 +129,7 @@ class _Driver:
                     self.fits(step)
                 else:
                     self.unrolled(step)
+            self.settle()
             for eqn in self.plan.products.get(self.level, ()):
                 write_product(self, eqn)
             for call in self.plan.calls.get(self.level, ()):
@@ -338,14 +340,30 @@ class _Driver:
     def _python(self, eqn: Eqn, lower_: Map, xs: list[Scalar], y: Scalar) -> None:
         """Python's numbers: fall back where Python raises, or an int outgrows 64 bits."""
         if lower_.defined is not None:
-            self.require(lower_.defined(self.e, y, *xs))
+            self.require_later(lower_.defined(self.e, y, *xs))
         if eqn.out.type.dtype.kind == "i" and "f" in lower_.kinds:
             wide = [self.e.cast(x, _FLOAT64) for x in xs]
             size = self.e.abs(lower_.body(self.e, *wide, **eqn.params))
-            self.require(self.e.compare("<", size, literal(2.0**62, _FLOAT64)))
+            self.require_later(self.e.compare("<", size, literal(2.0**62, _FLOAT64)))
 
     def require(self, holds: Scalar) -> None:
         """Abandon the call unless the condition holds."""
+        self.require_later(holds)
+        self.settle()
+
+    def require_later(self, holds: Scalar) -> None:
+        """The same, but not at once: long arithmetic stays one block. (A select, for what a
+        condition looks at may be undefined where one before it does not hold.)"""
+        if self.pending is not None:
+            both = f"select i1 {self.pending.name}, i1 {holds.name}, i1 false"
+            holds = Scalar(self.e.write(both), holds.dtype)
+        self.pending = holds
+
+    def settle(self) -> None:
+        """Check what is to hold by now: before anything that takes long, or writes."""
+        holds, self.pending = self.pending, None
+        if holds is None:
+            return
         self.has_guards = True
         label = f"ok{self.e.names.fresh()[1:]}"
         self.lines.append(f"  br i1 {holds.name}, label %{label}, label %fail")

@@ -1,0 +1,129 @@
+"""Compiling takes steps in proportion to the program, counted by the interpreter; long arithmetic
+with checks stays one block of straight-line code."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker.jit import engine
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal(40)
+W = RNG.standard_normal((33, 33)) * 0.1
+ROWS = RNG.standard_normal((4000, 33))
+
+
+def scalars(n, x):
+    y = x
+    for _ in range(n):
+        y = (y * x + 0.3) * y / (1.0 + y * y)
+    return y
+
+
+def vectors(n, x):
+    y = x
+    for k in range(n):
+        y = np.sin(y) * x + y[::-1] / (k + 1.0)
+    return np.sum(y)
+
+
+def writes(n, x):
+    y = np.zeros_like(x)
+    for k in range(n):
+        y[k % 40] = x[k % 7] * k + y[(k + 1) % 40]
+    return np.sum(y * x)
+
+
+def steps(n, w, rows):
+    h = np.zeros(33)
+    total = 0.0
+    for t in range(n):
+        h = np.tanh(rows[t] @ w + h @ w)
+        total = total + np.sum(h * h)
+    return total
+
+
+def kept(n, x):
+    """Everything lives until the end."""
+    parts = [np.exp(x * k) for k in range(1, n)]
+    return np.sum(sum(p * q for p, q in zip(parts, reversed(parts), strict=True)))
+
+
+def counted(f, *args):
+    """Lines of Python that run while a gradient is traced and compiled."""
+    count = 0
+
+    def trace(frame, event, arg):
+        nonlocal count
+        count += 1
+        return trace
+
+    fast = tracker.jit(lambda *a: tracker.gradient(f, *a))
+    old = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        fast(*args)
+    finally:
+        sys.settrace(old)
+    return count
+
+
+@pytest.mark.parametrize(
+    ("f", "n", "args"),
+    [
+        (scalars, 80, (0.3,)),
+        (vectors, 30, (X,)),
+        (writes, 80, (X,)),
+        (steps, 40, (W, ROWS)),
+        (kept, 40, (X * 0.01,)),
+    ],
+    ids=lambda v: v.__name__ if callable(v) else "",
+)
+def test_twice_the_program_takes_about_twice_the_steps(f, n, args):
+    counted(lambda *a: f(3, *a), *args)  # what is made once per process
+    once, twice, four = (counted(lambda *a, k=k: f(k * n, *a), *args) for k in (1, 2, 4))
+    assert four - twice < 2.4 * (twice - once)
+
+
+def test_checks_do_not_cut_arithmetic_into_blocks():
+    fast = tracker.jit(lambda x: tracker.value_and_grad(lambda y: scalars(100, y))(x))
+    fast(0.3)
+    (family,) = fast._jitted.families.values()
+    text = family.specials[0].compiled.pieces[0].modules[0].text
+    assert engine.longest_block(text) > 1000
+    assert fast(0.3) == pytest.approx(tracker.value_and_grad(lambda y: scalars(100, y))(0.3))
+
+
+@pytest.mark.parametrize("at", [0, 3, 7])
+def test_checks_that_come_later_still_hold(at):
+    def f(x, ys):
+        for y in ys:
+            x = x / y + (1 << int(y)) / (y + 3.0)
+        return x
+
+    fast = tracker.jit(f)
+    ys = [float(k + 1) for k in range(8)]
+    fast(1.5, ys)
+    assert fast(2.5, ys) == pytest.approx(f(2.5, ys))
+    ys[at] = 0.0
+    with pytest.raises(ZeroDivisionError):
+        fast(2.5, ys)
+    ys[at] = -3.0
+    with pytest.raises((ZeroDivisionError, ValueError)):
+        fast(2.5, ys)
+
+
+def test_integers_that_outgrow_machine_words_or_shift_backwards():
+    def f(n, k):
+        for _ in range(12):
+            n = n * n + 1
+            n = n - (n >> k)
+        return n
+
+    fast = tracker.jit(f)
+    for n, k in ((0, 60), (3, 1), (2, 2), (1, 50)):
+        assert fast(n, k) == f(n, k)
+    with pytest.raises(ValueError, match="negative shift"):
+        fast(1, -1)
