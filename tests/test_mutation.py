@@ -204,6 +204,8 @@ def placed(a):
 
 
 def views_without_dimensions(a):
+    whole = a.view()
+    whole[0, 0] *= 2
     one = a[0, 1, ...]
     one[...] = one * a[1, 1] + 2
     two = a[..., 1, 2]

@@ -23,7 +23,7 @@ from tracker.errors import ConversionError, message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops import index
 from tracker.ops.create import buffer, identity, joined
-from tracker.ops.declare import as_array, fitted, implements
+from tracker.ops.declare import as_array, fitted, implements, refuse
 from tracker.ops.rearrange import along_axis
 from tracker.tape import Value, apply, data_of, note_write, value_of
 from tracker.tracked import Tracked, install, install_property
@@ -175,7 +175,13 @@ def _resize(self: Tracked, *new_shape: Any, refcheck: bool = True) -> None:
     self._value = value_of(np.reshape(np.concatenate([flat[:n], more]), shape))
 
 
+def _view(self: Tracked, dtype: Any = None, type: Any = None) -> Any:
+    refuse(".view", dtype=None if dtype == self.dtype else dtype, type=type)
+    return self[...]
+
+
 METHODS["fill"] = _fill
+METHODS["view"] = _view
 METHODS["sort"] = _sort
 METHODS["partition"] = _partition
 METHODS["resize"] = _resize

@@ -99,6 +99,13 @@ CASES = {
     "pad number": (lambda a, s: np.pad(a, 1, constant_values=s) ** 2, A, 0.5),
     "pad dict": (lambda a: np.pad(a, {-1: (1, 2)}) ** 2, A),
     "pad function": (lambda a: np.pad(a, (1, 2), callback, fill=3.0) ** 2, A),
+    "sliding_window_view": (
+        lambda a: (
+            np.lib.stride_tricks.sliding_window_view(a, 2, axis=1).sum(-1) ** 2
+            * np.lib.stride_tricks.sliding_window_view(a, (2, 2)).sum((0, -1))
+        ),
+        A,
+    ),
     # choosing
     "select": (lambda a, b: np.select([a > 1, a < 0], [a * b, b], default=a), A, B),
     "choose": (lambda a, b: np.choose([[0, 1, 1], [1, 0, 1]], [a, b]), A, B),

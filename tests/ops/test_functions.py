@@ -37,6 +37,11 @@ CASES = {
     "reflected": (lambda a: 2 - a + 3 / (a + 4) + 2.0**a + 7 // (a + 9) + 7 % (a + 9), A),
     "array op tracked": (lambda a: B + a + B * a - B / (a + 5), A),
     "clip": (lambda a: np.clip(a, -1, 1) + a.clip(max=0.5) + np.clip(a, min=-0.5), A),
+    "clip dtype": (lambda a: np.clip(a, -1, 1, dtype=np.float64) * a, A),
+    "item is a Python number": (
+        lambda a: a * a[0, 1].item() + np.array([1, 2, 3], np.float32) * a.tolist()[1][2],
+        A.astype(np.float32),
+    ),
     "where": (lambda a, b: np.where(a > b, a * b, b), A, B),
     "where broadcast": (lambda a: np.where(M, a, 2.0), V),
     "power": (lambda a: a**2 + a**3 + a**4 + a**0 + a**1 + a**-1 + a**-2, A),

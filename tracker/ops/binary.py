@@ -15,6 +15,7 @@ from tracker.ir.graph import Const
 from tracker.ir.op import Map
 from tracker.ir.types import Type
 from tracker.ops.declare import (
+    as_array,
     broadcast,
     declare,
     elementwise,
@@ -23,6 +24,7 @@ from tracker.ops.declare import (
     match,
     piecewise,
     project,
+    refuse,
 )
 from tracker.tape import apply
 from tracker.tracked import install
@@ -420,5 +422,10 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs: Any) -> Any:
     low = kwargs.pop("min", a_min)
     high = kwargs.pop("max", a_max)
+    dtype, where = kwargs.pop("dtype", None), kwargs.pop("where", True)
+    kwargs.pop("casting", None)
+    refuse("np.clip", where=None if where is True else where, **kwargs)
+    if dtype is not None:
+        a = np.astype(as_array(a), dtype)
     y = a if low is None else np.maximum(a, low)
     return into(out, y if high is None else np.minimum(y, high))

@@ -228,19 +228,26 @@ NUMPY[np.may_share_memory] = NUMPY[np.shares_memory] = lambda a, b, *_: np.share
 
 
 def _item(a: Any, *index: Any) -> Any:
-    """`t.item()` stays tracked."""
+    """`t.item()` stays tracked; it is a Python number, as NumPy's is."""
     if not index:
         if np.size(a) != 1:
             raise ValueError("can only convert an array of size 1 to a Python scalar")
-        return a if np.ndim(a) == 0 and not isinstance(data_of(a), np.ndarray) else np.ravel(a)[0]
-    return a[index] if len(index) > 1 else np.ravel(a)[index[0]]
+        return _as_python(np.ravel(a)[0] if isinstance(data_of(a), np.ndarray) else a)
+    return _as_python(a[index] if len(index) > 1 else np.ravel(a)[index[0]])
+
+
+def _as_python(number: Any) -> Any:
+    data = data_of(number)
+    if not isinstance(data, np.generic) or isinstance(data, (np.longdouble, np.clongdouble)):
+        return number
+    return apply(item, (number,))
 
 
 METHODS["item"] = _item
 
 
 def _tolist(a: Any) -> Any:
-    return a if np.ndim(a) == 0 else [_tolist(row) for row in a]
+    return _item(a) if np.ndim(a) == 0 else [_tolist(row) for row in a]
 
 
 METHODS["tolist"] = _tolist

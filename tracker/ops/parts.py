@@ -86,7 +86,7 @@ def _complex_where(outside: Any) -> Any:
             x = np.astype(x, float)
         if x.dtype.kind != "f" or not np.any(outside(x)):
             return x
-        return np.astype(x, np.result_type(np.complex64, x.dtype))
+        return np.astype(x, np.complex64 if x.dtype == np.float32 else complex)
 
     return widen
 
@@ -159,7 +159,7 @@ def i0(x: Any) -> Any:
     x = as_array(x)
     if x.dtype.kind == "c":
         raise TypeError("i0 not supported for complex values")
-    x = np.astype(x, float)
+    x = x if x.dtype.kind == "f" else np.astype(x, float)
     near = np.abs(x) <= 8
     quarter = np.square(np.where(near, x, 0.0)) / 4
     series = np.ones_like(quarter)

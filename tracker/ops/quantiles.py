@@ -111,8 +111,6 @@ def _quantile(
     skip_nan: bool,
 ) -> Any:
     a = as_array(a)
-    if a.dtype.kind == "c":
-        raise TypeError("a must be an array of real numbers")
     axes = axes_of(a, axis)
     weak = type(data_of(q)) in (int, float)
     q = as_array(q)
@@ -160,7 +158,9 @@ def _entry(scale: float, what: str, skip_nan: bool) -> Any:
         *,
         weights: Any = None,
     ) -> Any:
-        q = q if type(data_of(q)) in (int, float) else as_array(q)
+        a, q = as_array(a), q if type(data_of(q)) in (int, float) else as_array(q)
+        if a.dtype.kind == "c":
+            raise TypeError("a must be an array of real numbers")
         q = _checked(q, scale, what)
         q = q if scale == 1 else q / scale
         return _quantile(a, q, axis, out, method, keepdims, weights, skip_nan=skip_nan)

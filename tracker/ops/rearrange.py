@@ -52,6 +52,27 @@ def take(
     return into(out, a[(slice(None),) * axis + (where,)])
 
 
+@implements(np.lib.stride_tricks.sliding_window_view)
+def sliding_window_view(
+    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+) -> Any:
+    """A copy: to be written into, give NumPy plain numbers."""
+    refuse("np.lib.stride_tricks.sliding_window_view", writeable=writeable or None)
+    sizes = tuple(window_shape) if np.ndim(window_shape) else (window_shape,)
+    axes = normalize_axis_tuple(
+        range(np.ndim(x)) if axis is None else axis, np.ndim(x), allow_duplicate=True
+    )
+    if len(sizes) != len(axes):
+        raise ValueError("Must provide matching length window_shape and axis")
+    for size, at in zip(sizes, axes, strict=True):
+        count = np.shape(x)[at] - size + 1
+        if size < 0 or count < 1:
+            raise ValueError("window shape cannot be larger than input array shape")
+        windows = take(x, np.arange(count)[:, None] + np.arange(size), at)
+        x = np.moveaxis(windows, at + 1, -1)
+    return x
+
+
 @implements(np.flip)
 def flip(m: Any, axis: Any = None) -> Any:
     axes = normalize_axis_tuple(range(np.ndim(m)) if axis is None else axis, np.ndim(m))
