@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import NUMPY
-from tracker.ops.declare import implements, into
+from tracker.ops.declare import implements, into, refuse
 from tracker.ops.places import positions
 from tracker.tape import apply, data_of
 from tracker.tracked import Tracked
