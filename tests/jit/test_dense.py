@@ -66,9 +66,16 @@ def test_least_squares(n):
     right = np.vstack([several, several[:2]])
 
     def f(tall, right, several):
-        return la.lstsq(tall, right)[:2] + la.lstsq(tall.T, several, rcond=1e-3)[:1]
+        return (
+            *(*la.lstsq(tall, right)[:2], la.lstsq(tall.T, several, rcond=1e-3)[0]),
+            *(la.pinv(tall), la.pinv(tall.T), la.pinv(np.stack([tall, tall[::-1]]), rtol=1e-2)),
+        )
 
     same(f, tall, right, several)
+    lacking = np.outer(np.arange(n) + 1.0, np.ones(n))
+    same(lambda a: (la.pinv(a),), lacking)
+    slope = same(lambda a, b: gradient(lambda *ab: np.sum(la.lstsq(*ab)[0]), a, b), tall, right)
+    assert "host" not in slope.explain(tall, right).replace("0 host", "")
 
 
 @pytest.mark.parametrize("n", [2, 7, 25])

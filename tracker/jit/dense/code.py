@@ -212,3 +212,10 @@ def integer_cell(c: Code, value: str, integer: str) -> str:
     name = c.cell(0, "i32")
     c.lines.append(f"  store i32 {c.let(f'trunc i64 {value} to i32')}, ptr {name}")
     return name
+
+
+def extents(c: Code, integer: str, sizes: Sequence[str]) -> list[str]:
+    """Extents as BLAS takes them."""
+    if integer == "i64":
+        return [f"i64 {size}" for size in sizes]
+    return [f"i32 {c.let(f'trunc i64 {size} to i32')}" for size in sizes]

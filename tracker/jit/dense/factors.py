@@ -10,9 +10,7 @@ Small matrices are worked on in loops: a call of LAPACK costs more than they do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from tracker.jit.dense.code import Code, integer_cell, letter, ptr, status
+from tracker.jit.dense.code import Code, extents, integer_cell, letter, ptr, status
 
 _SMALL = 24  # rows; beyond, LAPACK is faster
 # CBLAS's names for orders, sides, halves, and whether a matrix is transposed
@@ -66,7 +64,7 @@ def gram(integer: str) -> Code:
     c = Code("tk.gram", ["ptr noalias %a", "ptr noalias %x", *sizes])
     turned = c.test("ne", "%flip", 0)
     turn = c.let(f"select i1 {turned}, i32 {_TURNED}, i32 {_PLAIN}")
-    n, k, lead = _sizes(c, integer, ("%n", "%k", "%lead"))
+    n, k, lead = extents(c, integer, ("%n", "%k", "%lead"))
     flags = [f"i32 {flag}" for flag in (_ROWS, _LOWER, turn)]
     scales = "double 1.0", "double 0.0"
     c.call("void", "cblas_dsyrk", [*flags, n, k, scales[0], "ptr %a", lead, scales[1], "ptr %x", n])
@@ -143,19 +141,12 @@ def _pull_block(c: Code, d: str, dx: str, size: str) -> None:
         c.store(c.f("fmul", bar, "0.5"), mine, q)
 
 
-def _sizes(c: Code, integer: str, sizes: Sequence[str]) -> list[str]:
-    """Extents as BLAS takes them."""
-    if integer == "i64":
-        return [f"i64 {size}" for size in sizes]
-    return [f"i32 {c.let(f'trunc i64 {size} to i32')}" for size in sizes]
-
-
 def _trsm(
-    c: Code, integer: str, how: tuple[int, int, int], extents: tuple[str, str], t: str, x: str
+    c: Code, integer: str, how: tuple[int, int, int], shape: tuple[str, str], t: str, x: str
 ) -> None:
     """x = x t^-1 (or t^-1 x), in place, both with rows %n apart."""
     side, half, turn = how
-    m, k, lead = _sizes(c, integer, (*extents, "%n"))
+    m, k, lead = extents(c, integer, (*shape, "%n"))
     flags = [f"i32 {flag}" for flag in (_ROWS, side, half, turn, 131)]
     arguments = [m, k, "double 1.0", ptr(t), lead, ptr(x), lead]
     c.call("void", "cblas_dtrsm", [*flags, *arguments])
@@ -172,8 +163,8 @@ def _subtract_product(
     lead: str = "%n",
 ) -> None:
     """%x[at:] -= op(a) b, of m rows, n columns, k terms; rows of `a` are `lead` apart."""
-    turn, extents = what
-    m, n, k, mine, others = _sizes(c, integer, (*extents, lead, "%n"))
+    turn, shape = what
+    m, n, k, mine, others = extents(c, integer, (*shape, lead, "%n"))
     flags = [f"i32 {flag}" for flag in (_ROWS, turn, _PLAIN)]
     target = ptr(c.at("%x", at))
     arguments = [m, n, k, "double -1.0", ptr(a), mine, ptr(b), others, "double 1.0"]

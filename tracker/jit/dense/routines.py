@@ -109,6 +109,12 @@ ROUTINES: dict[str, Entry] = {
         _svd_query,
     ),
     "svdvals": Entry(spectra.svdvals, ("dgesdd_",), lambda m, n: m * n, _svd_query),
+    "pinv": Entry(
+        spectra.pinv,
+        ("dgesdd_", "cblas_dgemm"),
+        lambda m, n: m * n + (m + n + 1) * min(m, n),
+        lambda m, n: _svd_query(m, n, 0),
+    ),
     "qr": Entry(
         spectra.qr,
         ("dgeqrf_", "dorgqr_"),
@@ -171,6 +177,8 @@ def why_not(eqn: Eqn, lower: Routine) -> str:
         return f"{eqn.op.name} of dtypes other than float64"
     if any(atom.type.size == 0 for atom in (*eqn.operands, eqn.out)):
         return f"{eqn.op.name} of nothing"
+    if any(atom.type.ndim == 1 for atom in eqn.operands):
+        return f"{eqn.op.name} with a number for each matrix of a stack"
     if blas.find() is None:
         return f"no LAPACK: {blas.why_missing()}"
     return (missing("lu") if lower.factor else "") or missing(lower.name)

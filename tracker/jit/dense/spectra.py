@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracker.jit.dense.code import Code, integer_cell, letter, ptr, status
+from tracker.jit.dense.code import Code, extents, integer_cell, letter, ptr, status
 
 
 def _call(c: Code, integer: str, name: str, arguments: Sequence[str], letters: int) -> None:
@@ -80,6 +80,37 @@ def svdvals(integer: str) -> Code:
     lwork, iwork = integer_cell(c, "%lwork", integer), c.at(own, "%lwork")
     arguments = [letter(c, "N"), m, n, "%work", m, "%out", own, one, own, one, own, lwork, iwork]
     _call(c, integer, "dgesdd_", arguments, 1)
+    c.give()
+    return c
+
+
+def pinv(integer: str) -> Code:
+    """V diag(1 / s) U^T; singular values up to `%cutoff` times the largest count as zero."""
+    pointers = [f"ptr noalias %{name}" for name in ("a", "cutoff", "out", "work")]
+    c = Code("tk.pinv", [*pointers, "i64 %m", "i64 %n", "i64 %lwork", "i64 %liwork"])
+    k = _least(c)
+    u = c.at("%work", c.mul("%m", "%n"))
+    vt = c.at(u, c.mul("%m", k))
+    s = c.at(vt, c.mul(k, "%n"))
+    own = c.at(s, k)
+    c.transpose("%a", "%work", "%m", "%n")
+    m, n, least = (integer_cell(c, x, integer) for x in ("%m", "%n", k))
+    lwork, iwork = integer_cell(c, "%lwork", integer), c.at(own, "%lwork")
+    arguments = [letter(c, "S"), m, n, "%work", m, s, u, m, vt, least, own, lwork, iwork]
+    _call(c, integer, "dgesdd_", arguments, 1)
+    limit = c.f("fmul", c.load("%cutoff"), c.load(s))
+    with c.loop(0, k) as p:
+        value = c.load(s, p)
+        inverse = c.f("fdiv", "1.0", value)
+        kept = c.let(f"select i1 {c.test('ogt', value, limit)}, double {inverse}, double 0.0")
+        with c.loop(0, "%n") as j:
+            at = c.entry(vt, j, p, k)
+            c.lines.append(f"  store double {c.f('fmul', c.load(at), kept)}, ptr {at}")
+    # By rows, what LAPACK leaves is V (n, k) and U^T (k, m).
+    rows, columns, inner = extents(c, integer, ("%n", "%m", k))
+    flags = [f"i32 {flag}" for flag in (101, 111, 111)]
+    operands = ["double 1.0", ptr(vt), inner, ptr(u), columns, "double 0.0", "ptr %out", columns]
+    c.call("void", "cblas_dgemm", [*flags, rows, columns, inner, *operands])
     c.give()
     return c
 
