@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import Host, Routine
+from tracker.ir.op import Host, Joint, Routine
 from tracker.ir.types import Type
 from tracker.ops.declare import declare, implements, project
 from tracker.ops.linalg.parts import (
@@ -39,6 +39,19 @@ def _solve_infer(a: Type, b: Type, **_: Any) -> Type:
     return Type((*batch, *b.shape[-2:]), kind(a.dtype, b.dtype))
 
 
+def _both(back: Any, y: Any, a: Any, b: Any, wanted: Any) -> tuple[Any, Any]:
+    """The cotangents of a matrix and of a right-hand side, given that of the latter."""
+    return (
+        project(-back @ adjoint(y), a) if wanted[0] else None,
+        project(back, b) if wanted[1] else None,
+    )
+
+
+def _solve_vjp(g: Any, y: Any, operands: Any, wanted: Any, times: Any) -> tuple[Any, Any]:
+    a, b = operands
+    return _both(np.linalg.solve(adjoint(a), g), y, a, b, wanted)
+
+
 solve = declare(  # matrices only: `solve_` takes vectors
     "solve",
     method=None,
@@ -49,10 +62,7 @@ solve = declare(  # matrices only: `solve_` takes vectors
         lambda t, y, a, b: -np.linalg.solve(a, t @ y),
         lambda t, y, a, b: np.linalg.solve(a, t),
     ],
-    vjp=[
-        lambda g, y, a, b: project(-np.linalg.solve(adjoint(a), g) @ adjoint(y), a),
-        lambda g, y, a, b: project(np.linalg.solve(adjoint(a), g), b),
-    ],
+    vjp=Joint(_solve_vjp),
     lower=Routine("solve", lambda a, b: b.shape[-2:], factor=True, turns=True),
 )
 
