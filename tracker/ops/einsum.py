@@ -10,6 +10,7 @@ an ellipsis stands for get labels of their own, aligned at the right, so that th
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -64,16 +65,23 @@ def _read(operands: Sequence[Any]) -> tuple[list[Any], list[Labels], Labels]:
         text = text.replace(" ", "")
     else:
         text, arrays = _from_lists(operands)
+    labels, wanted = _parsed(text, tuple(map(np.ndim, arrays)))
+    _check_extents(arrays, labels, text)
+    return arrays, list(labels), wanted
+
+
+@functools.lru_cache(maxsize=1024)
+def _parsed(text: str, ndims: tuple[int, ...]) -> tuple[tuple[Labels, ...], Labels]:
+    """The labels of operands and result."""
     given, arrow, result = text.partition("->")
     parts = given.split(",")
-    if len(parts) != len(arrays):
+    if len(parts) != len(ndims):
         raise ValueError(
-            f"einsum got {len(arrays)} operand(s) for {len(parts)} subscript(s) in {text!r}"
+            f"einsum got {len(ndims)} operand(s) for {len(parts)} subscript(s) in {text!r}"
         )
-    labels = [_labels(part, np.ndim(a), text) for part, a in zip(parts, arrays, strict=True)]
-    _check_extents(arrays, labels, text)
+    labels = tuple(_labels(part, n, text) for part, n in zip(parts, ndims, strict=True))
     spread = max((sum(len(label) > 1 for label in ls) for ls in labels), default=0)
-    return arrays, labels, _result_labels(labels, arrow, result, spread, text)
+    return labels, _result_labels(labels, arrow, result, spread, text)
 
 
 def _from_lists(operands: Sequence[Any]) -> tuple[str, list[Any]]:
@@ -235,15 +243,15 @@ def _pair(left: Term, right: Term, keep: set[str]) -> Term:
     x = _grouped(left, (batch, rows, inner), extents)
     y = _grouped(right, (batch, inner, columns), extents)
     labels = (*batch, *rows, *columns)
-    return np.reshape(np.matmul(x, y), tuple(extents[label] for label in labels)), labels
+    return _shaped(np.matmul(x, y), tuple(extents[label] for label in labels)), labels
 
 
 def _aligned(term: Term, order: Labels) -> Any:
     """A term's array with its axes in this order, and 1 where it has none."""
     a, labels = term
-    moved = np.transpose(a, [labels.index(label) for label in order if label in labels])
+    moved = _moved(a, [labels.index(label) for label in order if label in labels])
     have = iter(np.shape(moved))
-    return np.reshape(moved, tuple(next(have) if label in labels else 1 for label in order))
+    return _shaped(moved, tuple(next(have) if label in labels else 1 for label in order))
 
 
 def _grouped(term: Term, groups: tuple[list[str], ...], extents: dict[str, int]) -> Any:
@@ -251,12 +259,21 @@ def _grouped(term: Term, groups: tuple[list[str], ...], extents: dict[str, int])
     a, labels = term
     batch, *rest = groups
     order = [label for group in groups for label in group]
-    moved = np.transpose(a, [labels.index(label) for label in order])
+    moved = _moved(a, [labels.index(label) for label in order])
     lead = tuple(extents[label] for label in batch)
     sizes = tuple(math.prod(extents[label] for label in group) for group in rest)
-    return np.reshape(moved, (*lead, *sizes))
+    return _shaped(moved, (*lead, *sizes))
+
+
+def _moved(a: Any, order: list[int]) -> Any:
+    """Transposed, unless it is so already."""
+    return a if order == sorted(order) else np.transpose(a, order)
+
+
+def _shaped(a: Any, shape: tuple[int, ...]) -> Any:
+    return a if np.shape(a) == shape else np.reshape(a, shape)
 
 
 def _finish(term: Term, wanted: Labels) -> Any:
     a, labels = _summed(term, set(wanted))
-    return np.transpose(a, [labels.index(label) for label in wanted])
+    return _moved(a, [labels.index(label) for label in wanted])

@@ -51,7 +51,8 @@ def _cut(flat: Any, shapes: Shapes) -> list[Any]:
     for shape in shapes:
         size = math.prod(shape)
         piece = flat[..., start : start + size]
-        out.append(np.reshape(piece, (*np.shape(piece)[:-1], *shape)))
+        whole = (*np.shape(piece)[:-1], *shape)
+        out.append(piece if len(shape) == 1 else np.reshape(piece, whole))
         start += size
     return out
 
