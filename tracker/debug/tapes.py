@@ -110,7 +110,8 @@ def equation(value: Value, names: dict[Value, str]) -> str:
     if value.op is USED:
         return "given up by back"
     shown = " ".join(operand_name(o, names) for o in value.operands)
-    params = ", ".join(f"{k}={print_value(v)}" for k, v in value.params.items())
+    texts = {k: print_value(v) for k, v in value.params.items()}
+    params = ", ".join(f"{k}={text}" for k, text in texts.items() if not text.startswith("<object"))
     return f"{value.op.name} {shown}{f'  {params}' if params else ''}"
 
 
