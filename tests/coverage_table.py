@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+import tracker.scipy.special
 from tracker.ir.op import CONSTANT, NUMPY, REFUSED, UFUNCS
 from tracker.ops import special  # noqa: F401  (enters SciPy's ufuncs in the registry)
 
@@ -44,6 +45,8 @@ NOT_INTERCEPTED = {
 # Constructors: NumPy hands them over when told what the result is to be like.
 LIKE = {np.array, np.asarray, np.asanyarray, np.ascontiguousarray}
 LIKE |= {np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.arange}
+# Python functions of scipy.special that hand their array to ufuncs as it is.
+PASSING = {"zeta", "lambertw", "jvp", "yvp", "ivp", "kvp", "h1vp", "h2vp"}
 REASONS = {name: why for why, names in NOT_INTERCEPTED.items() for name in names.split()}
 SPACES = {"numpy": np, "numpy.linalg": np.linalg, "numpy.fft": np.fft}
 
@@ -82,7 +85,7 @@ def classify(name: str, thing: Any) -> tuple[str, str]:
 
 
 def classify_special(name: str, thing: Any) -> tuple[str, str]:
-    """The same for scipy.special, most of whose functions have no derivative rule (or none yet)."""
+    """The same for scipy.special."""
     if isinstance(thing, type):
         return "not a function", "a class"
     if not callable(thing):
@@ -90,6 +93,10 @@ def classify_special(name: str, thing: Any) -> tuple[str, str]:
     known = _handled(thing)
     if known is not None:
         return known
+    if name in PASSING:
+        return "differentiable", "in its array argument; it ends in ufuncs"
+    if getattr(tracker.scipy.special, name) is not thing:
+        return "differentiable", "from `tracker.scipy.special`"
     if isinstance(thing, np.ufunc):
         return "refused", "no derivative rule: raises UnsupportedError that names it"
     return "refused", "SciPy converts its arguments: raises ConversionError"

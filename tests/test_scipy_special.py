@@ -98,3 +98,10 @@ def test_plain_calls_are_scipys():
     assert special.logsumexp([0.0, 1.0]) == own.logsumexp([0.0, 1.0])
     assert special.erf is own.erf
     assert set(special.__all__) >= {"erf", "logsumexp", "roots_legendre"}
+
+
+@pytest.mark.parametrize("name", ["jvp", "yvp", "ivp", "kvp", "h1vp", "h2vp"])
+def test_functions_that_end_in_ufuncs(name):
+    f = getattr(own, name)
+    np.testing.assert_allclose(data(f(1, param(P), 1)), f(1, P, 1))
+    assert gradcheck(lambda x: np.real(f(1, x, 1)), P)
