@@ -36,7 +36,7 @@ LAYERS = [
 ]
 # Inside the compiler: lower files never import higher ones.
 JIT_LAYERS = [
-    {"vmath", "portable", "division", "signature", "writer", "index", "engine"},
+    {"vmath", "portable", "sharing", "division", "signature", "writer", "index", "engine"},
     {"places", "reads", "standins"},
     {"emit", "complexes", "staging", "arguments", "results", "cache"},
     {"entry", "memory", "lifting"},

@@ -39,6 +39,7 @@ from tracker.jit.loops import Shared, chosen, position, write_kernel
 from tracker.jit.plan import Buffer, Fits, Place, Plan, Slots, Store, c_strides
 from tracker.jit.products import write_product
 from tracker.jit.scratch import lay_out
+from tracker.jit.sharing import KernelText, redirected, share
 from tracker.jit.sorting import Order, write_order
 from tracker.jit.structured import write_control
 
@@ -70,15 +71,6 @@ def lower(plan: Plan, slots: Slots) -> Lowered:
     return _Driver(plan, slots).run()
 
 
-@dataclass(frozen=True, slots=True)
-class _KernelText:
-    """A kernel's function: its text after `define`, and how another module declares it."""
-
-    name: str
-    text: str
-    declaration: str
-
-
 class _Driver:
     """Writes one function; `parent` writes the function that calls it, in the same module."""
 
@@ -88,7 +80,7 @@ class _Driver:
         self.lines: list[str] = []
         self.needs: Needs = parent.needs if parent else Needs()
         self.symbols: set[str] = parent.symbols if parent else set()
-        self.kernels: dict[str, _KernelText] = parent.kernels if parent else {}
+        self.kernels: dict[str, KernelText] = parent.kernels if parent else {}
         self.bodies: list[str] = parent.bodies if parent else []
         self.e = Emitter(self.lines, Names(), self.needs, straight=True)
         self.tools = Tools(write=self.e.write)
@@ -163,10 +155,12 @@ class _Driver:
     def _modules(self, driver: str, scratch: int) -> Lowered:
         """One module; two, where the driver is long."""
         symbols = frozenset(self.symbols)
-        written = list(self.kernels.values())
+        written, moved = share(list(self.kernels.values()))
+        driver = redirected(driver, moved)
+        bodies = [redirected(body, moved) for body in self.bodies]
         if len(self.lines) <= _LONG or not written:
             texts = [f"define internal {kernel.text}" for kernel in written]
-            text = module_text([*texts, *self.bodies, driver], self.needs)
+            text = module_text([*texts, *bodies, driver], self.needs)
             return Lowered(text, "", (), symbols, scratch)
         loops = Needs()
         loops.math, self.needs.math = self.needs.math, set()
@@ -174,7 +168,7 @@ class _Driver:
         self.needs.intrinsics = self.needs.intrinsics | {kernel.declaration for kernel in written}
         kernels = module_text([f"define {kernel.text}" for kernel in written], loops)
         exports = tuple(kernel.name[1:] for kernel in written)
-        text = module_text([*self.bodies, driver], self.needs)
+        text = module_text([*bodies, driver], self.needs)
         return Lowered(text, kernels, exports, symbols, scratch)
 
     # Values in registers
@@ -456,7 +450,7 @@ class _Driver:
             name = f"@k{len(self.kernels)}"
             types = ", ".join(argument.split()[0] for argument in arguments)
             called, types = (f"{name}.task", "ptr, i64") if shared else (name, types)
-            known = self.kernels[text] = _KernelText(
+            known = self.kernels[text] = KernelText(
                 called, text.replace("@KERNEL", name), f"declare void {called}({types})"
             )
         if shared is None:

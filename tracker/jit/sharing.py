@@ -1,0 +1,87 @@
+"""Kernels that differ in numbers only become one, which is handed the numbers.
+
+Owns: `KernelText`, `share` and `redirected`. A Python loop over rows of different lengths
+(`L[i, :i] @ x[:i]`) makes as many loop nests as steps, alike but for extents and offsets; compiled
+one by one they would take seconds.
+
+Invariants: a kernel is changed only where there are many like it, for with its numbers written out
+a loop is quicker; numbers that something is divided by stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+_MANY = 4  # kernels; so many may differ in their numbers
+_NUMBER = re.compile(
+    r"(= (?:icmp \w+|(?:add|sub|mul|shl)(?: nuw| nsw)*) i64 [^\n,]+, "
+    r"|= getelementptr [^\n]*, i64 |= phi i64 \[ )(-?\d+)(?=$|, %)",
+    re.MULTILINE,
+)
+_CALL = re.compile(r"call void (@k\d+)\(([^()\n]*)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelText:
+    """A kernel's function: its text after `define`, and how another module declares it."""
+
+    name: str
+    text: str
+    declaration: str
+
+
+Moved = Mapping[str, tuple[str, tuple[str, ...]]]  # kernel -> (what to call instead, numbers)
+
+
+def share(kernels: Sequence[KernelText]) -> tuple[list[KernelText], Moved]:
+    """The kernels that are left, and whom to call instead of the others."""
+    if len(kernels) <= _MANY:
+        return list(kernels), {}
+    alike: dict[str, list[tuple[KernelText, list[str]]]] = {}
+    for kernel in kernels:
+        pattern = _NUMBER.sub(r"\1#", kernel.text.replace(f"{kernel.name}(", "@KERNEL("))
+        numbers = [found[2] for found in _NUMBER.finditer(kernel.text)]
+        alike.setdefault(pattern, []).append((kernel, numbers))
+    left: list[KernelText] = []
+    moved: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for group in alike.values():
+        first = group[0][0]
+        if len(group) <= _MANY or first.name.endswith(".task"):
+            left += [kernel for kernel, _ in group]
+            continue
+        columns = list(zip(*(numbers for _, numbers in group), strict=True))
+        varying = [at for at, column in enumerate(columns) if len(set(column)) > 1]
+        left.append(_general(first, varying))
+        for kernel, numbers in group:
+            moved[kernel.name] = first.name, tuple(numbers[at] for at in varying)
+    return left, moved
+
+
+def _general(kernel: KernelText, varying: Sequence[int]) -> KernelText:
+    """The kernel with some of its numbers as further parameters."""
+    parameter = {at: f"%number{i}" for i, at in enumerate(varying)}
+    seen = iter(range(kernel.text.count("\n") + 1))
+
+    def put(found: re.Match[str]) -> str:
+        return found[1] + parameter.get(next(seen), found[2])
+
+    text = _NUMBER.sub(put, kernel.text)
+    more = "".join(f", i64 {name}" for name in parameter.values())
+    head, rest = text.split(") {\n", 1)
+    declaration = kernel.declaration[:-1] + ", i64" * len(varying) + ")"
+    return KernelText(kernel.name, f"{head}{more}) {{\n{rest}", declaration)
+
+
+def redirected(text: str, moved: Moved) -> str:
+    """A text with the calls of kernels that were moved."""
+
+    def call(found: re.Match[str]) -> str:
+        to = moved.get(found[1])
+        if to is None:
+            return found[0]
+        numbers = "".join(f", i64 {number}" for number in to[1])
+        return f"call void {to[0]}({found[2]}{numbers})"
+
+    return _CALL.sub(call, text) if moved else text
