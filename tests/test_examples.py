@@ -91,3 +91,20 @@ def test_hmc_trajectories_are_the_same_eager_and_compiled():
     # leapfrog keeps the energy up to the square of the step
     start = example.log_density(w, x, y) - 0.5 * momentum @ momentum
     assert move(w, momentum, 0.002, x, y)[1] == pytest.approx(start, abs=0.5)
+
+
+def test_cnn_trains_to_97_percent():
+    example = load("cnn")
+    net, score, losses, _ = example.train()
+    assert score >= 0.97 and losses[-1] < losses[0] / 10
+    assert all(w.dtype == np.float32 for w in tracker.tree.leaves(net))
+
+
+def test_cnn_takes_the_same_steps_eager_and_compiled():
+    """Dropout included: it draws the same numbers."""
+    example = load("cnn")
+    eager, _, losses, _ = example.train(epochs=1, compiled=False)
+    compiled, _, same, _ = example.train(epochs=1)
+    np.testing.assert_allclose(losses, same, rtol=1e-4)
+    for a, b in zip(tracker.tree.leaves(eager), tracker.tree.leaves(compiled), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-2, atol=2e-3)
