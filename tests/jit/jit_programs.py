@@ -196,6 +196,7 @@ def _sane(x: Any) -> bool:
 
 def _step(draw: Any, values: list[Any]) -> Step | None:
     kinds = [_unary, _binary, _binary, _compare, _where, _reduce, _matmul, _shape, _join, _slice]
+    kinds += [_gather, _scatter, _along, _divide, _place]
     return draw(st.sampled_from([*kinds, _slice, _write, _write, _cast]))(draw, values)
 
 
@@ -293,6 +294,72 @@ def _matmul(draw: Any, values: list[Any]) -> Step | None:
             return Step("gram", lambda x: x @ np.swapaxes(x, -1, -2) * 0.1, (i,))
         return Step("gram_T", lambda x: np.swapaxes(x, -1, -2) @ x * 0.1, (i,))
     return Step("matmul", lambda a, b: np.matmul(a, b) * 0.1, (i, j))
+
+
+def _places(v: Any, n: int) -> Any:
+    """Positions in an axis of n elements, some of them counted from the end."""
+    return np.floor(np.abs(v) * 10).astype(np.int64) % (2 * n) - n
+
+
+def _gather(draw: Any, values: list[Any]) -> Step | None:
+    """Read by the positions that another value gives, or by a mask."""
+    i = _pick(draw, values, lambda v: _is_array(v) and v.size > 0)
+    if i is None:
+        return None
+    if draw(st.booleans()):
+        return Step("sum of mask", lambda x: np.sum(x[x > 0.123]) * 0.1, (i,))
+    most = MOST // values[i][0].size
+    j = _pick(draw, values, lambda v: np.size(v) <= most)
+    return None if j is None else Step("gather", lambda x, v: x[_places(v, len(x))], (i, j))
+
+
+def _scatter(draw: Any, values: list[Any]) -> Step | None:
+    """Write, or add, at such positions."""
+    i = _pick(draw, values, lambda v: _is_array(v) and v.size > 0 and _kind(v) == "f")
+    if i is None:
+        return None
+    j = _pick(draw, values, lambda v: np.size(v) <= MOST)
+    adds = draw(st.booleans())
+
+    def call(x: Any, v: Any) -> Any:
+        t = x * 0.5
+        places = _places(v, t.size)
+        flat = t.reshape(-1)
+        if adds:
+            np.add.at(flat, places, np.sin(v).astype(flat.dtype))
+        else:
+            flat[places] = np.sin(v)
+        return t
+
+    return Step(f"scatter[adds={adds}]", call, (i, j))
+
+
+def _along(draw: Any, values: list[Any]) -> Step | None:
+    i = _pick(draw, values, lambda v: _is_array(v) and _kind(v) != "b")
+    if i is None:
+        return None
+    axis = draw(st.integers(0, values[i].ndim - 1))
+    if draw(st.booleans()):
+        return Step(f"cumsum[{axis}]", lambda x: np.cumsum(x * 0.1, axis=axis), (i,))
+    return Step(f"sort[{axis}]", lambda x: np.sort(x, axis=axis), (i,))
+
+
+def _divide(draw: Any, values: list[Any]) -> Step | None:
+    i = _pick(draw, values, lambda v: _kind(v) != "b")
+    if i is None:
+        return None
+    if draw(st.booleans()):
+        return Step("remainder", lambda x: x % 0.7 - x // 3, (i,))
+    return Step("remainder of", lambda x: 2.5 % (1 + np.abs(x)), (i,))
+
+
+def _place(draw: Any, values: list[Any]) -> Step | None:
+    """A number of one array at a place that is found in another."""
+    i = _pick(draw, values, lambda v: _is_array(v) and v.size > 0)
+    if i is None:
+        return None
+    j = _pick(draw, values, lambda v: _is_array(v) and v.size > 0)
+    return Step("at first", lambda x, v: x[np.argmax(v > 0.123) % len(x)] * 1, (i, j))
 
 
 def _shape(draw: Any, values: list[Any]) -> Step | None:
