@@ -38,6 +38,7 @@ LAYERS = [
 JIT_LAYERS = [
     {"vmath", "portable", "sharing", "division", "signature", "writer", "index", "engine"},
     {"places", "reads", "standins"},
+    {"writes"},
     {"emit", "complexes", "staging", "arguments", "results", "cache"},
     {"entry", "memory", "lifting"},
     {"native"},

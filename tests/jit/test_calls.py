@@ -333,6 +333,74 @@ def test_derivatives_do_not_write():
             assert_same(x, np.array([1.0, 3.0]))
 
 
+LAYOUTS = {
+    "C": lambda x: x,
+    "Fortran": np.asfortranarray,
+    "transposed": lambda x: np.ascontiguousarray(x.T).T,
+    "backwards": lambda x: x[::-1, ::-1],
+    "part": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
+    "of one": lambda x: x[:1, :1],
+    "empty": lambda x: x[:0],
+    "0-d": lambda x: np.array(x[0, 0]),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("big", [False, True])
+def test_writes_are_machine_code(layout, big):
+    lay = LAYOUTS[layout]
+
+    def f(x, y):
+        x += y
+        if x.ndim == 2 and x.size:
+            x[0, ::2] = np.sin(x[0, ::2]) * y
+        return (np.sum(x) if x.size else 0.0) * y
+
+    g = jit(f)
+    start = np.arange(12.0 if not big else 600_000.0).reshape(3, -1)
+    for y in (1.0, 2.0, 3.0):
+        one, two = lay(start.copy()), lay(start.copy())
+        assert_same(g(one, y), f(two, y))
+        assert_same(one, two)
+    assert g.cache_info().slow == 1
+
+
+def test_writes_in_machine_code_keep_to_their_rules():
+    def f(x, y):
+        x[:2] = 2 * y[:2]
+        return y.sum()
+
+    g = jit(f)
+    g(np.zeros(3), np.ones(3))
+    for _ in range(3):
+        whole, want = np.arange(8.0), np.arange(8.0)
+        assert g(whole[2:5], whole[3:6]) == f(want[2:5], want[3:6])  # overlapping
+        assert_same(whole, want)
+        assert g(whole[:3], whole[3:6]) == f(want[:3], want[3:6])  # side by side
+        assert_same(whole, want)
+        assert g(whole[4::-2], whole[1:6:2]) == f(want[4::-2], want[1:6:2])  # interleaved
+        assert_same(whole, want)
+        with pytest.raises(ValueError, match="read-only"):
+            g(_read_only(np.zeros(3)), np.ones(3))
+        assert g(np.zeros(3), _read_only(np.ones(3))) == 3.0
+
+
+def test_a_failing_guard_has_written_nothing():
+    def f(x):
+        x += 1.0
+        if x[0] > 5:
+            x *= 10.0
+        return x
+
+    g = jit(f)
+    for start in (0.0, 9.0, 0.0, 9.0, 4.5):
+        x, y = np.full(3, start), np.full(3, start)
+        assert g(x) is x
+        f(y)
+        assert_same(x, y)
+    assert g.cache_info().slow == 2
+
+
 # State
 # ----------------------------------------------------------------------------------------------
 

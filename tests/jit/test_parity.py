@@ -7,6 +7,7 @@ view, reduction and product.
 from __future__ import annotations
 
 import itertools
+import operator
 import warnings
 
 import numpy as np
@@ -410,6 +411,28 @@ def test_python_integer_operators():
     agree(lambda n, m: (n & m, n | m, n ^ m, n - m, n * m, ~n), 5, 3, others=[(-7, 12)])
     agree(lambda n, m: (n // m, n % m, n / m, n < m, n == m), 17, 5, others=[(-17, 5), (17, -5)])
     agree(lambda n, b: (n + b, b * 1.5, n * True), 5, True, others=[(7, False)])
+
+
+BOTH = [operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv]
+BOTH += [operator.mod, operator.lt, operator.eq]
+BITS = [operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift]
+ONE = [operator.neg, operator.pos, operator.abs, operator.invert]
+
+
+@pytest.mark.parametrize("op", [*BOTH, *BITS], ids=lambda op: op.__name__)
+def test_python_bools_are_ints_in_arithmetic(op):
+    f = agree(lambda x: op(x > 1, x > 0), 2.0, others=[(1.5,), (3.0,)])
+    g = agree(lambda x: (op(x > 1, 3), op(4, x > 1)), 2.0, others=[(1.5,), (3.0,)])
+    assert f.cache_info()[2:] == g.cache_info()[2:] == (1, 0)
+    if op in BOTH:
+        agree(lambda x: (op(x > 1, 3.0), op(2.5, x > 1)), 2.0, others=[(1.5,)])
+
+
+def test_python_bools_alone_and_summed():
+    for op in ONE:
+        assert agree(lambda x, op=op: op(x > 1), 2.0, others=[(0.5,)]).cache_info().eager == 0
+    agree(lambda x: sum([x > 1, x > 0, x > 5]) * x, 2.0, others=[(0.5,), (7.0,)])
+    agree(lambda x: (np.add(x > 1, x > 0), np.multiply(x > 1, 2)), 2.0, others=[(0.5,)])
 
 
 def test_division_by_zero_of_python_floats():

@@ -26,6 +26,7 @@ from tracker.jit.arguments import Inputs
 from tracker.jit.results import Results
 from tracker.jit.signature import InputOut, Outputs, Signature
 from tracker.jit.writer import ACTIVE, Objects, Writer
+from tracker.jit.writes import Writes
 
 
 def entry_text(
@@ -43,12 +44,17 @@ def entry_text(
     first = signature.offsets[-1]
     for at, array in enumerate(captures):
         inputs.capture(array, first + at)
-    results = Results(w, outputs, inputs.objects, first + len(captures))
+    given = first + len(captures)
+    results = Results(w, outputs, inputs.objects, given)
+    writes = Writes(w, signature, outputs.writes, inputs.objects, given + outputs.offsets[-1])
+    writes.check(captures)
     results.allocate()
+    writes.allocate(results)
     _call_plan(w, release_gil)
+    writes.carry_out()
     root = results.build()
     _finish(w, root)
-    slots = max(1, first + len(captures) + outputs.offsets[-1])
+    slots = max(1, given + outputs.offsets[-1] + len(outputs.writes))
     body = "\n".join([*_prologue(w, slots), *w.lines])
     parts = [objects.declarations(), "@entry.link = global ptr null", body]
     return "\n".join(parts) + "\n}\n"

@@ -418,8 +418,11 @@ def _python_call(trace: Trace, compiled: Compiled) -> Callable[[Sequence[Any]], 
 
 
 def _overlap(trace: Trace, leaves: Sequence[Any]) -> bool:
-    """Whether an array that the function writes into shares memory with another argument."""
+    """Whether an array that the function writes into shares memory with another that it reads."""
+    fixed = [x for x in trace.captures if isinstance(x, np.ndarray)]
     return any(
+        np.may_share_memory(leaves[number], x) for number in trace.writes for x in fixed
+    ) or any(
         number != other and np.may_share_memory(leaves[number], leaves[other])
         for number in trace.writes
         for other, leaf in enumerate(trace.call.leaves)

@@ -118,14 +118,8 @@ def compile_call(trace: Trace) -> Compiled:
 
 
 def _is_direct(trace: Trace) -> bool:
-    """Whether a native entry can serve: it does not write into arguments or read params, and reads
-    arrays where they lie."""
-    return (
-        trace.call.native
-        and not trace.writes
-        and not any(trace.owners)
-        and all(map(_is_readable, trace.captures))
-    )
+    """Whether a native entry can serve: it reads no params, and arrays where they lie."""
+    return trace.call.native and not any(trace.owners) and all(map(_is_readable, trace.captures))
 
 
 def _is_readable(array: Any) -> bool:
@@ -137,7 +131,8 @@ def _native_call(trace: Trace, function: Function) -> Piece:
     leaves = [call.leaves[number] for number in trace.inputs]
     atoms = iter(function.outputs)
     out_leaves = [_out_leaf_of(out, atoms) for out in trace.outputs]
-    outputs = Outputs(trace.structure, tuple(out_leaves))
+    written = tuple((number, _array_out(next(atoms))) for number in trace.writes)
+    outputs = Outputs(trace.structure, tuple(out_leaves), writes=written)
     inputs = call.offsets
     first = inputs[-1]
     arrays = [array for array in trace.captures if not isinstance(array, int)]
@@ -149,8 +144,11 @@ def _native_call(trace: Trace, function: Function) -> Piece:
         tuple(isinstance(leaf, signature.Array) for leaf in leaves),
         tuple(inputs[c] if isinstance(c, int) else next(fresh) for c in trace.captures),
         tuple(True for _ in trace.captures),
-        tuple(out_first + outputs.offsets[i] for i in shown),
-        tuple(isinstance(out_leaves[i], ArrayOut) for i in shown),
+        (
+            *(out_first + outputs.offsets[i] for i in shown),
+            *(out_first + outputs.offsets[-1] + i for i in range(len(written))),
+        ),
+        (*(isinstance(out_leaves[i], ArrayOut) for i in shown), *(True for _ in written)),
     )
     sources = (*trace.inputs, *trace.captures)
     strides = [_strides(call.leaves[s] if isinstance(s, int) else s) for s in sources]
@@ -219,10 +217,14 @@ def _strides(array: Any) -> tuple[int, ...]:
     return tuple(stride // array.dtype.itemsize for stride in array.strides)
 
 
+def _array_out(atom: Atom) -> ArrayOut:
+    return ArrayOut(atom.type.dtype, atom.type.shape)
+
+
 def _out_leaf(kind: str, atom: Atom) -> OutLeaf:
     type = atom.type
     if kind == "array":
-        return ArrayOut(type.dtype, type.shape)
+        return _array_out(atom)
     if kind == "python":
         return ScalarOut({"f": float, "i": int, "c": complex, "b": bool}[type.dtype.kind])
     return ScalarOut(type.dtype.type)

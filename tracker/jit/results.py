@@ -36,9 +36,10 @@ class Results:
     def allocate(self) -> None:
         for number, leaf in enumerate(self.outputs.leaves):
             if type(leaf) is ArrayOut:
-                self._arrays[number] = self._empty(leaf, self._slots[number])
+                self._arrays[number] = self.empty(leaf, self._slots[number])
 
-    def _empty(self, leaf: ArrayOut, slot: int) -> tuple[str, int]:
+    def empty(self, leaf: ArrayOut, slot: int) -> tuple[str, int]:
+        """A fresh array, its data address in a slot; (name, its place among what was made)."""
         w = self.w
         dims = "null"
         if leaf.shape:

@@ -308,11 +308,13 @@ OutLeaf = ArrayOut | ScalarOut | ConstOut | InputOut | SameOut
 @dataclass(frozen=True, slots=True)
 class Outputs:
     """The result of a call. Tuples, named tuples, lists and dicts are made by native code, other
-    containers by `build(structure, children)`."""
+    containers by `build(structure, children)`. `writes`: the input leaves that are written into,
+    and as what; their slots come after the results'."""
 
     structure: Structure
     leaves: tuple[OutLeaf, ...]
     build: Callable[[Structure, Sequence[Any]], Any] | None = None
+    writes: tuple[tuple[int, ArrayOut], ...] = ()
 
     @property
     def offsets(self) -> tuple[int, ...]:

@@ -41,6 +41,7 @@ from tracker.jit.places import Place, with_places
 from tracker.jit.reads import places_of
 from tracker.jit.signature import Array, Foreign, Signature, Static, Twin, signature_of
 from tracker.jit.standins import Containers, StandIns, plain
+from tracker.ops.create import item, to_discrete
 from tracker.replay import CONVERSIONS
 from tracker.tape import Stage, Value, close, leaf, same_bytes, value_of, wrap
 from tracker.tracked import Leaf, Tracked
@@ -374,6 +375,7 @@ class Builder:
         self.arrays: list[Any] = []
         self.owners: list[Leaf | None] = []
         self.known: dict[int, Var] = {}
+        self.numbers: dict[Var, Var] = {}  # a Python bool -> the int that it is
         self.lines: dict[tuple[types.CodeType | None, int], str] = {}
         self.now = 0  # which note is being read
 
@@ -386,6 +388,8 @@ class Builder:
                 self._guard(*due[1:])
                 due = next(guards, None)
             operands = tuple(self.atom(o) for o in value.operands)
+            if type(value.data) in (int, float, complex):
+                operands = tuple(map(self._number, operands, value.operands))
             out = Var(type_of(value.data))
             self.vars[value] = out
             assert value.op is not None
@@ -393,6 +397,21 @@ class Builder:
         while due is not None:
             self._guard(*due[1:])
             due = next(guards, None)
+
+    def _number(self, atom: Atom, operand: Any) -> Atom:
+        """An operand of Python's arithmetic, in which a bool is an int."""
+        if type(operand.data if type(operand) is Value else operand) is not bool:
+            return atom
+        if isinstance(atom, Const):
+            return Const.of(int(atom.value))
+        known = self.numbers.get(atom)
+        if known is None:
+            wide = Var(type_of(np.int64(0)))
+            known = self.numbers[atom] = Var(type_of(0))
+            where = self.body[-1].where if self.body else ""
+            self.body.append(Eqn(to_discrete, (atom,), {"dtype": wide.type.dtype}, wide, where))
+            self.body.append(Eqn(item, (wide,), {}, known, where))
+        return known
 
     def _where(self, code: Any, line: int) -> str:
         key = (code, line)

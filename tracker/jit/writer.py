@@ -25,13 +25,14 @@ KIND, BYTEORDER, TYPE_NUMBER, ITEMSIZE = 24, 26, 28, 40
 # Offsets in our own callable objects; `callable.py` makes them.
 CALL, DICT, WEAKREFS, SLOW, KEEP, ACTIVE, OBJECT_SIZE = 16, 24, 32, 40, 48, 56, 64
 
-CONTIGUOUS, ALIGNED = 0x1, 0x100
+CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 BIG_BYTES = 1 << 21  # arrays from here on are made by `native.big`
 _FLOATS = {2: "i16", 4: "float", 8: "double"}
 
 DECLARATIONS = {
     "native.release": "void @native.release(ptr, i64) cold",
     "native.attribute": "ptr @native.attribute(ptr, ptr)",
+    "native.copy": "void @native.copy(ptr, ptr, i64)",
     "native.equal": "i1 @native.equal(ptr, ptr) cold",
     "native.dtype": "i1 @native.dtype(ptr, i8, i64) cold",
     "native.big": "ptr @native.big(i32, ptr, ptr)",
@@ -54,6 +55,7 @@ DECLARATIONS = {
     "PyObject_Vectorcall": "ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)",
     "PyTuple_New": "ptr @PyTuple_New(i64)",
     "PyType_GenericAlloc": "ptr @PyType_GenericAlloc(ptr, i64)",
+    "PyArray_CopyInto": "i32 @PyArray_CopyInto(ptr, ptr)",
     "PyArray_Empty": "ptr @PyArray_Empty(i32, ptr, ptr, i32)",
 }
 
@@ -63,6 +65,12 @@ declare void @Py_DecRef(ptr)
 declare i32 @PyObject_RichCompareBool(ptr, ptr, i32)
 declare ptr @PyObject_GetAttr(ptr, ptr)
 declare void @PyErr_Clear()
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+define void @native.copy(ptr %to, ptr %from, i64 %size) nounwind {{
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %size, i1 false)
+  ret void
+}}
 
 ; An attribute, a new reference; null, and no error, where there is none.
 define ptr @native.attribute(ptr %x, ptr %name) nounwind {{

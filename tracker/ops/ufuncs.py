@@ -26,7 +26,7 @@ from tracker.ops.reduce import axes_of, kept
 from tracker.tape import apply, data_of
 from tracker.tracked import Tracked, set_ufunc_protocol
 
-_PYTHON_NUMBERS = (float, int, complex)
+_PYTHON_NUMBERS = (float, int, complex, bool)
 
 
 def call(op: Op, operands: tuple[Any, ...]) -> Any:
