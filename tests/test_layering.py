@@ -38,8 +38,8 @@ LAYERS = [
 JIT_LAYERS = [
     {"vmath", "portable", "sharing", "division", "signature", "writer", "index", "engine"},
     {"places", "reads", "standins"},
-    {"writes"},
     {"emit", "complexes", "staging", "arguments", "results", "cache"},
+    {"writes"},
     {"entry", "memory", "lifting"},
     {"native"},
     {"callable", "blas", "parallel"},
