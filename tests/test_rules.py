@@ -588,3 +588,20 @@ def test_a_traced_rule_may_not_write_either():
 
     with pytest.raises(tracker.RuleError, match="greedy writes into an argument"):
         jit(lambda x: gradient(greedy, x)[0])(V)
+
+
+def test_what_is_constant_for_the_derivative_may_be_captured():
+    def scaled(w, x):
+        @custom_gradient
+        def f(a):
+            return a * w, lambda dy: (dy * w,)
+
+        return gradient(f, x)[0] + f(x)
+
+    native = jit(scaled, strict=True)
+    for w in (3.0, 4.0):
+        assert scaled(w, 2.0) == native(w, 2.0) == 3 * w
+    # but not what an outer derivative is taken in
+    for call in (lambda: gradient(scaled, 3.0, 2.0), lambda: gradient(native, 3.0, 2.0)):
+        with pytest.raises(tracker.RuleError, match="rule of f uses a tracked value that is not"):
+            call()

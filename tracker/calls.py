@@ -43,8 +43,8 @@ from tracker.tape import (
     Value,
     apply,
     data_of,
-    is_deriving,
     is_recording,
+    running_leaves,
     snapshot,
     stand_for,
     value_of,
@@ -569,12 +569,16 @@ def same_results(found: list[Any], want: list[Any]) -> bool:
 def refuse_captured(name: str, outs: list[Any], operands: Sequence[Value], traced: bool) -> None:
     """Results must depend on nothing that has a derivative but the operands."""
     stack = [value_of(out) for out in outs if type(out) is Tracked]
+    if not stack:
+        return
     seen = {*operands, *stack}
+    running = running_leaves()
     while stack:
         value = stack.pop()
         if value in operands:
             continue
-        if value.op is None and (not traced or isinstance(value.params, Leaf) or is_deriving()):
+        open_leaf = value.op is None and (not traced or isinstance(value.params, Leaf))
+        if open_leaf or value in running:
             raise RuleError(
                 message(
                     f"the rule of {name} uses a tracked value that is not among its arguments, "

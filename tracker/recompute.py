@@ -119,7 +119,7 @@ class _Segment:
             else:
                 own.append(leaf(x))
         try:
-            with Deriving():
+            with Deriving(own):
                 made = self.f(*self.rebuilt([wrap(value) for value in own]), **self.kwargs)
         finally:
             for value in own:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -453,13 +453,15 @@ class Watch:
 
 
 class _Thread(threading.local):
-    """What goes on in this thread: stages, the innermost cut and watch, how many derivatives are
-    running."""
+    """What goes on in this thread: stages, the innermost cut and watch, and the leaves of each
+    derivative that is running its function."""
 
     stages: list[Stage]
     cut: Cut | None = None
     watch: Watch | None = None
-    deriving = 0
+
+    def __init__(self) -> None:
+        self.deriving: list[Sequence[Value]] = []
 
 
 _thread = _Thread()
@@ -491,28 +493,36 @@ def current_watch() -> Watch | None:
 class Deriving:
     """While a derivative runs its function: a cut around it does not reach inside."""
 
-    __slots__ = ("cut",)
+    __slots__ = ("cut", "leaves")
+
+    def __init__(self, leaves: Sequence[Value] = ()) -> None:
+        self.leaves = leaves
 
     def __enter__(self) -> None:
-        _thread.deriving += 1
+        _thread.deriving.append(self.leaves)
         self.cut: Cut | None = None
         if _listeners:
             self.cut, _thread.cut = _thread.cut, None
 
     def __exit__(self, *_: object) -> None:
-        _thread.deriving -= 1
+        _thread.deriving.pop()
         if self.cut is not None:
             _thread.cut = self.cut
 
 
 def is_deriving() -> bool:
     """Whether a derivative is running its function in this thread."""
-    return _thread.deriving > 0
+    return bool(_thread.deriving)
+
+
+def running_leaves() -> set[Value]:
+    """The leaves of all derivatives that are running their functions in this thread."""
+    return {leaf for leaves in _thread.deriving for leaf in leaves}
 
 
 def is_following() -> bool:
     """Whether a function is being differentiated or traced in this thread."""
-    return _thread.deriving > 0 or current_stage() is not None
+    return bool(_thread.deriving) or current_stage() is not None
 
 
 def stand_for(value: Value, original: Any) -> Any:

@@ -179,7 +179,7 @@ def run(
     if kwargs:
         kwargs = {name: recording(x) for name, x in kwargs.items()}
     try:
-        with Deriving():
+        with Deriving(wrapped.own):
             y = f(*wrapped.args, **kwargs)
     finally:
         wrapped.close()
