@@ -418,14 +418,16 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
     return bool(np.all(same | (np.isnan(a1) & np.isnan(a2)) if equal_nan else same))
 
 
+def _computed_in(a: Any, dtype: Any = None, where: Any = True, casting: Any = None) -> Any:
+    refuse("np.clip", where=None if where is True else where)
+    return a if dtype is None else np.astype(as_array(a), dtype)
+
+
 @implements(np.clip, method="clip")
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs: Any) -> Any:
     low = kwargs.pop("min", a_min)
     high = kwargs.pop("max", a_max)
-    dtype, where = kwargs.pop("dtype", None), kwargs.pop("where", True)
-    kwargs.pop("casting", None)
-    refuse("np.clip", where=None if where is True else where, **kwargs)
-    if dtype is not None:
-        a = np.astype(as_array(a), dtype)
+    if kwargs:
+        a = _computed_in(a, **kwargs)
     y = a if low is None else np.maximum(a, low)
     return into(out, y if high is None else np.minimum(y, high))

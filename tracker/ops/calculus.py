@@ -139,6 +139,7 @@ def _end_slope(a: Any, b: Any, c: Any, h: Any, k: Any) -> Any:
 # Sums of slices -----------------------------------------------------------------------------------
 
 
+@implements(np.trapezoid)
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     y = as_array(y)
     axis = normalize_axis_index(axis, np.ndim(y))
@@ -150,9 +151,6 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
             width = np.reshape(width, [-1 if i == axis else 1 for i in range(np.ndim(y))])
     cut = along(y, axis)
     return np.sum(width * (y[cut(slice(1, None))] + y[cut(slice(None, -1))]) / 2.0, axis=axis)
-
-
-implements(*(getattr(np, name) for name in ("trapezoid",) if hasattr(np, name)))(trapezoid)
 
 
 @implements(np.unwrap)

@@ -425,13 +425,15 @@ def read(x: Any, key: Any) -> tuple[Any, Index, tuple[Any, ...]]:
         _fix_masks(arrays)
         return _gathered(x, arrays, index), index, arrays
     part = apply(getitem, (x,), {"index": index})
-    if np.ndim(part) == 0 and _has_ellipsis(key):
+    if type(data_of(part)) is not np.ndarray and _has_ellipsis(key):
         part = apply(as_view, (part,))
     return part, index, ()
 
 
 def _has_ellipsis(key: Any) -> bool:
-    return key is Ellipsis or (type(key) is tuple and any(part is Ellipsis for part in key))
+    if type(key) is not tuple:
+        return key is Ellipsis
+    return any(part is Ellipsis for part in key)
 
 
 as_view: Op = declare(  # a number as the array without dimensions that `x[0, ...]` is in NumPy
