@@ -370,11 +370,11 @@ class _Planner:
             if fresh and _is_reshape(eqn) and not _keeps_order(eqn):
                 self.store(o)
             alias = self._alias(eqn, o)
-            if alias is None and place.kind == "memory" and _is_reshape(eqn):
-                if not _keeps_order(eqn):  # else each element would be found by division
-                    copy = self.copied(o)
-                    strides = c_strides(eqn.out.type.shape)
-                    alias = Place("memory", copy.ready, 0, None, copy.buffer, strides, copy.start)
+            scattered = alias is None and place.kind == "memory" and _is_reshape(eqn)
+            if scattered and not _keeps_order(eqn):  # else each element is found by division
+                copy = self.copied(o)
+                strides = c_strides(eqn.out.type.shape)
+                alias = Place("memory", copy.ready, 0, None, copy.buffer, strides, copy.start)
             if alias is not None:
                 self.places[eqn.out] = alias
                 return
