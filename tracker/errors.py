@@ -15,7 +15,7 @@ import sys
 from types import CodeType, FrameType
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_NUMPY = os.sep + "numpy" + os.sep
+_LIBRARIES = tuple(name.replace("/", os.sep) for name in ("/numpy/", "-packages/scipy/"))
 
 
 class TrackerError(Exception):
@@ -67,7 +67,7 @@ class DegenerateWarning(RuntimeWarning):
 
 
 def user_frame(depth: int = 1) -> FrameType | None:
-    """The innermost frame that belongs to neither this package nor NumPy."""
+    """The innermost frame that belongs to neither this package nor NumPy nor SciPy."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
         if not is_internal(frame.f_code):
@@ -80,13 +80,15 @@ _INTERNAL: dict[CodeType, bool] = {}
 
 
 def is_internal(code: CodeType) -> bool:
-    """Whether a code object belongs to this package or to NumPy (cached: tracing asks per op)."""
+    """Whether code belongs to this package, NumPy or SciPy (cached: tracing asks per op)."""
     known = _INTERNAL.get(code)
     if known is None:
         if len(_INTERNAL) > 10_000:
             _INTERNAL.clear()
         name = code.co_filename
-        known = _INTERNAL[code] = name.startswith((_HERE, "<__array_function__")) or _NUMPY in name
+        known = _INTERNAL[code] = name.startswith((_HERE, "<__array_function__")) or any(
+            library in name for library in _LIBRARIES
+        )
     return known
 
 

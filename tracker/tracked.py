@@ -218,7 +218,8 @@ class Tracked:
         plain = self._leave(
             "np.array([t]), np.asarray(t), or storing t into a plain array",
             "Use np.stack([...]) to join tracked values; allocate what you fill with "
-            "np.zeros_like(t), np.zeros(n, like=t) or `import tracker.numpy as np`",
+            "np.zeros_like(t), np.zeros(n, like=t) or `import tracker.numpy as np`; functions of "
+            "SciPy that convert their arguments are in tracker.scipy",
         )
         return np.array(plain, dtype=dtype)
 

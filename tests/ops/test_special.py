@@ -13,7 +13,7 @@ import scipy.special as sc
 from op_rows import row, sample
 from special_points import ACCURACY, DOMAINS, SAMPLES
 
-from tracker import UnsupportedError, data, gradient, hessian, jit, jvp, param
+from tracker import ConversionError, UnsupportedError, data, gradient, hessian, jit, jvp, param
 from tracker.ir.op import NUMPY, OPS, UFUNCS, Map
 from tracker.ops.special import table
 from tracker.testing import gradcheck
@@ -128,6 +128,12 @@ def test_black_scholes_runs_natively():
         (lambda x: sc.exprel(x), 0.0, 0.5),
         (lambda p: sc.boxcox(3.0, p), 0.0, 0.5 * math.log(3.0) ** 2),
         (lambda n: sc.binom(n, 5.0), 3.0, -0.05),
+        (lambda x: sc.gammainc(2.0, x), 0.0, 0.0),
+        (lambda x: sc.gammainc(1.0, x), 0.0, 1.0),
+        (lambda x: sc.gammainc(0.5, x), 0.0, math.inf),
+        (lambda x: sc.gammainc(2.0, x), math.inf, 0.0),
+        (lambda x: sc.betainc(2.0, 3.0, x), 1.0, 0.0),
+        (lambda n: sc.stdtr(n, 0.0), 3.0, 0.0),
     ],
 )
 def test_singular_point(f, x, want):
@@ -255,3 +261,8 @@ def test_lambert_w():
 def test_scaled_functions_refuse_complex_arguments():
     with pytest.raises(UnsupportedError, match="jve has no derivative rule for complex arguments"):
         gradient(lambda z: np.abs(sc.jve(0, z)), 1 + 1j)
+
+
+def test_a_function_that_converts_is_refused_in_the_users_line():
+    with pytest.raises(ConversionError, match=r"tracker\.scipy.*test_special\.py:\d+"):
+        sc.logsumexp(param([1.0, 2.0]))

@@ -64,7 +64,7 @@ def _log_kernel(a: Any, x: Any) -> Any:
 
 def gamma_density(a: Any, x: Any) -> Any:
     """The derivative of gammainc(a, x) in x."""
-    inside = x > 0
+    inside = (x > 0) & (x < math.inf)
     y = _inside(x, inside, 1.0)
     edge = np.where(a == 1, 1.0, np.where(a < 1, math.inf, 0.0))
     return np.where(inside, np.exp(_log_kernel(a, y)) / y, np.where(x == 0, edge, 0.0))
