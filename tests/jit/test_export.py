@@ -65,6 +65,22 @@ def test_loops_and_captured_arrays(tmp_path):
 
 
 @needs_cc
+def test_a_large_matrix_times_its_own_transpose(tmp_path):
+    a = RNG.normal(size=(50, 30))
+    weights = RNG.normal(size=(50, 50))
+
+    def f(a):
+        return np.sum((a @ a.T) * weights) + np.sum(a.T @ a)
+
+    c = library(tmp_path, f, a, name="gram")
+    value, grad = np.zeros(1), np.zeros_like(a)
+    assert c.gram_gradient(pointer(a), pointer(value), pointer(grad)) == 0
+    want = value_and_grad(f)(a)
+    np.testing.assert_allclose(value[0], want[0], rtol=1e-12)
+    np.testing.assert_allclose(grad, want[1], rtol=1e-11, atol=1e-12)
+
+
+@needs_cc
 def test_another_branch_is_told(tmp_path):
     c = library(tmp_path, lambda x: x**2 if x > 0 else -x, 2.0, name="f")
     out = np.zeros(1)

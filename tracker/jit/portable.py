@@ -125,6 +125,20 @@ end:
   ret void
 }}
 """
+# A matrix times its own transpose, as any other product.
+_GRAM = """
+define internal i64 @tk.gram(ptr %a, ptr noalias %z, i64 %n, i64 %k, i64 %lead, i64 %flip) {{
+  %f = icmp ne i64 %flip, 0
+  %left = select i1 %f, i32 112, i32 111
+  %right = select i1 %f, i32 111, i32 112
+  %m = {n}
+  %p = {k}
+  %l = {lead}
+  call void @cblas_dgemm(i32 101, i32 %left, i32 %right, {int} %m, {int} %m, {int} %p, double 1.0,
+    ptr %a, {int} %l, ptr %a, {int} %l, double 0.0, ptr %z, {int} %m)
+  ret i64 0
+}}
+"""
 _PRODUCTS = {
     f"cblas_{letter}{name}": (text, {"letter": letter, "t": kind})
     for letter, kind in (("d", "double"), ("s", "float"))
@@ -135,13 +149,17 @@ _TAKES = {"tk.take", "tk.give"}
 
 def missing(symbols: Iterable[str]) -> list[str]:
     """Names that have no definition here."""
-    return sorted(set(symbols) - set(_PRODUCTS) - _TAKES)
+    return sorted(set(symbols) - set(_PRODUCTS) - _TAKES - {"tk.gram"})
 
 
 def with_definitions(text: str, symbols: Iterable[str], int_bits: int) -> str:
     """A module in which these names are defined instead of declared."""
     wanted = set(symbols)
-    found = [
+    found = []
+    if "tk.gram" in wanted:
+        wanted.add("cblas_dgemm")
+        found.append(_gram(f"i{int_bits}"))
+    found += [
         _PRODUCTS[name][0].format(int=f"i{int_bits}", **_PRODUCTS[name][1])
         for name in sorted(wanted & set(_PRODUCTS))
     ]
@@ -151,3 +169,9 @@ def with_definitions(text: str, symbols: Iterable[str], int_bits: int) -> str:
     for name in wanted:
         text = re.sub(rf"^declare [^@\n]*@{re.escape(name)}\(.*\n", "", text, flags=re.MULTILINE)
     return "\n".join([text, *found])
+
+
+def _gram(integer: str) -> str:
+    narrow = "trunc i64 {} to i32" if integer == "i32" else "add i64 {}, 0"
+    extents = {name: narrow.format(f"%{name}") for name in ("n", "k", "lead")}
+    return _GRAM.format(int=integer, **extents)
