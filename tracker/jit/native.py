@@ -33,8 +33,7 @@ C_NAME = re.compile(r"@(Py\w+|native\.\w+)\(")
 _DECLARED = re.compile(r"^(?:declare|define) [^@\n]*@(Py\w+)\(", re.MULTILINE)
 _TP_ALLOC = 47
 _PYARRAY_TYPE = 2
-_NUMPY = {
-    "PyArray_CopyInto": 50,  # functions of NumPy's C API, by their numbers
+_NUMPY = {  # functions of NumPy's C API, by their numbers
     "PyArray_CopyInto": 50,
     "PyArray_Empty": 184,
     "PyDataMem_SetHandler": 304,

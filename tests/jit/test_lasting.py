@@ -1,0 +1,152 @@
+"""Many calls, other threads, forks, interrupts: nothing is kept, lost, or left behind."""
+
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+from jit_programs import assert_same
+
+from tracker import jit, tape
+
+
+class Model:
+    def __init__(self):
+        self.w, self.k = np.ones(3), 2.5
+        self.layers, self.named = [np.ones(3), np.ones(3)], {"a": np.ones(3)}
+
+
+def _called(model, written):
+    def f(x, p):
+        if x < 0:
+            raise ValueError("negative")
+        written[0] = x
+        total = x * model.w * model.k + model.layers[1] + model.named["a"] + p["q"]
+        return {"y": total, "written": written}
+
+    return f
+
+
+def test_reference_counts_and_memory_are_flat():
+    model, written, p = Model(), np.ones(3), {"q": np.ones(3)}
+    g = jit(_called(model, written))
+    things = [model, model.w, model.k, model.layers, *model.layers, model.named, written, p]
+    things += [*p.values(), *model.named.values(), None, True, np.dtype(float)]
+
+    def work(native, raising):
+        for _ in range(native):
+            g(1.5, p)
+        for _ in range(raising):
+            with pytest.raises(ValueError, match="negative"):
+                g(-1.5, p)
+
+    work(10, 10)
+    gc.collect()
+    before = [sys.getrefcount(thing) for thing in things[:-3]]
+    tracemalloc.start()
+    try:
+        work(10, 10)
+        first = tracemalloc.get_traced_memory()[0]
+        work(20_000, 30)
+        gc.collect()
+        grown = tracemalloc.get_traced_memory()[0] - first
+    finally:
+        tracemalloc.stop()
+    assert [sys.getrefcount(thing) for thing in things[:-3]] == before
+    assert grown < 20_000  # less than a byte a call
+    assert g.cache_info().traces == 1
+
+
+def test_rebinding_at_each_call_is_flat():
+    model, p = Model(), {"q": np.ones(3)}
+    g = jit(_called(model, np.ones(3)))
+    for k in range(2000):
+        model.w, model.layers[1] = np.full(3, float(k)), np.zeros(3)
+        assert g(1.0, p)["y"][0] == 2.5 * k + 2.0
+    assert g.cache_info().slow == 1
+
+
+def _long(x):
+    for _ in range(20):
+        x = np.sin(x) * np.cos(x) + np.exp(-x)
+    return np.sum(x)
+
+
+def test_an_interrupt_ends_a_run_and_leaves_all_sound():
+    big = np.linspace(0.0, 1.0, 300_000)
+    f, want = jit(_long), _long(big)
+    f(big)
+    threads = threading.active_count()
+    for _ in range(3):
+        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            timer.start()
+            while True:
+                f(big)
+        timer.join()
+        assert np.isclose(f(big), want, rtol=1e-12)
+    assert threading.active_count() == threads
+
+
+def test_an_interrupt_while_tracing_leaves_no_stand_in():
+    c, stop = np.ones(3), [True]
+
+    def f(x):
+        y = 2 * c * x
+        if stop[0]:
+            raise KeyboardInterrupt
+        return y
+
+    g = jit(f)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            g(2.0)
+        assert tape.current_stage() is None and type(c) is np.ndarray
+    stop[0] = False
+    for _ in range(3):
+        assert_same(g(2.0), np.full(3, 4.0))
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_forked_processes_go_on():
+    big = np.linspace(0.0, 1.0, 300_000)
+    f, want = jit(_long), _long(big)
+    f(big)
+    child = os.fork()
+    if child == 0:
+        try:
+            sound = np.isclose(f(big), want) and np.isclose(jit(_long)(big[:9]), _long(big[:9]))
+            os._exit(0 if sound else 1)
+        finally:
+            os._exit(2)
+    for _ in range(300):
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            break
+        time.sleep(0.1)
+    assert pid == child and status == 0
+
+
+def test_threads_that_rebind_and_write():
+    wrong = []
+
+    def work(seed):
+        model, written, p = Model(), np.ones(3), {"q": np.ones(3)}
+        f = _called(model, written)
+        g = jit(f)
+        for k in range(200):
+            model.w, model.k = np.full(3, float(k + seed)), float(k % 3)
+            if not np.array_equal(g(1.0, p)["y"], f(1.0, p)["y"]):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
