@@ -17,7 +17,7 @@ import numpy as np
 
 from tracker.errors import ConversionError
 from tracker.ops.create import buffer, joined
-from tracker.tape import is_following
+from tracker.tape import is_following, is_recording
 
 Function = Callable[..., Any]
 
@@ -40,11 +40,23 @@ def is_conversion(error: BaseException | None) -> bool:
     return False
 
 
+# These take the parts of a sequence one by one, and find tracked ones by themselves.
+_OF_SEQUENCES = (
+    *("block", "broadcast_arrays", "choose", "column_stack", "concat", "concatenate", "dstack"),
+    *("einsum", "einsum_path", "hstack", "ix_", "lexsort", "multi_dot", "select", "stack"),
+    *("unstack", "vstack"),
+)
+
+
 def lenient(function: Function) -> Function:
     """A function of NumPy that takes lists of tracked values, too."""
 
+    of_sequences = function.__name__ in _OF_SEQUENCES
+
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if not of_sequences and is_recording():  # a conversion would end the trace
+            args = tuple(map(joined, args))
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError) as error:
