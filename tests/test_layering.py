@@ -44,6 +44,7 @@ JIT_LAYERS = [
     {"native"},
     {"callable", "blas", "parallel"},
     {"chains", "sorting", "dense"},
+    {"layout"},
     {"plan"},
     {"products", "partition", "accounts", "structured", "scratch"},
     {"folds", "scattering"},

@@ -20,8 +20,9 @@ from tracker.errors import UnsupportedError, message
 from tracker.ir.graph import Eqn, Function, Guard, Var
 from tracker.ir.literal import print_type, print_value
 from tracker.jit.decorator import newest_trace, trace
+from tracker.jit.layout import Plan
 from tracker.jit.partition import HostCall, partition
-from tracker.jit.plan import Plan, make_plan
+from tracker.jit.plan import make_plan
 from tracker.tape import CLOSED, Value
 from tracker.tracked import Leaf, Tracked
 

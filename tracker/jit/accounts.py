@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tracker.ir.graph import Atom, Eqn, Var
 from tracker.ir.op import Map
-from tracker.jit.plan import Buffer, Kernel, Plan
+from tracker.jit.layout import Buffer, Kernel, Plan
 
 
 @dataclass(slots=True)

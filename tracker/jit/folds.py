@@ -18,7 +18,7 @@ from tracker.ir.op import Reduce
 from tracker.jit.complexes import Emitter
 from tracker.jit.emit import Scalar, literal, memory_type
 from tracker.jit.index import Tools
-from tracker.jit.plan import c_strides
+from tracker.jit.layout import c_strides
 
 _FLOAT64 = np.dtype(np.float64)
 

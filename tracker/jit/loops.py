@@ -26,7 +26,7 @@ from tracker.jit.complexes import Emitter
 from tracker.jit.emit import OUTER_LOOP, Complex, Names, Scalar, literal, llvm_type, memory_type
 from tracker.jit.folds import Fold
 from tracker.jit.index import Affine, Split, Tools
-from tracker.jit.plan import Kernel, Plan, Store, c_strides
+from tracker.jit.layout import Kernel, Plan, Store, c_strides
 
 _NEAR = 32  # elements; so far from where a pointer points, another one is used
 _LONG = 2_000_000  # weighted operations; from here on threads share a loop

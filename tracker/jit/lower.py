@@ -35,8 +35,8 @@ from tracker.jit.emit import (
     part_of,
 )
 from tracker.jit.index import Tools
+from tracker.jit.layout import Buffer, Fits, Place, Plan, Slots, Store, c_strides
 from tracker.jit.loops import Shared, chosen, position, write_kernel
-from tracker.jit.plan import Buffer, Fits, Place, Plan, Slots, Store, c_strides
 from tracker.jit.products import write_product
 from tracker.jit.scratch import lay_out
 from tracker.jit.sharing import KernelText, redirected, share

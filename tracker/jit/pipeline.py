@@ -29,9 +29,10 @@ from tracker.ir.prune import unused_results
 from tracker.ir.simplify import simplify
 from tracker.jit import blas, cache, callable, engine, memory, native, parallel, signature
 from tracker.jit.dense import routines
+from tracker.jit.layout import Plan, Slots, c_strides
 from tracker.jit.lower import lower
 from tracker.jit.partition import HostCall, Segment, partition
-from tracker.jit.plan import Plan, Slots, c_strides, make_plan
+from tracker.jit.plan import make_plan
 from tracker.jit.signature import (
     ArrayOut,
     ConstOut,

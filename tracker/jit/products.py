@@ -20,7 +20,7 @@ from tracker.ir.graph import Const, Eqn, Var
 from tracker.jit import blas
 from tracker.jit.dense import routines
 from tracker.jit.dense.code import Code
-from tracker.jit.plan import TINY, Place, c_strides
+from tracker.jit.layout import TINY, Place, c_strides
 
 _ROW_MAJOR, _PLAIN, _FLIPPED = 101, 111, 112
 _LETTER = {np.dtype(kind): letter for kind, letter in zip("fdFD", "sdcz", strict=True)}

@@ -25,7 +25,7 @@ from tracker.ir.op import Branch, Loop
 from tracker.ir.types import Type
 from tracker.jit.complexes import Emitter
 from tracker.jit.emit import Scalar, literal, memory_type
-from tracker.jit.plan import Buffer, Control, Place, Slots
+from tracker.jit.layout import Buffer, Control, Place, Slots
 
 _INT = np.dtype(np.int64)
 _BYTES = np.dtype(np.int8)

@@ -1,0 +1,197 @@
+"""The data of a plan: buffers, places, kernels, and what else runs at each level.
+
+Owns: the classes that `plan.py` fills and the writers of code read, and the arithmetic of strided
+places (`c_strides`, `whole_place`, `region`, `address`, `is_matrix`).
+
+- `Place` says where a value lives: 'tiny' (unrolled into registers), 'memory' (a strided piece of a
+  buffer), or 'expression' (computed inside of a kernel, and stored only where that is needed).
+- A `Kernel` is one loop nest: an iteration space, the values stored at each of its points
+  (`stores`) and the reductions over it (`folds`).
+- Levels order the plan. A value that a kernel produces can be used one level later.
+
+Strides and starts are in elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
+from tracker.ir.types import Type
+from tracker.jit.dense.planning import Call
+from tracker.jit.index import Affine, Opaque
+from tracker.jit.sorting import Order
+
+TINY = 32  # elements; up to here a value is unrolled
+
+
+@dataclass(slots=True, eq=False)
+class Buffer:
+    """Memory: an input, a capture, an output, or scratch.
+
+    role: 'input', 'capture', 'output', 'scratch'; `slot` is its number within the first three.
+    """
+
+    number: int
+    type: Type
+    role: str
+    slot: int = -1
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """Where a value lives (see the file's header); `ready`: the level from which it can be used."""
+
+    kind: str
+    ready: int = 0
+    cost: int = 0
+    home: Kernel | None = None
+    buffer: Buffer | None = None
+    strides: tuple[int, ...] = ()
+    start: int = 0
+
+    @property
+    def stored(self) -> bool:
+        return self.buffer is not None
+
+
+@dataclass(slots=True, eq=False)
+class Store:
+    """An element of `value` (None: zero) goes to, or is added to, each point of a strided place.
+
+    `by`: the equation whose lowering says where instead (`Scatter`, `Compact`), or how (`Scan`).
+    """
+
+    value: Atom | None
+    place: Place
+    adds: bool = False
+    by: Eqn | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Kernel:
+    """One loop nest over `space` at `level`."""
+
+    space: tuple[int, ...]
+    level: int
+    members: list[Eqn] = field(default_factory=list)
+    weight: int = 0
+    stores: list[Store] = field(default_factory=list)
+    folds: list[Eqn] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Fits:
+    """A Python int must be a number of this dtype; where it is not, NumPy raises."""
+
+    number: Var
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Where the frame holds things: first slot of each input, capture, output of the function.
+
+    array[i]: output i is an array (its slot holds an address), not a number.
+    """
+
+    inputs: tuple[int, ...]
+    input_is_array: tuple[bool, ...]
+    captures: tuple[int, ...]
+    capture_is_array: tuple[bool, ...]
+    outputs: tuple[int, ...]
+    output_is_array: tuple[bool, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Control:
+    """A loop, while or branch: where its operands that are arrays lie, its results, a second home
+    for each carried array that is not kept, and the plans of its bodies by name."""
+
+    eqn: Eqn
+    operands: dict[Var, Place]
+    results: list[Place]
+    spares: list[Buffer | None]
+    bodies: dict[str, Plan]
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """By level, in the order in which they run: unrolled equations and guards, products, calls of
+    routines, kernels, writes piece by piece (a kernel per piece; a Store of a tiny one)."""
+
+    function: Function
+    places: dict[Var, Place]
+    definitions: dict[Var, Eqn]
+    scalars: dict[int, list[Eqn | Guard | Fits]]
+    products: dict[int, list[Eqn]]
+    calls: dict[int, list[Call]]
+    controls: dict[int, list[Control]]
+    kernels: list[Kernel]
+    writes: dict[int, list[Kernel | Store | Order]]
+    buffers: list[Buffer]
+    copies: dict[Var, Place]
+    outputs: list[Buffer | None]
+    levels: int
+
+
+def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of a C-contiguous array, in elements."""
+    out = []
+    stride = 1
+    for extent in reversed(shape):
+        out.append(stride)
+        stride *= extent
+    return tuple(reversed(out))
+
+
+def whole_place(buffer: Buffer, ready: int = 0) -> Place:
+    """All of a buffer."""
+    return Place("memory", ready, 0, None, buffer, c_strides(buffer.type.shape))
+
+
+def region(
+    place: Place, index: tuple[Any, ...], shape: tuple[int, ...]
+) -> tuple[tuple[int, ...], Place]:
+    """Shape and place of a canonical basic index (see `ops/index.py`) into an array."""
+    extents: list[int] = []
+    strides: list[int] = []
+    start, axis = place.start, 0
+    for part in index:
+        if part is None:
+            extents.append(1)
+            strides.append(0)
+            continue
+        first = part.start if isinstance(part, slice) else part
+        start += first * place.strides[axis]
+        if isinstance(part, slice):
+            extents.append(len(range(*part.indices(shape[axis]))))
+            strides.append(part.step * place.strides[axis])
+        axis += 1
+    return tuple(extents), Place("memory", 0, 0, None, place.buffer, tuple(strides), start)
+
+
+def address(place: Place, index: Iterable[Any], ndim: int, ready: int) -> Place | None:
+    """A strided place for index formulas in the loop variables 0 .. ndim-1."""
+    flat: Any = place.start
+    for i, stride in zip(index, place.strides, strict=True):
+        if isinstance(i, Opaque):
+            return None
+        flat = i * stride + flat
+    terms = dict(flat.terms) if isinstance(flat, Affine) else {}
+    start = flat.constant if isinstance(flat, Affine) else flat
+    strides = tuple(terms.get(v, 0) for v in range(ndim))
+    return Place("memory", ready, 0, None, place.buffer, strides, start)
+
+
+def is_matrix(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether BLAS can read the last two axes (or the one) as they lie."""
+    if len(shape) == 1:
+        return strides[0] > 0
+    rows, columns = strides[-2:]
+    m, n = shape[-2:]
+    return (columns == 1 and (rows >= n or m == 1)) or (rows == 1 and (columns >= m or n == 1))
