@@ -245,3 +245,25 @@ def test_callbacks():
         return np.sum(first) + np.sum(second[0]) + np.sum(both) * at[0,]
 
     numpy.testing.assert_allclose(gradient(f, numpy.array([1.0, 2.0]))[0], [6 + 6 + 2, 3])
+
+
+def test_ndarray_is_a_constructor_and_a_class():
+    def f(x):
+        made = np.ndarray(3, dtype=np.float64)
+        made[:], made[0] = x, x[1] * x[2]
+        assert isinstance(made, np.ndarray) and isinstance(numpy.ones(2), np.ndarray)
+        assert not isinstance(2.0, np.ndarray) and np.ndarray == numpy.ndarray
+        assert {np.ndarray: 1}[numpy.ndarray] == 1
+
+        class Own(np.ndarray):
+            pass
+
+        assert Own.__mro__[:2] == (Own, numpy.ndarray) and issubclass(Own, np.ndarray)
+        assert type(Own(2)) is Own and numpy.ones(2).view(np.ndarray).sum() == 2
+        shared = numpy.arange(2.0)
+        assert np.ndarray((2,), float, shared).sum() == 1 and np.ndarray(2, int).dtype == int
+        return np.ndarray.sum(made) + np.ndarray.max(numpy.ones(2))
+
+    assert np.ndarray is numpy.ndarray
+    for g in (f, jit(f)):
+        numpy.testing.assert_array_equal(gradient(g, numpy.array([0.0, 1.0, 2.0]))[0], [0, 3, 2])

@@ -58,7 +58,7 @@ def _names() -> dict[str, Any]:
             value = _making_of(value)
         elif hasattr(value, "_implementation") and not isinstance(value, _numpy.ufunc):
             value = _lenient(value)
-        if name not in _SCALARS and name not in ("fft", "linalg", "random"):
+        if name not in _SCALARS and name not in ("fft", "linalg", "ndarray", "random"):
             names[name] = value
     return names
 
@@ -71,8 +71,10 @@ __version__ = _numpy.__version__
 
 
 def __getattr__(name: str) -> Any:
-    """What depends on the moment (scalar types), and what NumPy does not list."""
+    """What depends on the moment (scalar types, `ndarray`), and what NumPy does not list."""
     value = getattr(_numpy, name)
+    if name == "ndarray" and _is_following():
+        return _making.ndarray
     if name in _SCALARS and _is_following() and not getattr(value, "__abstractmethods__", None):
         return _calling.scalar_type(value)
     return value

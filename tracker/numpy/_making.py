@@ -11,6 +11,8 @@ which machine code fills.
 
 from __future__ import annotations
 
+import functools
+import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -154,6 +156,54 @@ def _allocator(function: Callable[..., Any], fill: Any) -> Callable[..., Any]:
 zeros = _allocator(np.zeros, zeros_like)
 ones = _allocator(np.ones, ones_like)
 empty = _allocator(np.empty, zeros_like)
+
+
+class _Arrays(type):
+    """The class of the stand-in for `numpy.ndarray`: called, it allocates; asked, it is NumPy's."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any]) -> Any:
+        own = tuple(np.ndarray if type(x) is cls else x for x in bases)
+        if all(x is y for x, y in zip(own, bases, strict=True)):
+            return super().__new__(cls, name, bases, space)
+        return types.new_class(name, own, exec_body=lambda made: made.update(space))
+
+    def __call__(cls, shape: Any, dtype: Any = float, *args: Any, **kwargs: Any) -> Any:
+        if args or not kwargs.keys() <= {"order"}:  # a view of someone's memory
+            return np.ndarray(shape, dtype, *args, **kwargs)
+        return empty(shape, dtype)
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, np.ndarray)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, np.ndarray)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is np.ndarray
+
+    def __hash__(cls) -> int:
+        return hash(np.ndarray)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    @functools.wraps(getattr(np.ndarray, name))
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(self) is Tracked:
+            return getattr(self, name)(*args, **kwargs)
+        return getattr(np.ndarray, name)(self, *args, **kwargs)
+
+    return call
+
+
+class ndarray(np.ndarray, metaclass=_Arrays):
+    """`numpy.ndarray` while something is differentiated: `np.ndarray(n)` can hold gradients."""
+
+    __slots__ = ()
+
+
+for _name in dir(np.ndarray):
+    if not _name.startswith("_") and callable(getattr(np.ndarray, _name)):
+        setattr(ndarray, _name, _method(_name))
 
 
 def full(
