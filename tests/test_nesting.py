@@ -1,4 +1,4 @@
-"""Every order of gradient, jvp, jacobian and jit, three deep, gives the same derivative."""
+"""Every order of gradient, jvp, jacobian, vmap and jit, three deep: the same derivative."""
 
 import itertools
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tracker
-from tracker import custom_gradient, gradient, jacobian, jit, jvp
+from tracker import custom_gradient, gradient, jacobian, jit, jvp, vmap
 from tracker.testing import numerical_jvp
 
 
@@ -36,9 +36,10 @@ WAYS = {
     "gradient": lambda f: lambda x: gradient(f, x)[0],
     "jvp": lambda f: lambda x: jvp(f, (x,), (1.0,))[1],
     "jacobian": lambda f: lambda x: jacobian(f, x)[0][0],
+    "vmap": lambda f: lambda x: vmap(f)(np.stack([x, 0.5 * x]))[0],
     "jit": jit,
 }
-SCALAR = {name for name in WAYS if name != "jit"}
+SAME = {"vmap", "jit"}  # these do not differentiate
 
 
 def slopes(f, x):
@@ -62,7 +63,7 @@ def test_scalars(name):
             g = f
             for way in nesting:
                 g = WAYS[way](g)
-            order = sum(way in SCALAR for way in nesting)
+            order = sum(way not in SAME for way in nesting)
             assert float(g(x)) == pytest.approx(want[order], rel=1e-6, abs=1e-7), nesting
 
 
