@@ -68,6 +68,7 @@ def name_of(path):
 def imports(path):
     """(module, is it inside a function, is it for types only) of every import."""
     tree = ast.parse(path.read_text())
+    known = {name_of(p) for p in modules()}
     typing_only = {
         id(node)
         for block in ast.walk(tree)
@@ -84,7 +85,6 @@ def imports(path):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            known = {name_of(p) for p in modules()}
             names = [
                 f"{node.module}.{alias.name}"
                 if f"{node.module}.{alias.name}" in known
