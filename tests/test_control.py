@@ -235,3 +235,15 @@ def test_nothing_is_compiled_per_step():
     sizes = {n: len(list(trace(f, np.ones(n)).eqns)) for n in (10, 1000)}
     assert sizes[10] == sizes[1000]
     assert tracker.gradient(jit(f), np.ones(1000))[0].shape == (1000,)
+
+
+def test_explain_looks_into_bodies():
+    def f(w, x):
+        return np.sum(scan(lambda h, v: (np.tanh(w @ h + v), None), np.zeros(40), x)[0])
+
+    fast = jit(lambda w, x: gradient(f, w, x)[0])
+    text = fast.explain(np.eye(40), np.ones((9, 40)))
+    assert "loop of 9 steps, keeps 2,880 bytes for the pullback" in text
+    assert "loop of 9 steps, backwards" in text
+    assert "      body: 0 unrolled equation(s), 1 kernel(s), 1 BLAS product(s)" in text
+    assert "while, native" in jit(newton).explain(2.0, 1.0)

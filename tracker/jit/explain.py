@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from tracker.ir.graph import Eqn, Guard
+from tracker.ir.graph import Const, Eqn, Guard
+from tracker.ir.op import Loop
+from tracker.ir.types import Bundle
 from tracker.jit import blas
 from tracker.jit.accounts import Account, accounts, space_text
+from tracker.jit.layout import Control, Plan
 from tracker.jit.partition import Segment, partition
 from tracker.jit.places import names_of
 
@@ -80,14 +83,22 @@ def _buffers(compiled: Compiled) -> str:
 
 
 def _piece(piece: Piece) -> Iterable[str]:
-    plan = piece.plan
+    yield f"  segment: {_counts(piece.plan)}, {piece.scratch} bytes of scratch"
+    yield from _steps(piece.plan)
+
+
+def _counts(plan: Plan) -> str:
     unrolled = sum(isinstance(s, Eqn) for steps in plan.scalars.values() for s in steps)
-    products = [eqn for eqns in plan.products.values() for eqn in eqns]
-    yield (
-        f"  segment: {unrolled} unrolled equation(s), {len(plan.kernels)} kernel(s), "
-        f"{len(products)} BLAS product(s), {piece.scratch} bytes of scratch"
+    products = sum(map(len, plan.products.values()))
+    return (
+        f"{unrolled} unrolled equation(s), {len(plan.kernels)} kernel(s), "
+        f"{products} BLAS product(s)"
     )
-    for eqn in products:
+
+
+def _steps(plan: Plan) -> Iterable[str]:
+    """What a plan does, that of loop bodies indented."""
+    for eqn in (eqn for eqns in plan.products.values() for eqn in eqns):
         shapes = " @ ".join(str(o.type) for o in eqn.operands)
         inner = eqn.operands[0].type.shape[-1] if eqn.operands[0].type.shape else 1
         count = 2 * eqn.out.type.size * inner
@@ -99,12 +110,29 @@ def _piece(piece: Piece) -> Iterable[str]:
         yield f"    written piece by piece: {sum(map(len, plan.writes.values()))} pieces"
     for controls in plan.controls.values():
         for control in controls:
-            yield f"    {control.eqn.op.name}: native control flow{_at(control.eqn)}"
+            yield f"    {_control(control)}{_at(control.eqn)}"
+            for name, body in control.bodies.items():
+                yield f"      {name}: {_counts(body)}"
+                yield from (f"    {line}" for line in _steps(body))
     found, kept = accounts(plan)
     for account in found:
         yield from _kernel(account)
     for value in kept:
         yield f"    kept: {value.value!r} ({value.value.type.nbytes:,} bytes): {value.why}"
+
+
+def _control(control: Control) -> str:
+    """A loop with its steps and what it keeps of each, a while, a branch."""
+    eqn = control.eqn
+    assert isinstance(eqn.out.type, Bundle)
+    parts = eqn.out.type.parts
+    size = sum(type.nbytes for type in parts[len(parts) - len(eqn.params.get("keep", ())) :])
+    keeps = f", keeps {size:,} bytes for the pullback" if size else ""
+    if not isinstance(eqn.op.lower, Loop):
+        return f"{eqn.op.name}, native{keeps}"
+    count = eqn.operands[0]
+    steps = f"{count.value:,} steps" if isinstance(count, Const) else "as many steps as it takes"
+    return f"{eqn.op.name} of {steps}{', backwards' if eqn.params['reverse'] else ''}{keeps}"
 
 
 def _kernel(account: Account) -> Iterable[str]:
