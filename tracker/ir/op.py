@@ -86,18 +86,15 @@ class Scatter:
     adds: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Compact:
     """The positions, in C order, of the true elements of the operand; the result has room for
     them, or takes as many as it has room for."""
 
 
-@dataclass(frozen=True, slots=True)
 class Iota:
     """No operands; each element is its own index along the axis `axis`."""
 
 
-@dataclass(frozen=True, slots=True)
 class Sort:
     """The positions that put the operand in order along the last axis: unsigned integers of 64
     bits, least first, equal ones as they come."""
@@ -130,12 +127,10 @@ class Reduce:
     kinds: str = "biufc"
 
 
-@dataclass(frozen=True, slots=True)
 class Contract:
     """A matrix product in `np.matmul`'s sense; goes to BLAS, or inline when small."""
 
 
-@dataclass(frozen=True, slots=True)
 class Loop:
     """A counted loop around the nested function `body`. Operands: count, consts, carries, rows.
 
@@ -146,7 +141,6 @@ class Loop:
     """
 
 
-@dataclass(frozen=True, slots=True)
 class While:
     """A loop while the nested function `cond` holds. Operands: cond's consts, body's, carries.
 
@@ -157,7 +151,6 @@ class While:
     """
 
 
-@dataclass(frozen=True, slots=True)
 class Branch:
     """One of the nested functions `branch0`, `branch1`, ... (params), chosen by the first operand.
 
@@ -165,7 +158,6 @@ class Branch:
     """
 
 
-@dataclass(frozen=True, slots=True)
 class Pick:
     """Part number `at` (a param) of a bundle: no code at all."""
 

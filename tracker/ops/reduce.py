@@ -43,8 +43,9 @@ def axes_of(x: Any, axis: Any) -> tuple[int, ...]:
 
 def _folded_axes(x: Any, axis: Any) -> tuple[int, ...]:
     """`axes_of`; NumPy's folds let the axes 0 and -1 pass for a 0-d array."""
-    if np.ndim(x) == 0 and type(axis) is int and axis in (0, -1):
-        return ()
+    if type(axis) is int and axis in (0, -1):
+        ndim = np.ndim(x)  # asked once: it is a tenth of a small call
+        return (axis % ndim,) if ndim else ()
     return axes_of(x, axis)
 
 
