@@ -308,3 +308,13 @@ def test_refusals_of_the_checkers():
         tracker.gradcheck(
             tracker.custom_gradient(lambda x: (x * x, lambda dy: (2 * dy * x * [1, 2, 1],))), V
         )
+
+
+def test_a_folder_of_the_users_that_is_called_numpy(tmp_path):
+    """Its files are the user's: where they stand says so, not what they are called."""
+    file = tmp_path / "numpy" / "model.py"
+    names: dict = {}
+    text = "def model(t):\n    return float(t)\n"
+    exec(compile(text, str(file), "exec"), names)
+    with pytest.raises(tracker.ConversionError, match=re.escape(f"(at {file}:2)")):
+        gradient(names["model"], 2.0)

@@ -14,8 +14,11 @@ import os
 import sys
 from types import CodeType, FrameType
 
+import numpy as np
+
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_LIBRARIES = tuple(name.replace("/", os.sep) for name in ("/numpy/", "-packages/scipy/"))
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_INSIDE = (_HERE, _NUMPY, "<__array_function__")
 
 
 class TrackerError(Exception):
@@ -85,11 +88,17 @@ def is_internal(code: CodeType) -> bool:
     if known is None:
         if len(_INTERNAL) > 10_000:
             _INTERNAL.clear()
-        name = code.co_filename
-        known = _INTERNAL[code] = name.startswith((_HERE, "<__array_function__")) or any(
-            library in name for library in _LIBRARIES
-        )
+        known = code.co_filename.startswith(_INSIDE) or _is_scipys(code)
+        _INTERNAL[code] = known
     return known
+
+
+def _is_scipys(code: CodeType) -> bool:
+    """Whether code belongs to SciPy, which may not be there, or not yet."""
+    file = getattr(sys.modules.get("scipy"), "__file__", None)
+    return file is not None and code.co_filename.startswith(
+        os.path.dirname(os.path.abspath(file)) + os.sep
+    )
 
 
 def user_line() -> str:
