@@ -53,6 +53,11 @@ def pendulum(t, y, a):
 START, TIMES, RATES = np.array([1.0, 0.5]), np.array([0.0, 0.4, 1.1]), np.array([0.7, 0.9])
 
 
+def test_odeint_of_plain_numbers_is_scipys():
+    ours = integrate.odeint(prey, START, TIMES, (1.2, RATES))
+    np.testing.assert_array_equal(ours, scipy.integrate.odeint(prey, START, TIMES, (1.2, RATES)))
+
+
 def test_odeint():
     ours = integrate.odeint(prey, param(START), TIMES, (1.2, RATES))
     want = scipy.integrate.odeint(prey, START, TIMES, (1.2, RATES))

@@ -131,14 +131,14 @@ def odeint(
     args: Any = (),
     *,
     tfirst: bool = False,
-    rtol: float = 1e-9,
-    atol: float = 1e-9,
+    rtol: Any = None,
+    atol: Any = None,
     **options: Any,
 ) -> Any:
     """The solution of dy/dt = func(y, t, *args) at the times t, differentiable in y0, t and args.
 
-    Without tracked values this is SciPy's, with its own tolerances; with them, the tolerances of
-    the solution and of the gradient are `rtol` and `atol`.
+    Without tracked values this is SciPy's, with its own tolerances (1.49e-8 where none is given);
+    with them, `rtol` and `atol` hold for the solution and the gradient, 1e-9 where not given.
 
     >>> tracker.gradient(lambda k: odeint(lambda y, t, k: -k * y, [1.0], [0.0, 1.0], (k,))[1, 0],
     ...                  0.5)
@@ -154,6 +154,7 @@ def odeint(
             message("odeint with full_output= has no derivative rule here", "Leave it out")
         )
     y0, args = _checked("odeint", y0, args)
+    rtol, atol = (1e-9 if x is None else x for x in (rtol, atol))
 
     def solver(f: Right, y0: Any, t: Any, args: Any) -> Any:
         return scipy.integrate.odeint(f, y0, t, args, rtol=rtol, atol=atol, **options)
