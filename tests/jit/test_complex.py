@@ -64,6 +64,26 @@ def test_shapes_and_folds(name, kind, shape):
     agree(SHAPED[name], numbers(shape, kind), tolerance=1e-12 if kind == "D" else 1e-4)
 
 
+@pytest.mark.parametrize("name", ["sin", "cos", "sinh", "cosh"])
+def test_a_small_factor_brings_a_steep_one_back(name):
+    """Where sinh and cosh alone overflow, their products with a sine or cosine may not."""
+    sizes = [688.0, 700.0, 708.9, 709.1, 710.4, 711.0, 730.0, 900.0, 1300.0]
+    small = [1e-300, -1e-120, np.pi / 2, -1.5 * np.pi, 0.3, 0.0]
+    z = np.array([complex(s * a, b) for a in (1, -1) for s in sizes for b in small])
+    z = np.concatenate([z, 1j * z])
+    sizes = [74.0, 80.0, 87.9, 88.1, 89.0, 100.0, 160.0]
+    narrow = [complex(a * s, b) for a in (1, -1) for s in sizes for b in (1e-38, 1e-20, 0.3, 0.0)]
+    narrow = np.array([*narrow, *(1j * np.array(narrow))], dtype="F")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for x, tolerance in ((z, 1e-12), (narrow, 1e-4)):
+            compiled, want = jit(getattr(np, name)), getattr(np, name)(x)
+            for _ in range(2):
+                found = compiled(x)
+                np.testing.assert_allclose(found.real, want.real, rtol=tolerance)
+                np.testing.assert_allclose(found.imag, want.imag, rtol=tolerance)
+
+
 @pytest.mark.parametrize("other", [(40,), (), "real", 2.5, 1 - 2j])
 @pytest.mark.parametrize("name", BINARY)
 def test_of_two(name, other):

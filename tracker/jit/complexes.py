@@ -18,6 +18,9 @@ from tracker.jit.emit import Complex, Reals, Scalar, literal, part_of
 
 _BOOL = np.dtype(bool)
 _FAR = 650.0  # beyond, exp is scaled, so that a factor below one can bring it back
+# So are sinh and cosh: beyond the first, the second is taken off, and what is left is large enough
+# for both to be half an exponential.
+_STEEP = {8: (709.0, 690.0), 4: (88.0, 75.0)}
 
 
 class Emitter(Reals):
@@ -181,8 +184,8 @@ class Emitter(Reals):
     def _cosh(self, z: Complex) -> Scalar:
         """cosh(x) cos(y) + i sinh(x) sin(y)."""
         zero = literal(0, z.re.dtype)
-        re = super().mul(super().math("cosh", z.re), super().math("cos", z.im))
-        im = super().mul(super().math("sinh", z.re), super().math("sin", z.im))
+        re = self._steep("cosh", z.re, super().math("cos", z.im))
+        im = self._steep("sinh", z.re, super().math("sin", z.im))
         lost = self.invert(self.isfinite(z.im))
         im = self.select(self.logical_and(lost, self.compare("==", z.re, zero)), zero, im)
         level = super().mul(self.intrinsic("copysign", literal(1, zero.dtype), z.re), z.im)
@@ -191,14 +194,25 @@ class Emitter(Reals):
 
     def _even_wave(self, angle: Scalar, size: Scalar) -> Scalar:
         """sin(angle) cosh(size), and a zero angle as it is."""
-        product = super().mul(super().math("sin", angle), super().math("cosh", size))
+        product = self._steep("cosh", size, super().math("sin", angle))
         return self.select(self.compare("==", angle, literal(0, angle.dtype)), angle, product)
 
     def _odd_wave(self, angle: Scalar, size: Scalar) -> Scalar:
         """cos(angle) sinh(size), and a zero size as it is."""
-        product = super().mul(super().math("cos", angle), super().math("sinh", size))
+        product = self._steep("sinh", size, super().math("cos", angle))
         none = self.compare("==", size, literal(0, size.dtype))
         return self.select(none, size, self._endless(product, angle, size))
+
+    def _steep(self, name: str, size: Scalar, factor: Scalar) -> Scalar:
+        """sinh or cosh, times a factor that can bring it back where it alone is too large."""
+        dtype = size.dtype
+        limit, shift = _STEEP[dtype.itemsize]
+        length = super().abs(size)
+        far = self.compare(">", length, literal(limit, dtype))
+        less = self.intrinsic("copysign", super().sub(length, literal(shift, dtype)), size)
+        near = self.select(far, less, size)
+        rest = self.select(far, literal(math.exp(shift), dtype), literal(1, dtype))
+        return super().mul(super().mul(factor, super().math(name, near)), rest)
 
     def _endless(self, product: Scalar, angle: Scalar, size: Scalar) -> Scalar:
         """The product of a function of an infinite size with one of an angle that is none."""
