@@ -46,17 +46,24 @@ def _pullback_of(f: Callable[..., Any]) -> Callable[..., Any]:
 def _compiled_pullback(
     f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Callable[..., Any]] | None:
-    """Value and pullback of a jitted function; the compiled pullback computes its needs again."""
+    """Value and pullback of a jitted function; the compiled pullback computes its needs again.
+
+    The function runs on copies: what it writes into its arguments is nobody's.
+    """
     compiled = compiled_derivative(f, "pullback", _pullback_of)
-    if compiled is None:
+    if compiled is None or any(isinstance(x, Tracked) for x in tree.flatten((args, kwargs))[0]):
         return None
-    kept = tree.map(lambda x: np.array(x) if isinstance(x, np.ndarray) else x, (args, kwargs))
+    kept, (given, named) = _copies(args, kwargs), _copies(args, kwargs)
     with Journal() as drawn:
-        y = f(*args, **kwargs)
+        y = f(*given, **named)
     if drawn.has_moved():  # what is computed again would draw other numbers
         drawn.undo()
         return linearized(f, *kept)[:2]
     return y, lambda seed: compiled(*kept, seed)
+
+
+def _copies(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return tree.map(lambda x: np.array(x) if isinstance(x, np.ndarray) else x, (args, kwargs))
 
 
 def linearized(

@@ -541,3 +541,41 @@ def test_what_cannot_be_traced_runs_plainly_with_a_warning():
     assert g.cache_info().eager == 1
     with pytest.raises(CompileError, match="traced"):
         jit(f, strict=True)(2.0)
+
+
+def test_a_pullback_writes_into_copies():
+    def f(x, parts):
+        x[0] = 5.0 * x[1]
+        parts["b"] *= 2.0
+        return np.sum(x * x * parts["b"])
+
+    compiled = tr.jit(f)
+    want_y, want = tr.pullback(f, np.array([1.0, 2.0, 3.0]), {"b": np.ones(3)})
+    for _ in range(3):
+        x, parts = np.array([1.0, 2.0, 3.0]), {"b": np.ones(3)}
+        y, pull = tr.pullback(compiled, x, parts)
+        assert y == want_y
+        for _ in range(2):
+            np.testing.assert_equal(pull(1.0), want(1.0))
+        np.testing.assert_array_equal(x, [1.0, 2.0, 3.0])
+        np.testing.assert_array_equal(parts["b"], np.ones(3))
+
+
+def test_a_pullback_of_a_jitted_function_is_compiled_within_another():
+    @tr.jit
+    def f(x):
+        return np.sum(x * x)
+
+    outer = tr.jit(lambda x: tr.pullback(f, x)[1](1.0)[0], strict=True)
+    for _ in range(2):
+        np.testing.assert_array_equal(outer(np.array([1.0, 2.0])), [2.0, 4.0])
+    assert outer.cache_info().eager == 0
+
+
+def test_a_python_int_that_outgrows_64_bits_on_the_way():
+    def f(n, x):
+        return (2**n) * x
+
+    compiled = tr.jit(f)
+    for n in (70, 70, 3, 70):
+        assert compiled(n, 2.0) == f(n, 2.0)

@@ -20,7 +20,6 @@ import numpy as np
 
 from tracker.config import current
 from tracker.draws import Journal
-from tracker.errors import CompileError
 from tracker.ir import passes
 from tracker.ir.expand import expand
 from tracker.ir.graph import Atom, Const, Function, Guard, Var
@@ -282,6 +281,8 @@ class _Lazy:
     def __call__(self, table: dict[Var, Any]) -> None:
         values = [_plain_layout(table[v]) for v in self.segment.inputs]
         call, leaves = signature.signature_of(values, {})
+        if not call.native:  # an int that has outgrown 64 bits
+            raise GuardFailed
         native_call = self.calls.get(call)
         if native_call is None:
             native_call = self.calls[call] = self._compile(call)
@@ -309,8 +310,6 @@ class _Lazy:
             tuple(first + at for at in outputs.offsets[:-1]),
             tuple(isinstance(leaf, ArrayOut) for leaf in leaves),
         )
-        if not call.native:
-            raise CompileError(f"a segment of {segment.function.name} got {call.leaves}")
         function = Function(
             segment.function.name, segment.inputs, (), segment.function.body, segment.outputs
         )
