@@ -95,10 +95,11 @@ def invalidate(handle: Tracked) -> None:
 @install("__getitem__")
 def _getitem(self: Tracked, key: Any) -> Any:
     if type(key) is int:
-        data = (self._value or self._refresh()).data
+        value = self._value or self._refresh()
+        data = value.data
         if type(data) is np.ndarray and data.ndim == 1 and -data.size <= key < data.size:
             place = (key % data.size,)
-            found = index.stored(self, place)
+            found = index.stored(self, place) if value.op is index.put else None
             return apply(index.getitem, (self,), {"index": place}) if found is None else found
     part, place, arrays = index.read(self, key)
     if type(data_of(part)) is not np.ndarray or not index.is_view(arrays):

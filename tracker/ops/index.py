@@ -59,7 +59,7 @@ def split(key: Any, shape: tuple[int, ...]) -> tuple[Index, tuple[Any, ...]]:
 
 def _entry(part: Any) -> tuple[Any, Any]:
     """(entry, None) for a basic part, (HOLE, array) for an array."""
-    if part is None or part is Ellipsis:
+    if type(part) is int or part is None or part is Ellipsis:
         return part, None
     if isinstance(part, slice):
         return slice(*(_plain_int(e) for e in (part.start, part.stop, part.step))), None
@@ -450,7 +450,7 @@ as_view: Op = declare(  # a number as the array without dimensions that `x[0, ..
 
 def is_view(arrays: tuple[Any, ...]) -> bool:
     """Whether what was read with these arrays is a view in NumPy: they are traced integers."""
-    return all(np.ndim(a) == 0 and isinstance(a, Tracked) for a in arrays)
+    return all(type(a) is Tracked and np.ndim(a) == 0 for a in arrays)
 
 
 def cut(x: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
