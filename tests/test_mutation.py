@@ -552,3 +552,33 @@ def test_writes_through_views_reshaped_in_any_order(order, turn):
 
     a = np.arange(6.0).reshape(2, 3)
     np.testing.assert_array_equal(run(param(a)).data, run(a.copy()))
+
+
+def test_the_shape_can_be_set():
+    def f(a):
+        a = a * 2
+        row = a[:2]
+        a.shape = 2, -1
+        a[0, 1] = a[1, 0] * row[0]  # seen by the old view, of the old shape
+        part = a[1]
+        part.shape = 1, 2, 1
+        part[0, 1] *= part[0, 0]
+        row[0] += 3 * row[1]
+        with pytest.raises(ValueError, match="reshape"):
+            a.shape = 3
+        return np.sum(a**2 * np.arange(4.0).reshape(2, 2)) + np.sum(row) + a[0, 0]
+
+    x = np.array([0.3, 1.2, -0.7, 2.0])
+    same_as_numpy(f, x)
+    assert tracker.gradcheck(f, x) and tracker.gradcheck(tracker.jit(f), x)
+
+
+def test_the_shape_of_an_argument_and_of_a_param():
+    def f(x):
+        x.shape = 2, 2
+        return x[0, 1] ** 2
+
+    for g in (f, tracker.jit(f)):
+        assert tracker.gradient(g, np.ones(4))[0].tolist() == [0, 2, 0, 0]
+    with pytest.raises(tracker.UnsupportedError, match=r"reshape\(shape\)"):
+        param(np.ones(4)).shape = 2, 2

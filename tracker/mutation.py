@@ -19,14 +19,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tracker.errors import ConversionError, message
+from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops import index
 from tracker.ops.create import buffer, identity, joined
 from tracker.ops.declare import as_array, fitted, implements, refuse
 from tracker.ops.rearrange import along_axis
-from tracker.tape import Value, apply, data_of, note_write, value_of
-from tracker.tracked import Tracked, install, install_property
+from tracker.tape import Value, apply, data_of, note_write, value_of, wrap
+from tracker.tracked import Leaf, Tracked, install, install_property
 
 
 class View:
@@ -176,11 +176,35 @@ def _resize(self: Tracked, *new_shape: Any, refcheck: bool = True) -> None:
     self._value = value_of(np.reshape(np.concatenate([flat[:n], more]), shape))
 
 
+def _set_shape(self: Tracked, shape: Any) -> None:
+    """`a.shape = ...`: the handle becomes a view of what it was, which its own views keep."""
+    value = value_of(self)
+    if value.op is None and isinstance(value.params, Leaf):
+        raise UnsupportedError(
+            message(
+                "the shape of a param cannot be set: its gradient has that shape",
+                "Write x = x.reshape(shape)",
+            )
+        )
+    whole = wrap(value)
+    view = getattr(self, "_view", None)
+    if view is not None:
+        link(view.base, whole, view.cut, view.paste)
+    part = NUMPY[np.reshape](whole, shape)
+    for ref in getattr(self, "_views", ()):
+        child = ref()
+        if child is not None:
+            link(whole, child, child._view.cut, child._view.paste)
+    self._value, self._view, self._views = part._value, part._view, []
+    _watch(whole, self)
+
+
 def _view(self: Tracked, dtype: Any = None, type: Any = None) -> Any:
     refuse(".view", dtype=None if dtype == self.dtype else dtype, type=type)
     return self[...]
 
 
+Tracked.shape = Tracked.shape.setter(_set_shape)  # type: ignore
 METHODS["fill"] = _fill
 METHODS["view"] = _view
 METHODS["sort"] = _sort
