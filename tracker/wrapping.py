@@ -61,7 +61,7 @@ class Wrapped:
             self.originals.append(arg)
             self.leaves.append(plain)
             return wrap(plain)
-        found, structure = tree.flatten(arg, tree.is_number_list)
+        found, structure = tree.flatten(arg, _is_number_list)
         self.structures.append(structure)
         self.originals.append(arg)
         wrapped = []
@@ -150,12 +150,25 @@ def _locked(copy: Any, x: Any) -> Any:
     return copy
 
 
+def _is_number_list(x: Any) -> bool:
+    """As `tree.is_number_list`, also where a trace or an outer derivative tracks the numbers."""
+    return type(x) is list and (tree.is_number_list(x) or tree.is_number_list(_shown(x)))
+
+
+def _shown(x: Any) -> Any:
+    return [_shown(e) for e in x] if type(x) is list else data(x)
+
+
+def _joined(x: Any) -> Any:
+    return np.stack([_joined(e) for e in x]) if type(x) is list else x
+
+
 def _leaf_of(x: Any) -> Value | None:
     """A fresh leaf around a number or an array; None for anything else."""
+    if type(x) is list:
+        x = np.array(x) if tree.is_number_list(x) else _joined(x)
     if isinstance(x, Tracked):  # an outer derivative's value: stand for it
         return value_of(apply(identity, (x,)))
-    if type(x) is list:
-        x = np.array(x)
     if type(x) is np.ndarray:
         return leaf(_locked(snapshot(x), x)) if x.dtype.kind in "biufc" else None
     if isinstance(x, (bool, int, float, complex, np.bool_, np.number)):

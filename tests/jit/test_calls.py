@@ -579,3 +579,16 @@ def test_a_python_int_that_outgrows_64_bits_on_the_way():
     compiled = tr.jit(f)
     for n in (70, 70, 3, 70):
         assert compiled(n, 2.0) == f(n, 2.0)
+
+
+def test_a_list_of_numbers_is_an_array_to_compiled_derivatives():
+    def f(p, rows):
+        return np.sum(p * np.array([1.0, 2.0, 3.0]) ** 2) * rows["m"][1, 0]
+
+    args = [1.0, 2.0, 3.0], {"m": [[1.0, 2.0], [3.0, 4.0]]}
+    want = gradient(f, *args)
+    for derivative in (lambda *a: gradient(tr.jit(f), *a), tr.jit(lambda *a: gradient(f, *a))):
+        for _ in range(2):
+            found = derivative(*args)
+            assert type(found[0]) is np.ndarray and type(found[1]["m"]) is np.ndarray
+            assert_same(found, want, "gradient")
