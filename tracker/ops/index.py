@@ -526,8 +526,10 @@ def _is_mask_of(array: Any, x: Any) -> bool:
 
 def _fix_masks(arrays: tuple[Any, ...]) -> None:
     """A traced mask decides the shape of the result: the trace holds for this many places."""
+    if not is_recording():
+        return
     for array in arrays:
-        if isinstance(array, Tracked) and array.dtype == np.bool_ and is_recording():
+        if isinstance(array, Tracked) and array.dtype == np.bool_:
             int(np.count_nonzero(array))
 
 
