@@ -582,3 +582,16 @@ def test_the_shape_of_an_argument_and_of_a_param():
         assert tracker.gradient(g, np.ones(4))[0].tolist() == [0, 2, 0, 0]
     with pytest.raises(tracker.UnsupportedError, match=r"reshape\(shape\)"):
         param(np.ones(4)).shape = 2, 2
+
+
+def test_compiled_writes_reach_an_argument_of_another_shape():
+    def f(x):
+        x.shape = 2, 2
+        x[0] = x[1] * 2
+        return x.sum()
+
+    compiled = tracker.jit(f)
+    for _ in range(2):
+        x = np.arange(4.0)
+        assert compiled(x) == 15.0
+        np.testing.assert_array_equal(x.ravel(), [4, 6, 2, 3])

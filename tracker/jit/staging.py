@@ -70,7 +70,7 @@ class Write:
     handle: Tracked
 
     def carry_out(self) -> None:
-        self.array[...] = value_of(self.handle).data
+        self.array[...] = np.reshape(value_of(self.handle).data, self.array.shape)
 
 
 @dataclass(slots=True)
