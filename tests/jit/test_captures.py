@@ -14,6 +14,7 @@ from test_parity import agree
 
 import tracker as tr
 from tracker import gradient, jit
+from tracker.jit.reads import places_of
 from tracker.tracked import Tracked
 
 A = np.linspace(-1.0, 2.0, 40)
@@ -612,3 +613,12 @@ def test_explain_names_captures():
     text = jit(lambda x: x * c).explain(2.0)
     assert "closure variable c: f64[3]" in text
     agree(lambda x: x * c, 2.0)
+
+
+def test_a_derivative_reads_what_its_function_reads():
+    """The names in our own code cost a call nothing."""
+    w = np.ones(3)
+    f = jit(lambda x: np.sum(x * w))
+    tr.value_and_grad(f)(w)
+    (derived,) = f._jitted.derived.values()
+    assert [place.label for place in places_of(derived)] == ["closure variable w"]

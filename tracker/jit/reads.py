@@ -207,9 +207,11 @@ class _Walk:
         return _is_library_file(where)
 
     def _is_library_code(self, f: types.FunctionType) -> bool:
+        if is_internal(f.__code__):  # a derivative bears its function's name, and its module's
+            return True
         if (f.__module__ or "").partition(".")[0] == self.package:
             return False
-        return is_internal(f.__code__) or _is_library_file(f.__code__.co_filename)
+        return _is_library_file(f.__code__.co_filename)
 
 
 @functools.lru_cache(maxsize=4096)
