@@ -329,6 +329,7 @@ class Stage:
     def __init__(self, since: int = 0) -> None:
         self.structured = since > 0
         self.since = since
+        self.apart: set[Value] = set()
         self.inner: set[Value] = set()
         self.notes: list[tuple[Value, Any, int]] = []
         self.guards: list[tuple[int, Value, str, tuple[Any, int]]] = []
@@ -370,6 +371,14 @@ class Stage:
 
 class Unstructured(Exception):
     """A body that is traced once, for all steps of a loop, does what one trace cannot say."""
+
+
+def note_apart(value: Value) -> None:
+    """A derivative found that an argument is written into: what the trace has found holds only
+    while that argument shares memory with no other."""
+    stage = current_stage()
+    if stage is not None:
+        stage.apart.add(value)
 
 
 def note_write(old: Value) -> None:

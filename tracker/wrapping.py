@@ -30,6 +30,7 @@ from tracker.tape import (
     is_recording,
     leaf,
     new_epoch,
+    note_apart,
     snapshot,
     value_of,
     wrap,
@@ -84,8 +85,12 @@ class Wrapped:
         for handle, value, array in self.handles:
             if handle._value is value:
                 continue
+            if isinstance(array, Tracked):
+                note_apart(value_of(array))
             for other, _, their in self.handles:
-                if other is not handle and np.may_share_memory(array, their):
+                if other is not handle and (
+                    their is array or np.may_share_memory(data(array), data(their))
+                ):
                     raise UnsupportedError(
                         message(
                             "the function writes into an argument that shares memory with another "

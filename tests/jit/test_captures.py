@@ -5,6 +5,7 @@ import functools
 import gc
 import threading
 import types
+import warnings
 import weakref
 
 import numpy as np
@@ -622,3 +623,24 @@ def test_a_derivative_reads_what_its_function_reads():
     tr.value_and_grad(f)(w)
     (derived,) = f._jitted.derived.values()
     assert [place.label for place in places_of(derived)] == ["closure variable w"]
+
+
+def test_a_derivative_of_a_function_that_writes_minds_shared_memory():
+    """Compiled for arrays apart, it is not used for arrays that share memory."""
+
+    def f(x, y):
+        x[0] = 5.0
+        return np.sum(x * y)
+
+    fast = jit(f)
+    a, b = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
+    for _ in range(2):
+        assert_same(gradient(fast, a, b), gradient(f, a, b))
+    for x, y in ((a, a), (a, a[:]), (a[:2], a[1:])):
+        for g in (f, fast):
+            for _ in range(2):
+                refused = pytest.raises(tr.UnsupportedError, match="shares memory with another")
+                with refused, warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    gradient(g, x, y)
+    assert_same(gradient(fast, a, b), gradient(f, a, b))

@@ -46,7 +46,7 @@ def entry_text(
         inputs.capture(array, first + at)
     given = first + len(captures)
     results = Results(w, outputs, inputs.objects, given)
-    writes = Writes(w, signature, outputs.writes, inputs.objects, given + outputs.offsets[-1])
+    writes = Writes(w, signature, outputs, inputs.objects, given + outputs.offsets[-1])
     writes.check(captures)
     results.allocate()
     writes.allocate(results)

@@ -420,11 +420,10 @@ def _python_call(trace: Trace, compiled: Compiled) -> Callable[[Sequence[Any]], 
 def _overlap(trace: Trace, leaves: Sequence[Any]) -> bool:
     """Whether an array that the function writes into shares memory with another that it reads."""
     fixed = [x for x in trace.captures if isinstance(x, np.ndarray)]
-    return any(
-        np.may_share_memory(leaves[number], x) for number in trace.writes for x in fixed
-    ) or any(
+    alone = (*trace.writes, *trace.apart)
+    return any(np.may_share_memory(leaves[number], x) for number in alone for x in fixed) or any(
         number != other and np.may_share_memory(leaves[number], leaves[other])
-        for number in trace.writes
+        for number in alone
         for other, leaf in enumerate(trace.call.leaves)
         if isinstance(leaves[other], np.ndarray) and not isinstance(leaf, signature.Twin)
     )

@@ -132,7 +132,7 @@ def _native_call(trace: Trace, function: Function) -> Piece:
     atoms = iter(function.outputs)
     out_leaves = [_out_leaf_of(out, atoms) for out in trace.outputs]
     written = tuple((number, _array_out(next(atoms))) for number in trace.writes)
-    outputs = Outputs(trace.structure, tuple(out_leaves), writes=written)
+    outputs = Outputs(trace.structure, tuple(out_leaves), writes=written, apart=trace.apart)
     inputs = call.offsets
     first = inputs[-1]
     arrays = [array for array in trace.captures if not isinstance(array, int)]

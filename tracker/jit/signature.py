@@ -309,12 +309,14 @@ OutLeaf = ArrayOut | ScalarOut | ConstOut | InputOut | SameOut
 class Outputs:
     """The result of a call. Tuples, named tuples, lists and dicts are made by native code, other
     containers by `build(structure, children)`. `writes`: the input leaves that are written into,
-    and as what; their slots come after the results'."""
+    and as what; their slots come after the results'. `apart`: input leaves that share memory with
+    no other in any case."""
 
     structure: Structure
     leaves: tuple[OutLeaf, ...]
     build: Callable[[Structure, Sequence[Any]], Any] | None = None
     writes: tuple[tuple[int, ArrayOut], ...] = ()
+    apart: tuple[int, ...] = ()
 
     @property
     def offsets(self) -> tuple[int, ...]:

@@ -94,7 +94,8 @@ class Trace:
 
     `function` has the atoms of `outputs` that have one, then those of the leaves in `writes`.
     `call` is the signature of calls that the trace holds for; `lasting` whether a call leaves what
-    the code reads as it was: else what it does to it happens only while plain Python runs.
+    the code reads as it was: else what it does to it happens only while plain Python runs. It holds
+    only while the leaves in `writes` and `apart` share memory with no other.
     """
 
     function: Function
@@ -106,6 +107,7 @@ class Trace:
     structure: tree.Structure
     writes: list[int]
     lasting: bool = True
+    apart: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -199,6 +201,11 @@ def stage(
         out_structure,
         [write.number for write in effects.writes],
         not containers.changed and _lasts(f, given, own, call, leaves),
+        tuple(
+            number
+            for number, value in zip(inputs.given, inputs.values, strict=False)
+            if value in listener.apart
+        ),
     )
     return staged
 

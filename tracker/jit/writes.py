@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracker.jit.results import Results
-from tracker.jit.signature import Array, ArrayOut, Signature
+from tracker.jit.signature import Array, Outputs, Signature
 from tracker.jit.writer import DATA, FLAGS, WRITEABLE, Writer
 
 
@@ -26,13 +26,14 @@ class Writes:
         self,
         w: Writer,
         signature: Signature,
-        writes: Sequence[tuple[int, ArrayOut]],
+        outputs: Outputs,
         objects: Sequence[str],
         first: int,
     ) -> None:
         self.w = w
         self.signature = signature
-        self.writes = writes
+        self.writes = outputs.writes
+        self.apart = outputs.apart
         self.objects = objects
         self.first = first
         self._made: list[tuple[str, int]] = []
@@ -52,6 +53,7 @@ class Writes:
         for number, _ in self.writes:
             flags = w.let(f"and i32 {w.load('i32', self.objects[number], FLAGS)}, {WRITEABLE}")
             w.check(w.let(f"icmp ne i32 {flags}, 0"))
+        for number in (*(number for number, _ in self.writes), *self.apart):
             leaf = self.signature.leaves[number]
             assert isinstance(leaf, Array)
             own = self.signature.offsets[number], _span(leaf)
