@@ -371,3 +371,16 @@ def test_numpys_assertions_look_inside():
         checked(plain)
     with pytest.raises(AssertionError):
         checked(plain + 1)
+
+
+def test_rounding_a_python_float_is_python_s():
+    """NumPy rounds 0.15 to 0.2."""
+
+    def f(x):
+        return x * round(x, 1)
+
+    for g in (f, tracker.jit(f)):
+        for x in (0.15, 0.25, 2.675, 0.15):
+            y = g(x)
+            assert type(y) is float and y == f(x)
+            assert tracker.gradient(g, x) == (round(x, 1),)

@@ -255,6 +255,10 @@ class Tracked:
         if digits is None:
             note_guard(self, "round")
             return round(value_of(self).data)
+        data = value_of(self).data
+        if type(data) is float or type(data) is int:  # Python rounds decimals, NumPy does not
+            note_guard(self, "hash")
+            return round(data, digits)
         return NUMPY[np.round](self, digits)
 
     # NumPy's protocols
