@@ -16,7 +16,7 @@ from tracker.ir.op import LINEAR, Joint, Op
 from tracker.ops.bundle import Parts
 from tracker.ops.declare import as_numpy, match, tangent_product
 from tracker.reverse import _consumers, _has_nan, _strong
-from tracker.tape import CLOSED, Value, apply, wrap
+from tracker.tape import CLOSED, Value, apply, as_recorded, wrap
 
 
 def push(
@@ -84,10 +84,10 @@ def _pass(
 def _tangent(value: Value, ts: list[Any], foreign: bool, times: Callable[[Any, Any], Any]) -> Any:
     op: Op = value.op
     if foreign:
-        xs = [wrap(o) if type(o) is Value else o for o in value.operands]
+        xs = [wrap(o) if type(o) is Value else as_recorded(o, value) for o in value.operands]
         y = wrap(value)
     else:
-        xs = [o.data if type(o) is Value else o for o in value.operands]
+        xs = [o.data if type(o) is Value else as_recorded(o, value) for o in value.operands]
         y = value.data
     try:
         return _ruled(value, op, ts, y, xs, times)

@@ -31,7 +31,7 @@ from tracker.ops.binary import strong_multiply
 from tracker.ops.bundle import Parts
 from tracker.ops.declare import as_numpy, partial_product, project
 from tracker.ops.places import Piece
-from tracker.tape import CLOSED, Value, Watch, apply, current_watch, wrap
+from tracker.tape import CLOSED, Value, Watch, apply, as_recorded, current_watch, wrap
 
 _ndarray = np.ndarray
 _np_float64 = np.float64
@@ -184,10 +184,12 @@ def _pass(
             if g is not None and op is not None and op is not CLOSED:
                 if plain and op.partials is not None:  # where small programs spend their time
                     partials = op.partials
-                    xs = [o.data if type(o) is Value else o for o in operands]
+                    xs = [o.data if type(o) is Value else as_recorded(o, value) for o in operands]
                 elif mine and keep is None and can_hand_back(op, g):
                     x, v = operands
-                    contributions = handed_back(g, _as_rules_see(v, foreign), value.params["index"])
+                    contributions = handed_back(
+                        g, _as_rules_see(v, foreign, value), value.params["index"]
+                    )
                     if type(x) is Value and x not in cotangents:
                         owned.add(x)
                 else:
@@ -215,10 +217,10 @@ def _pass(
     return [dense(cotangents.get(leaf)) for leaf in leaves]
 
 
-def _as_rules_see(operand: Any, foreign: bool) -> Any:
-    """An operand as a rule is handed it."""
+def _as_rules_see(operand: Any, foreign: bool, by: Value) -> Any:
+    """An operand of the value `by` as a rule is handed it."""
     if type(operand) is not Value:
-        return operand
+        return as_recorded(operand, by)
     return wrap(operand) if foreign else operand.data
 
 
@@ -295,8 +297,8 @@ def _contributions(
 ) -> list[Any]:
     """What the cotangent of a value contributes to each of its operands; None: nothing."""
     operands = value.operands
-    xs = [_as_rules_see(o, foreign) for o in operands]
-    y = _as_rules_see(value, foreign)
+    xs = [_as_rules_see(o, foreign, value) for o in operands]
+    y = _as_rules_see(value, foreign, value)
     try:
         return _ruled(value, op, g, y, xs, waiting, foreign, times)
     except ZeroDivisionError:  # a derivative at a pole, in Python's arithmetic

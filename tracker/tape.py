@@ -364,6 +364,16 @@ class Stage:
         if not images or not same_bytes(images[-1][1], array):
             images.append((len(self.notes), array.copy()))
 
+    def as_seen(self, array: Any, value: Value) -> Any:
+        """A plain operand as it was when the value was made: itself, if it has not changed."""
+        images = self.images.get(id(array), [])
+        if not images or (len(images) == 1 and same_bytes(images[0][1], array)):
+            return array
+        at = next((i for i, note in enumerate(self.notes) if note[0] is value), None)
+        if at is None:
+            return array  # another stage heard of the value
+        return next(image for since, image in reversed(images) if since <= at)
+
     def guard(self, value: Value, kind: str) -> None:
         """Python is about to depend on `kind(value)`."""
         self.guards.append((len(self.notes), value, kind, _where(4)))
@@ -482,6 +492,17 @@ def current_stage() -> Stage | None:
         return None
     stack: list[Stage] = getattr(_thread, "stages", [])
     return stack[-1] if stack else None
+
+
+def as_recorded(operand: Any, value: Value) -> Any:
+    """A plain operand of a value, for rules: while staging it is kept by reference, and the code
+    may have changed it since."""
+    if _listeners and type(operand) is _ndarray:
+        for stage in stages():
+            seen = stage.as_seen(operand, value)
+            if seen is not operand:
+                return seen
+    return operand
 
 
 def stages() -> tuple[Stage, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from jit_programs import assert_same
 
+import tracker as tr
 from tracker import jit, tape
 
 
@@ -150,3 +151,34 @@ def test_threads_that_rebind_and_write():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def rewritten(x):
+    k = np.arange(3.0)
+    y = np.sum(x * k)
+    k[:] = 7.0
+    return y + np.sum(x**2 * k)
+
+
+def moved(x):
+    i = np.array([0, 2, 1, 1])
+    y = np.sum(x[i] ** 2 * np.arange(4.0))
+    i[:] = 0
+    return y
+
+
+def reshaped(x):
+    i = np.array([0, 2, 1, 1])
+    y = np.sum(x[i] ** 2)
+    i.shape = (2, 2)
+    return y
+
+
+@pytest.mark.parametrize("f", [rewritten, moved, reshaped])
+def test_arrays_of_the_function_s_own_that_change_after_use(f):
+    x, t = np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0])
+    fast = tr.jit(f)
+    for _ in range(2):
+        np.testing.assert_allclose(tr.gradient(fast, x)[0], tr.gradient(f, x)[0])
+        np.testing.assert_allclose(tr.jvp(fast, (x,), (t,))[1], tr.jvp(f, (x,), (t,))[1])
+        np.testing.assert_allclose(tr.hessian(fast, x), tr.hessian(f, x), atol=1e-14)
