@@ -215,16 +215,25 @@ def spread(found: Sequence[Any], marks: Sequence[bool]) -> list[Any]:
     return [next(arrived) if mark else None for mark in marks]
 
 
-def pullback_of(
-    body: Function, values: list[Any], marks: Sequence[bool]
-) -> tuple[list[Value], Callable[[Sequence[Any], Times], list[Any]]]:
-    """Leaves for the marked values of a body, and the pullback of its results to them."""
+def replay_on_leaves(
+    body: Function, values: Sequence[Any], marks: Sequence[bool]
+) -> tuple[int, list[Value], list[Any]]:
+    """Run a body on fresh leaves in place of the marked values, for a pass of one's own: the epoch
+    since which to look, the leaves (closed by now), and the results."""
     since = new_epoch()
     leaves = [stand_in(x) for x, mark in zip(values, marks, strict=True) if mark]
     given = iter(leaves)
     outs = replay(body, [wrap(next(given)) if m else x for x, m in zip(values, marks, strict=True)])
     for leaf in leaves:
         close(leaf)
+    return since, leaves, outs
+
+
+def pullback_of(
+    body: Function, values: list[Any], marks: Sequence[bool]
+) -> tuple[list[Value], Callable[[Sequence[Any], Times], list[Any]]]:
+    """Leaves for the marked values of a body, and the pullback of its results to them."""
+    since, leaves, outs = replay_on_leaves(body, values, marks)
 
     def pull(seeds: Sequence[Any], times: Times) -> list[Any]:
         roots = [

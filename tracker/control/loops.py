@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from tracker.control.backward import Back, Steps, spread
-from tracker.control.nested import cut, like, moves, nest, stand_in
+from tracker.control.backward import Back, Steps, replay_on_leaves, spread
+from tracker.control.nested import cut, like, moves, nest
 from tracker.forward import push
 from tracker.ir.graph import Function
 from tracker.ir.op import Joint, Loop, define
 from tracker.ir.types import Bundle, Type
 from tracker.ops.bundle import Parts, parts_of
 from tracker.replay import replay
-from tracker.tape import apply, close, data_of, new_epoch, value_of, wrap
+from tracker.tape import apply, data_of, value_of
 from tracker.tracked import Tracked
 
 
@@ -89,6 +89,21 @@ def run_loop(
     keep: tuple[int, ...],
 ) -> list[Any]:
     """Record a loop; its carries and ys, as parts."""
+    made = record_loop(body, count, consts, carries, rows, length, reverse, keep)
+    return made[: len(body.outputs)]
+
+
+def record_loop(
+    body: Function,
+    count: Any,
+    consts: Sequence[Any],
+    carries: Sequence[Any],
+    rows: Sequence[Any],
+    length: int,
+    reverse: bool,
+    keep: tuple[int, ...],
+) -> list[Any]:
+    """Record a loop; all of its results, as parts: carries, ys, and what it keeps."""
     params = {
         "body": body,
         "consts": len(consts),
@@ -97,8 +112,7 @@ def run_loop(
         "reverse": reverse,
         "keep": keep,
     }
-    bundle = apply(loop, (count, *consts, *carries, *rows), params)
-    return parts_of(bundle)[: len(body.outputs)]
+    return parts_of(apply(loop, (count, *consts, *carries, *rows), params))
 
 
 def _vjp(
@@ -144,14 +158,7 @@ def pushed(
         values = [x for at in range(0, 2 * len(groups), 2) for x in pieces[at]]
         tangents = iter([t for at in range(0, 2 * len(groups), 2) for t in pieces[at + 1]])
         marked = [m for group in marks for m in group]
-        since = new_epoch()
-        leaves = [stand_in(x) for x, m in zip(values, marked, strict=True) if m]
-        given = iter(leaves)
-        results = replay(
-            body, [wrap(next(given)) if m else x for x, m in zip(values, marked, strict=True)]
-        )
-        for leaf in leaves:
-            close(leaf)
+        since, leaves, results = replay_on_leaves(body, values, marked)
         pairs = [(leaf, next(tangents)) for leaf in leaves]
         roots = [value_of(r) for r in results if isinstance(r, Tracked)]
         arrived = iter(push(pairs, roots, since, times=times))
@@ -191,36 +198,25 @@ def _jvp(
     elements = [[data_of(x)[first] for x in group] for group in (groups[2], duals[2])]
     samples = [*groups[0], *duals[0], *groups[1], *duals[1], *elements[0], *elements[1]]
     nested = nest("push", step, samples)
-    made = apply(
-        loop,
-        (
-            count,
-            *nested.hoisted,
-            *groups[0],
-            *duals[0],
-            *groups[1],
-            *duals[1],
-            *groups[2],
-            *duals[2],
-        ),
-        {
-            "body": nested.function,
-            "consts": len(nested.hoisted) + len(groups[0]) + len(duals[0]),
-            "carries": len(groups[1]) + len(duals[1]),
-            "length": length,
-            "reverse": reverse,
-            "keep": (*keep, *(n for n in dual_of if n is not None)),
-        },
+    made = record_loop(
+        nested.function,
+        count,
+        [*nested.hoisted, *groups[0], *duals[0]],
+        [*groups[1], *duals[1]],
+        [*groups[2], *duals[2]],
+        length,
+        reverse,
+        (*keep, *(n for n in dual_of if n is not None)),
     )
     return paired(made, body, carries, keep)
 
 
-def paired(made: Any, body: Function, carries: int, keep: tuple[int, ...]) -> Parts:
+def paired(made: list[Any], body: Function, carries: int, keep: tuple[int, ...]) -> Parts:
     """The tangents among the results of a loop of pairs, in the order of the loop's own results."""
     marks = [atom.type.dtype.kind in "fc" for atom in body.outputs]
     carried, stacked = marks[:carries], marks[carries:]
     _, of_carries, _, of_ys, _, of_kept = cut(
-        parts_of(made), carries, sum(carried), len(stacked), sum(stacked), len(keep)
+        made, carries, sum(carried), len(stacked), sum(stacked), len(keep)
     )
     kept = spread(of_kept, [carried[at] for at in keep])
     return Parts([*spread(of_carries, carried), *spread(of_ys, stacked), *kept])

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tracker.control.loops import loop
+from tracker.control.loops import loop, record_loop
 from tracker.control.nested import cut, nest
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
-from tracker.ops.bundle import parts_of, pick
+from tracker.ops.bundle import pick
 from tracker.replay import CONVERSIONS, PathLeft
 from tracker.tape import apply, data_of
 from tracker.vmapping.rules import Answer, batched, front, row_by_row
@@ -110,15 +110,9 @@ def _loop(
         if grown == of_carried:
             break
         of_carried = grown
-    params = {
-        "body": nested.function,
-        "consts": len(nested.hoisted) + consts,
-        "carries": carries,
-        "length": length,
-        "reverse": reverse,
-        "keep": keep,
-    }
-    made = parts_of(apply(loop, (count, *nested.hoisted, *fixed, *start, *rows), params))
+    made = record_loop(
+        nested.function, count, [*nested.hoisted, *fixed], start, rows, length, reverse, keep
+    )
     ends, stacks = cut(made, carries)
     of_stacks = [*out_marks[carries:], *(of_carried[at] for at in keep)]
     return [
