@@ -31,7 +31,7 @@ from tracker.ops.binary import strong_multiply
 from tracker.ops.bundle import Parts
 from tracker.ops.declare import as_numpy, partial_product, project
 from tracker.ops.places import Piece
-from tracker.tape import CLOSED, Value, Watch, apply, as_recorded, current_watch, wrap
+from tracker.tape import CLOSED, Value, Watch, apply, as_recorded, current_watch, is_recording, wrap
 
 _ndarray = np.ndarray
 _np_float64 = np.float64
@@ -160,7 +160,7 @@ def _pass(
     cotangents: dict[Value, Any] = {}
     owned: set[Value] = set()
     ready: list[Value] = []
-    plain = not foreign and times is np.multiply
+    plain = not foreign and times is np.multiply and not is_recording()
     for leaf in leaves:
         waiting[leaf] = -1  # a leaf is never visited, however many consumers it has
     with np.errstate(all="ignore"):
@@ -184,7 +184,7 @@ def _pass(
             if g is not None and op is not None and op is not CLOSED:
                 if plain and op.partials is not None:  # where small programs spend their time
                     partials = op.partials
-                    xs = [o.data if type(o) is Value else as_recorded(o, value) for o in operands]
+                    xs = [o.data if type(o) is Value else o for o in operands]
                 elif mine and keep is None and can_hand_back(op, g):
                     x, v = operands
                     contributions = handed_back(

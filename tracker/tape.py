@@ -318,16 +318,15 @@ class Stage:
     came before, value, kind, (code, line)). `images`: what each plain operand held, and how many
     equations came before, when it was first seen and whenever it was seen changed. `aliases`:
     values that were not computed, but stand for others under another derivative.
-    `structured`: the body of a loop or branch is being traced, which other values will go through;
-    what is older than `since` is outside of it. `inner`: what the traces of such bodies within
-    this one made, which is nobody else's business.
+    `since`, if it is not 0: the body of a loop or branch is being traced, and what is older than
+    this epoch is outside of it. `inner`: what the traces of such bodies within this one made, which
+    is nobody else's business. `apart`: arguments that a derivative found to be written into.
     `given` and `placed`: the leaves that stand for a traced function's arguments, and for the
     arrays it captured; `pinned`: values made of the latter that are guarded to be what they were.
     `spoilt`: why the trace cannot be used, if it cannot: what goes on is a plain run.
     """
 
     def __init__(self, since: int = 0) -> None:
-        self.structured = since > 0
         self.since = since
         self.apart: set[Value] = set()
         self.inner: set[Value] = set()
@@ -339,6 +338,11 @@ class Stage:
         self.placed: frozenset[Value] = frozenset()
         self.pinned: set[Value] = set()
         self.spoilt = ""
+
+    @property
+    def structured(self) -> bool:
+        """Whether this is the trace of a body, which other values will go through."""
+        return self.since > 0
 
     def __enter__(self) -> Stage:
         global _listeners

@@ -14,7 +14,6 @@ the caller.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -87,8 +86,6 @@ class _Frame:
 
 class _Writer:
     """What the three kinds share: places of operands and results, cells, labels."""
-
-    _numbers = itertools.count()
 
     def __init__(self, driver: Any, control: Control) -> None:
         self.driver = driver
