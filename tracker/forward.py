@@ -16,7 +16,7 @@ from tracker.ir.op import LINEAR, Joint, Op
 from tracker.ops.bundle import Parts
 from tracker.ops.declare import as_numpy, match, tangent_product
 from tracker.reverse import _consumers, _has_nan, _strong
-from tracker.tape import CLOSED, Value, apply, as_recorded, wrap
+from tracker.tape import CLOSED, Value, apply, as_recorded, forgive, wrap
 
 
 def push(
@@ -91,7 +91,8 @@ def _tangent(value: Value, ts: list[Any], foreign: bool, times: Callable[[Any, A
         y = value.data
     try:
         return _ruled(value, op, ts, y, xs, times)
-    except ZeroDivisionError:  # a derivative at a pole, in Python's arithmetic
+    except ZeroDivisionError as error:  # a derivative at a pole, in Python's arithmetic
+        forgive(error)
         return _ruled(value, op, ts, as_numpy(y), [as_numpy(x) for x in xs], times)
 
 

@@ -1,8 +1,9 @@
 """Leaving NumPy while a function is traced: where that loses no gradient, the value may go.
 
-Owns: `let_go`. A value made of captured arrays alone may leave as plain data, under the guard that
-it is the same on each call. One made of the traced function's arguments may leave, too, where no
-derivative is being taken: the trace is spoilt then, and what goes on is the plain run of that call.
+Owns: `let_go`, and `shown`, which is told of values that become text. A value made of captured
+arrays alone may leave as plain data, under the guard that it is the same on each call. One made of
+the traced function's arguments may leave, too, where no derivative is being taken: the trace is
+spoilt then, and what goes on is the plain run of that call.
 
 Invariant: nothing that a derivative follows is let go.
 """
@@ -14,8 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from tracker.errors import message, user_line
 from tracker.ir.op import NUMPY
-from tracker.tape import CLOSED, Stage, Value, current_stage, is_deriving, value_of
+from tracker.tape import (
+    CLOSED,
+    Stage,
+    Unstructured,
+    Value,
+    current_stage,
+    is_deriving,
+    value_of,
+)
 
 NOTHING: Any = object()
 
@@ -34,6 +44,29 @@ def let_go(handle: Any, why: Callable[[], str]) -> Any:
     else:
         return NOTHING
     return value.data
+
+
+def shown(handle: Any) -> bool:
+    """A value is about to become text. The answer: whether that is the plain function's text.
+
+    Text bears no gradient. It is the same on each call where it is made of captured arrays, and of
+    integers, which are guarded; that of other numbers is another on each call.
+    """
+    stage = current_stage()
+    if stage is None:
+        return False
+    value = value_of(handle)
+    if stage.structured:
+        raise Unstructured("the body makes text of a value")
+    if np.asarray(value.data).dtype.kind in "biu" or _source(value, stage) == "place":
+        _pin(handle, value, stage)
+    else:
+        stage.spoilt = stage.spoilt or message(
+            f"text is made of a value of shape {np.shape(value.data)}",
+            "Print or format what the function returns",
+            user_line(),
+        )
+    return not is_deriving()
 
 
 def _source(root: Value, stage: Stage) -> str:

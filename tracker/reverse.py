@@ -31,7 +31,17 @@ from tracker.ops.binary import strong_multiply
 from tracker.ops.bundle import Parts
 from tracker.ops.declare import as_numpy, partial_product, project
 from tracker.ops.places import Piece
-from tracker.tape import CLOSED, Value, Watch, apply, as_recorded, current_watch, is_recording, wrap
+from tracker.tape import (
+    CLOSED,
+    Value,
+    Watch,
+    apply,
+    as_recorded,
+    current_watch,
+    forgive,
+    is_recording,
+    wrap,
+)
 
 _ndarray = np.ndarray
 _np_float64 = np.float64
@@ -260,7 +270,8 @@ def _plain_partial(value: Value, at: int, g: Any, partial: Any, xs: list[Any]) -
     else:
         try:
             c = g * partial(value.data, *xs)
-        except ZeroDivisionError:  # a derivative at a pole, in Python's arithmetic
+        except ZeroDivisionError as error:  # a derivative at a pole, in Python's arithmetic
+            forgive(error)
             xs = [as_numpy(x) for x in xs]
             return project(partial_product(np.multiply, g, partial, as_numpy(value.data), xs), x)
         except Exception as error:
@@ -301,7 +312,8 @@ def _contributions(
     y = _as_rules_see(value, foreign, value)
     try:
         return _ruled(value, op, g, y, xs, waiting, foreign, times)
-    except ZeroDivisionError:  # a derivative at a pole, in Python's arithmetic
+    except ZeroDivisionError as error:  # a derivative at a pole, in Python's arithmetic
+        forgive(error)
         y, xs = as_numpy(y), [as_numpy(x) for x in xs]
         return _ruled(value, op, g, y, xs, waiting, foreign, times)
 

@@ -29,12 +29,14 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import UnsupportedError, message, user_frame
+from tracker.errors import TrackerError, UnsupportedError, message, user_frame, user_line
 from tracker.ir.op import Op
+from tracker.ir.types import type_of
 
 NO_PARAMS: dict[str, Any] = {}
 _ndarray = np.ndarray
 _new = object.__new__
+_errstate: Any = np._core.umath._extobj_contextvar  # type: ignore[attr-defined]
 _epoch = 0
 _listeners = 0  # how many stages are listening, in all threads together
 
@@ -94,7 +96,12 @@ def data_of(x: Any) -> Any:
 def apply1(op: Op, a: Any) -> Any:
     """Record `op(a)` for a tracked `a`: the fast way for an elementwise op without params."""
     value = a._value or a._refresh()
-    made = Value(op.evaluate(value.data), op, (value,), NO_PARAMS)
+    try:
+        data = op.evaluate(value.data)
+    except Exception as error:
+        _note_failure(error, op, (value.data,))
+        raise
+    made = Value(data, op, (value,), NO_PARAMS)
     if _listeners:
         _note(made)
     handle: Any = _new(_handle)
@@ -114,7 +121,12 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
         y = right.data
     else:
         right = y = b if type(b) is float else _plain(b, op)
-    made = Value(op.evaluate(x, y), op, (left, right), NO_PARAMS)
+    try:
+        data = op.evaluate(x, y)
+    except Exception as error:
+        _note_failure(error, op, (x, y))
+        raise
+    made = Value(data, op, (left, right), NO_PARAMS)
     if _listeners:
         _note(made)
     handle: Any = _new(_handle)
@@ -145,7 +157,12 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
     for i, operand in enumerate(taken):
         if type(operand) is not Value:
             taken[i] = data[i] = _plain(operand, op)
-    made = Value(op.evaluate(*data, **params), op, tuple(taken), params)
+    try:
+        result = op.evaluate(*data, **params)
+    except Exception as error:
+        _note_failure(error, op, data, params)
+        raise
+    made = Value(result, op, tuple(taken), params)
     if _listeners:
         _note(made)
     return wrap(made)
@@ -219,6 +236,10 @@ _SMALL = 1 << 12  # bytes; below this, copying is cheaper than remembering
 _copies: dict[int, tuple[weakref.ref[Any], Any]] = {}
 
 
+_NUMBERS: tuple[Any, ...] = (int, float, complex)
+_ARITHMETIC = ("__add__", "__radd__", "__mul__", "__rmul__")
+
+
 def _plain(x: Any, op: Op) -> Any:
     """What the tape keeps of a plain operand."""
     cls = type(x)
@@ -227,6 +248,11 @@ def _plain(x: Any, op: Op) -> Any:
         return snapshot(x) if op.saves and not tracing else x
     if cls is int or cls is float or isinstance(x, np.generic) or cls is complex or cls is bool:
         return x
+    for number in _NUMBERS:  # of a class of its own, as a member of an IntEnum is
+        if isinstance(x, number) and all(
+            getattr(cls, name) is getattr(number, name) for name in _ARITHMETIC
+        ):
+            return number(x)
     if isinstance(x, (list, tuple)):
         return np.asarray(x)
     if isinstance(x, np.memmap):
@@ -323,7 +349,8 @@ class Stage:
     is nobody else's business. `apart`: arguments that a derivative found to be written into.
     `given` and `placed`: the leaves that stand for a traced function's arguments, and for the
     arrays it captured; `pinned`: values made of the latter that are guarded to be what they were.
-    `spoilt`: why the trace cannot be used, if it cannot: what goes on is a plain run.
+    `spoilt`: why the trace cannot be used, if it cannot: what goes on is a plain run. `errors`:
+    those raised because of values: who goes on after one has branched on values unheard.
     """
 
     def __init__(self, since: int = 0) -> None:
@@ -338,6 +365,8 @@ class Stage:
         self.placed: frozenset[Value] = frozenset()
         self.pinned: set[Value] = set()
         self.spoilt = ""
+        self.errors: list[Exception] = []
+        self.errstate: Any = None  # NumPy's settings when the last equation was noted
 
     @property
     def structured(self) -> bool:
@@ -357,10 +386,22 @@ class Stage:
 
     def hear(self, value: Value, depth: int) -> None:
         """Note an equation."""
+        settings = _errstate.get()
+        if settings is not self.errstate:
+            self.errstate = settings
+            self._check_errstate()
         for operand in value.operands:
             if type(operand) is _ndarray:
                 self.see(operand)
         self.notes.append((value, *_where(depth)))
+
+    def _check_errstate(self) -> None:
+        if not self.spoilt and "raise" in np.geterr().values():
+            self.spoilt = message(
+                "np.errstate has floating-point errors raised, which compiled code does not do",
+                "Ask for what matters (if np.any(x == 0)), or use errstate outside of jit",
+                user_line(),
+            )
 
     def see(self, array: Any) -> None:
         """Remember what a plain operand holds now."""
@@ -393,6 +434,33 @@ def note_apart(value: Value) -> None:
     stage = current_stage()
     if stage is not None:
         stage.apart.add(value)
+
+
+def note_error(error: Exception) -> None:
+    """Something has raised because of a value: if the function goes on, it has branched on it."""
+    stage = current_stage()
+    if stage is not None:
+        stage.errors.append(error)
+
+
+def _note_failure(
+    error: Exception, op: Op, data: Sequence[Any], params: dict[str, Any] = NO_PARAMS
+) -> None:
+    """An op has raised: because of the values that it met, if not because of their types."""
+    caused = isinstance(error, (ArithmeticError, ValueError, LookupError))
+    if caused and not isinstance(error, TrackerError) and current_stage() is not None:
+        try:
+            op.infer(*map(type_of, data), **params)
+        except Exception:
+            return
+        note_error(error)
+
+
+def forgive(error: Exception) -> None:
+    """What an op raised was for another way to compute the same, which goes on now."""
+    stage = current_stage()
+    if stage is not None and error in stage.errors:
+        stage.errors.remove(error)
 
 
 def note_write(old: Value) -> None:

@@ -20,25 +20,28 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from types import MethodType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
 from tracker.errors import ConversionError, UnsupportedError, message, user_line
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
-from tracker.leaving import NOTHING, by_numpy, let_go
+from tracker.leaving import NOTHING, by_numpy, let_go, shown
 from tracker.tape import (
     Value,
     apply1,
     apply2,
     current_stage,
+    forgive,
     is_constant,
     leaf,
+    note_error,
     set_handle,
     value_of,
     wrap,
 )
 
+_Answer = TypeVar("_Answer")
 _TESTING = os.sep + os.path.join("numpy", "testing", "")
 
 
@@ -85,8 +88,8 @@ class Tracked:
     # What it is
 
     @property  # type: ignore[misc]
-    def __class__(self) -> type:  # isinstance(t, np.ndarray), as code written for NumPy asks
-        return np.ndarray if type(value_of(self).data) is np.ndarray else Tracked
+    def __class__(self) -> type:  # isinstance(t, np.ndarray), isinstance(t, float), as code asks
+        return type(value_of(self).data)
 
     @property
     def data(self) -> Any:
@@ -130,10 +133,17 @@ class Tracked:
 
     def __repr__(self) -> str:
         data = value_of(self).data
+        if shown(self):
+            return repr(data)
         return f"tracked({data.item() if isinstance(data, np.generic) else data!r})"
 
     def __format__(self, spec: str) -> str:
-        return format(value_of(self).data, spec) if spec else repr(self)
+        if shown(self) or spec:
+            return format(value_of(self).data, spec)
+        return repr(self)
+
+    def __str__(self) -> str:
+        return str(value_of(self).data) if shown(self) else repr(self)
 
     def __len__(self) -> int:
         return len(value_of(self).data)
@@ -159,6 +169,11 @@ class Tracked:
             return MethodType(method, self)
         if name.startswith("_"):
             raise AttributeError(name)
+        if name in _OF_NUMBERS and hasattr(type(value_of(self).data), name):
+            if name == "is_integer":
+                return lambda: bool(self % 1 == 0)  # type: ignore[operator]
+            note_guard(self, "hash")
+            return getattr(value_of(self).data, name)
         if hasattr(np.ndarray, name):
             text = message(
                 f".{name} is not supported on a tracked value", "Use x.data for plain NumPy"
@@ -172,19 +187,13 @@ class Tracked:
     # Leaving NumPy
 
     def __bool__(self) -> bool:
-        answer = bool(value_of(self).data)
-        note_guard(self, "bool")
-        return answer
+        return _asked(self, "bool", bool)
 
     def __int__(self) -> int:
-        answer = int(value_of(self).data)
-        note_guard(self, "int")
-        return answer
+        return _asked(self, "int", int)
 
     def __index__(self) -> int:
-        answer = operator.index(value_of(self).data)
-        note_guard(self, "int")
-        return answer
+        return _asked(self, "int", operator.index)
 
     def __float__(self) -> float:
         if is_constant(value_of(self)):
@@ -237,24 +246,17 @@ class Tracked:
         return plain
 
     def __floor__(self) -> int:
-        note_guard(self, "floor")
-        answer: int = math.floor(value_of(self).data)
-        return answer
+        return _asked(self, "floor", math.floor)
 
     def __ceil__(self) -> int:
-        note_guard(self, "ceil")
-        answer: int = math.ceil(value_of(self).data)
-        return answer
+        return _asked(self, "ceil", math.ceil)
 
     def __trunc__(self) -> int:
-        note_guard(self, "int")
-        answer: int = math.trunc(value_of(self).data)
-        return answer
+        return _asked(self, "int", math.trunc)
 
     def __round__(self, digits: int | None = None) -> Any:
         if digits is None:
-            note_guard(self, "round")
-            return round(value_of(self).data)
+            return _asked(self, "round", round)
         data = value_of(self).data
         if type(data) is float or type(data) is int:  # Python rounds decimals, NumPy does not
             note_guard(self, "hash")
@@ -272,8 +274,8 @@ class Tracked:
                 # Python numbers have gone through Python's operator: np.add means NumPy's.
                 try:
                     made = apply1(op, inputs[0]) if len(inputs) == 1 else apply2(op, *inputs)
-                except ArithmeticError:
-                    pass
+                except ArithmeticError as error:
+                    forgive(error)
                 else:
                     if type(made._value.data) not in _PYTHON_NUMBERS:
                         return made
@@ -319,6 +321,11 @@ def _is_discrete(dtype: Any) -> bool:
 
 
 _PYTHON_NUMBERS = (float, int, complex)
+# What Python's and NumPy's numbers tell of themselves that bears no derivative.
+_OF_NUMBERS = {
+    *("is_integer", "hex", "bit_length", "bit_count", "to_bytes"),
+    *("numerator", "denominator"),
+}
 set_handle(Tracked)
 
 
@@ -352,6 +359,19 @@ def note_guard(handle: Tracked, kind: str) -> None:
     stage = current_stage()
     if stage is not None:
         stage.guard(value_of(handle), kind)
+
+
+def _asked(handle: Tracked, kind: str, convert: Callable[[Any], _Answer]) -> _Answer:
+    """What Python makes of a value: a trace must know that it did, and that it could not."""
+    data = value_of(handle).data
+    try:
+        answer = convert(data)
+    except (ValueError, OverflowError) as error:
+        if np.size(data) == 1:  # else it is the shape that does not allow it
+            note_error(error)
+        raise
+    note_guard(handle, kind)
+    return answer
 
 
 def install(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -111,7 +111,7 @@ def is_number_list(x: Any) -> bool:
 def _extents(x: Any) -> tuple[int, ...] | None:
     """The shape of a number or of nested lists of numbers; None if there is none."""
     if type(x) is not list:
-        return () if isinstance(x, (int, float, complex, np.number)) else None
+        return () if issubclass(type(x), (int, float, complex, np.number)) else None
     if not x:
         return None
     first = _extents(x[0])
@@ -224,7 +224,7 @@ def _like(leaf: Any, piece: Any) -> Any:
     """A piece of a vector as the float class and dtype of a leaf (integers may have become floats,
     and stay what they are)."""
     plain = type(piece) is np.ndarray
-    if isinstance(leaf, (float, complex)) and not isinstance(leaf, np.generic):
+    if issubclass(type(leaf), (float, complex)) and not isinstance(leaf, np.generic):
         return type(leaf)(piece[()]) if plain and piece.dtype.kind != "c" else piece[()]
     kind = leaf.dtype if hasattr(leaf, "dtype") else piece.dtype
     if kind.kind in "fc" and kind != piece.dtype and not (kind.kind == "f" and _is_complex(piece)):

@@ -9,6 +9,7 @@ epoch, run the function, read the tape from the results to the leaves.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -177,7 +178,7 @@ def _leaf_of(x: Any) -> Value | None:
     if type(x) is np.ndarray:
         return leaf(_locked(snapshot(x), x)) if x.dtype.kind in "biufc" else None
     if isinstance(x, (bool, int, float, complex, np.bool_, np.number)):
-        return leaf(x)
+        return None if isinstance(x, enum.Enum) else leaf(x)
     if isinstance(x, np.memmap) and x.dtype.kind in "biufc":
         return leaf(_locked(np.array(x, subok=False), x))
     if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":

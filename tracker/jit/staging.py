@@ -187,8 +187,8 @@ def stage(
     results = _plain_results(outputs, inputs.originals())
     effects = inputs.effects(containers)
     staged = Staged(None, tree.unflatten(out_structure, results, result), effects, leaves)
-    if listener.spoilt:
-        staged.why = listener.spoilt
+    staged.why = listener.spoilt or _caught(listener.errors)
+    if staged.why:
         return staged
     function, builder, shown = _function(name or _name(f), listener, inputs, outputs)
     staged.trace = Trace(
@@ -208,6 +208,17 @@ def stage(
         ),
     )
     return staged
+
+
+def _caught(errors: list[Exception]) -> str:
+    """Why a trace does not hold whose function went on after an error that a value gave rise to."""
+    if not errors:
+        return ""
+    what = f"{type(errors[0]).__name__}: {errors[0]}"
+    return message(
+        f"the function goes on after an error that depends on values ({what})",
+        "Ask for the value first: if d == 0",
+    )
 
 
 def _name(f: Callable[..., Any]) -> str:

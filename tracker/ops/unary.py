@@ -12,6 +12,7 @@ import numpy as np
 
 from tracker.ir.op import LINEAR, METHODS, NUMPY, UFUNCS, Map
 from tracker.ir.types import Type
+from tracker.ops.create import item
 from tracker.ops.declare import (
     declare,
     elementwise,
@@ -196,7 +197,7 @@ conjugate = declare(
     numpy=[],
     method=None,
     entry=lambda x: ((x,), {}),
-    infer=lambda x: x,
+    infer=lambda x: Type(x.shape, x.dtype),
     evaluate=np.conjugate,
     jvp=LINEAR,
     vjp=[lambda g, y, x: np.conjugate(g)],
@@ -208,8 +209,13 @@ def _conjugate(x: Any) -> Any:
     return apply(conjugate, (x,)) if np.iscomplexobj(x) else apply1(positive, x)
 
 
+def _own_conjugate(x: Any) -> Any:
+    made = _conjugate(x)
+    return apply(item, (made,)) if type(data_of(x)) is complex else made
+
+
 for _name in ("conj", "conjugate"):
-    METHODS[_name] = _conjugate
+    METHODS[_name] = _own_conjugate
 NUMPY[np.conjugate] = _conjugate
 
 
