@@ -246,13 +246,13 @@ class Tracked:
         return plain
 
     def __floor__(self) -> int:
-        return _asked(self, "floor", math.floor)
+        return int(_asked(self, "floor", math.floor))
 
     def __ceil__(self) -> int:
-        return _asked(self, "ceil", math.ceil)
+        return int(_asked(self, "ceil", math.ceil))
 
     def __trunc__(self) -> int:
-        return _asked(self, "int", math.trunc)
+        return int(_asked(self, "int", math.trunc))
 
     def __round__(self, digits: int | None = None) -> Any:
         if digits is None:

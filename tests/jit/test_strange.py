@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import re
 import warnings
 
 import numpy as np
@@ -64,7 +65,7 @@ def _outcome(f, args):
     try:
         result = f(*given)
     except Exception as error:
-        result = type(error), str(error)
+        result = type(error), re.sub(r" \(at \S+\)", "", str(error))
     return result, given
 
 
