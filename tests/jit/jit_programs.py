@@ -3,16 +3,26 @@
 `programs(sizes)` draws a `Program`: arguments, and steps that NumPy could run on them. Shapes and
 dtypes are found by running each step while drawing. A program is called like a function; calling it
 twice, plainly, with the same arguments gives the same result, so whatever runs it must agree.
+
+`check` compares a compiled call with the plain one: results or errors, and what was written. Where
+they differ it asks whether rounding could have decided between them (`Program.shaken`): the sign of
+a sum that cancels is no property of the program, and such an example is dropped.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
+import jit_catalogue
+import jit_flow
+import jit_steps
 import numpy as np
+from hypothesis import reject
 from hypothesis import strategies as st
+from jit_steps import MOST, Step
 
 TINY = [(), (1,), (2,), (3,), (5,), (0,), (1, 3), (2, 2), (3, 2), (4, 1), (2, 0), (2, 3, 2), (1, 1)]
 MEDIUM = [
@@ -29,22 +39,16 @@ MEDIUM = [
 ]
 MIXED = [*TINY[:5], (4, 1), (1, 11), (11,), (5,), (40,), (3, 1, 5), (3,), *MEDIUM]
 SHAPES = {"tiny": TINY, "medium": MEDIUM, "mixed": MIXED}
-MOST = 5000  # elements of the largest value a program makes
-
-
-@dataclass
-class Step:
-    """One statement: `call(*operands)` of earlier values, by number; `text` is for people."""
-
-    text: str
-    call: Any
-    operands: tuple[int, ...]
+KINDS = [*jit_steps.KINDS, *jit_catalogue.KINDS, *jit_flow.KINDS]
+NUMBERS = {"float": 1.5, "int": 3, "np.float64": np.float64(1), "np.float32": np.float32(1)}
+REFUSED = (ValueError, TypeError, IndexError, ArithmeticError, Warning)
+SHAKES = 8  # noises that are tried
 
 
 @dataclass
 class Program:
-    """A function of `len(arguments)` arguments. `float_outputs` are the numbers of the values whose
-    weighted sum is the loss."""
+    """A function of `len(arguments)` arguments; `results` are the values it returns, by number. The
+    loss is a weighted sum over them."""
 
     arguments: list[Any]
     steps: list[Step] = field(default_factory=list)
@@ -60,9 +64,21 @@ class Program:
     def loss(self, *arguments: Any) -> Any:
         total = 0.5
         for k, y in enumerate(self(*arguments)):
-            if np.result_type(y).kind == "f":
+            kind = np.result_type(y).kind
+            if kind == "f":
                 total = total + np.sum(np.sin(y) * (1.0 + 0.1 * k))
+            elif kind == "c":
+                total = total + np.sum(np.sin(np.real(y)) - np.cos(np.imag(y)) * (1.0 + 0.1 * k))
         return total
+
+    def shaken(self, seed: int) -> Program:
+        """This program with noise, of the size of rounding errors, on whatever it computes."""
+        seeds = np.random.default_rng(seed).integers(2**32, size=len(self.steps))
+        steps = [
+            replace(step, call=_noisy(step.call, int(seed))) if step.fresh else step
+            for step, seed in zip(self.steps, seeds, strict=True)
+        ]
+        return replace(self, steps=steps)
 
     def __repr__(self) -> str:
         given = [f"v{i} = {_show(x)}" for i, x in enumerate(self.arguments)]
@@ -73,13 +89,36 @@ class Program:
         ]
         return "\n".join(["", *given, *lines, f"return {', '.join(f'v{i}' for i in self.results)}"])
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))  # hypothesis shows a dataclass by its fields otherwise
+
     def others(self, seed: int) -> list[Any]:
         """Other arguments of the same types."""
         rng = np.random.default_rng(seed)
         return [_like(x, rng) for x in self.arguments]
 
-    def copies(self) -> list[Any]:
-        return [np.array(x) if isinstance(x, np.ndarray) else x for x in self.arguments]
+    def copies(self, arguments: Sequence[Any] | None = None) -> list[Any]:
+        """Copies of its arguments, or of other ones."""
+        given = self.arguments if arguments is None else arguments
+        return [np.array(x) if isinstance(x, np.ndarray) else x for x in given]
+
+
+def _noisy(call: Any, seed: int) -> Any:
+    def noisy(*operands: Any) -> Any:
+        return shake(call(*operands), seed)
+
+    return noisy
+
+
+def shake(x: Any, seed: int) -> Any:
+    """A value with noise of the size of a few roundings on its elements; others as they are."""
+    dtype = np.result_type(x)
+    if dtype.kind not in "fc" or (isinstance(x, np.ndarray) and not x.ndim):
+        return x
+    noise = 1.0 + 8 * np.finfo(dtype).eps * np.random.default_rng(seed).normal(size=np.shape(x))
+    if np.shape(x):
+        return x * noise.astype(np.finfo(dtype).dtype)
+    return x * (float(noise) if isinstance(x, (float, complex)) else x.dtype.type(noise))
 
 
 def _show(x: Any) -> str:
@@ -104,82 +143,59 @@ def _numbers(dtype: Any, shape: tuple[int, ...], rng: np.random.Generator) -> An
         return rng.random(shape) > 0.5
     if dtype.kind in "iu":
         return np.asarray(rng.integers(0 if dtype.kind == "u" else -4, 5, shape), dtype)
+    if dtype.kind == "c":
+        return np.asarray(rng.normal(size=shape) + 1j * rng.normal(size=shape), dtype)
     return np.asarray(rng.normal(size=shape), dtype)
 
 
-# Drawing ------------------------------------------------------------------------------------------
-
-UNARY = {
-    "sin": np.sin,
-    "tanh": np.tanh,
-    "negative": lambda x: -x,
-    "exp_small": lambda x: np.exp(-abs(x)),
-    "absolute": np.abs,
-    "square_bounded": lambda x: np.tanh(x) ** 2,
-    "log": lambda x: np.log(1.5 + np.tanh(x)),
-    "sqrt": lambda x: np.sqrt(2 + np.cos(x)),
-    "scale": lambda x: x * 0.5,
-    "shift": lambda x: 1.25 - x,
-    "times_three": lambda x: 3 * x,
-    "sigmoid": lambda x: 1 / (1 + np.exp(-np.tanh(x))),
-}
-BINARY = {
-    "add": lambda a, b: a + b,
-    "subtract": lambda a, b: a - b,
-    "multiply": lambda a, b: a * b,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "quotient": lambda a, b: a / (2 + np.cos(b)),
-    "hypot": lambda a, b: np.sqrt(1 + a * a + b * b),
-}
-COMPARE = {
-    "greater": lambda a, b: a > b,
-    "less_or_equal": lambda a, b: a <= b,
-    "above": lambda a, b: (a > 0.123) & (b < 1.7),
-    "below": lambda a, b: (a < -0.3) | (b < 0.1),
-}
-REDUCE = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min}
-
-
 @st.composite
-def programs(draw: Any, sizes: str = "mixed", most: int = 8, floats: Any = None) -> Program:
-    """A program over shapes of one of the size classes."""
+def programs(
+    draw: Any,
+    sizes: str = "mixed",
+    most: int = 10,
+    dtypes: Sequence[str] = ("f8", "f8", "f8", "f8", "f4", "f4", "i8", "?", "i4", "u1"),
+    numbers: Sequence[str] = ("float", "float", "int", "np.float64", "np.float32"),
+) -> Program:
+    """A program over shapes of one of the size classes; the first argument is an array."""
     shapes = SHAPES[sizes]
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    dtypes = floats or ["f8", "f8", "f8", "f4", "i8", "?", "i4"]
-    arguments: list[Any] = [_numbers("f8", draw(st.sampled_from(shapes)), rng)]
+    first = dtypes[0]
+    arguments: list[Any] = [_numbers(first, draw(st.sampled_from(shapes)), rng)]
     for _ in range(draw(st.integers(0, 3))):
-        kind = draw(st.sampled_from(["array"] * 6 + ["float", "int", "np.float64"]))
-        shape = draw(st.sampled_from(shapes))
-        if kind == "array":
+        if draw(st.integers(0, 3)):
+            shape = draw(st.sampled_from(shapes))
             arguments.append(_numbers(draw(st.sampled_from(dtypes)), shape, rng))
         else:
-            arguments.append({"float": 1.5, "int": 3, "np.float64": np.float64(0.5)}[kind])
-            arguments[-1] = _like(arguments[-1], rng)
+            arguments.append(_like(NUMBERS[draw(st.sampled_from(numbers))], rng))
     program = Program(arguments)
     values = program.copies()
-    for _ in range(draw(st.integers(1, most))):
-        step = _step(draw, values)
-        if step is None:
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            try:
-                made = step.call(*(values[i] for i in step.operands))
-            except (ValueError, TypeError, RuntimeWarning, IndexError):
-                continue
-        if np.size(made) > MOST or not _sane(made) or not all(map(_sane, values)):
-            # A write may have made an older value huge: begin again.
-            values = _run(program)
+    wanted = draw(st.integers(most // 3, most))
+    for _ in range(4 * wanted):  # many steps do not fit
+        if len(program.steps) == wanted:
+            break
+        step = draw(st.sampled_from(KINDS))(draw, values)
+        made = None if step is None else _made(step, values)
+        if made is None or not all(map(_sane, [made, *values])):
+            values = _run(program)  # a write may have made an older value huge: begin again
             continue
         program.steps.append(step)
         values.append(made)
-    if any(np.result_type(v) == np.float32 for v in values):
+    if any(np.result_type(v) in (np.float32, np.complex64) for v in values):
         program.tolerance = 2e-5
-    count = len(values)
-    picked = draw(st.lists(st.integers(0, count - 1), min_size=0, max_size=2))
-    program.results = (count - 1, *picked)
+    count, used = len(values), {i for step in program.steps for i in step.operands}
+    unused = [i for i in range(len(arguments), count - 1) if i not in used]
+    program.results = (count - 1, *unused, *draw(st.lists(st.integers(0, count - 1), max_size=1)))
     return program
+
+
+def _made(step: Step, values: list[Any]) -> Any:
+    """What a step gives; None where NumPy refuses, or warns."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return step.call(*(values[i] for i in step.operands))
+        except REFUSED:
+            return None
 
 
 def _run(program: Program) -> list[Any]:
@@ -191,297 +207,80 @@ def _run(program: Program) -> list[Any]:
 
 def _sane(x: Any) -> bool:
     with np.errstate(all="ignore"):
-        return bool(np.all(np.abs(x, dtype=np.float64) < 1e6))
-
-
-def _step(draw: Any, values: list[Any]) -> Step | None:
-    kinds = [_unary, _binary, _binary, _compare, _where, _reduce, _matmul, _shape, _join, _slice]
-    kinds += [_gather, _scatter, _along, _divide, _place]
-    return draw(st.sampled_from([*kinds, _slice, _write, _write, _cast]))(draw, values)
-
-
-def _pick(draw: Any, values: list[Any], test: Any = None) -> int | None:
-    fit = [i for i, v in enumerate(values) if test is None or test(v)]
-    # The newest value is the likeliest, so that programs are deep.
-    return draw(st.sampled_from([*fit, fit[-1], fit[-1]])) if fit else None
-
-
-def _kind(v: Any) -> str:
-    return np.result_type(v).kind
-
-
-def _is_array(v: Any) -> bool:
-    return type(v) is np.ndarray and v.ndim > 0
-
-
-def _unary(draw: Any, values: list[Any]) -> Step | None:
-    i = _pick(draw, values, lambda v: _kind(v) != "b")
-    name = draw(st.sampled_from(sorted(UNARY)))
-    return None if i is None else Step(name, UNARY[name], (i,))
-
-
-def _partner(draw: Any, values: list[Any], i: int) -> int | None:
-    def fits(v: Any) -> bool:
-        try:
-            return np.prod(np.broadcast_shapes(np.shape(v), np.shape(values[i]))) <= MOST
-        except ValueError:
-            return False
-
-    return _pick(draw, values, fits)
-
-
-def _binary(draw: Any, values: list[Any]) -> Step | None:
-    i = _pick(draw, values)
-    j = _partner(draw, values, i)
-    name = draw(st.sampled_from(sorted(BINARY)))
-    return Step(name, BINARY[name], draw(st.permutations((i, j))))
-
-
-def _compare(draw: Any, values: list[Any]) -> Step | None:
-    i = _pick(draw, values)
-    name = draw(st.sampled_from(sorted(COMPARE)))
-    return Step(name, COMPARE[name], (i, _partner(draw, values, i)))
-
-
-def _where(draw: Any, values: list[Any]) -> Step | None:
-    c = _pick(draw, values, lambda v: _kind(v) == "b")
-    if c is None:
-        return _compare(draw, values)
-    i = _partner(draw, values, c)
-    return Step("where", np.where, (c, i, _partner(draw, values, c)))
-
-
-def _axes(draw: Any, ndim: int) -> Any:
-    if draw(st.booleans()):
-        return None
-    axes = tuple(sorted(draw(st.sets(st.integers(0, ndim - 1), min_size=1))))
-    return axes[0] - ndim if len(axes) == 1 and draw(st.booleans()) else axes
-
-
-def _reduce(draw: Any, values: list[Any]) -> Step | None:
-    i = _pick(draw, values, lambda v: _is_array(v) and v.size > 0)
-    if i is None:
-        return None
-    name = draw(st.sampled_from(sorted(REDUCE)))
-    axis, keepdims = _axes(draw, values[i].ndim), draw(st.booleans())
-    function = REDUCE[name]
-    return Step(
-        f"{name}[axis={axis}, keepdims={keepdims}]",
-        lambda x: function(x, axis=axis, keepdims=keepdims),
-        (i,),
-    )
-
-
-def _matmul(draw: Any, values: list[Any]) -> Step | None:
-    i = _pick(draw, values, lambda v: _is_array(v) and _kind(v) != "b")
-    if i is None:
-        return None
-
-    def fits(v: Any) -> bool:
-        if not _is_array(v) or _kind(v) == "b":
-            return False
-        try:
-            return np.matmul(np.zeros(np.shape(values[i])), np.zeros(np.shape(v))).size <= MOST
-        except ValueError:
-            return False
-
-    j = _pick(draw, values, fits)
-    if j is None:
-        a = values[i]
-        if a.ndim == 1:
-            return Step("outer", lambda x: np.outer(x, np.sin(x)) * 0.1, (i,))
-        if draw(st.booleans()):
-            return Step("gram", lambda x: x @ np.swapaxes(x, -1, -2) * 0.1, (i,))
-        return Step("gram_T", lambda x: np.swapaxes(x, -1, -2) @ x * 0.1, (i,))
-    return Step("matmul", lambda a, b: np.matmul(a, b) * 0.1, (i, j))
-
-
-def _places(v: Any, n: int) -> Any:
-    """Positions in an axis of n elements, some of them counted from the end."""
-    return np.floor(np.abs(v) * 10).astype(np.int64) % (2 * n) - n
-
-
-def _gather(draw: Any, values: list[Any]) -> Step | None:
-    """Read by the positions that another value gives, or by a mask."""
-    i = _pick(draw, values, lambda v: _is_array(v) and v.size > 0)
-    if i is None:
-        return None
-    if draw(st.booleans()):
-        return Step("sum of mask", lambda x: np.sum(x[x > 0.123]) * 0.1, (i,))
-    most = MOST // values[i][0].size
-    j = _pick(draw, values, lambda v: np.size(v) <= most)
-    return None if j is None else Step("gather", lambda x, v: x[_places(v, len(x))], (i, j))
-
-
-def _scatter(draw: Any, values: list[Any]) -> Step | None:
-    """Write, or add, at such positions."""
-    i = _pick(draw, values, lambda v: _is_array(v) and v.size > 0 and _kind(v) == "f")
-    if i is None:
-        return None
-    j = _pick(draw, values, lambda v: np.size(v) <= MOST)
-    adds = draw(st.booleans())
-
-    def call(x: Any, v: Any) -> Any:
-        t = x * 0.5
-        places = _places(v, t.size)
-        flat = t.reshape(-1)
-        if adds:
-            np.add.at(flat, places, np.sin(v).astype(flat.dtype))
-        else:
-            flat[places] = np.sin(v)
-        return t
-
-    return Step(f"scatter[adds={adds}]", call, (i, j))
-
-
-def _along(draw: Any, values: list[Any]) -> Step | None:
-    i = _pick(draw, values, lambda v: _is_array(v) and _kind(v) != "b")
-    if i is None:
-        return None
-    axis = draw(st.integers(0, values[i].ndim - 1))
-    if draw(st.booleans()):
-        return Step(f"cumsum[{axis}]", lambda x: np.cumsum(x * 0.1, axis=axis), (i,))
-    return Step(f"sort[{axis}]", lambda x: np.sort(x, axis=axis), (i,))
-
-
-def _divide(draw: Any, values: list[Any]) -> Step | None:
-    i = _pick(draw, values, lambda v: _kind(v) != "b")
-    if i is None:
-        return None
-    if draw(st.booleans()):
-        return Step("remainder", lambda x: x % 0.7 - x // 3, (i,))
-    return Step("remainder of", lambda x: 2.5 % (1 + np.abs(x)), (i,))
-
-
-def _place(draw: Any, values: list[Any]) -> Step | None:
-    """A number of one array at a place that is found in another."""
-    i = _pick(draw, values, lambda v: _is_array(v) and v.size > 0)
-    if i is None:
-        return None
-    j = _pick(draw, values, lambda v: _is_array(v) and v.size > 0)
-    return Step("at first", lambda x, v: x[np.argmax(v > 0.123) % len(x)] * 1, (i, j))
-
-
-def _shape(draw: Any, values: list[Any]) -> Step | None:
-    i = _pick(draw, values, _is_array)
-    if i is None:
-        return None
-    shape = values[i].shape
-    kind = draw(
-        st.sampled_from(["reshape", "transpose", "broadcast", "expand", "squeeze", "ravel"])
-    )
-    if kind == "transpose":
-        axes = tuple(draw(st.permutations(range(len(shape)))))
-        return Step(f"transpose{axes}", lambda x: np.transpose(x, axes), (i,))
-    if kind == "broadcast":
-        n = draw(st.integers(1, 3))
-        return Step(f"broadcast[{n}]", lambda x: np.broadcast_to(x, (n, *shape)) * 1.0, (i,))
-    if kind == "expand":
-        axis = draw(st.integers(0, len(shape)))
-        return Step(f"expand[{axis}]", lambda x: np.expand_dims(x, axis), (i,))
-    if kind == "squeeze":
-        return Step("squeeze", np.squeeze, (i,))
-    if kind == "ravel":
-        return Step("ravel", np.ravel, (i,))
-    target = draw(st.sampled_from(_shapes_of(values[i].size)))
-    return Step(f"reshape{target}", lambda x: np.reshape(x, target), (i,))
-
-
-def _shapes_of(size: int) -> list[tuple[int, ...]]:
-    found: list[tuple[int, ...]] = [(size,), (1, size), (size, 1)]
-    divisors = [d for d in range(2, min(size, 100)) if size % d == 0]
-    found += [(d, size // d) for d in divisors]
-    pairs = [(d, e) for d in divisors[:3] for e in divisors[:3] if size // d % e == 0]
-    found += [(d, e, size // d // e) for d, e in pairs]
-    return found
-
-
-def _join(draw: Any, values: list[Any]) -> Step | None:
-    i = _pick(draw, values, _is_array)
-    if i is None:
-        return None
-    x = values[i]
-    axis = draw(st.integers(0, x.ndim - 1))
-    same = [j for j, v in enumerate(values) if np.shape(v) == x.shape]
-    js = tuple(draw(st.lists(st.sampled_from(same), min_size=1, max_size=3)))
-    if draw(st.booleans()):
-        return Step(f"stack[{axis}]", lambda *xs: np.stack(xs, axis), (i, *js))
-    return Step(f"concatenate[{axis}]", lambda *xs: np.concatenate(xs, axis), (i, *js))
-
-
-def _index(draw: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    parts: list[Any] = []
-    for extent in shape[: draw(st.integers(1, len(shape)))]:
-        kind = draw(st.sampled_from(["slice", "slice", "all", "int", "flip"]))
-        if kind == "int" and extent:
-            parts.append(draw(st.integers(-extent, extent - 1)))
-        elif kind == "slice":
-            a, b = (draw(st.none() | st.integers(-extent - 1, extent + 1)) for _ in range(2))
-            parts.append(slice(a, b, draw(st.sampled_from([1, 1, 2, 3, -1, -2]))))
-        elif kind == "flip":
-            parts.append(slice(None, None, -1))
-        else:
-            parts.append(slice(None))
-    if draw(st.integers(0, 5)) == 0 and any(isinstance(part, slice) for part in parts):
-        parts.append(...)
-    return tuple(parts)
-
-
-def _slice(draw: Any, values: list[Any]) -> Step | None:
-    i = _pick(draw, values, _is_array)
-    if i is None:
-        return None
-    index = _index(draw, values[i].shape)
-    return Step(f"getitem[{index}]", lambda x: x[index], (i,))
-
-
-def _write(draw: Any, values: list[Any]) -> Step | None:
-    """A write into an array: into a copy of it, itself, or a view of it."""
-    i = _pick(draw, values, lambda v: _is_array(v) and _kind(v) == "f" and v.flags.writeable)
-    if i is None:
-        return None
-    index = _index(draw, values[i].shape)
-    inner = np.shape(values[i][index])
-
-    def fits(v: Any) -> bool:
-        try:
-            return np.broadcast_shapes(np.shape(v), inner) == inner
-        except ValueError:
-            return False
-
-    j = _pick(draw, values, fits)
-    if j is None:
-        j = i
-        if inner != np.shape(values[i]):
-            return None
-    how = draw(st.sampled_from(["copy", "copy", "itself", "view", "add", "scale"]))
-
-    def call(x: Any, v: Any) -> Any:
-        t = np.copy(x) if how == "copy" else x
-        if how == "view":
-            part = t[index]
-            if np.ndim(part):
-                part[...] = v
-        elif how == "add":
-            t[index] += v
-        elif how == "scale":
-            t *= 0.5
-        else:
-            t[index] = v
-        return t * 1.0 if how == "view" else t
-
-    return Step(f"write[{how} {index}]", call, (i, j))
-
-
-def _cast(draw: Any, values: list[Any]) -> Step | None:
-    i = _pick(draw, values, _is_array)
-    if i is None:
-        return None
-    want = draw(st.sampled_from(["f4", "f8", "?", "f8"]))
-    return Step(f"astype[{want}]", lambda x: x.astype(want), (i,))
+        return np.size(x) <= MOST and bool(np.all(np.abs(x) < 1e6))
 
 
 # Comparing ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An error instead of a result."""
+
+    type: type
+    text: str
+
+
+def outcome(f: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """What a call gives, or raises."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return f(*arguments)
+        except Exception as error:
+            return Raised(type(error), str(error))
+
+
+def check(
+    program: Program,
+    plain: Callable[..., Any],
+    compiled: Callable[..., Any],
+    give: Callable[[], list[Any]],
+    tolerance: float,
+    where: str = "result",
+) -> None:
+    """`compiled(*arguments)` does what `plain(program, *arguments)` does; `give` makes arguments.
+
+    An error is right only if it is the program's own."""
+    expected, found = give(), give()
+    want = outcome(lambda *xs: plain(program, *xs), expected)
+    if isinstance(want, Raised):
+        assert outcome(program, give()) == want, f"{where}: {want}, which is not the program's"
+    got = outcome(compiled, found)
+    try:
+        assert_same(got, want, where, tolerance)
+        assert_same(found, expected, "arguments", tolerance)
+    except AssertionError:
+        for seed in range(SHAKES):
+            noisy = [shake_argument(x, seed + k) for k, x in enumerate(give())]
+            other = outcome(lambda *xs, seed=seed: plain(program.shaken(seed), *xs), noisy)
+            if not close(other, want, tolerance) or not close(noisy, expected, tolerance):
+                reject()
+        raise
+
+
+def shake_argument(x: Any, seed: int) -> Any:
+    """Noise on an argument, in place where it is an array (its layout stays)."""
+    if not isinstance(x, np.ndarray):
+        return shake(x, seed)
+    if x.flags.writeable:
+        x[...] = shake(x, seed)
+    return x
+
+
+def close(a: Any, b: Any, tolerance: float) -> bool:
+    """Whether the numbers are the same, whatever holds them."""
+    if isinstance(a, Raised) or isinstance(b, Raised):
+        return bool(a == b)
+    if isinstance(a, (tuple, list)):
+        return all(close(x, y, tolerance) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict):
+        return close(list(a.values()), list(b.values()), tolerance)
+    try:
+        assert_same(np.asarray(a), np.asarray(b), "", tolerance)
+    except AssertionError:
+        return False
+    return True
 
 
 def assert_same(got: Any, want: Any, where: str = "", tolerance: float = 1e-12) -> None:
@@ -495,8 +294,13 @@ def assert_same(got: Any, want: Any, where: str = "", tolerance: float = 1e-12) 
         for k, (a, b) in enumerate(zip(got, want, strict=True)):
             assert_same(a, b, f"{where}[{k}]", tolerance)
         return
-    if want is None or isinstance(want, str):
-        assert got == want, where
+    if is_dataclass(want) and not isinstance(want, Raised):
+        for each in fields(want):
+            a, b = getattr(got, each.name), getattr(want, each.name)
+            assert_same(a, b, f"{where}.{each.name}", tolerance)
+        return
+    if want is None or isinstance(want, (str, Raised)):
+        assert got == want, f"{where}: {got!r}, not {want!r}"
         return
     assert np.shape(got) == np.shape(want), f"{where}: {np.shape(got)}, not {np.shape(want)}"
     kind = np.result_type(want)

@@ -1,17 +1,23 @@
-"""Random programs on arrays as callers have them: reversed, stepped, broadcast, Fortran order."""
+"""Random programs on arrays as callers have them: reversed, broadcast, in Fortran order, shared."""
 
-import warnings
+import itertools
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from jit_programs import assert_same, programs
+from jit_programs import check, programs
 
 from tracker import gradient, jit
 
 
 def _broadcast(x):
     return np.broadcast_to(x[:1], x.shape) if x.shape[0] else x
+
+
+def _unaligned(x):
+    y = np.zeros(x.nbytes + 1, "u1")[1:].view(x.dtype).reshape(x.shape)
+    y[...] = x
+    return y
 
 
 LAYOUTS = {
@@ -23,13 +29,15 @@ LAYOUTS = {
     "rows of more": lambda x: np.concatenate([x, x, x])[x.shape[0] : 2 * x.shape[0]],
     "broadcast": _broadcast,
     "byte-swapped": lambda x: x.astype(x.dtype.newbyteorder()),
+    "unaligned": _unaligned,
+    "as it is": np.array,
 }
 layouts = st.lists(st.sampled_from(sorted(LAYOUTS)), min_size=8, max_size=8)
 
 
 def _laid_out(program, arguments, hows):
     """Copies of arguments, each array in a layout of its own (what is broadcast is read-only)."""
-    writes = any(step.text.startswith("write") for step in program.steps)
+    writes = any(step.text.startswith(("write", "itself")) for step in program.steps)
     return [
         LAYOUTS[how](np.array(x))
         if isinstance(x, np.ndarray) and x.ndim and not (writes and how == "broadcast")
@@ -40,45 +48,67 @@ def _laid_out(program, arguments, hows):
     ]
 
 
-def _agree(compiled, plain, program, hows, tolerance):
+def _agree(compiled, plain, program, hows, tolerance=1):
     for arguments in (program.arguments, program.arguments, program.others(1)):
-        given_, traced = (_laid_out(program, arguments, hows) for _ in range(2))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            want, got = plain(*given_), compiled(*traced)
-        assert_same(got, want, "result", tolerance)
-        assert_same(traced, given_, "arguments", tolerance)
+        check(
+            program,
+            plain,
+            compiled,
+            lambda arguments=arguments: _laid_out(program, arguments, hows),
+            tolerance * program.tolerance,
+        )
 
 
 @given(program=programs("mixed"), hows=layouts)
 def test_results(program, hows):
-    _agree(jit(program), program, program, hows, program.tolerance)
+    _agree(jit(program), lambda p, *xs: p(*xs), program, hows)
 
 
-@given(program=programs("mixed", most=5), hows=layouts)
+@given(program=programs("mixed", most=6), hows=layouts)
 def test_gradients(program, hows):
     f = jit(program.loss)
 
-    def both(*xs):
-        return gradient(program.loss, *xs)
+    def plain(p, *xs):
+        return gradient(p.loss, *xs)
 
-    _agree(lambda *xs: gradient(f, *xs), both, program, hows, 10 * program.tolerance)
+    _agree(lambda *xs: gradient(f, *xs), plain, program, hows, 10)
+    _agree(jit(lambda *xs: plain(program, *xs)), plain, program, hows, 10)
 
 
-@given(program=programs("mixed", most=5), hows=layouts)
+@given(program=programs("mixed"), hows=layouts)
+def test_arguments_that_share_memory(program, hows):
+    """What is written into one argument is read through the others, in order or backwards."""
+    compiled = jit(program)
+
+    def shared(xs):
+        arrays = [k for k, x in enumerate(xs) if isinstance(x, np.ndarray) and x.ndim]
+        for i, j in itertools.combinations(arrays, 2):
+            if xs[i].shape == xs[j].shape and xs[i].dtype == xs[j].dtype:
+                xs[j] = xs[i] if "backwards" not in hows[j] else xs[i][::-1]
+        return xs
+
+    for arguments in (program.arguments, program.arguments, program.others(1)):
+        check(
+            program,
+            lambda p, *xs: p(*xs),
+            compiled,
+            lambda arguments=arguments: shared(_laid_out(program, arguments, hows)),
+            program.tolerance,
+        )
+
+
+@given(program=programs("mixed", most=6), hows=layouts)
 def test_captured(program, hows):
     """The same arrays captured: rebound for other ones, they need no other trace."""
-    held = {"xs": _laid_out(program, program.arguments, hows)}
+    held = {}
 
     def f(scale):
         return program(*held["xs"])
 
     compiled = jit(f)
-    for arguments in (program.arguments, program.arguments, program.others(1)):
-        found = []
-        for g in (compiled, f):
-            held["xs"] = _laid_out(program, arguments, hows)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found.append((g(1.0), held["xs"]))
-        assert_same(*found, "result and captures", program.tolerance)
+
+    def call(*xs):
+        held["xs"] = xs
+        return compiled(1.0)
+
+    _agree(call, lambda p, *xs: p(*xs), program, hows)

@@ -12,10 +12,8 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given
-from jit_programs import assert_same, programs
+from jit_programs import assert_same
 
-import tracker as tr
 from tracker import gradient, jit
 
 
@@ -45,77 +43,6 @@ def gradients_agree(f, *arguments, others=(), tolerance=1e-12):
         want = gradient(f, *_copies(given_))
         assert_same(gradient(compiled, *_copies(given_)), want, "gradient of jit", tolerance)
         assert_same(whole(*_copies(given_)), want, "jit of gradient", tolerance)
-
-
-# Drawn programs -----------------------------------------------------------------------------------
-
-
-@given(program=programs("tiny"))
-def test_results_tiny(program):
-    agree(program, *program.arguments, others=[program.others(1)], tolerance=program.tolerance)
-
-
-@given(program=programs("medium"))
-def test_results_medium(program):
-    agree(program, *program.arguments, others=[program.others(1)], tolerance=program.tolerance)
-
-
-@given(program=programs("mixed", most=14))
-def test_results_of_long_programs(program):
-    agree(program, *program.arguments, others=[program.others(1)], tolerance=program.tolerance)
-
-
-@given(program=programs("mixed"))
-def test_gradients(program):
-    gradients_agree(
-        program.loss,
-        *program.arguments,
-        others=[program.others(1)],
-        tolerance=10 * program.tolerance,
-    )
-
-
-@given(program=programs("tiny", most=5))
-def test_second_derivatives(program):
-    def slope(*xs):
-        return sum(np.sum(g * g) for g in gradient(program.loss, *xs) if g is not None) * 0.1
-
-    gradients_agree(
-        slope, *program.arguments, others=[program.others(1)], tolerance=100 * program.tolerance
-    )
-
-
-def _tangents(arguments):
-    rng = np.random.default_rng(3)
-    return [rng.normal(size=np.shape(x)) if np.shape(x) else float(rng.normal()) for x in arguments]
-
-
-@given(program=programs("mixed", most=5, floats=["f8"]))
-def test_forward_mode(program):
-    def tangent(*xs):
-        return tr.jvp(program.loss, xs, tuple(_tangents(xs)))[1]
-
-    agree(
-        tangent,
-        *program.arguments,
-        others=[program.others(1)],
-        tolerance=10 * program.tolerance,
-    )
-
-
-@given(program=programs("mixed", most=5))
-def test_pullbacks_and_nested_jits(program):
-    inner = jit(program.loss)
-    y, back = tr.pullback(inner, *_copies(program.arguments))
-    want_y, want_back = tr.pullback(program.loss, *_copies(program.arguments))
-    tolerance = 10 * program.tolerance
-    assert_same(y, want_y, "value", tolerance)
-    for seed in (1.0, -2.5):
-        assert_same(back(seed), want_back(seed), "pullback", tolerance)
-    outer = jit(lambda *xs: inner(*xs) * 2.0)
-    for arguments in (program.arguments, program.others(1)):
-        want = program.loss(*_copies(arguments)) * 2.0
-        assert_same(outer(*_copies(arguments)), want, "jit of jit", tolerance)
 
 
 # Views at sizes that loop
@@ -465,3 +392,29 @@ def test_casts():
     x = np.linspace(-3.7, 200.2, 50)
     agree(lambda x: (x.astype("i8"), x.astype("f4"), x.astype(bool), x.astype("i4") * 2), x)
     agree(lambda x: (x.astype("u1"), x.astype("f8"), x.astype("i2")), np.arange(-5, 60))
+
+
+# Classes and dtypes -------------------------------------------------------------------------------
+
+SQUARE = np.eye(3) * 2.0 + 0.25
+WHOLE = np.array([15, 25, 35, -4])
+
+
+@pytest.mark.parametrize(
+    "f, x",
+    [
+        (np.median, CUBE),
+        (lambda x: np.median(x, axis=0), CUBE[0, 0]),
+        (lambda x: np.percentile(x, 30), CUBE),
+        (lambda x: np.quantile(x, [0.3, 0.4], axis=-1), CUBE),
+        (lambda x: np.median(x, keepdims=True), CUBE),
+        (lambda x: tuple(np.linalg.slogdet(x)), SQUARE),
+        (lambda x: tuple(np.linalg.slogdet(x)), np.stack([SQUARE, 2 * SQUARE])),
+        *((lambda x, n=n: np.round(x, n), WHOLE.astype(kind)) for n in (-1, 0, 1) for kind in "df"),
+        *((lambda x, n=n: np.round(x, n), WHOLE.astype(kind)) for n in (-1, 0, 1) for kind in "bl"),
+        *((lambda x, n=n: np.round(x, n), np.int64(25)) for n in (-1, 0, 1)),
+        (lambda x: np.round(x, -1), np.array([1155.0, 1145.0, 35.0, 25.0, 17.5])),
+    ],
+)
+def test_results_are_of_numpys_class_and_dtype(f, x):
+    agree(f, x)

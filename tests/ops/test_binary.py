@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from op_rows import row, sample, x, z
 
-from tracker import jit, pullback
+from tracker import gradient, jit, pullback
 from tracker.ops import binary
 
 REAL = [(-2.0, 2.0), (-2.0, 2.0)]
@@ -134,3 +134,13 @@ def test_derivatives_at_infinity(f, a, b, want):
         for derive in (slopes, jit(slopes)):
             for found, wanted in zip(derive(*xs), want, strict=True):
                 np.testing.assert_allclose(found, np.full(np.shape(xs[0]), wanted), rtol=1e-15)
+
+
+@pytest.mark.parametrize("f", [np.maximum, np.minimum, np.fmax, np.fmin])
+def test_extrema_of_pythons_complex_numbers_go_by_numpys_order(f):
+    def loss(a, b):
+        return np.real(f(a, b)) * 2
+
+    larger = f in (np.maximum, np.fmax)
+    assert gradient(loss, 1 + 2j, 3 - 1j) == ((0j, 2 + 0j) if larger else (2 + 0j, 0j))
+    assert gradient(lambda a: loss(a, a), 1 + 2j) == (2 + 0j,)

@@ -210,8 +210,22 @@ def _wins(y: Any, winner: Any, tie: Any) -> Any:
     return winner + _constant_like(0.5, y) * tie
 
 
-_GREATER = [lambda y, a, b: _wins(y, a > b, a == b), lambda y, a, b: _wins(y, b > a, a == b)]
-_LESS = [lambda y, a, b: _wins(y, a < b, a == b), lambda y, a, b: _wins(y, b < a, a == b)]
+def _above(a: Any, b: Any) -> Any:
+    """a > b as NumPy orders numbers; Python has no order for its complex ones."""
+    try:
+        return a > b
+    except TypeError:
+        return np.greater(a, b)
+
+
+_GREATER = [
+    lambda y, a, b: _wins(y, _above(a, b), a == b),
+    lambda y, a, b: _wins(y, _above(b, a), a == b),
+]
+_LESS = [
+    lambda y, a, b: _wins(y, _above(b, a), a == b),
+    lambda y, a, b: _wins(y, _above(a, b), a == b),
+]
 maximum = elementwise(
     np.maximum, partials=_GREATER, lower=lambda e, a, b: e.extremum(">", a, b), kinds="biuf"
 )
@@ -221,8 +235,8 @@ minimum = elementwise(
 fmax = elementwise(
     np.fmax,
     partials=[
-        lambda y, a, b: _wins(y, (a > b) | np.isnan(b), a == b),
-        lambda y, a, b: _wins(y, (b > a) | np.isnan(a), a == b),
+        lambda y, a, b: _wins(y, _above(a, b) | np.isnan(b), a == b),
+        lambda y, a, b: _wins(y, _above(b, a) | np.isnan(a), a == b),
     ],
     lower=lambda e, a, b: e.select(e.isnan(b), a, e.select(e.isnan(a), b, e.extremum(">", a, b))),
     kinds="biuf",
@@ -230,8 +244,8 @@ fmax = elementwise(
 fmin = elementwise(
     np.fmin,
     partials=[
-        lambda y, a, b: _wins(y, (a < b) | np.isnan(b), a == b),
-        lambda y, a, b: _wins(y, (b < a) | np.isnan(a), a == b),
+        lambda y, a, b: _wins(y, _above(b, a) | np.isnan(b), a == b),
+        lambda y, a, b: _wins(y, _above(a, b) | np.isnan(a), a == b),
     ],
     lower=lambda e, a, b: e.select(e.isnan(b), a, e.select(e.isnan(a), b, e.extremum("<", a, b))),
     kinds="biuf",

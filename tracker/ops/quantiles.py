@@ -137,7 +137,7 @@ def _quantile(
     shape = np.shape(a)
     keep = keepdims is not np._NoValue and keepdims
     kept = tuple(1 if i in axes else n for i, n in enumerate(shape) if keep or i not in axes)
-    return into(out, np.reshape(found, (*np.shape(q), *kept)))
+    return into(out, np.reshape(found, (*np.shape(q), *kept))[()])
 
 
 def _checked(q: Any, high: float, what: str) -> Any:

@@ -227,8 +227,16 @@ def angle(z: Any, deg: bool = False) -> Any:
 
 @implements(np.round, np.around, method="round")
 def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    scale = 10.0**decimals
-    return into(out, np.rint(a) if decimals == 0 else np.rint(a * scale) / scale)
+    """To places after the point, or before it; integers stay integers."""
+    kind = np.result_type(data_of(a))
+    if decimals >= 0:
+        if kind.kind in "iu":
+            return into(out, a * kind.type(1))
+        scale = 10.0**decimals
+        return into(out, np.rint(a) if decimals == 0 else np.rint(a * scale) / scale)
+    tens = 10.0**-decimals
+    rounded = np.rint(a / tens) * tens
+    return into(out, np.astype(rounded, kind) if kind.kind in "iu" else rounded)
 
 
 @implements(np.sinc)

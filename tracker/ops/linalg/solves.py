@@ -347,8 +347,8 @@ def slogdet_(a: Any) -> Any:
     a = as_array(a)
     is_square(a)
     both = apply(slogdet, (a,))
-    logarithm = both[..., 1]
-    return _RESULT(both[..., 0], real(logarithm))
+    sign, logarithm = (both[(*[slice(None)] * (both.ndim - 1), part)] for part in (0, 1))
+    return _RESULT(sign, real(logarithm))
 
 
 _RESULT: Any = type(np.linalg.slogdet(np.eye(1)))  # NumPy's named tuple

@@ -1,0 +1,241 @@
+"""Random programs: compiled calls and derivatives give what the plain ones do, whatever is drawn.
+
+Derivatives of every order and nesting are compared with the eager ones, and those with differences.
+`TRACKER_HYPOTHESIS=deep` runs a thousand programs a property.
+"""
+
+from collections import namedtuple
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from jit_programs import Raised, check, outcome, programs
+
+import tracker as tr
+from tracker import gradient, jit
+
+
+def agree(program, plain, *compiled, tolerance=1):
+    """Ways to call give what the plain way gives; from the second call on machine code answers,
+    also for other arguments. `tolerance` is in those of the program."""
+    for given_ in (program.arguments, program.arguments, program.others(1)):
+        for k, way in enumerate(compiled):
+            check(
+                program,
+                plain,
+                way,
+                lambda given_=given_: program.copies(given_),
+                tolerance * program.tolerance,
+                f"way {k}",
+            )
+
+
+def slopes(program, *xs):
+    return gradient(program.loss, *xs)
+
+
+# Results ------------------------------------------------------------------------------------------
+
+
+@given(program=programs("tiny"))
+def test_results_tiny(program):
+    agree(program, lambda p, *xs: p(*xs), jit(program))
+
+
+@given(program=programs("medium"))
+def test_results_medium(program):
+    agree(program, lambda p, *xs: p(*xs), jit(program))
+
+
+@given(program=programs("mixed", most=20))
+def test_results_of_long_programs(program):
+    agree(program, lambda p, *xs: p(*xs), jit(program))
+
+
+@given(program=programs("mixed", dtypes=["c16", "c16", "f8", "c8", "i8"]))
+def test_results_of_complex_programs(program):
+    agree(program, lambda p, *xs: p(*xs), jit(program))
+
+
+# Structures ---------------------------------------------------------------------------------------
+
+Pair = namedtuple("Pair", "first second")
+
+
+@dataclass
+class Parts:
+    one: Any
+    rest: Any
+
+
+PACKS = {
+    "tuple": tuple,
+    "list": lambda xs: [xs, "a string", None],
+    "dict": lambda xs: {f"x{k}": x for k, x in enumerate(xs)},
+    "named tuple": lambda xs: Pair(xs[0], tuple(xs[1:])),
+    "dataclass": lambda xs: Parts(xs[0], {"rest": xs[1:]}),
+    "nested": lambda xs: {"a": [(xs[0], True)], "b": {"c": Pair(tuple(xs[1:]), None)}},
+}
+UNPACKS = {
+    "tuple": list,
+    "list": lambda s: s[0],
+    "dict": lambda s: list(s.values()),
+    "named tuple": lambda s: [s.first, *s.second],
+    "dataclass": lambda s: [s.one, *s.rest["rest"]],
+    "nested": lambda s: [s["a"][0][0], *s["b"]["c"].first],
+}
+packs = st.sampled_from(sorted(PACKS))
+
+
+@given(program=programs("mixed"), pack=packs, result=packs)
+def test_structures(program, pack, result):
+    def f(p, s):
+        return PACKS[result](list(p(*UNPACKS[pack](s))))
+
+    compiled = jit(lambda s: f(program, s))
+    agree(
+        program,
+        lambda p, *xs: f(p, PACKS[pack](list(xs))),
+        lambda *xs: compiled(PACKS[pack](list(xs))),
+    )
+
+
+@given(program=programs("mixed", most=6), pack=packs)
+def test_gradients_of_structures(program, pack):
+    def loss(p, s):
+        return p.loss(*UNPACKS[pack](s))
+
+    def plain(p, *xs):
+        return tr.withgradient(lambda s: loss(p, s), PACKS[pack](list(xs)))
+
+    f, whole = jit(lambda s: loss(program, s)), jit(lambda *xs: plain(program, *xs))
+    agree(
+        program,
+        plain,
+        lambda *xs: tr.withgradient(f, PACKS[pack](list(xs))),
+        whole,
+        tolerance=10,
+    )
+
+
+# Derivatives --------------------------------------------------------------------------------------
+
+
+@given(program=programs("mixed"))
+def test_gradients(program):
+    f, whole = jit(program.loss), jit(lambda *xs: slopes(program, *xs))
+    agree(program, slopes, lambda *xs: gradient(f, *xs), whole, tolerance=10)
+
+
+@given(program=programs("mixed", most=6, dtypes=["c16", "f8", "c16"]))
+def test_gradients_of_complex_programs(program):
+    f, whole = jit(program.loss), jit(lambda *xs: slopes(program, *xs))
+    agree(program, slopes, lambda *xs: gradient(f, *xs), whole, tolerance=10)
+
+
+@given(program=programs("mixed", most=6))
+def test_compiled_in_differentiated_in_compiled(program):
+    def twice(f):
+        return lambda *xs: tr.withgradient(lambda *ys: f(*ys) * 2.0, *xs)
+
+    def plain(p, *xs):
+        return twice(p.loss)(*xs)
+
+    outer = jit(twice(jit(program.loss)))
+    agree(program, plain, outer, tolerance=10)
+
+
+@given(program=programs("mixed", most=6))
+def test_pullbacks(program):
+    inner = jit(program.loss)
+
+    def plain(p, *xs):
+        y, back = tr.pullback(p.loss, *xs)
+        return y, back(1.0), back(-2.5)
+
+    def compiled(*xs):
+        y, back = tr.pullback(inner, *xs)
+        return y, back(1.0), back(-2.5)
+
+    agree(program, plain, compiled, tolerance=10)
+
+
+def _squared_slopes(program, *xs):
+    return sum(np.sum(g * g) for g in gradient(program.loss, *xs) if g is not None) * 0.1
+
+
+@given(program=programs("tiny", most=6))
+def test_second_derivatives(program):
+    def plain(p, *xs):
+        return gradient(lambda *ys: _squared_slopes(p, *ys), *xs)
+
+    f = jit(lambda *xs: _squared_slopes(program, *xs))
+    whole = jit(lambda *xs: plain(program, *xs))
+    agree(program, plain, lambda *xs: gradient(f, *xs), whole, tolerance=100)
+
+
+def tangents(arguments):
+    rng = np.random.default_rng(3)
+    return tuple(
+        rng.normal(size=np.shape(x)) if np.shape(x) else float(rng.normal()) for x in arguments
+    )
+
+
+@given(program=programs("mixed", most=6, dtypes=["f8"], numbers=["float", "np.float64"]))
+def test_forward_mode(program):
+    def plain(p, *xs):
+        return tr.jvp(p.loss, xs, tangents(xs))[1]
+
+    f = jit(program.loss)
+    agree(
+        program,
+        plain,
+        lambda *xs: tr.jvp(f, xs, tangents(xs))[1],
+        jit(lambda *xs: plain(program, *xs)),
+        tolerance=10,
+    )
+
+
+@given(program=programs("tiny", most=6, dtypes=["f8"], numbers=["float", "np.float64"]))
+def test_forward_over_reverse_and_over_that(program):
+    """Hessian-vector products, and the third derivative along two tangents."""
+
+    def plain(p, *xs):
+        along = tangents(xs)
+
+        def product(*ys):
+            return tr.jvp(lambda *zs: gradient(p.loss, *zs), ys, along)[1]
+
+        return product(*xs), tr.jvp(product, xs, along)[1]
+
+    agree(program, plain, jit(lambda *xs: plain(program, *xs)), tolerance=1000)
+
+
+# The eager derivatives themselves -----------------------------------------------------------------
+
+
+@given(program=programs("tiny", most=6, dtypes=["f8"], numbers=["float", "np.float64"]))
+def test_eager_derivatives_are_those_of_the_numbers(program):
+    """Reverse and forward mode agree with each other, and where it is smooth, with differences."""
+    along = tangents(program.arguments)
+    assume(not isinstance(outcome(program.loss, program.copies()), Raised))
+    slope = tr.jvp(program.loss, tuple(program.copies()), along)[1]
+    pulled = gradient(program.loss, *program.copies())
+    parts = [np.sum(g * t) for g, t in zip(pulled, along, strict=True)]
+    scale = 1.0 + sum(map(abs, parts))
+    assert abs(sum(parts) - slope) <= 1e3 * program.tolerance * scale
+    left, right = (_difference(program, along, h) for h in (-1e-6, 1e-6))
+    assume(abs(left - right) < 1e-3 * scale and program.tolerance < 1e-9)
+    assert abs((left + right) / 2 - slope) < 1e-4 * scale
+
+
+def _difference(program, along, h):
+    """The slope to one side."""
+    near = [x + h * t for x, t in zip(program.copies(), along, strict=True)]
+    pairs = zip(program.arguments, near, strict=True)
+    moved = [np.asarray(y) if type(x) is np.ndarray else y for x, y in pairs]
+    values = [outcome(program.loss, xs) for xs in (moved, program.copies())]
+    assume(not isinstance(values[0], Raised))
+    return (values[0] - values[1]) / h
