@@ -175,18 +175,21 @@ class Expand:
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """Dense linear algebra on a matrix, or on each matrix of a stack, in float64.
+    """Dense linear algebra on a matrix, or on each matrix of a stack: in float64 or complex128,
+    in which NumPy computes it whatever the dtype.
 
-    name    which routine of `jit/dense/` does it; where it says that it failed, NumPy would raise
-    sizes   (*types, **params) -> the integers that the routine is given
-    factor  operand 0 is handed to it factored (LU); equations share the factors of a matrix
-    turns   operand 0 may be handed to it transposed; a last integer then says so
+    name     which routine of `jit/dense/` does it; where it says that it failed, NumPy would raise
+    sizes    (*types, **params) -> the integers that the routine is given
+    factor   operand 0 is handed to it factored (LU); equations share the factors of a matrix
+    turns    operand 0 may be handed to it transposed; a last integer then says so
+    numbers  which operands are no matrices, but a real number for each matrix
     """
 
     name: str
     sizes: Callable[..., tuple[int, ...]]
     factor: bool = False
     turns: bool = False
+    numbers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,15 +24,22 @@ from tracker.jit import native
 
 _REAL = ("gemm", "gemv", "dot", "axpy", "ger")
 _COMPLEX = ("gemm", "gemv", "dotu_sub", "dotc_sub", "axpy", "geru", "gerc")
-_SOLVES = ("cblas_dtrsm", "cblas_dtrsv", "cblas_dsyrk")
-_LAPACK = ("potrf", "getrf", "syevd", "gesdd", "geqrf", "orgqr", "gelsd")
+_SOLVES = ("trsm", "trsv")
+_LAPACK = ("potrf", "getrf", "gesdd", "geqrf", "gelsd")
+_REAL_LAPACK, _COMPLEX_LAPACK = ("syevd", "orgqr"), ("heevd", "ungqr")
 _PRODUCTS = tuple(
     f"cblas_{kind}{routine}"
     for kinds, routines in (("sd", _REAL), ("cz", _COMPLEX))
     for kind in kinds
     for routine in routines
 )
-NAMES = (*_PRODUCTS, *_SOLVES, *(f"d{routine}_" for routine in _LAPACK))
+NAMES = (
+    *_PRODUCTS,
+    *(f"cblas_{kind}syrk" for kind in "sdcz"),
+    *(f"cblas_{kind}{routine}" for kind in "dz" for routine in _SOLVES),
+    *(f"d{routine}_" for routine in (*_LAPACK, *_REAL_LAPACK)),
+    *(f"z{routine}_" for routine in (*_LAPACK, *_COMPLEX_LAPACK)),
+)
 # How builds decorate a name, and the width of integers that this tells.
 _SPELLINGS = (
     ("scipy_{}64_", 64),

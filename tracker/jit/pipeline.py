@@ -26,6 +26,7 @@ from tracker.ir.graph import Atom, Const, Function, Guard, Var
 from tracker.ir.joining import batch_products, join_products
 from tracker.ir.prune import unused_results
 from tracker.ir.simplify import simplify
+from tracker.ir.widening import widen
 from tracker.jit import blas, cache, callable, engine, memory, native, parallel, signature
 from tracker.jit.dense import routines
 from tracker.jit.layout import Plan, Slots, c_strides
@@ -47,6 +48,7 @@ from tracker.tree import LEAF, Structure
 
 PASSES = (
     expand,
+    widen,
     passes.common_subexpressions,
     passes.constant_folding,
     simplify,

@@ -127,38 +127,41 @@ end:
 """
 # A matrix times its own transpose, as any other product.
 _GRAM = """
-define internal i64 @tk.gram(ptr %a, ptr noalias %z, i64 %n, i64 %k, i64 %lead, i64 %flip) {{
+define internal i64 @tk.{letter}gram(ptr %a, ptr noalias %z, i64 %n, i64 %k, i64 %lead,
+    i64 %flip) {{
   %f = icmp ne i64 %flip, 0
   %left = select i1 %f, i32 112, i32 111
   %right = select i1 %f, i32 111, i32 112
   %m = {n}
   %p = {k}
   %l = {lead}
-  call void @cblas_dgemm(i32 101, i32 %left, i32 %right, {int} %m, {int} %m, {int} %p, double 1.0,
-    ptr %a, {int} %l, ptr %a, {int} %l, double 0.0, ptr %z, {int} %m)
+  call void @cblas_{letter}gemm(i32 101, i32 %left, i32 %right, {int} %m, {int} %m, {int} %p,
+    {t} 1.0, ptr %a, {int} %l, ptr %a, {int} %l, {t} 0.0, ptr %z, {int} %m)
   ret i64 0
 }}
 """
+_REAL = (("d", "double"), ("s", "float"))
 _PRODUCTS = {
     f"cblas_{letter}{name}": (text, {"letter": letter, "t": kind})
-    for letter, kind in (("d", "double"), ("s", "float"))
+    for letter, kind in _REAL
     for name, text in (("gemm", _GEMM), ("gemv", _GEMV))
 }
+_GRAMS = {f"tk.{letter}gram": {"letter": letter, "t": kind} for letter, kind in _REAL}
 _TAKES = {"tk.take", "tk.give"}
 
 
 def missing(symbols: Iterable[str]) -> list[str]:
     """Names that have no definition here."""
-    return sorted(set(symbols) - set(_PRODUCTS) - _TAKES - {"tk.gram"})
+    return sorted(set(symbols) - set(_PRODUCTS) - _TAKES - set(_GRAMS))
 
 
 def with_definitions(text: str, symbols: Iterable[str], int_bits: int) -> str:
     """A module in which these names are defined instead of declared."""
     wanted = set(symbols)
     found = []
-    if "tk.gram" in wanted:
-        wanted.add("cblas_dgemm")
-        found.append(_gram(f"i{int_bits}"))
+    for name in sorted(wanted & set(_GRAMS)):
+        wanted.add(f"cblas_{_GRAMS[name]['letter']}gemm")
+        found.append(_gram(f"i{int_bits}", **_GRAMS[name]))
     found += [
         _PRODUCTS[name][0].format(int=f"i{int_bits}", **_PRODUCTS[name][1])
         for name in sorted(wanted & set(_PRODUCTS))
@@ -171,7 +174,7 @@ def with_definitions(text: str, symbols: Iterable[str], int_bits: int) -> str:
     return "\n".join([text, *found])
 
 
-def _gram(integer: str) -> str:
+def _gram(integer: str, **how: str) -> str:
     narrow = "trunc i64 {} to i32" if integer == "i32" else "add i64 {}, 0"
     extents = {name: narrow.format(f"%{name}") for name in ("n", "k", "lead")}
-    return _GRAM.format(int=integer, **extents)
+    return _GRAM.format(int=integer, **how, **extents)

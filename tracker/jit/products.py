@@ -1,17 +1,17 @@
-"""Matrix products through BLAS, as calls in the driver.
+"""Matrix products, as calls in the driver: of BLAS, or of the loops in `multiply.py`.
 
-Owns: `write_product`, and `why_not`, which says what BLAS cannot do. Operands are read as they lie:
+Owns: `write_product`, and `why_not`, which says what neither can do. Operands are read as they lie:
 a transposed view is BLAS's "transposed", a slice its leading dimension. Batches are loops over the
 calls.
 
-Invariant: every address and extent is what `np.matmul` means for the operand types.
+Invariants: every address and extent is what `np.matmul` means for the operand types; operands have
+the dtype of the result (see `ir/widening.py`).
 """
 
 from __future__ import annotations
 
 import math
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,67 +19,49 @@ import numpy as np
 from tracker.ir.graph import Const, Eqn, Var
 from tracker.jit import blas
 from tracker.jit.dense import routines
-from tracker.jit.dense.code import Code
-from tracker.jit.layout import TINY, Place, c_strides
+from tracker.jit.dense.code import Code, Kind
+from tracker.jit.emit import memory_type
+from tracker.jit.layout import TINY, c_strides
+from tracker.jit.multiply import LETTERS, Matrix, Product, in_loops
 
 _ROW_MAJOR, _PLAIN, _FLIPPED = 101, 111, 112
-_LETTER = {np.dtype(kind): letter for kind, letter in zip("fdFD", "sdcz", strict=True)}
 _TEXT = {"s": "float", "d": "double", "c": "float", "z": "double"}
-_ELEMENT = {"s": "float", "d": "double", "c": "[2 x float]", "z": "[2 x double]"}
-_REAL = "sd"
 _GRAM = 48  # rows of a product with its own transpose; from here on half of it is computed
-_WIDE = 16  # columns of such a product
-_INLINE = 512  # multiplications; up to here the products of a stack are loops
 
 
 def why_not(eqn: Eqn) -> str:
     """Why a product cannot be compiled; empty if it can."""
-    dtypes = {o.type.dtype for o in eqn.operands}
     if any(o.type.size == 0 for o in eqn.operands):
         return "an empty product"
     if all(o.type.size <= TINY for o in eqn.operands) and eqn.out.type.size <= TINY:
         return ""
-    if len(dtypes) != 1 or dtypes.pop() not in _LETTER:
-        return "a product of dtypes that BLAS does not know"
     if any(isinstance(o, Const) for o in eqn.operands):
         return "a product with a scalar"
+    if eqn.out.type.dtype not in LETTERS:
+        return ""
     return "" if blas.find() is not None else f"no BLAS: {blas.why_missing()}"
-
-
-@dataclass(slots=True)
-class _Matrix:
-    """The last two axes of an operand, as BLAS sees them, and its batch strides."""
-
-    pointer: str
-    start: int
-    flipped: bool
-    lead: int
-    rows: int
-    columns: int
-    batch: tuple[int, ...]
 
 
 def write_product(driver: Any, eqn: Eqn) -> None:
     """Write `out = a @ b`."""
     a, b = eqn.operands
     assert isinstance(a, Var) and isinstance(b, Var)
-    letter = _LETTER[eqn.out.type.dtype]
     out = driver.place(eqn.out)
     target = driver.pointer(out.buffer)
     batch = np.broadcast_shapes(a.type.shape[:-2], b.type.shape[:-2])
     left = _matrix(driver, a, batch, row=True)
     right = _matrix(driver, b, batch, row=False)
     m, k, n = left.rows, left.columns, right.columns
-    product = _Product(letter, (m, n, k), left, right, driver.place(a), driver.place(b))
+    product = Product(eqn.out.type.dtype, (m, n, k), left, right, driver.place(a), driver.place(b))
     x, y = (_start(driver, matrix, eqn) for matrix in (left, right))
-    if math.prod(batch) == 1:
+    if math.prod(batch) == 1 and product.letter:
         name, arguments = _blas_call(driver, product, (x, y, target))
         _write_call(driver, name, arguments)
     else:
         _write_stack(driver, product, batch, (x, y, target))
 
 
-def _matrix(driver: Any, var: Var, batch: tuple[int, ...], *, row: bool) -> _Matrix:
+def _matrix(driver: Any, var: Var, batch: tuple[int, ...], *, row: bool) -> Matrix:
     place = driver.place(var)
     shape, strides = var.type.shape, place.strides
     if place.kind == "tiny":
@@ -102,39 +84,12 @@ def _matrix(driver: Any, var: Var, batch: tuple[int, ...], *, row: bool) -> _Mat
         0 if extent == 1 else stride
         for extent, stride in zip(shape[:-2], strides[:-2], strict=True)
     )
-    return _Matrix(pointer, start, flipped, lead, m, n, padded)
+    return Matrix(pointer, start, flipped, lead, m, n, padded)
 
 
-def _start(driver: Any, matrix: _Matrix, eqn: Eqn) -> str:
+def _start(driver: Any, matrix: Matrix, eqn: Eqn) -> str:
     address: str = driver.e.address(matrix.pointer, eqn.out.type.dtype, str(matrix.start))
     return address
-
-
-@dataclass(frozen=True, slots=True)
-class _Product:
-    """A product of an m x k and a k x n matrix; `extents` are (m, n, k)."""
-
-    letter: str
-    extents: tuple[int, int, int]
-    left: _Matrix
-    right: _Matrix
-    a: Place
-    b: Place
-
-    def is_gram(self) -> bool:
-        """Whether it is large, and a matrix times its own transpose: half of it is enough."""
-        left, right = self.left, self.right
-        return (
-            self.letter == "d"
-            and not routines.missing("gram")
-            and self.extents[0] >= _GRAM
-            and self.a.buffer is not None
-            and self.a.buffer is self.b.buffer
-            and left.start == right.start
-            and left.flipped != right.flipped
-            and (left.rows, left.columns) == (right.columns, right.rows)
-            and (left.lead, left.batch) == (right.lead, right.batch)
-        )
 
 
 def _write_call(driver: Any, name: str, arguments: str) -> None:
@@ -157,13 +112,15 @@ def _result(name: str) -> str:
 
 
 def _write_stack(
-    driver: Any, product: _Product, batch: tuple[int, ...], where: tuple[str, str, str]
+    driver: Any, product: Product, batch: tuple[int, ...], where: tuple[str, str, str]
 ) -> None:
     """A function that goes through a stack of products, and its call."""
-    m, n, k = product.extents
-    text = _ELEMENT[product.letter]
+    m, n, _ = product.extents
+    text = memory_type(product.dtype)
     number = len(driver.bodies)
-    c = Code(f"stack{number}", ["ptr %x", "ptr %y", "ptr %z"], linkage="internal ", first=number)
+    c = Code(
+        f"stack{number}", ["ptr %x", "ptr %y", "ptr noalias %z"], linkage="internal ", first=number
+    )
     steps = [m * n * s for s in c_strides(batch)]
     with ExitStack() as loops:
         index = [loops.enter_context(c.plain_loop(0, extent)) for extent in batch]
@@ -176,8 +133,8 @@ def _write_stack(
                 flat = c.add(flat, c.mul(i, stride)) if stride else flat
             moved.append(c.let(f"getelementptr {text}, ptr %{name}, i64 {flat}"))
         x, y, z = moved
-        if m * n * k <= _INLINE and n <= _WIDE and product.letter in _REAL:
-            _multiply(c, product, (x, y, z))
+        if product.is_small or not product.letter:
+            in_loops(c, product, (x, y, z))
         else:
             name, arguments = _blas_call(driver, product, (x, y, z))
             driver.symbols.add(name)
@@ -189,43 +146,22 @@ def _write_stack(
     driver.e.write(f"call i64 @{c.name}(ptr {x}, ptr {y}, ptr {z})")
 
 
-def _multiply(c: Code, product: _Product, where: tuple[str, str, str]) -> None:
-    """A small product: a row of the result at a time, as a vector."""
-    m, n, k = product.extents
-    text = _TEXT[product.letter]
-    row = f"<{n} x {text}>"
-    x, y, z = where
-    align = f"align {4 if text == 'float' else 8}"
-
-    def at(pointer: str, matrix: _Matrix, i: object, j: object) -> str:
-        if matrix.flipped:
-            i, j = j, i
-        flat = c.add(c.mul(i, matrix.lead), j)
-        return c.let(f"getelementptr {text}, ptr {pointer}, i64 {flat}")
-
-    def right_row(p: str) -> str:
-        if not product.right.flipped:
-            return c.let(f"load {row}, ptr {at(y, product.right, p, 0)}, {align}")
-        made = "poison"
-        for j in range(n):
-            number = c.let(f"load {text}, ptr {at(y, product.right, p, j)}")
-            made = c.let(f"insertelement {row} {made}, {text} {number}, i64 {j}")
-        return made
-
-    with c.plain_loop(0, m) as i:
-        total = c.cell("zeroinitializer", row)
-        with c.plain_loop(0, k) as p:
-            number = c.let(f"load {text}, ptr {at(x, product.left, i, p)}")
-            first = c.let(f"insertelement {row} poison, {text} {number}, i64 0")
-            mask = f"<{n} x i32> zeroinitializer"
-            spread = c.let(f"shufflevector {row} {first}, {row} poison, {mask}")
-            term = c.let(f"fmul contract {row} {spread}, {right_row(p)}")
-            c.set(total, c.let(f"fadd contract {row} {c.get(total, row)}, {term}"), row)
-        target = c.let(f"getelementptr {text}, ptr {z}, i64 {c.mul(i, n)}")
-        c.lines.append(f"  store {row} {c.get(total, row)}, ptr {target}, {align}")
+def _is_gram(product: Product) -> bool:
+    """Whether it is large, and a matrix times its own transpose: half of it is enough."""
+    left, right = product.left, product.right
+    return (
+        not routines.missing("gram", _kind(product.letter))
+        and product.extents[0] >= _GRAM
+        and product.a.buffer is not None
+        and product.a.buffer is product.b.buffer
+        and left.start == right.start
+        and left.flipped != right.flipped
+        and (left.rows, left.columns) == (right.columns, right.rows)
+        and (left.lead, left.batch) == (right.lead, right.batch)
+    )
 
 
-def _blas_call(driver: Any, product: _Product, where: tuple[str, str, str]) -> tuple[str, str]:
+def _blas_call(driver: Any, product: Product, where: tuple[str, str, str]) -> tuple[str, str]:
     """The name of the function, and its arguments."""
     m, n, k = product.extents
     left, right = product.left, product.right
@@ -234,9 +170,11 @@ def _blas_call(driver: Any, product: _Product, where: tuple[str, str, str]) -> t
     assert found is not None
     integer = f"i{found.int_bits}"
     letter = product.letter
-    if product.is_gram():
+    if _is_gram(product):
         sizes = (n, k, left.lead, int(left.flipped))
-        return "tk.gram", f"ptr {x}, ptr {z}, " + ", ".join(f"i64 {size}" for size in sizes)
+        return _kind(letter).symbol("gram"), f"ptr {x}, ptr {z}, " + ", ".join(
+            f"i64 {size}" for size in sizes
+        )
     one, zero = _factors(driver, letter)
     if n == 1 and letter in "sd":  # matrix @ vector
         step = right.lead if not right.flipped else 1
@@ -256,6 +194,12 @@ def _blas_call(driver: Any, product: _Product, where: tuple[str, str, str]) -> t
             f"{integer} {right.lead}, {zero}, ptr {z}, {integer} {n}"
         )
     return name, arguments
+
+
+def _kind(letter: str) -> Kind:
+    found = blas.find()
+    assert found is not None
+    return Kind(letter, f"i{found.int_bits}")
 
 
 def _factors(driver: Any, letter: str) -> tuple[str, str]:

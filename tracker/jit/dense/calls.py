@@ -13,7 +13,6 @@ import numpy as np
 
 from tracker.ir.graph import Const
 from tracker.jit.dense.code import Code
-from tracker.jit.dense.routines import symbol
 from tracker.jit.emit import Scalar
 
 
@@ -22,7 +21,7 @@ def write_call(driver: Any, call: Any) -> None:
     pointers = [_pointer(driver, operand) for operand in call.operands]
     pointers.append(driver.pointer(call.out))
     pointers.append("null" if call.work is None else driver.pointer(call.work))
-    name = symbol(call.name)
+    name = call.kind.symbol(call.name)
     driver.symbols.add(name)
     sizes = [f"i64 {n}" for n in call.sizes]
     types = ", ".join(["ptr"] * len(pointers) + ["i64"] * len(sizes))

@@ -18,18 +18,20 @@ import numpy as np
 from tracker.ir.graph import Atom, Const, Eqn
 from tracker.ir.op import Routine
 from tracker.ir.types import Type
-from tracker.jit.dense.routines import factored, workspace
+from tracker.jit.dense.code import Kind
+from tracker.jit.dense.routines import factored, kind_of, workspace
 
-_FLOAT64 = np.dtype(np.float64)
+_WORD = np.dtype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What a routine reads: a place in memory, or (`place` None) a value in registers. The matrices
-    of a stack are `step` numbers apart."""
+    """What a routine reads: a place in memory, or (`place` None) a number. The matrices of a stack
+    (the numbers, where it takes one for each) are `step` words apart."""
 
     atom: Atom
     place: Any
+    stack: tuple[int, ...]
     step: int
     flipped: bool
     ready: int
@@ -38,9 +40,10 @@ class Operand:
 @dataclass(frozen=True, slots=True)
 class Call:
     """A call of a routine, for each matrix of a stack of shape `batch`. `strides`: for operands
-    and result, how many numbers apart matrices are along each axis of the stack."""
+    and result, how many words of 8 bytes apart matrices are along each axis of the stack."""
 
     name: str
+    kind: Kind
     eqn: Eqn
     operands: tuple[Operand, ...]
     out: Any
@@ -52,44 +55,52 @@ class Call:
 
 def plan_call(planner: Any, eqn: Eqn, lower: Routine) -> None:
     """Plan a routine's equation."""
+    kind = kind_of(eqn)
     operands = [
-        _operand(planner, atom, lower.turns and at == 0) for at, atom in enumerate(eqn.operands)
+        _operand(planner, atom, 0 if at in lower.numbers else 2, lower.turns and at == 0)
+        for at, atom in enumerate(eqn.operands)
     ]
     sizes = lower.sizes(*(atom.type for atom in eqn.operands), **eqn.params)
     if lower.turns:
         sizes = (*sizes, int(operands[0].flipped))
     if lower.factor:
-        operands[0] = _factors(planner, eqn, operands[0])
+        operands[0] = _factors(planner, eqn, kind, operands[0])
     level = max(operand.ready for operand in operands)
-    own, numbers = workspace(lower.name, sizes)
-    batch = np.broadcast_shapes(*map(_stack, eqn.operands))
-    work = planner.buffer(Type((numbers,), _FLOAT64), "scratch") if numbers else None
+    own, words = workspace(lower.name, kind, sizes)
+    batch = np.broadcast_shapes(*(operand.stack for operand in operands))
+    work = planner.buffer(Type((words,), _WORD), "scratch") if words else None
     out = planner.result(eqn.out, level + 1)
-    strides = [_strides(_stack(o.atom), o.step, batch) for o in operands]
-    strides.append(_strides(batch, eqn.out.type.size // math.prod(batch), batch))
-    call = Call(lower.name, eqn, tuple(operands), out, work, (*sizes, *own), batch, tuple(strides))
+    strides = [_strides(operand.stack, operand.step, batch) for operand in operands]
+    strides.append(
+        _strides(batch, _words_of(eqn.out.type) * eqn.out.type.size // math.prod(batch), batch)
+    )
+    call = Call(
+        lower.name, kind, eqn, tuple(operands), out, work, (*sizes, *own), batch, tuple(strides)
+    )
     planner.plan.calls.setdefault(level, []).append(call)
 
 
-def _operand(planner: Any, atom: Atom, may_turn: bool) -> Operand:
-    """An operand where a routine can read it."""
-    step = math.prod(atom.type.shape[-2:])
+def _operand(planner: Any, atom: Atom, axes: int, may_turn: bool) -> Operand:
+    """An operand where a routine can read it; the last `axes` are those of a matrix."""
+    type = atom.type
+    stack = type.shape[: type.ndim - axes]
+    step = math.prod(type.shape[len(stack) :]) * _words_of(type)
     if isinstance(atom, Const):
-        return Operand(atom, None, 0, False, 0)
+        return Operand(atom, None, stack, step, False, 0)
     place = planner.stored(atom)
     if place.kind == "tiny":
-        return Operand(atom, None, step, False, place.ready)
-    if place.strides == _dense(atom.type.shape):
-        return Operand(atom, place, step, False, place.ready)
-    if may_turn and place.strides == _turned(atom.type.shape):
-        return Operand(atom, place, step, True, place.ready)
+        return Operand(atom, None, stack, step, False, place.ready)
+    if place.strides == _dense(type.shape):
+        return Operand(atom, place, stack, step, False, place.ready)
+    if may_turn and place.strides == _turned(type.shape):
+        return Operand(atom, place, stack, step, True, place.ready)
     copied = planner.copied(atom)
-    return Operand(atom, copied, step, False, copied.ready)
+    return Operand(atom, copied, stack, step, False, copied.ready)
 
 
-def _stack(atom: Atom) -> tuple[int, ...]:
-    """The shape of the stack of matrices that an operand is."""
-    return atom.type.shape[:-2]
+def _words_of(type: Type) -> int:
+    """How many words of 8 bytes a number takes."""
+    return type.dtype.itemsize // _WORD.itemsize
 
 
 def _strides(stack: tuple[int, ...], step: int, batch: tuple[int, ...]) -> tuple[int, ...]:
@@ -108,20 +119,20 @@ def _turned(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*rest, across, down)
 
 
-def _factors(planner: Any, eqn: Eqn, a: Operand) -> Operand:
+def _factors(planner: Any, eqn: Eqn, kind: Kind, a: Operand) -> Operand:
     """The factors of a matrix, made now unless they are there already."""
     key: Any = a.atom
     if a.place is not None:
         key = (a.place.buffer, a.place.start, a.atom.type.shape)
     known = planner.factors.get(key)
     n = a.atom.type.shape[-1]
+    size = factored(n, kind)
     if known is None:
-        batch = _stack(a.atom)
-        buffer = planner.buffer(Type((math.prod(batch) * factored(n),), _FLOAT64), "scratch")
-        strides = (_strides(batch, a.step, batch), _strides(batch, factored(n), batch))
-        call = Call("lu", eqn, (a,), buffer, None, (n,), batch, strides)
+        batch = a.stack
+        buffer = planner.buffer(Type((math.prod(batch) * size,), _WORD), "scratch")
+        strides = (_strides(batch, a.step, batch), _strides(batch, size, batch))
+        call = Call("lu", kind, eqn, (a,), buffer, None, (n,), batch, strides)
         planner.plan.calls.setdefault(a.ready, []).append(call)
         known = planner.factors[key] = (buffer, a.ready + 1)
     buffer, ready = known
-    place = planner.whole(buffer, ready)
-    return replace(a, place=place, step=factored(n), ready=ready)
+    return replace(a, place=planner.whole(buffer, ready), step=size, ready=ready)

@@ -1,6 +1,6 @@
 """Norms, and numbers that measure matrices: `norm` and its relatives, `cond`, `matrix_rank`.
 
-All but `matrix_rank` (which has no derivative) are composed of other functions. At zero the
+All are composed of other functions. At zero the
 derivative of a norm is 0, by the strong zeros of docs/conventions.md.
 """
 
@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from tracker.ir.op import Host
-from tracker.ir.types import Type
-from tracker.ops.declare import declare, implements
-from tracker.ops.linalg.parts import as_array, is_square, real
-from tracker.tape import apply, data_of
+from tracker.ops.declare import implements
+from tracker.ops.linalg.parts import as_array, column, is_square, real
+from tracker.tape import data_of
 
 
 def _squares(x: Any) -> Any:
@@ -145,21 +143,19 @@ def _or_infinite(r: Any, x: Any) -> Any:
     return np.where(np.logical_and(lost, np.logical_not(given)), np.inf, r)
 
 
-rank = declare(
-    "matrix_rank",
-    method=None,
-    entry=None,
-    infer=lambda a, **_: Type(a.shape[:-2], np.dtype(np.intp)),
-    evaluate=np.linalg.matrix_rank,
-    jvp=[None],
-    vjp=[None],
-    lower=Host("a rank"),
-)
-
-
 @implements(np.linalg.matrix_rank)
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """The number of singular values above a tolerance: an integer, without a derivative."""
+    if rtol is not None and tol is not None:
+        raise ValueError("`tol` and `rtol` can't be both set.")
+    A = as_array(A)
     if np.ndim(A) < 2:
         return int(np.any(A != 0))
-    return apply(rank, (A,), {"tol": data_of(tol), "hermitian": hermitian, "rtol": data_of(rtol)})
+    s = np.linalg.svd(A, compute_uv=False, hermitian=hermitian)
+    if tol is None:
+        if rtol is None:
+            rtol = max(np.shape(A)[-2:]) * np.finfo(s.dtype).eps
+        limit = np.max(s, axis=-1, keepdims=True, initial=0) * column(data_of(rtol))
+    else:
+        limit = column(data_of(tol))
+    return np.count_nonzero(s > limit, axis=-1)

@@ -47,7 +47,7 @@ pinv = declare(
     evaluate=np.linalg.pinv,
     jvp=[_pinv_jvp, None],
     vjp=[_pinv_vjp, None],
-    lower=Routine("pinv", lambda a, cutoff: a.shape[-2:]),
+    lower=Routine("pinv", lambda a, cutoff: a.shape[-2:], numbers=(1,)),
 )
 
 
@@ -94,7 +94,7 @@ lstsq = declare(
         lambda g, y, a, b, cutoff: project(adjoint(np.linalg.pinv(a, cutoff)) @ g, b),
         None,
     ],
-    lower=Routine("lstsq", lambda a, b, cutoff: (*a.shape, b.shape[-1])),
+    lower=Routine("lstsq", lambda a, b, cutoff: (*a.shape, b.shape[-1]), numbers=(2,)),
 )
 
 
@@ -113,7 +113,7 @@ def lstsq_(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     x = apply(lstsq, (a, right, cutoff))
     s = np.linalg.svdvals(a)
     high = np.max(s) if np.size(s) else 0.0
-    rank = np.count_nonzero(s > (eps if cutoff < 0 else cutoff) * high)
+    rank = np.sum(s > (eps if cutoff < 0 else cutoff) * high, dtype=np.intc)
     apart = right - a @ x
     if int(rank) == n and m > n:
         residuals = np.sum(real(apart * np.conjugate(apart)), axis=0)

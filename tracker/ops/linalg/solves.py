@@ -49,7 +49,15 @@ def _both(back: Any, y: Any, a: Any, b: Any, wanted: Any) -> tuple[Any, Any]:
 
 def _solve_vjp(g: Any, y: Any, operands: Any, wanted: Any, times: Any) -> tuple[Any, Any]:
     a, b = operands
-    return _both(np.linalg.solve(adjoint(a), g), y, a, b, wanted)
+    return _both(_solve_adjoint(a, g), y, a, b, wanted)
+
+
+def _solve_adjoint(a: Any, g: Any) -> Any:
+    """a^-H g; the transpose of a complex matrix shares its factors, its adjoint does not."""
+    turned = np.swapaxes(a, -1, -2)
+    if not np.iscomplexobj(a):
+        return np.linalg.solve(turned, g)
+    return np.conjugate(np.linalg.solve(turned, np.conjugate(g)))
 
 
 solve = declare(  # matrices only: `solve_` takes vectors
@@ -135,6 +143,7 @@ solve_triangular = declare(
             *b.shape[-2:],
             int(lower),
             int(trans != "N"),
+            int(trans == "C"),
             int(unit),
         ),
         turns=True,

@@ -1,0 +1,205 @@
+"""Linear algebra of matrices of every dtype compiles whole, and gives NumPy's values and dtypes."""
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker import gradient, jit
+
+la = np.linalg
+KINDS = ["f4", "c8", "c16", "i8"]
+
+
+def matrix(kind, *shape):
+    rng = np.random.default_rng(sum(shape))
+    a = rng.normal(size=shape)
+    if np.dtype(kind).kind == "c":
+        a = a + 1j * rng.normal(size=shape)
+    return (np.round(4 * a) if np.dtype(kind).kind == "i" else a).astype(kind)
+
+
+def positive(a):
+    return a @ np.conjugate(a).mT + a.shape[-2] * np.eye(a.shape[-2], dtype=a.dtype)
+
+
+def of_values(w, v):
+    """A function of a matrix: no phases, no signs."""
+    return (v * np.expand_dims(w, -2) ** 2) @ np.conjugate(v).mT
+
+
+def spectra(a):
+    s = positive(a)
+    values = la.eigvalsh(a), la.eigvalsh(a, "U"), la.eigh(a, "U")[0], la.eigh(s)[0]
+    return (*values, of_values(*la.eigh(a)), of_values(*la.eigh(s, "U")))
+
+
+def singular(a):
+    u, s, vh = la.svd(a)
+    thin, turned = la.svd(a, full_matrices=False), la.svd(a.mT)
+    k = s.shape[-1]
+    back = [
+        (x[..., :k] * y[..., None, :]) @ z[..., :k, :] for x, y, z in ((u, s, vh), thin, turned)
+    ]
+    whole = la.svd(positive(a), hermitian=True)
+    norms = la.norm(a, 2, (-2, -1)), la.norm(a, "nuc", (-2, -1)), la.cond(a), whole[1]
+    return (*back, s, thin[1], la.svdvals(a), np.abs(u[..., :k]), np.abs(vh), *norms)
+
+
+def triangular_factors(a):
+    wide = a.mT
+    parts = (*la.qr(a), *la.qr(wide), la.qr(a, "r"), la.qr(a, "complete")[1])
+    return (*parts, np.abs(la.qr(a, "complete")[0][..., -1:]))
+
+
+CASES = {
+    "solve": (lambda a, b: (la.solve(a, b), la.solve(a.mT, b), la.solve(a, b[..., :1])), True),
+    "inv": (lambda a: (la.inv(a), la.inv(a.mT), la.matrix_power(a, -2)), True),
+    "det": (lambda a: (la.det(a / 4), *la.slogdet(a), la.det(a.mT / 3)), True),
+    "cholesky": (
+        lambda a: (la.cholesky(positive(a)), la.cholesky(positive(a.mT), upper=True)),
+        True,
+    ),
+    "spectra": (spectra, True),
+    "singular": (singular, False),
+    "qr": (triangular_factors, False),
+    "pinv": (lambda a: (la.pinv(a), la.pinv(a.mT, rtol=1e-3)), False),
+    "ranks": (lambda a: (la.matrix_rank(a), la.matrix_rank(a, tol=2.0)), False),
+    "lstsq": (lambda a, b: (*la.lstsq(a, b), la.lstsq(a.mT, b[:-2], rcond=0.1)[0]), False),
+}
+
+
+def arguments(name, kind, n, batch):
+    f, is_square = CASES[name]
+    a = matrix(kind, *batch, n + (0 if is_square else 2), n)
+    rest = (matrix(kind, *batch, a.shape[-2], 2),) if f.__code__.co_argcount > 1 else ()
+    return f, (a, *rest)
+
+
+def tolerance(kind):
+    return 3e-4 if kind in ("f4", "c8") else 1e-8
+
+
+def close(found, want, kind):
+    found, want = np.asarray(found), np.asarray(want)
+    assert (found.dtype, found.shape) == (want.dtype, want.shape)
+    near = tolerance(kind)
+    scale = np.abs(want).max(initial=1)
+    np.testing.assert_allclose(found, want, rtol=near, atol=near * scale)
+
+
+@pytest.mark.parametrize("n, batch", [(3, ()), (3, (2,)), (26, ())])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", CASES)
+def test_values(name, kind, n, batch):
+    if name == "lstsq" and batch:
+        pytest.skip("NumPy's takes one matrix")
+    f, args = arguments(name, kind, n, batch)
+    with np.errstate(all="ignore"):
+        want = f(*args)
+    compiled = jit(f, strict=True)
+    for _ in range(2):
+        for x, y in zip(compiled(*args), want, strict=True):
+            close(x, y, kind)
+
+
+def loss(parts):
+    return sum(np.sum(np.real(x * np.conjugate(x))) for x in parts if x.dtype.kind in "fc")
+
+
+@pytest.mark.parametrize("n", [3, 26])
+@pytest.mark.parametrize("kind", ["f4", "c8", "c16"])
+@pytest.mark.parametrize("name", [name for name in CASES if name != "ranks"])
+def test_gradients(name, kind, n):
+    f, args = arguments(name, kind, n, ())
+    compiled = jit(lambda *xs: gradient(lambda *ys: loss(f(*ys)), *xs), strict=True)
+    for x, y in zip(compiled(*args), gradient(lambda *ys: loss(f(*ys)), *args), strict=True):
+        close(x, y, kind)
+
+
+@pytest.mark.parametrize("kind", ["f4", "c16"])
+def test_a_matrix_of_any_dtype_is_factored_once(kind):
+    a, b = matrix(kind, 25, 25), matrix(kind, 25)
+
+    def f(a, b):
+        return np.sum(np.real(la.solve(a, b))) + la.slogdet(a)[1] + np.sum(np.real(la.inv(a.T)))
+
+    compiled = jit(lambda a, b: gradient(f, a, b), strict=True)
+    close(compiled(a, b)[0], gradient(f, a, b)[0], kind)
+    letter = "z" if kind == "c16" else "d"
+    assert compiled.llvm(a, b).count(f"call i64 @tk.{letter}lu(") == 1
+
+
+def test_cutoffs_of_a_stack():
+    a, cutoffs = matrix("f8", 3, 5, 4), np.array([1e-9, 0.3, 0.6])
+    compiled = jit(lambda a, c: la.pinv(a, rtol=c), strict=True)
+    close(compiled(a, cutoffs), la.pinv(a, rtol=cutoffs), "f8")
+    close(jit(lambda a: la.pinv(a, rtol=cutoffs))(a), la.pinv(a, rtol=cutoffs), "f8")
+
+
+@pytest.mark.parametrize("kind", ["f4", "c8", "c16"])
+@pytest.mark.parametrize(
+    "f, good, bad",
+    [
+        (la.inv, np.eye(3) + np.tri(3), np.ones((3, 3))),
+        (lambda a: la.solve(a, a[0]), np.eye(3) + np.tri(3).T, np.zeros((3, 3))),
+        (la.cholesky, np.eye(3), -np.eye(3)),
+        (la.cholesky, np.eye(30), -np.eye(30)),
+        (la.svd, np.eye(3), np.full((3, 3), np.nan)),
+        (la.eigh, np.eye(3), np.full((3, 3), np.nan)),
+    ],
+)
+def test_what_numpy_raises_is_raised(f, good, bad, kind):
+    compiled = jit(f)
+    good, bad = good.astype(kind), bad.astype(kind)
+    compiled(good)
+    for _ in range(2):
+        try:
+            want = f(bad)
+        except la.LinAlgError as error:
+            with pytest.raises(la.LinAlgError, match=str(error)):
+                compiled(bad)
+        else:
+            for x, y in zip(compiled(bad), want, strict=True):
+                np.testing.assert_array_equal(x, y)
+    compiled(good)
+
+
+def test_bools_are_numbers():
+    a = np.tri(3, dtype=bool)
+    compiled = jit(lambda a: (la.inv(a), la.solve(a, a), la.eigvalsh(a)), strict=True)
+    for x, y in zip(compiled(a), (la.inv(a), la.solve(a, a), la.eigvalsh(a)), strict=True):
+        close(x, y, "f8")
+
+
+def test_singular_determinants_are_zero():
+    for kind in ("f4", "c8", "c16"):
+        a = np.array([[1, 2, 3], [2, 4, 6], [1, 0, 1]]).astype(kind)
+        found = jit(lambda a: (la.det(a), *la.slogdet(a)), strict=True)(a)
+        assert found == (0, 0, -np.inf)
+        assert [x.dtype for x in found] == [kind, kind, a.real.dtype]
+
+
+def test_half_of_a_gram_matrix_is_computed():
+    for kind, letter in (("f4", "s"), ("c8", "c"), ("c16", "z")):
+        a = matrix(kind, 60, 50)
+        compiled = jit(lambda a: (a @ a.T, a.T @ a), strict=True)
+        for x, y in zip(compiled(a), (a @ a.T, a.T @ a), strict=True):
+            close(x, y, kind)
+        assert f"@tk.{letter}gram(" in compiled.llvm(a)
+
+
+@pytest.mark.parametrize("kind", ["f4", "c16"])
+def test_coinciding_values(kind):
+    """Functions of the values alone are right, others warn, when they are traced."""
+    a = np.eye(3, dtype=kind)
+    for f in (lambda a: np.sum(la.eigvalsh(a) ** 2), lambda a: np.sum(la.svdvals(a) ** 2)):
+        close(jit(lambda x, f=f: gradient(f, x)[0])(a), 2 * a, kind)
+
+    def vectors(a):
+        return np.sum(np.real(la.eigh(a)[1]))
+
+    compiled = jit(lambda x: gradient(vectors, x)[0])
+    with pytest.warns(tracker.DegenerateWarning, match="eigenvalues 0 and 1 coincide"):
+        first = compiled(a)
+    assert np.all(np.isfinite(first))
+    np.testing.assert_array_equal(compiled(a), first)
