@@ -46,6 +46,7 @@ JIT_LAYERS = [
     {"chains", "sorting", "dense"},
     {"layout"},
     {"plan"},
+    {"multiply"},
     {"products", "partition", "accounts", "structured", "scratch"},
     {"folds", "scattering"},
     {"loops"},

@@ -99,7 +99,13 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 
 @implements(np.vdot)
 def vdot(a: Any, b: Any) -> Any:
-    return np.matmul(np.ravel(np.conjugate(a)), np.ravel(b))
+    return np.matmul(np.ravel(np.conjugate(a) if np.iscomplexobj(a) else a), np.ravel(b))
+
+
+def added(terms: Any, axis: Any) -> Any:
+    """A sum in the dtype of its terms: products do not widen small integers, as np.sum does."""
+    dtype = terms.dtype
+    return np.sum(terms, axis=axis, dtype=dtype if dtype.kind in "biu" else None)
 
 
 METHODS["dot"] = dot

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.ops.contraction import added
 from tracker.ops.declare import implements, into, refuse
 from tracker.ops.linalg.parts import as_array
 from tracker.tape import data_of
@@ -37,6 +38,9 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: A
     arrays, labels, wanted = _read(operands)
     if dtype is not None:
         arrays = [np.astype(a, dtype) for a in arrays]
+    elif len({a.dtype for a in arrays}) > 1:  # sums of integers must not wrap around
+        common = np.result_type(*(a.dtype for a in arrays))
+        arrays = [np.astype(a, common) if a.dtype.kind in "biu" else a for a in arrays]
     terms = [_own(*term) for term in zip(arrays, labels, strict=True)]
     for chosen in _path(arrays, labels, wanted, optimize):
         picked = [terms[i] for i in chosen]
@@ -201,7 +205,7 @@ def _summed(term: Term, keep: set[str]) -> Term:
     gone = tuple(i for i, label in enumerate(labels) if label not in keep)
     if not gone:
         return term
-    return np.sum(a, axis=gone), tuple(label for label in labels if label in keep)
+    return added(a, gone), tuple(label for label in labels if label in keep)
 
 
 def _extents(*terms: Term) -> dict[str, int]:
@@ -238,7 +242,7 @@ def _pair(left: Term, right: Term, keep: set[str]) -> Term:
         order = (*batch, *rows, *columns, *inner)
         made = _aligned(left, order) * _aligned(right, order)
         if inner:
-            made = np.sum(made, axis=tuple(range(len(order) - len(inner), len(order))))
+            made = added(made, tuple(range(len(order) - len(inner), len(order))))
         return made, tuple(order[: len(order) - len(inner)])
     x = _grouped(left, (batch, rows, inner), extents)
     y = _grouped(right, (batch, inner, columns), extents)

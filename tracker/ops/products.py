@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.ir.op import NUMPY
-from tracker.ops.contraction import matmul
+from tracker.ops.contraction import added, matmul
 from tracker.ops.declare import implements, into, refuse
 from tracker.ops.linalg.parts import as_array
 from tracker.tape import apply
@@ -154,7 +154,7 @@ def _chained(chain: Sequence[Any], cut: dict[tuple[int, int], int], i: int, j: i
 
 
 def _vecdot(a: Any, b: Any) -> Any:
-    return np.sum((np.conjugate(a) if np.iscomplexobj(a) else a) * b, axis=-1)
+    return added((np.conjugate(a) if np.iscomplexobj(a) else a) * b, -1)
 
 
 def _matvec(a: Any, b: Any) -> Any:

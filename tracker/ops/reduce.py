@@ -113,6 +113,8 @@ def _reduction(
                 )
             a = np.where(where, a, fill)
         y = apply(op, (a,), {"axis": _folded_axes(a, axis), "keepdims": _flag(keepdims)})
+        if dtype is not None:  # NumPy adds small integers in larger ones unless told so
+            y = np.astype(as_array(y), dtype)[()]
         if initial is not _NO and initial is not None:
             y = join(y, initial)
         return into(out, y)

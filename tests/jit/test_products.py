@@ -1,0 +1,79 @@
+"""Products of integers, bools and mixed dtypes compile whole, in every layout."""
+
+import numpy as np
+import pytest
+
+from tracker import gradient, jit
+
+KINDS = ["?", "i1", "u1", "i2", "i4", "u4", "i8", "u8"]
+
+
+def whole(kind, *shape):
+    info = np.iinfo(kind) if kind != "?" else None
+    rng = np.random.default_rng(len(shape))
+    if info is None:
+        return rng.random(shape) < 0.1
+    return rng.integers(info.min, info.max, shape, dtype=kind, endpoint=True)
+
+
+def products(a, b, c, v):
+    """a (5, 7), b (3, 7, 6), c (4, 1, 5, 9), v (7,)."""
+    return (
+        *(a @ b, a @ b[0], v @ b, a @ v, v @ v, b.mT @ v, b.mT @ a.T, a.T @ a, a @ a.T),
+        *(a.T @ c, c.mT @ a[:, ::2], c[..., ::-2].mT @ a, a[::-1] @ v[::-1], c @ c[..., :5, :].mT),
+        *(np.dot(a, b), np.inner(a, v), np.tensordot(a, b, axes=[[1], [1]]), np.outer(v, v)),
+        *(np.einsum("ij,kjl->kil", a, b), np.einsum("ij,ij->i", a, a), np.vecdot(a, v)),
+        *(np.kron(a, a[:2]), np.matvec(b.mT, v), np.vecmat(v, b), np.linalg.multi_dot([a, b[0]])),
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_integers_and_bools(kind):
+    args = whole(kind, 5, 7), whole(kind, 3, 7, 6), whole(kind, 4, 1, 5, 9), whole(kind, 7)
+    compiled = jit(products, strict=True)
+    for _ in range(2):
+        for found, want in zip(compiled(*args), products(*args), strict=True):
+            assert found.dtype == want.dtype
+            np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize(
+    "left, right", [("f4", "f8"), ("i4", "f4"), ("f8", "c8"), ("i8", "u1"), ("?", "f8")]
+)
+def test_mixed_dtypes(left, right):
+    a, b = np.arange(42).reshape(6, 7).astype(left), np.arange(63).reshape(7, 9).astype(right)
+
+    def f(a, b):
+        return a @ b, b.T @ a.T, a[0] @ b, np.einsum("ij,jk->k", a, b)
+
+    for found, want in zip(jit(f, strict=True)(a, b), f(a, b), strict=True):
+        assert found.dtype == want.dtype
+        np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+def test_gradients_of_mixed_dtypes():
+    a, b = np.linspace(0, 1, 48).reshape(6, 8), np.linspace(-1, 2, 48, dtype="f4").reshape(8, 6)
+    n = np.arange(64).reshape(8, 8)
+
+    def f(a, b):
+        return np.sum((a @ n @ b) ** 2)
+
+    found = jit(lambda *ab: gradient(f, *ab), strict=True)(a, b)
+    for x, y in zip(found, gradient(f, a, b), strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_allclose(x, y, rtol=1e-5)
+
+
+def test_sums_of_products_keep_the_dtype_of_their_terms():
+    small, wide = np.full(9, 100, "i1"), np.linspace(0, 1, 4)
+
+    def f(a, b):
+        return (
+            *(np.einsum("i->", a), np.einsum("i,i", a, a), np.vecdot(a, a), np.vdot(a > 0, a > 9)),
+            *(np.sum(a, dtype="i1"), np.prod(a, dtype="i2"), np.einsum("i,j->j", a, b)),
+        )
+
+    want = f(small, wide)
+    for x, y in zip(jit(f, strict=True)(small, wide), want, strict=True):
+        assert np.result_type(x) == np.result_type(y)
+        np.testing.assert_array_equal(x, y)
