@@ -1,5 +1,7 @@
 """Structured control flow: the plain loop's results, eagerly and traced, and all derivatives."""
 
+from collections import OrderedDict
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,7 @@ from tracker import (
     trace,
     while_loop,
 )
+from tracker.control import stepping
 
 RNG = np.random.default_rng(0)
 W, XS, H0 = 0.3 * RNG.normal(size=(4, 4)), RNG.normal(size=(7, 4)), RNG.normal(size=4)
@@ -247,3 +250,72 @@ def test_explain_looks_into_bodies():
     assert "loop of 9 steps, backwards" in text
     assert "      body: 0 unrolled equation(s), 1 kernel(s), 1 BLAS product(s)" in text
     assert "while, native" in jit(newton).explain(2.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        lambda w: while_loop(
+            lambda s: s[0] < 3.0, lambda s: (s[0] + w, s[1] * w), (0.0, np.ones(2))
+        )[1],
+        lambda w: fori_loop(0, 6, lambda i, s: s * w + i, np.ones(2)),
+        lambda w: scan(lambda s, x: (s * w + x, s), np.ones(2), np.arange(12.0).reshape(6, 2))[1],
+    ],
+)
+def test_a_pushforward_from_plain_carries_stays_a_loop(loop):
+    def slope(w):
+        return jvp(loop, (w,), (1.0,))[1]
+
+    assert "multiply" not in ops_of(slope, 0.7)
+    np.testing.assert_allclose(jit(slope)(0.7), slope(0.7))
+    np.testing.assert_allclose(jvp(jit(slope), (0.7,), (1.0,))[1], jvp(slope, (0.7,), (1.0,))[1])
+
+
+def nested_loops(x):
+    def outer(total, row):
+        last = fori_loop(0, 9, lambda i, t: np.sin(t) * row + 0.1 * i, total)
+        return np.sin(last), last
+
+    return np.sum(scan(outer, 0.3, x)[1])
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Bodies are compiled by themselves after a few steps."""
+    monkeypatch.setattr(stepping, "_HASTE", 10)
+    monkeypatch.setattr(stepping, "_PATIENCE", 50)
+    monkeypatch.setattr(stepping, "_shared", OrderedDict())
+
+
+@pytest.mark.usefixtures("impatient")
+def test_long_loops_run_natively_while_they_are_traced():
+    x = np.linspace(0.5, 1.5, 12)
+    fast = jit(lambda x: gradient(nested_loops, x)[0])
+    first = fast(x)
+    assert sum(body.native is not None for body in stepping._shared.values()) >= 2
+    np.testing.assert_allclose(first, gradient(nested_loops, x)[0], rtol=1e-12)
+    np.testing.assert_allclose(fast(x), first, rtol=1e-14)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_native_step_leaves_a_path_as_a_replayed_one_does():
+    def f(x):
+        return fori_loop(0, 90, lambda i, t: t + x if t < 80.0 else t - x, 0.0)
+
+    assert jit(f)(1.0) == f(1.0) == 80.0
+    assert any(body.native is not None for body in stepping._shared.values())
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_native_step_raises_what_a_replayed_one_raises():
+    def f(x):
+        return fori_loop(0, 90, lambda i, a: np.linalg.inv(a) * (1.0 if i < 80 else 0.0), x)
+
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        jit(f)(np.eye(2))
+
+
+def test_bodies_of_equal_text_are_known_by_it():
+    bodies = [next(iter(trace(nested_loops, np.ones(n)).functions.values())) for n in (5, 5, 7)]
+    assert len({id(b) for b in bodies}) == 3
+    assert len({stepping._text(b) for b in bodies}) == 1

@@ -16,6 +16,7 @@ LAYERS = [
     {"tracker.tape"},
     {"tracker.tracked", "tracker.leaving"},
     {"tracker.ops"},
+    "tracker.control.stepping",
     {"tracker.mutation", "tracker.draws", "tracker.recorders"},
     {"tracker.arrivals"},
     {"tracker.reverse"},
@@ -140,6 +141,7 @@ def test_late_imports_are_only_those_that_keep_llvmlite_and_scipy_lazy():
     """An import inside a function hides a cycle, unless it is what keeps `import tracker` light."""
     lazy = {
         "tracker",
+        "tracker.control.stepping",
         "tracker.draws",
         "tracker.jit.decorator",
         "tracker.jit.jitted",

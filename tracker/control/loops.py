@@ -16,12 +16,12 @@ import numpy as np
 
 from tracker.control.backward import Back, Steps, replay_on_leaves, spread
 from tracker.control.nested import cut, like, moves, nest
+from tracker.control.stepping import stepper
 from tracker.forward import push
 from tracker.ir.graph import Function
 from tracker.ir.op import Joint, Loop, define
 from tracker.ir.types import Bundle, Type
 from tracker.ops.bundle import Parts, parts_of
-from tracker.replay import replay
 from tracker.tape import apply, data_of, value_of
 from tracker.tracked import Tracked
 
@@ -60,10 +60,11 @@ def evaluate(
     types = [body.outputs[carries + i].type for i in range(len(body.outputs) - carries)]
     types += [body.outputs[i].type for i in keep]
     stacks = [np.zeros((length, *t.shape), t.dtype) for t in types]
+    step = stepper(body)
     for i in reversed(range(count)) if reverse else range(count):
         found = [carried[at] for at in keep]
-        out = replay(body, [*fixed, *carried, *(row[i] for row in rows)])
-        carried = out[:carries]
+        out = step([*fixed, *carried, *(row[i] for row in rows)])
+        carried = list(out[:carries])
         for stack, y in zip(stacks, [*out[carries:], *found], strict=True):
             stack[i] = y
     return (*carried, *stacks)

@@ -123,7 +123,13 @@ def stand_in(x: Any) -> Value:
 
 def like(c: Any, x: Any) -> Any:
     """A cotangent or tangent (None: zero) as the exact type of what it belongs to."""
-    return entry(c, value_of(x) if isinstance(x, Tracked) else leaf(x))
+    if isinstance(x, Tracked):
+        return entry(c, value_of(x))
+    constant = leaf(x)
+    close(
+        constant
+    )  # open, it would be a derivative's that nobody ends, and nothing could be traced
+    return entry(c, constant)
 
 
 def as_input(x: Any, type: Type) -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 from tracker.control.backward import Steps, spread
 from tracker.control.loops import pushed, reverse_loop
 from tracker.control.nested import Nested, cut, like, moves, nest
+from tracker.control.stepping import stepper
 from tracker.ir.graph import Function
 from tracker.ir.op import Joint, While, define
 from tracker.ir.types import Bundle, Type
@@ -62,12 +63,13 @@ def evaluate(
     types = [body.outputs[i].type for i in keep]
     stacks = [np.zeros((capacity, *t.shape), t.dtype) for t in types]
     count = 0
-    while replay(cond, [*of_cond, *carried])[0]:
+    holds, step = stepper(cond), stepper(body)
+    while holds([*of_cond, *carried])[0]:
         if keep and count == capacity:
             raise PathLeft
         for stack, at in zip(stacks, keep, strict=True):
             stack[count] = carried[at]
-        carried = replay(body, [*of_body, *carried])
+        carried = list(step([*of_body, *carried]))
         count += 1
     return (*carried, np.int64(count), *stacks)
 

@@ -232,7 +232,22 @@ def _out_leaf(kind: str, atom: Atom) -> OutLeaf:
     return ScalarOut(type.dtype.type)
 
 
-# Functions with host calls -----------------------------------------------------------------------
+# Functions of values -----------------------------------------------------------------------------
+
+
+def compile_values(function: Function) -> Callable[[Sequence[Any]], tuple[Any, ...] | None]:
+    """A function of a flat list of values; it gives None where a guard does not hold."""
+    done = optimise(function)
+    run = _executor(done, partition(done)).run
+    assert run is not None
+
+    def values(xs: Sequence[Any]) -> tuple[Any, ...] | None:
+        try:
+            return run(xs)
+        except GuardFailed:
+            return None
+
+    return values
 
 
 def _executor(function: Function, stages: list[Segment | HostCall]) -> Compiled:
@@ -279,10 +294,18 @@ class _Lazy:
         self.segment = segment
         self.pieces = pieces
         self.calls: dict[Any, Any] = {}
+        self.last: Callable[..., Any] = _guard_failed  # the call that took the last values
 
     def __call__(self, table: dict[Var, Any]) -> None:
-        values = [_plain_layout(table[v]) for v in self.segment.inputs]
-        call, leaves = signature.signature_of(values, {})
+        values = [table[v] for v in self.segment.inputs]
+        results = self.last(*values)
+        if results is GuardFailed:
+            results = self._by_class(values)
+        table.update(zip(self.segment.outputs, results, strict=True))
+
+    def _by_class(self, values: Sequence[Any]) -> Any:
+        """The results by the call that is made for values of these classes and layouts."""
+        call, leaves = signature.signature_of([_plain_layout(x) for x in values], {})
         if not call.native:  # an int that has outgrown 64 bits
             raise GuardFailed
         native_call = self.calls.get(call)
@@ -291,7 +314,8 @@ class _Lazy:
         results = native_call(*leaves)
         if results is GuardFailed:
             raise GuardFailed
-        table.update(zip(self.segment.outputs, results, strict=True))
+        self.last = native_call
+        return results
 
     def _compile(self, call: Signature) -> Any:
         segment = self.segment
