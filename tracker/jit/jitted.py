@@ -6,7 +6,8 @@ Owns: `Jitted`, its `Family` of traces for each signature, and `Special`, a comp
 A trace holds for one signature (of the arguments, and of what the function reads besides them) and
 one way through the guards. Invariant: a call runs the user's function once, whether it is traced,
 compiled, or given up; twice only where a derivative's error stopped the trace, where arrays that
-share memory were written into, and where a loop's body gave away a value of its own.
+share memory were written into, where a loop's body gave away a value of its own, and where it could
+not do with a captured number that varies.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from tracker.draws import Journal
 from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError
 from tracker.ir.graph import Guard
 from tracker.jit import signature
-from tracker.jit.places import difference, with_places
+from tracker.jit.places import Place, difference, with_places
 from tracker.jit.reads import places_of
 from tracker.jit.staging import Effects, Entangled, Staged, Trace, stage, static_leaves
 from tracker.jit.standins import LOCK
+from tracker.jit.varying import Varying
 from tracker.tape import current_stage, current_watch, is_constant, same_bytes, value_of
 from tracker.tracked import Tracked
 
@@ -82,6 +84,7 @@ class Jitted:
         self.derived: dict[Any, Any] = {}
         self.is_derived = False  # a derivative: its results are plain, whatever it reads
         self.slow_calls = 0
+        self.varying = Varying()
         self.native: Any = None
 
     def slow(self, *args: Any, **kwargs: Any) -> Any:
@@ -192,19 +195,49 @@ class Jitted:
         if family.eager or self._must_keep_history(family, call, leaves, places):
             return self.function(*args, **kwargs) if run else None
 
-        def on_error(error: Exception, effects: Effects) -> None:
-            if not _is_untraceable(error):  # it is the user's: so is what was written
-                effects.carry_out()
-
+        full, _ = with_places(call, leaves, places)
+        self.varying.look([special.trace.call for special in family.specials], full)
         drawn = Journal()
+        try:
+            staged = self._stage(args, kwargs, places, drawn)
+        except Entangled:
+            return self._plainly(args, kwargs, drawn, run)
+        except Exception as error:
+            if not _is_untraceable(error):
+                raise
+            self._refuse(family, str(error), error)
+            return self._plainly(args, kwargs, drawn, run)
+        if staged.trace is None:
+            self._refuse(family, staged.why)
+        elif any(staged.trace.owners) and not self.is_derived:
+            family.eager = _HISTORY
+            return self._plainly(args, kwargs, drawn, run)
+        elif _overlap(staged.trace, staged.leaves):
+            return self._plainly(args, kwargs, drawn, run)
+        else:
+            self._keep(family, staged.trace)
+        if run:
+            return _finish(staged)
+        drawn.undo()
+        return None
 
-        def plain() -> Any:
-            drawn.undo()  # the plain function draws these numbers again
-            return self.function(*args, **kwargs) if run else None
+    def _stage(
+        self, args: Sequence[Any], kwargs: dict[str, Any], places: list[Place], drawn: Journal
+    ) -> Staged:
+        """Trace a call. Where the function cannot do with numbers that vary, it runs again."""
+        varying = self.varying.spots
+
+        def cannot(error: Exception) -> bool:
+            refused = isinstance(error, (TypeError, AttributeError)) or _is_untraceable(error)
+            return refused and any(place in places for place, _ in varying)
+
+        def on_error(error: Exception, effects: Effects) -> None:
+            if not _is_untraceable(error) and not cannot(error):
+                effects.carry_out()  # it is the user's: so is what was written
 
         try:
             with drawn:
-                staged = stage(
+                return stage(
                     self.function,
                     args,
                     kwargs,
@@ -212,27 +245,21 @@ class Jitted:
                     self.name,
                     on_error=on_error,
                     places=places,
+                    varying=varying,
                 )
-        except Entangled:
-            return plain()
         except Exception as error:
-            if not _is_untraceable(error):
+            if not cannot(error):
                 raise
-            self._refuse(family, str(error), error)
-            return plain()
-        if staged.trace is None:
-            self._refuse(family, staged.why)
-        elif any(staged.trace.owners) and not self.is_derived:
-            family.eager = _HISTORY
-            return plain()
-        elif _overlap(staged.trace, staged.leaves):
-            return plain()
-        else:
-            self._keep(family, staged.trace)
-        if run:
-            return _finish(staged)
+        self.varying.give_up()
         drawn.undo()
-        return None
+        return self._stage(args, kwargs, places, drawn)
+
+    def _plainly(
+        self, args: Sequence[Any], kwargs: dict[str, Any], drawn: Journal, run: bool
+    ) -> Any:
+        """The plain function, which draws the trace's numbers again."""
+        drawn.undo()
+        return self.function(*args, **kwargs) if run else None
 
     @property
     def name(self) -> str:
@@ -342,8 +369,9 @@ def _run_one(family: Family, call: signature.Signature, leaves: list[Any]) -> An
     from tracker.jit.pipeline import GuardFailed
 
     for special in family.specials:
-        full, all_leaves = with_places(call, leaves, special.trace.call.places)
-        if full == special.trace.call:
+        trace = special.trace
+        full, all_leaves = with_places(call, leaves, trace.call.places, trace.varying)
+        if full == trace.call:
             try:
                 return special.call(all_leaves)
             except GuardFailed:

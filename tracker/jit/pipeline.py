@@ -145,7 +145,10 @@ def _native_call(trace: Trace, function: Function) -> Piece:
         tuple(inputs[number] for number in trace.inputs),
         tuple(isinstance(leaf, signature.Array) for leaf in leaves),
         tuple(inputs[c] if isinstance(c, int) else next(fresh) for c in trace.captures),
-        tuple(True for _ in trace.captures),
+        tuple(
+            not isinstance(c, int) or isinstance(call.leaves[c], signature.Array)
+            for c in trace.captures
+        ),
         (
             *(out_first + outputs.offsets[i] for i in shown),
             *(out_first + outputs.offsets[-1] + i for i in range(len(written))),

@@ -1,9 +1,10 @@
 """Where Python code finds what it was not given: closure cells, entries of a namespace, attributes.
 
-Owns: `Place`, one such spot and what stands there now. `reads.py` finds the places that a function
-reads; a call's signature has them after the arguments; native code looks at them on each call.
+Owns: `Place`, and what stands there now; `Spot`, one leaf of that. `reads.py` finds the places that
+a function reads; a call's signature has them after the arguments; native code looks at them on each
+call. Numbers at places are constants of a trace, but for those at spots that are known to vary.
 
-Invariants: places are equal when they are the same spot; a place never keeps alive an object that
+Invariants: places are equal when they mean the same; a place never keeps alive an object that
 can be referred to weakly; reading a place runs no Python code of the user's.
 """
 
@@ -14,10 +15,19 @@ import reprlib
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from tracker import tree
-from tracker.jit.signature import Array, Leaf, Scalar, Signature, Static, Twin, array_leaf
+from tracker.jit.signature import (
+    Array,
+    Leaf,
+    Scalar,
+    Signature,
+    Static,
+    Twin,
+    array_leaf,
+    leaf_of,
+)
 from tracker.tree import Structure
 
 MISSING: Any = object()
@@ -26,7 +36,7 @@ MANY = 64  # a list of more plain values than this is compared as a whole
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A spot: the content of a cell, `holder[name]` of a dict, or the attribute `name`.
+    """The content of a cell, `holder[name]` of a dict, or the attribute `name`.
 
     `label` says to people what it is.
     """
@@ -57,6 +67,9 @@ class Place:
             holder[self.name] = x
         else:
             _set_attribute(holder, self.name, x)
+
+
+Spot: TypeAlias = tuple[Place, tuple[int, ...]]  # a place, and the way from there to a leaf
 
 
 def _set_attribute(holder: Any, name: str, x: Any) -> None:
@@ -121,11 +134,14 @@ def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
 
 
 def with_places(
-    call: Signature, leaves: Sequence[Any], places: Sequence[Place]
+    call: Signature,
+    leaves: Sequence[Any],
+    places: Sequence[Place],
+    varying: frozenset[Spot] = frozenset(),
 ) -> tuple[Signature, list[Any]]:
     """The signature of a call and what stands at the places, and all leaves."""
-    taken = _Taken(call, leaves)
-    structures = tuple(taken.take(place.read(), ()) for place in places)
+    taken = _Taken(call, leaves, varying)
+    structures = tuple(taken.take(place.read(), (), (place, ())) for place in places)
     full = Signature(call.structures + structures, call.names, tuple(taken.shown), tuple(places))
     return full, taken.leaves
 
@@ -133,7 +149,8 @@ def with_places(
 class _Taken:
     """Takes the values at places apart, after a call's leaves."""
 
-    def __init__(self, call: Signature, leaves: Sequence[Any]) -> None:
+    def __init__(self, call: Signature, leaves: Sequence[Any], varying: frozenset[Spot]) -> None:
+        self.varying = varying
         self.leaves = list(leaves)
         self.shown: list[Leaf] = list(call.leaves)
         self.arrays = {
@@ -142,16 +159,18 @@ class _Taken:
             if isinstance(leaf, Array)
         }
 
-    def take(self, x: Any, above: tuple[int, ...]) -> Structure:
+    def take(self, x: Any, above: tuple[int, ...], spot: Spot) -> Structure:
         parts = children_of(x) if id(x) not in above else None
         if parts is None or _is_many(parts[1]):
-            self._leaf(x, parts is not None)
+            self._leaf(x, parts is not None, spot)
             return tree.LEAF
         before = len(self.leaves)
-        kids = tuple(self.take(child, (*above, id(x))) for child in parts[1])
+        kids = tuple(
+            self.take(child, (*above, id(x)), below(spot, at)) for at, child in enumerate(parts[1])
+        )
         return Structure(type(x), parts[0], kids, len(self.leaves) - before)
 
-    def _leaf(self, x: Any, many: bool) -> None:
+    def _leaf(self, x: Any, many: bool, spot: Spot) -> None:
         number = len(self.leaves)
         self.leaves.append(x)
         if many:
@@ -159,7 +178,8 @@ class _Taken:
             return
         leaf = array_leaf(x)
         if leaf is None:
-            self.shown.append(Static(x))
+            varies = spot in self.varying and is_number(x)
+            self.shown.append(Scalar(type(x)) if varies else Static(x))
             return
         first = self.arrays.setdefault(id(x), number)
         self.shown.append(leaf if first == number else Twin(first))
@@ -167,6 +187,30 @@ class _Taken:
 
 def _is_many(children: tuple[Any, ...]) -> bool:
     return len(children) > MANY and all(Static(x).by_value or x is None for x in children)
+
+
+def is_number(x: Any) -> bool:
+    """Whether native code could take a value as an input. A bool is a flag: see `leaf_of`."""
+    return isinstance(leaf_of(x), Scalar)
+
+
+def below(spot: Spot, at: int) -> Spot:
+    """The spot of a child of what is at a spot."""
+    return spot[0], (*spot[1], at)
+
+
+def spots_of(call: Signature) -> list[Spot]:
+    """The spot of each leaf that stands at a place."""
+    own = len(call.structures) - len(call.places)
+    pairs = zip(call.places, call.structures[own:], strict=True)
+    return [spot for place, whole in pairs for spot in _spots(whole, (place, ()))]
+
+
+def _spots(structure: Structure, spot: Spot) -> Iterator[Spot]:
+    if structure.cls is None:
+        yield spot
+    for at, child in enumerate(structure.children):
+        yield from _spots(child, below(spot, at))
 
 
 def names_of(call: Signature) -> list[str]:
@@ -189,6 +233,8 @@ def difference(old: Signature, new: Signature) -> tuple[int, str]:
     found += [f"{name} is not there" for name in before if name not in after]
     found += [
         f"{name} is {_shown(leaf)}, not {_shown(before[name])}"
+        if not isinstance(leaf, Scalar) or not isinstance(before[name], Static)
+        else f"{name} is not {_shown(before[name])}, and an input from now on"
         for name, leaf in after.items()
         if name in before and before[name] != leaf
     ]

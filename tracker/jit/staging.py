@@ -37,9 +37,17 @@ from tracker.ir.graph import (
 )
 from tracker.ir.types import type_of
 from tracker.ir.verify import verify
-from tracker.jit.places import Place, with_places
+from tracker.jit.places import Place, Spot, spots_of, with_places
 from tracker.jit.reads import places_of
-from tracker.jit.signature import Array, Foreign, Signature, Static, Twin, signature_of
+from tracker.jit.signature import (
+    Array,
+    Foreign,
+    Scalar,
+    Signature,
+    Static,
+    Twin,
+    signature_of,
+)
 from tracker.jit.standins import Containers, StandIns, plain
 from tracker.ops.create import item, to_discrete
 from tracker.replay import CONVERSIONS
@@ -95,7 +103,8 @@ class Trace:
     `function` has the atoms of `outputs` that have one, then those of the leaves in `writes`.
     `call` is the signature of calls that the trace holds for; `lasting` whether a call leaves what
     the code reads as it was: else what it does to it happens only while plain Python runs. It holds
-    only while the leaves in `writes` and `apart` share memory with no other.
+    only while the leaves in `writes` and `apart` share memory with no other. `varying`: where
+    numbers at places are inputs.
     """
 
     function: Function
@@ -108,6 +117,7 @@ class Trace:
     writes: list[int]
     lasting: bool = True
     apart: tuple[int, ...] = ()
+    varying: frozenset[Spot] = frozenset()
 
 
 @dataclass(slots=True)
@@ -151,21 +161,23 @@ def stage(
     *,
     on_error: Callable[[Exception, Effects], None] | None = None,
     places: Sequence[Place] | None = None,
+    varying: frozenset[Spot] = frozenset(),
 ) -> Staged:
     """Trace `f` at these arguments, whose own arrays are left alone.
 
     on_error  told of an exception in `f`, and of what `f` had done by then
     places    what `f` can read, where that is known already
+    varying   where captured numbers are inputs, not constants
     """
     kwargs = kwargs or {}
     given, own = signature_of(args, kwargs, static)
     if places is None:
         places = places_of(f, static_leaves(given, own))
-    call, leaves = with_places(given, own, places)
+    call, leaves = with_places(given, own, places, varying)
     inputs = _Inputs(call, leaves, len(own))
     positional, named = _rebuilt(given, inputs.whole, args, kwargs)
     containers = Containers((*args, *kwargs.values()), (*positional, *named.values()))
-    stand_ins = StandIns(places, inputs.at_places)
+    stand_ins = StandIns(places, inputs.at_places, inputs.at_spots)
     listener = Stage()
     listener.given, listener.placed = frozenset(inputs.values), frozenset(inputs.placed)
     with listener, Watch(inputs.generators) as watch, Patched():
@@ -200,12 +212,13 @@ def stage(
         shown,
         out_structure,
         [write.number for write in effects.writes],
-        not containers.changed and _lasts(f, given, own, call, leaves),
+        not containers.changed and _lasts(f, given, own, call, leaves, varying),
         tuple(
             number
             for number, value in zip(inputs.given, inputs.values, strict=False)
             if value in listener.apart
         ),
+        varying,
     )
     return staged
 
@@ -271,10 +284,11 @@ def _lasts(
     own: Sequence[Any],
     call: Signature,
     leaves: Sequence[Any],
+    varying: frozenset[Spot],
 ) -> bool:
     """Whether what the function reads is still as it was before it ran."""
     places = places_of(f, static_leaves(given, own))
-    after, found = with_places(given, own, places)
+    after, found = with_places(given, own, places, varying)
     return after == call and all(map(operator.is_, found, leaves))
 
 
@@ -303,16 +317,21 @@ class _Inputs:
                 self.whole[number] = recorders[id(x)]
         self.placed: dict[Value, int] = {}
         self.at_places: dict[int, Any] = recorders  # the id of an array -> its handle
-        for number in range(own, len(leaves)):
-            self._place(number, leaves[number], call.leaves[number])
+        self.at_spots: dict[Spot, Any] = {}
+        for number, spot in enumerate(spots_of(call), own):
+            self._place(number, leaves[number], call.leaves[number], spot)
 
-    def _place(self, number: int, x: Any, shown: Any) -> None:
+    def _place(self, number: int, x: Any, shown: Any, spot: Spot) -> None:
         if isinstance(shown, Twin):
             self.at_places.setdefault(id(x), self.whole[shown.leaf])
-        elif isinstance(shown, (Array, Foreign)):
+        elif isinstance(shown, (Array, Foreign, Scalar)):
             value = leaf(x)
             self.placed[value] = number
-            self.at_places[id(x)] = self.whole[number] = wrap(value)
+            self.whole[number] = wrap(value)
+            if isinstance(shown, Scalar):
+                self.at_spots[spot] = self.whole[number]
+            else:
+                self.at_places[id(x)] = self.whole[number]
 
     def close(self) -> None:
         for value in (*self.values, *self.placed):

@@ -1,4 +1,4 @@
-"""Tracked stand-ins where a traced function will look: arrays at places, for as long as it runs.
+"""Tracked stand-ins where a traced function will look: arrays, and numbers that vary, at places.
 
 Owns: `StandIns`, and `Containers`, which carries what a function does to the lists, dicts and
 objects of its arguments over to the caller's. Plain NumPy on a captured array would go by unheard
@@ -14,55 +14,73 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tracker import tree
-from tracker.jit.places import MISSING, Place, children_of
+from tracker.jit.places import MISSING, Place, Spot, below, children_of
 from tracker.tape import value_of
 from tracker.tracked import Tracked
 
 LOCK = threading.RLock()
+_Change: TypeAlias = "Callable[[Any, Spot], Any]"
 
 
 class StandIns:
-    """Handles for arrays, by the array's id, at the places in question."""
+    """Handles at the places in question: for arrays by the array's id, for numbers by their spot
+    (one number may be an object that stands everywhere)."""
 
-    def __init__(self, places: Sequence[Place], handles: Mapping[int, Any]) -> None:
+    def __init__(
+        self, places: Sequence[Place], handles: Mapping[int, Any], numbers: Mapping[Spot, Any]
+    ) -> None:
         self.places = places
         self.handles = handles
+        self.numbers = numbers
         self.back: dict[int, Any] = {}  # the id of a handle -> what belongs in its place
         self.rebuilt: dict[int, tuple[Any, Any]] = {}  # the id of a tuple made anew -> it, the old
 
     def put(self, leaves: Sequence[Any]) -> None:
-        """Have the handles stand at the places instead of arrays; `leaves` stand there now."""
-        self.back = {id(self.handles[id(x)]): x for x in leaves if id(x) in self.handles}
-        self.back.update((id(x), x) for x in leaves if type(x) is Tracked)
-        self._everywhere(lambda x: self.handles.get(id(x), x))
+        """Have the handles stand at the places instead of what `leaves` says is there now."""
+        self.back = {id(x): x for x in leaves if type(x) is Tracked}
+        self._everywhere(self._handle)
 
     def take_back(self) -> None:
-        """Have the arrays stand there again, and plain data for handles that are new."""
+        """Have what it was stand there again, and plain data for handles that are new."""
         self._everywhere(self._plain)
 
-    def _everywhere(self, change: Callable[[Any], Any]) -> None:
+    def _everywhere(self, change: _Change) -> None:
         for place in self.places:
             x = place.read()
-            made = self._changed(x, change, ())
+            made = self._changed(x, change, (), (place, ()))
             if made is not x:
                 place.put(made)
 
-    def _plain(self, x: Any) -> Any:
+    def _handle(self, x: Any, spot: Spot) -> Any:
+        if id(x) in self.back:  # its container stands at two places
+            return x
+        handle = self.numbers.get(spot)
+        if handle is None:
+            handle = self.handles.get(id(x))
+        if handle is None:
+            return x
+        self.back[id(handle)] = x
+        return handle
+
+    def _plain(self, x: Any, _: Spot) -> Any:
         known = self.back.get(id(x))
         return plain(x) if known is None else known
 
-    def _changed(self, x: Any, change: Callable[[Any], Any], above: tuple[int, ...]) -> Any:
+    def _changed(self, x: Any, change: _Change, above: tuple[int, ...], spot: Spot) -> Any:
         """`x` with its leaves changed: lists and dicts in place, others made anew."""
         parts = children_of(x) if x is not MISSING and id(x) not in above else None
         if parts is None:
-            return change(x)
+            return change(x, spot)
         names, children = parts
-        made = [self._changed(child, change, (*above, id(x))) for child in children]
+        made = [
+            self._changed(child, change, (*above, id(x)), below(spot, at))
+            for at, child in enumerate(children)
+        ]
         if all(a is b for a, b in zip(made, children, strict=True)):
             return x
         if isinstance(x, list):
