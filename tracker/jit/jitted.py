@@ -215,7 +215,7 @@ class Jitted:
         elif _overlap(staged.trace, staged.leaves):
             return self._plainly(args, kwargs, drawn, run)
         else:
-            self._keep(family, staged.trace)
+            self._keep(family, staged.trace, full)
         if run:
             return _finish(staged)
         drawn.undo()
@@ -286,16 +286,16 @@ class Jitted:
             raise CompileError(f"{self.name} cannot be traced: {why}") from error
         self._give_up(family, f"it cannot be traced: {why}")
 
-    def _keep(self, family: Family, trace: Trace) -> None:
+    def _keep(self, family: Family, trace: Trace, full: signature.Signature) -> None:
         """Compile a trace, if it can be of use again."""
         if trace.lasting:
-            self._compile(family, trace)
+            self._compile(family, trace, full)
         else:
             family.unsteady += 1
             if family.unsteady == _PATIENCE:
                 self._give_up(family, "each call changes what the next one reads")
 
-    def _compile(self, family: Family, trace: Trace) -> None:
+    def _compile(self, family: Family, trace: Trace, full: signature.Signature) -> None:
         from tracker.jit import cache
         from tracker.jit import callable as native
         from tracker.jit.pipeline import compile_call
@@ -309,7 +309,7 @@ class Jitted:
             raise CompileError(f"{self.name} is strict, and NumPy would run {lines}")
         if compiled.entry is not None:
             native.push_entry(self.native(), compiled.entry)
-        cause = _cause(family, trace)
+        cause = _cause(family, trace, full)
         family.specials.append(Special(trace, compiled, _python_call(trace, compiled), cause))
 
     def _give_up(self, family: Family, why: str) -> None:
@@ -385,13 +385,14 @@ def _finish(staged: Staged) -> Any:
     return staged.result
 
 
-def _cause(family: Family, trace: Trace) -> str:
-    """Why the traces that there are did not do: what differs from the one that is most alike."""
+def _cause(family: Family, trace: Trace, full: signature.Signature) -> str:
+    """Why the traces that there are did not do: what differs from the one that is most alike.
+    `full`: the signature of the call, with all captured numbers."""
     if not family.specials:
         return family.cause
     alike = [s for s in family.specials if s.trace.call == trace.call]
     if not alike:
-        return difference(family.specials[-1].trace.call, trace.call)[1]
+        return difference(family.specials[-1].trace.call, full)[1]
     new = _guards(trace)
     found = max((_branch(_guards(special.trace), new) for special in alike), key=lambda b: b[0])
     return found[1]

@@ -233,12 +233,15 @@ def difference(old: Signature, new: Signature) -> tuple[int, str]:
     found += [f"{name} is not there" for name in before if name not in after]
     found += [
         f"{name} is {_shown(leaf)}, not {_shown(before[name])}"
-        if not isinstance(leaf, Scalar) or not isinstance(before[name], Static)
-        else f"{name} is not {_shown(before[name])}, and an input from now on"
         for name, leaf in after.items()
-        if name in before and before[name] != leaf
+        if name in before and before[name] != leaf and not _takes(before[name], leaf)
     ]
     return len(found), found[0] if found else "a structure of other classes"
+
+
+def _takes(leaf: Leaf, now: Leaf) -> bool:
+    """Whether an input takes what another trace had as a constant."""
+    return isinstance(leaf, Scalar) and isinstance(now, Static) and type(now.value) is leaf.cls
 
 
 def _shown(leaf: Leaf) -> str:
