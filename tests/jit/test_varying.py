@@ -46,7 +46,7 @@ def test_a_number_that_changes_at_each_call_needs_two_traces(globals_restored):
         assert_same(g(X), f(X))
     assert g.cache_info().traces <= 4 and g.cache_info().eager == 0
     text = g.explain(X)
-    assert "closure variable k is 1.0, not 0.0" in text and "closure variable k: float" in text
+    assert "closure variable k is 1.0, not 0.0" in text and "global rate: float" in text
 
 
 def test_numbers_in_objects_and_containers():

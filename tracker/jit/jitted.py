@@ -160,12 +160,14 @@ class Jitted:
         args: Sequence[Any],
         kwargs: dict[str, Any],
     ) -> Special | None:
-        """The first trace for a signature, made if need be; None if it runs in plain Python."""
+        """The first trace for a signature and what stands at places now (or the first of all), made
+        if need be; None if it runs in plain Python."""
         with LOCK:
             family = self._family(call)
             if not family.specials and not family.eager:
                 self._special(family, call, leaves, args, kwargs, run=False)
-            return family.specials[0] if family.specials else None
+            holding = (s for s in family.specials if _leaves_for(s, call, leaves) is not None)
+            return next(holding, family.specials[0] if family.specials else None)
 
     def _family(self, call: signature.Signature) -> Family:
         family = self.families.get(call)
@@ -369,14 +371,20 @@ def _run_one(family: Family, call: signature.Signature, leaves: list[Any]) -> An
     from tracker.jit.pipeline import GuardFailed
 
     for special in family.specials:
-        trace = special.trace
-        full, all_leaves = with_places(call, leaves, trace.call.places, trace.varying)
-        if full == trace.call:
+        everything = _leaves_for(special, call, leaves)
+        if everything is not None:
             try:
-                return special.call(all_leaves)
+                return special.call(everything)
             except GuardFailed:
                 continue
     return _NONE
+
+
+def _leaves_for(special: Special, call: signature.Signature, leaves: list[Any]) -> list[Any] | None:
+    """All leaves of a call, as a trace takes them; None if what it reads differs."""
+    trace = special.trace
+    full, everything = with_places(call, leaves, trace.call.places, trace.varying)
+    return everything if full == trace.call else None
 
 
 def _finish(staged: Staged) -> Any:
