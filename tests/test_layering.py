@@ -11,7 +11,8 @@ ROOT = Path(__file__).parent.parent / "tracker"
 
 # Each layer may import from the layers before it (and from within itself).
 LAYERS = [
-    {"tracker.errors", "tracker.config", "tracker.tree"},
+    {"tracker.errors", "tracker.records"},
+    {"tracker.config", "tracker.tree"},
     {"tracker.ir"},
     {"tracker.tape"},
     {"tracker.tracked", "tracker.leaving"},

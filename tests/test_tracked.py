@@ -3,7 +3,6 @@
 import copy
 import operator
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import pytest
 import tracker
 from tracker import Tracked, back, data, grad, isleaf, istracked, param, update, zero_grad
 from tracker.ops.unary import sin
+from tracker.records import replace
 from tracker.tape import apply
 
 V = np.array([1.0, 2.0, 3.0])

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +36,7 @@ from tracker.ops import bundle
 from tracker.ops.bundle import Parts, pick
 from tracker.ops.declare import project
 from tracker.pullbacks import pullback
+from tracker.records import replace
 from tracker.tape import (
     CLOSED,
     NO_PARAMS,

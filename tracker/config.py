@@ -19,13 +19,14 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
 from typing import Any
+
+from tracker.records import names, record, replace
 
 STAGES = ("trace", "ir", "llvm", "asm")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Settings:
     """jit: compile; check: verify after every pass; dump: stages to print; threads: of long loops
     compiled from now on (0: the processors we may use)."""
@@ -49,10 +50,10 @@ def config(**changes: Any) -> Iterator[Settings]:
     ...     settings.jit
     False
     """
-    names = [field.name for field in fields(Settings)]
+    known = names(Settings)
     for name in changes:
-        if name not in names:
-            raise ValueError(f"no setting {name!r}; there are {', '.join(names)}")
+        if name not in known:
+            raise ValueError(f"no setting {name!r}; there are {', '.join(known)}")
     read = {name: _READ[name](name, value) for name, value in changes.items()}
     token = _settings.set(replace(_settings.get(), **read))
     try:

@@ -4,8 +4,7 @@ Owns: `Structure` (what a nested value looks like with its leaves taken out), `f
 `unflatten`, `map`, `leaves`, `ravel`, `register`. Start at `flatten`.
 
 Invariants: `unflatten(*flatten(x)[::-1])` rebuilds `x` without running a constructor; structures
-are hashable and compare by value; anything that is not a container is a leaf. This file imports
-nothing of ours.
+are hashable and compare by value; anything that is not a container is a leaf.
 """
 
 from __future__ import annotations
@@ -17,8 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from tracker.records import record
 
-@dataclasses.dataclass(frozen=True, slots=True)
+
+@record(frozen=True)
 class Structure:
     """One container: its class, what names its children (keys, fields), and the children.
 

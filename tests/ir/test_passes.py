@@ -1,6 +1,5 @@
 """Passes: text before, text after."""
 
-import dataclasses
 import textwrap
 
 import ir_programs as programs
@@ -22,6 +21,7 @@ from tracker.ir.passes import (
 from tracker.ir.simplify import simplify
 from tracker.ir.text import parse
 from tracker.ir.types import Type
+from tracker.records import replace
 
 ALL = [simplify, constant_folding, common_subexpressions, dead_code]
 
@@ -75,7 +75,7 @@ def test_dead_code_in_nested_functions():
 
 
 def test_passes_go_into_nested_functions():
-    op = dataclasses.replace(OPS["sin"], name="call", infer=lambda x, *, body: x)
+    op = replace(OPS["sin"], name="call", infer=lambda x, *, body: x)
     inner = parse("function g(a: f64[3]) {\n b: f64[3] = sin a\n return (a)\n}")
     x, y = Var(Type((3,), np.dtype(float)), "x"), Var(Type((3,), np.dtype(float)), "y")
     function = Function("f", (x,), (), (Eqn(op, (x,), {"body": inner}, y),), (y,), {"g": inner})
@@ -143,13 +143,13 @@ def test_literals_are_common_only_if_type_and_bits_are():
 
 @pytest.mark.parametrize("each", [common_subexpressions, constant_folding])
 def test_what_may_hold_state_is_left_alone(each):
-    op = dataclasses.replace(OPS["sin"], evaluate=lambda x, *, rng: rng.random())
+    op = replace(OPS["sin"], evaluate=lambda x, *, rng: rng.random())
     function = parse(
         "function f() {\n a: f64[] = sin f64(1.0)\n b: f64[] = sin f64(1.0)\n return (a, b)\n}"
     )
     rng = np.random.default_rng()
     body = tuple(Eqn(op, e.operands, {"rng": rng}, e.out) for e in function.eqns)
-    function = dataclasses.replace(function, body=body)
+    function = replace(function, body=body)
     assert each(function) is function
 
 
@@ -187,7 +187,7 @@ def test_constant_folding():
 
 def test_the_driver_verifies_and_dumps():
     function = parse("function f(x: f64[3]) {\n a: f64[3] = sin x\n return (x)\n}")
-    broken = Pass("broken", lambda f: dataclasses.replace(f, outputs=(Var(f.inputs[0].type, "v"),)))
+    broken = Pass("broken", lambda f: replace(f, outputs=(Var(f.inputs[0].type, "v"),)))
     seen = []
     with pytest.raises(IRError, match="v is used"):
         run(function, [dead_code, broken], check=True, dump=lambda *each: seen.append(each))

@@ -1,7 +1,5 @@
 """Rewrite rules: per rule what it rewrites, text before and after; and what must stay as it is."""
 
-import dataclasses
-
 import ir_programs as programs
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from tracker.ir.op import OPS
 from tracker.ir.passes import dead_code, run
 from tracker.ir.simplify import simplify
 from tracker.ir.text import parse
+from tracker.records import replace
 
 INPUTS = (
     "x: f64[3], y: f64[3], m: f64[2,3], s: f64[], row: f64[1,3], "
@@ -332,7 +331,7 @@ def _watched(rule):
         assert not isinstance(new, Eqn) or measure(new, defs) < before, (rule.name, str(eqn.op))
         return new
 
-    return dataclasses.replace(rule, rewrite=watch)
+    return replace(rule, rewrite=watch)
 
 
 @settings(deadline=None, max_examples=200)

@@ -1,7 +1,5 @@
 """The verifier: what it lets through, and what it says of each broken invariant."""
 
-import dataclasses
-
 import ir_programs as programs
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from tracker.ir.op import OPS
 from tracker.ir.text import parse
 from tracker.ir.types import Type
 from tracker.ir.verify import verify
+from tracker.records import replace
 
 F64 = np.dtype(float)
 VECTOR = Type((3,), F64)
@@ -104,7 +103,7 @@ def test_nested_functions():
         verify(Function("f", (x,), (), (), (x,), {"g": inner}))
     with pytest.raises(IRError, match="'g' is entered as 'h'"):
         verify(Function("f", (x,), (), (), (x,), {"h": inner}))
-    op = dataclasses.replace(OPS["sin"], infer=lambda x, *, body: x)
+    op = replace(OPS["sin"], infer=lambda x, *, body: x)
     call = Eqn(op, (x,), {"body": inner}, y)
     with pytest.raises(IRError, match="@g is not among the nested functions"):
         verify(Function("f", (x,), (), (call,), (y,)))
@@ -140,7 +139,7 @@ def test_equal_looking_params_are_inferred_apart():
     def infer(x, *, k):
         return scalar if k is True else x
 
-    op = dataclasses.replace(OPS["sin"], infer=infer)
+    op = replace(OPS["sin"], infer=infer)
     x, y, z = Var(VECTOR, "x"), Var(scalar, "y"), Var(VECTOR, "z")
     body = (Eqn(op, (x,), {"k": True}, y), Eqn(op, (x,), {"k": 1}, z))
     verify(Function("f", (x,), (), body, (y, z)))

@@ -12,9 +12,7 @@ all up: sum_t a_t b_t = [a_1 a_2 ...] [b_1; b_2; ...].
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +21,7 @@ from tracker.control.nested import Nested, as_input, cut, like, moves, nest, sta
 from tracker.ir.graph import Function
 from tracker.ops.binary import add
 from tracker.ops.contraction import matmul
+from tracker.records import record, replace
 from tracker.replay import replay
 from tracker.reverse import sweep
 from tracker.tape import Value, close, data_of, new_epoch, value_of, wrap
@@ -32,7 +31,7 @@ from tracker.wrapping import entry
 Times = Callable[[Any, Any], Any]
 
 
-@dataclass(slots=True)
+@record()
 class Steps:
     """A loop that has run: what its steps used, and the carries that each of them found.
 
@@ -174,7 +173,7 @@ def _without(nested: Nested, before: int, places: list[int]) -> Function:
     """The function without inputs that it does not read."""
     dropped = {before + at for at in places}
     inputs = tuple(v for at, v in enumerate(nested.function.inputs) if at not in dropped)
-    return dataclasses.replace(nested.function, inputs=inputs)
+    return replace(nested.function, inputs=inputs)
 
 
 def _factors(c: Any, leaf: Value) -> list[tuple[Any, Any]] | None:

@@ -10,7 +10,6 @@ NumPy promotes, until that no longer changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from tracker import tree
 from tracker.control.nested import Nested, nest
 from tracker.ir.types import PYTHON, Type, type_of
 from tracker.ops.create import item
+from tracker.records import record
 from tracker.tape import Unstructured, apply, data_of
 from tracker.tracked import Tracked
 
@@ -26,7 +26,7 @@ _ATTEMPTS = 4
 _CLASS = {dtype: cls for cls, dtype in PYTHON.items()}
 
 
-@dataclass(slots=True)
+@record()
 class Flat:
     """A structure's numbers, and how to put others in their place; None stays None."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from tracker.ir.types import Type
 from tracker.ir.verify import verify
 from tracker.jit.staging import Builder
 from tracker.ops.create import identity, item
+from tracker.records import record
 from tracker.tape import (
     Stage,
     Unstructured,
@@ -41,7 +41,7 @@ from tracker.wrapping import entry
 _numbers = itertools.count(1)
 
 
-@dataclass(slots=True)
+@record()
 class Nested:
     """A body: its function, and what it reached from outside, which are its first operands."""
 

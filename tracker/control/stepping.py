@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tracker.ir.graph import Function
+from tracker.records import replace
 from tracker.replay import replay
 
 _PATIENCE = 20_000  # equations, some 3 us each: about what compiling costs

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from tracker.records import field, record
 
 _GAP = 22.0  # between neighbours in a layer
 _LAYER_GAP = 42.0
@@ -21,7 +22,7 @@ _CHARACTER = 7.3  # width of a character of the label
 _LINE = 16.0
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Node:
     """A box: its lines of text (the first is its title), its kind (a colour), a tooltip."""
 
@@ -57,7 +58,7 @@ class _Bend(Node):
         return self.tall
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Edge:
     """An arrow; `label` is shown beside it; `path` is filled in: the nodes it goes through."""
 
@@ -67,7 +68,7 @@ class Edge:
     path: list[Node] = field(default_factory=list)
 
 
-@dataclass
+@record()
 class Picture:
     nodes: list[Node]
     edges: list[Edge]

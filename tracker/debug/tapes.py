@@ -5,7 +5,6 @@ Owns: `tape`, which prints it, and `steps`, the values in order of recording.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,13 @@ from tracker.errors import NotTrackedError, message
 from tracker.ir.literal import print_value
 from tracker.ir.types import type_of
 from tracker.leaves import history
+from tracker.records import record
 from tracker.reverse import USED
 from tracker.tape import CLOSED, Value, value_of
 from tracker.tracked import Leaf, Tracked
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TapeText:
     """The text of a tape, and the bytes that the tape keeps alive. Prints as the text."""
 

@@ -10,11 +10,11 @@ with `op.infer`; equations are immutable.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from tracker.ir.op import Op
 from tracker.ir.types import Type, type_of
+from tracker.records import field, record
 
 
 class Var:
@@ -30,7 +30,7 @@ class Var:
         return f"{self.name or 'v'}: {self.type}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, eq=False)
 class Const:
     """A scalar literal: a Python number or a NumPy scalar."""
 
@@ -45,7 +45,7 @@ class Const:
 Atom = Var | Const
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, eq=False)
 class Eqn:
     """out = op(*operands, **params), written at `where` (the user's `file:line`)."""
 
@@ -56,7 +56,7 @@ class Eqn:
     where: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, eq=False)
 class Guard:
     """The function holds only while `kind(operand) == expected`; it stands between equations.
 
@@ -70,7 +70,7 @@ class Guard:
     where: str = ""
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False)
 class Function:
     """A straight line of equations and guards.
 

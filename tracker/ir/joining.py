@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.op import OPS
 from tracker.ir.passes import as_pass, with_body
+from tracker.records import field, record
 
 _MANY = 5  # products; fewer are left alone
 _MOST = 1 << 21  # elements of a result in which the rows of many products are kept
@@ -51,7 +51,7 @@ class _Builder:
         return self.make("transpose", matrix, axes=(1, 0))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Row:
     """Row number `at` of a matrix."""
 
@@ -103,7 +103,7 @@ def _row_index(index: tuple[Any, ...], shape: tuple[int, ...]) -> int | None:
 # ------------------------------------------------------------------------- one factor in common
 
 
-@dataclass(slots=True)
+@record()
 class _Batch:
     """Products of rows of one matrix with one other; `made` holds them, once it is there."""
 
@@ -180,7 +180,7 @@ def _take_row(new: _Builder, matrix: Var, at: int, out: Var) -> None:
 # -------------------------------------------------------------------------- sums of products
 
 
-@dataclass(slots=True)
+@record()
 class _Sum:
     """A sum: products, each with its place in the body, and other terms."""
 

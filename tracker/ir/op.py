@@ -12,18 +12,18 @@ out is a `TypeError` at import. A kind, never a name, tells the compiler what lo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from tracker.ir.types import Type
+from tracker.records import record
 
 LINEAR: Final = "linear"  # the jvp is the op itself applied to the tangent
 Rule = Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Map:
     """Elementwise with broadcasting. body(e, *scalars, **params) -> scalar.
 
@@ -40,7 +40,7 @@ class Map:
     refuses: Callable[..., str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Writes:
     """A copy of operand `base` (None: zeros), into which parts (operand number, basic index) are
     written in order. `covers`: the parts do not overlap and leave nothing of the base."""
@@ -50,7 +50,7 @@ class Writes:
     covers: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class View:
     """An index map. source(e, index, *types, **params) -> (operand number, its index, inside).
 
@@ -69,7 +69,7 @@ class View:
     writes: Callable[..., Writes] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Scatter:
     """A copy of operand `base` (None: zeros), into which the elements of operand `value` are
     written one after the other, in C order; the last one stays.
@@ -100,7 +100,7 @@ class Sort:
     bits, least first, equal ones as they come."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Scan:
     """A running fold along the axis `axis`: combine(e, acc, x) -> acc, element after element, in
     the dtype of the result; the first element is the first result."""
@@ -108,7 +108,7 @@ class Scan:
     combine: Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Reduce:
     """A fold over axes. combine(e, acc, x) -> acc; `identity(dtype)` starts it.
 
@@ -162,7 +162,7 @@ class Pick:
     """Part number `at` (a param) of a bundle: no code at all."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Expand:
     """Lowered as other ops. build(b, *operands, **params) -> atom, or why NumPy must run it.
 
@@ -173,7 +173,7 @@ class Expand:
     build: Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Routine:
     """Dense linear algebra on a matrix, or on each matrix of a stack: in float64 or complex128,
     in which NumPy computes it whatever the dtype.
@@ -192,7 +192,7 @@ class Routine:
     numbers: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Host:
     """NumPy runs it between kernels. `why` is what `explain` says. With an `effect` it is not only
     its result that counts: it is run on each call, once, in order."""
@@ -221,7 +221,7 @@ Lowering = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Joint:
     """A rule for all operands at once, where one pass gives what all of them need.
 
@@ -235,7 +235,7 @@ class Joint:
     rule: Rule
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, eq=False)
 class Op:
     """One operation; see `define` for the slots.
 

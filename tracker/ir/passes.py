@@ -11,7 +11,6 @@ with an opaque param may hold state, so it is neither merged nor evaluated.
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
@@ -23,12 +22,13 @@ from tracker.ir.keys import const_key, params_key
 from tracker.ir.op import has_effect
 from tracker.ir.types import Type, type_of
 from tracker.ir.verify import verify
+from tracker.records import record, replace
 
 Substitution = Mapping[Var, Atom]
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {"bool": bool, "int": int}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Pass:
     """A transformation of functions; `body` does one function, calling does the nested ones too."""
 
@@ -92,7 +92,7 @@ def with_body(
     outputs = function.outputs
     if by:
         outputs = tuple([resolve(atom, by) for atom in outputs])
-    return dataclasses.replace(function, body=tuple(body), outputs=outputs)
+    return replace(function, body=tuple(body), outputs=outputs)
 
 
 def map_nested(function: Function, change: Callable[[Function], Function]) -> Function:
@@ -108,11 +108,11 @@ def map_nested(function: Function, change: Callable[[Function], Function]) -> Fu
             name: changed.get(value, value) if _is_nested(value) else value
             for name, value in step.params.items()
         }
-        return dataclasses.replace(step, params=params)
+        return replace(step, params=params)
 
     body = tuple([renew(step) for step in function.body])
     functions = {name: changed[nested] for name, nested in function.functions.items()}
-    return dataclasses.replace(function, body=body, functions=functions)
+    return replace(function, body=body, functions=functions)
 
 
 def _is_nested(value: Any) -> bool:
@@ -148,7 +148,7 @@ def _without_unused_functions(function: Function) -> Function:
     functions = {name: nested for name, nested in function.functions.items() if nested in used}
     if len(functions) == len(function.functions):
         return function
-    return dataclasses.replace(function, functions=functions)
+    return replace(function, functions=functions)
 
 
 @as_pass

@@ -8,13 +8,13 @@ Invariant: the steps of the loop, and what they compute for each other, stay as 
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from tracker.ir.graph import Eqn, Function, Guard, Var
 from tracker.ir.op import Loop, Pick, While
 from tracker.ir.passes import as_pass
 from tracker.ir.types import Bundle
+from tracker.records import replace
 
 
 @as_pass
@@ -38,11 +38,11 @@ def unused_results(function: Function) -> Function:
             found = renewed.get(step.operands[0])
             if found is not None:
                 at = {"at": found[1][step.params["at"]]}
-                step = dataclasses.replace(step, operands=(found[0],), params=at)
+                step = replace(step, operands=(found[0],), params=at)
         body.append(step)
     if not renewed:
         return function
-    return dataclasses.replace(function, body=tuple(body), functions=functions)
+    return replace(function, body=tuple(body), functions=functions)
 
 
 def _slim(eqn: Eqn, taken: set[int], functions: dict[str, Function]) -> tuple[Eqn, dict[int, int]]:
@@ -60,7 +60,7 @@ def _slim(eqn: Eqn, taken: set[int], functions: dict[str, Function]) -> tuple[Eq
     ys = [at for at in stays if firm <= at < kept_from]
     if len(ys) < kept_from - firm:
         outputs = (*nested.outputs[:firm], *(nested.outputs[at] for at in ys))
-        params["body"] = functions[nested.name] = dataclasses.replace(nested, outputs=outputs)
+        params["body"] = functions[nested.name] = replace(nested, outputs=outputs)
     out = Var(Bundle.of(parts[at] for at in stays), eqn.out.name)
-    slim = dataclasses.replace(eqn, params=params, out=out)
+    slim = replace(eqn, params=params, out=out)
     return slim, {at: i for i, at in enumerate(stays)}

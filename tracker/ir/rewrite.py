@@ -12,7 +12,6 @@ sweep refuses such atoms; 2. rules see equations in order, each once and again a
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -20,11 +19,12 @@ from tracker.ir.graph import Atom, Eqn, Guard, Var
 from tracker.ir.op import OPS, Map, Op
 from tracker.ir.passes import substitute
 from tracker.ir.types import Type
+from tracker.records import record
 
 Rewrite = Callable[[Eqn, "Definitions"], Atom | Eqn | None]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Rule:
     """A named rewrite of the equations of some ops; no ops means every elementwise op."""
 

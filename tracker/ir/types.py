@@ -10,12 +10,12 @@ Invariant: types are immutable, hashable, compared by value.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tracker.errors import IRError
+from tracker.records import record
 
 NAMES = {
     np.dtype(np.bool_): "bool",
@@ -47,7 +47,7 @@ _WEAK = {
 _OBJECT = np.dtype(object)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Type:
     """The type of one IR value.
 
@@ -82,7 +82,7 @@ class Type:
         return f"{dtype_name(self.dtype)}[{','.join(map(str, self.shape))}]"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Bundle(Type):
     """The type of several values that one equation gives; their data is a tuple."""
 

@@ -7,14 +7,14 @@ value that is stored between loops, and for whom. It reads the plan; it decides 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from tracker.ir.graph import Atom, Eqn, Var
 from tracker.ir.op import Map
 from tracker.jit.layout import Buffer, Kernel, Plan
+from tracker.records import field, record
 
 
-@dataclass(slots=True)
+@record()
 class Account:
     """One kernel: buffers read and written; arithmetic for each of its `points`; values computed
     here again though another loop has them."""
@@ -39,7 +39,7 @@ class Account:
         return sum(buffer.type.nbytes for buffer in self.writes)
 
 
-@dataclass(slots=True)
+@record()
 class Kept:
     """A value that is stored, and not computed where it is read; `why` in words."""
 

@@ -15,12 +15,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from tracker.jit import native
+from tracker.records import record
 
 _REAL = ("gemm", "gemv", "dot", "axpy", "ger")
 _COMPLEX = ("gemm", "gemv", "dotu_sub", "dotc_sub", "axpy", "geru", "gerc")
@@ -52,7 +52,7 @@ _ROW_MAJOR, _AS_IS = 101, 111
 _TRIAL_SECONDS = 60
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Blas:
     """A library that works: `symbols` maps `cblas_dgemm` and so on to addresses."""
 

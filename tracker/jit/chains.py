@@ -12,16 +12,16 @@ the equations; a short chain is left alone, for it is better fused with its neig
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.op import Map, Op, View
+from tracker.records import field, record
 
 _LONG = 5  # pieces; from here on a chain is written in place
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Piece:
     """`result[index] = atom`, or `result[index] += atom`; the atom broadcasts."""
 
@@ -30,7 +30,7 @@ class Piece:
     adds: bool
 
 
-@dataclass(slots=True)
+@record()
 class Chain:
     """What the last equation of a chain gives. `base`: what is copied first; None: zeros.
 

@@ -18,12 +18,12 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import llvmlite.binding as llvm
 
 from tracker.errors import CompileError
+from tracker.records import record
 
 _LOCK = threading.RLock()
 _NAMES = itertools.count()
@@ -47,7 +47,7 @@ _POSITION = re.compile(r":(\d+):(\d+):")
 _EXTERNAL = re.compile(r"^declare [^@\n]*@([-\w.$]+)|^@([-\w.$]+) = external", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Pipeline:
     """How a text is compiled: LLVM's speed level, vectorise runs of scalars, straight-line only."""
 
@@ -57,7 +57,7 @@ class Pipeline:
     codegen: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Timings:
     """Seconds spent in each step."""
 
@@ -244,7 +244,7 @@ def host() -> str:
     return f"{llvm.get_default_triple()} {llvm.get_host_cpu_name()} {features} llvm-{version}"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Optimised:
     module: Any
     parse: float

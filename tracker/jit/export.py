@@ -15,7 +15,6 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from tracker.jit.partition import host_reasons
 from tracker.jit.pipeline import optimise
 from tracker.jit.plan import make_plan
 from tracker.jit.staging import Staged, stage
+from tracker.records import record
 from tracker.tape import data_of
 
 _C = {
@@ -52,7 +52,7 @@ _C = {
 }
 
 
-@dataclass(slots=True)
+@record()
 class _Entry:
     """A C function: its parameters as (name, type), results likewise, and LLVM IR."""
 

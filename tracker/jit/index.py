@@ -14,13 +14,13 @@ points.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tracker.ir.types import Type
+from tracker.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Affine:
     """constant + sum(coefficient * variable); `terms` sorted by variable, no zero coefficients."""
 
@@ -54,7 +54,7 @@ def affine(terms: dict[int, int], constant: int) -> Affine | int:
     return Affine(kept, constant) if kept else constant
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Opaque:
     """An index computed in the loop."""
 

@@ -16,7 +16,6 @@ import functools
 import itertools
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from tracker.jit.reads import places_of
 from tracker.jit.staging import Effects, Entangled, Staged, Trace, stage, static_leaves
 from tracker.jit.standins import LOCK
 from tracker.jit.varying import Varying
+from tracker.records import field, record
 from tracker.tape import current_stage, current_watch, is_constant, same_bytes, value_of
 from tracker.tracked import Tracked
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tracker.jit.pipeline import Compiled
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Options:
     """What `jit` was told: see there."""
 
@@ -49,7 +49,7 @@ class Options:
     max_traces: int
 
 
-@dataclass(slots=True)
+@record()
 class Special:
     """One compiled trace, its call in Python terms, and what it was made for."""
 
@@ -63,7 +63,7 @@ class Special:
         return self.trace.call == other.call and str(self.trace.function) == str(other.function)
 
 
-@dataclass(slots=True)
+@record()
 class Family:
     """All traces of one signature; `cause` says what is new in it, `eager` why it is run in plain
     Python, if it is."""

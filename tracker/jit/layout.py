@@ -15,7 +15,6 @@ Strides and starts are in elements.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,11 +24,12 @@ from tracker.ir.types import Type
 from tracker.jit.dense.planning import Call
 from tracker.jit.index import Affine, Opaque
 from tracker.jit.sorting import Order
+from tracker.records import field, record
 
 TINY = 32  # elements; up to here a value is unrolled
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False)
 class Buffer:
     """Memory: an input, a capture, an output, or scratch.
 
@@ -42,7 +42,7 @@ class Buffer:
     slot: int = -1
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False)
 class Place:
     """Where a value lives (see the file's header); `ready`: the level from which it can be used."""
 
@@ -59,7 +59,7 @@ class Place:
         return self.buffer is not None
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False)
 class Store:
     """An element of `value` (None: zero) goes to, or is added to, each point of a strided place.
 
@@ -72,7 +72,7 @@ class Store:
     by: Eqn | None = None
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False)
 class Kernel:
     """One loop nest over `space` at `level`."""
 
@@ -84,7 +84,7 @@ class Kernel:
     folds: list[Eqn] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Fits:
     """A Python int must be a number of this dtype; where it is not, NumPy raises."""
 
@@ -92,7 +92,7 @@ class Fits:
     dtype: np.dtype[Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Slots:
     """Where the frame holds things: first slot of each input, capture, output of the function.
 
@@ -107,7 +107,7 @@ class Slots:
     output_is_array: tuple[bool, ...]
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False)
 class Control:
     """A loop, while or branch: where its operands that are arrays lie, its results, a second home
     for each carried array that is not kept, and the plans of its bodies by name."""
@@ -119,7 +119,7 @@ class Control:
     bodies: dict[str, Plan]
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False)
 class Plan:
     """By level, in the order in which they run: unrolled equations and guards, products, calls of
     routines, kernels, writes piece by piece (a kernel per piece; a Store of a tiny one)."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from tracker.jit.emit import OUTER_LOOP, Complex, Names, Scalar, literal, llvm_t
 from tracker.jit.folds import Fold
 from tracker.jit.index import Affine, Split, Tools
 from tracker.jit.layout import Kernel, Plan, Store, c_strides
+from tracker.records import record
 
 _NEAR = 32  # elements; so far from where a pointer points, another one is used
 _LONG = 2_000_000  # weighted operations; from here on threads share a loop
@@ -36,7 +36,7 @@ _INT64 = np.dtype(np.int64)
 _MANY_PARTS = 24  # loop parts; beyond, conditions are computed in the loop
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Shared:
     """A loop that threads share: how many, and the folds whose parts the caller joins."""
 

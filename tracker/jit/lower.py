@@ -13,7 +13,6 @@ import functools
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,6 +41,7 @@ from tracker.jit.scratch import lay_out
 from tracker.jit.sharing import KernelText, redirected, share
 from tracker.jit.sorting import Order, write_order
 from tracker.jit.structured import write_control
+from tracker.records import record
 
 _LONG = 400  # lines of driver; beyond, it is compiled apart from the loops, without loop passes
 _ON_STACK = 4096  # bytes of scratch that go on the stack
@@ -50,7 +50,7 @@ _INT64 = np.dtype(np.int64)
 _OFFSET = re.compile(r"<(\d+)>")  # stands for a scratch buffer's offset until it is known
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Lowered:
     """The text of the driver, and of the kernels where these are a module of their own (else
     empty).

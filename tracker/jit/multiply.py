@@ -6,7 +6,6 @@ Owns: `Matrix` and `Product`, a product as BLAS would see it; `LETTERS`; `in_loo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,14 @@ import numpy as np
 from tracker.jit.dense.code import Code
 from tracker.jit.emit import memory_type
 from tracker.jit.layout import Place
+from tracker.records import record
 
 LETTERS = {np.dtype(kind): letter for kind, letter in zip("fdFD", "sdcz", strict=True)}
 _INLINE = 512  # multiplications of real numbers; up to here they are done in loops
 _WIDE = 16  # columns of such a product
 
 
-@dataclass(slots=True)
+@record()
 class Matrix:
     """The last two axes of an operand, as BLAS sees them, and its batch strides."""
 
@@ -39,7 +39,7 @@ class Matrix:
         return c.let(f"getelementptr {text}, ptr {pointer}, i64 {c.add(c.mul(i, self.lead), j)}")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Product:
     """A product of an m x k and a k x n matrix; `extents` are (m, n, k)."""
 

@@ -19,7 +19,6 @@ import sysconfig
 import types
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from tracker.errors import CompileError
 from tracker.jit import cache, engine, lifting, memory, writer
 from tracker.jit.entry import entry_text
 from tracker.jit.signature import NUMPY_SCALARS, Outputs, Signature, Static
+from tracker.records import record
 
 C_NAME = re.compile(r"@(Py\w+|native\.\w+)\(")
 _DECLARED = re.compile(r"^(?:declare|define) [^@\n]*@(Py\w+)\(", re.MULTILINE)
@@ -62,7 +62,7 @@ class Entry:
         self._link.value = address
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Prepared:
     """A module's text, the addresses for its external names, the objects behind them."""
 

@@ -9,8 +9,6 @@ segment that knows its operand, and every guard stands before the stages that fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tracker.ir.expand import expanded
@@ -33,9 +31,10 @@ from tracker.ir.types import Bundle, Type
 from tracker.jit.dense import routines
 from tracker.jit.emit import SUPPORTED
 from tracker.jit.products import why_not
+from tracker.records import record
 
 
-@dataclass(slots=True)
+@record()
 class Segment:
     """A native piece: its function's inputs and outputs are variables of the whole."""
 
@@ -44,7 +43,7 @@ class Segment:
     outputs: tuple[Var, ...]
 
 
-@dataclass(slots=True)
+@record()
 class HostCall:
     """One equation that NumPy runs, and why."""
 

@@ -13,7 +13,6 @@ import functools
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -44,6 +43,7 @@ from tracker.jit.signature import (
     Signature,
 )
 from tracker.jit.staging import Output, Trace
+from tracker.records import field, record
 from tracker.tree import LEAF, Structure
 
 PASSES = (
@@ -61,7 +61,7 @@ PASSES = (
 )
 
 
-@dataclass(slots=True)
+@record()
 class Piece:
     """A compiled native segment, for `explain`."""
 
@@ -71,7 +71,7 @@ class Piece:
     scratch: int
 
 
-@dataclass(slots=True)
+@record()
 class Compiled:
     """What compiling a trace gave. `entry` is the native entry of a function lowered whole, else
     `run` executes stages; `seconds` are those of each step."""

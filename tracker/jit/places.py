@@ -14,7 +14,6 @@ import functools
 import reprlib
 import types
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from tracker import tree
@@ -28,13 +27,14 @@ from tracker.jit.signature import (
     array_leaf,
     leaf_of,
 )
+from tracker.records import field, record
 from tracker.tree import Structure
 
 MISSING: Any = object()
 MANY = 64  # a list of more plain values than this is compared as a whole
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Place:
     """The content of a cell, `holder[name]` of a dict, or the attribute `name`.
 

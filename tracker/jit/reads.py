@@ -17,7 +17,6 @@ import sys
 import sysconfig
 import types
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +25,7 @@ from tracker import tree
 from tracker.errors import is_internal
 from tracker.jit.places import Place, children_of
 from tracker.jit.signature import Static
+from tracker.records import record
 
 _GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_ATTR", "DELETE_ATTR"}
@@ -37,7 +37,7 @@ _LIBRARIES = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Names:
     """The names that code mentions, its inner functions' included."""
 

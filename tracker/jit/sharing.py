@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from tracker.records import record
 
 _MANY = 4  # kernels; so many may differ in their numbers
 _NUMBER = re.compile(
@@ -23,7 +24,7 @@ _NUMBER = re.compile(
 _CALL = re.compile(r"call void (@k\d+)\(([^()\n]*)\)")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class KernelText:
     """A kernel's function: its text after `define`, and how another module declares it."""
 

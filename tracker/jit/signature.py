@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from tracker import tree
+from tracker.records import record
 from tracker.tree import Structure
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _BY_VALUE = (str, bytes, int)
 BY_BITS = {float, complex, *NUMPY_SCALARS} - {np.bool_}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Array:
     """Exactly an ndarray: native byte order, aligned, this dtype and this shape; C-contiguous, or
     with these strides (in bytes)."""
@@ -57,7 +57,7 @@ class Array:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]{layout}"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Scalar:
     """Exactly this class: `float`, `int` (fitting int64), `complex`, a NumPy scalar."""
 
@@ -142,7 +142,7 @@ def _reference(value: Any) -> Callable[[], Any]:
         return lambda: value
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Foreign:
     """A value that no native entry takes; `why` says what it is."""
 
@@ -151,7 +151,7 @@ class Foreign:
     slots = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Twin:
     """The very object that an earlier leaf is: the array numbered `leaf`."""
 
@@ -163,7 +163,7 @@ class Twin:
 Leaf: TypeAlias = "Array | Scalar | Static | Twin | Compared | Foreign"
 
 
-@dataclass(frozen=True)
+@record(frozen=True, slots=False)
 class Signature:
     """The arguments of a call: one structure for each positional argument, one for each name in
     `names`, one for each of the `places` that the function reads; all leaves in order."""
@@ -250,7 +250,7 @@ def array_leaf(x: Any) -> Array | Foreign | None:
     return Array(dtype, x.shape, None if flags.c_contiguous else x.strides)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class ArrayOut:
     """A fresh ndarray; the plan finds the address of its data in the slot."""
 
@@ -260,7 +260,7 @@ class ArrayOut:
     slots = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class ScalarOut:
     """A scalar of this class, Python's or NumPy's, that the plan stores in the slot."""
 
@@ -275,7 +275,7 @@ class ScalarOut:
         return 2 if self.dtype.kind == "c" else 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, eq=False)
 class ConstOut:
     """This very object, at each call."""
 
@@ -284,7 +284,7 @@ class ConstOut:
     slots = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class InputOut:
     """The object given as input leaf number `leaf`."""
 
@@ -293,7 +293,7 @@ class InputOut:
     slots = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class SameOut:
     """The object made for an earlier output leaf, number `leaf`."""
 
@@ -305,7 +305,7 @@ class SameOut:
 OutLeaf = ArrayOut | ScalarOut | ConstOut | InputOut | SameOut
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Outputs:
     """The result of a call. Tuples, named tuples, lists and dicts are made by native code, other
     containers by `build(structure, children)`. `writes`: the input leaves that are written into,

@@ -11,19 +11,19 @@ Invariants: equal keys stay in order; keys are only read.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tracker.ir.graph import Eqn, Var
 from tracker.ir.types import Type
+from tracker.records import record
 
 _FEW = 72  # elements; up to here rows are sorted by insertion
 _WORD = np.dtype(np.uint64)
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False)
 class Order:
     """out = the positions that sort the rows of the operand; `room` is for keys and positions on
     their way, twice."""

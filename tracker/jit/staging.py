@@ -17,7 +17,6 @@ import itertools
 import operator
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,12 +49,13 @@ from tracker.jit.signature import (
 )
 from tracker.jit.standins import Containers, StandIns, plain
 from tracker.ops.create import item, to_discrete
+from tracker.records import record
 from tracker.replay import CONVERSIONS
 from tracker.tape import Stage, Value, close, leaf, same_bytes, value_of, wrap
 from tracker.tracked import Leaf, Tracked
 
 
-@dataclass(slots=True)
+@record()
 class Output:
     """One leaf of the result: an atom of the function, or a constant object.
 
@@ -69,7 +69,7 @@ class Output:
     constant: Any = None
 
 
-@dataclass(slots=True)
+@record()
 class Write:
     """An array, by leaf number, that the function wrote into, and its handle in the trace."""
 
@@ -81,7 +81,7 @@ class Write:
         self.array[...] = np.reshape(value_of(self.handle).data, self.array.shape)
 
 
-@dataclass(slots=True)
+@record()
 class Effects:
     """What a traced function did to what it was given, still to be done to the caller's."""
 
@@ -95,7 +95,7 @@ class Effects:
         self.containers.carry_out(lambda x: self.originals.get(id(x), plain(x)))
 
 
-@dataclass(slots=True)
+@record()
 class Trace:
     """See the file's header. `inputs[i]` is the leaf number of input i; `captures[i]` is the leaf
     number of an array that stands at a place, or an array that the code reached otherwise.
@@ -120,7 +120,7 @@ class Trace:
     varying: frozenset[Spot] = frozenset()
 
 
-@dataclass(slots=True)
+@record()
 class Staged:
     """A trace (None, and `why` it is), what the function returned, and what is still to be done.
     `leaves` are those of the call, and of what stands at places."""

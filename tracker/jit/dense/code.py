@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+
+from tracker.records import record
 
 SMALL = 24  # rows; beyond, LAPACK is faster than loops
 _PARTS = {"s": "float", "d": "double", "c": "float", "z": "double"}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Kind:
     """Of what numbers matrices are (BLAS's letter), and how wide the library's integers are."""
 

@@ -10,7 +10,6 @@ many equations ask for it or for its transpose.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,12 @@ from tracker.ir.op import Routine
 from tracker.ir.types import Type
 from tracker.jit.dense.code import Kind
 from tracker.jit.dense.routines import factored, kind_of, workspace
+from tracker.records import record, replace
 
 _WORD = np.dtype(np.float64)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Operand:
     """What a routine reads: a place in memory, or (`place` None) a number. The matrices of a stack
     (the numbers, where it takes one for each) are `step` words apart."""
@@ -37,7 +37,7 @@ class Operand:
     ready: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Call:
     """A call of a routine, for each matrix of a stack of shape `batch`. `strides`: for operands
     and result, how many words of 8 bytes apart matrices are along each axis of the stack."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,12 +19,13 @@ from tracker.ir.op import Routine
 from tracker.jit import blas, cache
 from tracker.jit.dense import cholesky, factors, queries, spectra
 from tracker.jit.dense.code import Code, Kind
+from tracker.records import record
 
 _LETTERS = {np.dtype(np.float64): "d", np.dtype(np.complex128): "z"}
 Sizes = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Entry:
     """A routine: the writer of its text; the functions of LAPACK, of BLAS and of our own that it
     calls (two names: of real and of complex matrices); how its own scratch follows from its sizes

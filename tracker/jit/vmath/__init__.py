@@ -42,7 +42,6 @@ NumPy 2.4 on the same machine:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
@@ -57,9 +56,10 @@ from tracker.jit.vmath import (
     trigonometric,
 )
 from tracker.jit.vmath.text import DOUBLE, FORMATS, Body, Value
+from tracker.records import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Function:
     """`build` makes the body. If `widened`, float arguments become double before it; then `short`,
     if there is one, may do with the accuracy of float."""

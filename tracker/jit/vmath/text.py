@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from tracker.records import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Format:
     """One IEEE format. `magic` pushes the integer part of a small number into its low bits."""
 
