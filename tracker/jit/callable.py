@@ -188,7 +188,7 @@ _IMMORTAL: list[Any] = []
 def _runtime() -> engine.Module:
     names = set(native.C_NAME.findall(_RUNTIME))
     symbols = {name: native.address_of(name) for name in names}
-    return cache.compile_or_load(_RUNTIME, symbols={**symbols, "_Py_NoneStruct": id(None)})
+    return cache.compile_or_load(_RUNTIME, level=0, symbols={**symbols, "_Py_NoneStruct": id(None)})
 
 
 def make_type(name: str, namespace: Mapping[str, Any]) -> type:

@@ -237,7 +237,7 @@ def _module() -> engine.Module:
         free=_FREE,
         padding="\\00" * (127 - len("tracker")),
     )
-    return cache.compile_or_load(text)
+    return cache.compile_or_load(text, level=0)
 
 
 def symbols() -> dict[str, int]:

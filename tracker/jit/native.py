@@ -154,7 +154,7 @@ def helpers() -> engine.Module:
     """The functions that entries share."""
     names = ("Py_DecRef", "PyErr_Clear", "PyObject_GetAttr", "PyObject_RichCompareBool")
     symbols = {name: address_of(name) for name in names}
-    return cache.compile_or_load(writer.HELPERS, symbols=symbols)
+    return cache.compile_or_load(writer.HELPERS, level=0, symbols=symbols)
 
 
 @functools.cache
@@ -164,7 +164,7 @@ def _big() -> engine.Module:
     symbols = {name: address_of(name) for name in names}
     symbols["handler"] = id(_handler())
     symbols["handler.numpy"] = _pointer_at(_numpy_api()[_DEFAULT_HANDLER])
-    return cache.compile_or_load(writer.BIG, symbols=symbols)
+    return cache.compile_or_load(writer.BIG, level=0, symbols=symbols)
 
 
 @functools.cache

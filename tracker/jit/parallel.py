@@ -198,7 +198,7 @@ def threads() -> int:
 
 @functools.cache
 def _pool() -> engine.Module:
-    module = cache.compile_or_load(_POOL)
+    module = cache.compile_or_load(_POOL, level=0)
     native.call_c(module.address("tk.start"), "q", max(threads(), 2))
     return module
 
