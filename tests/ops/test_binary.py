@@ -6,6 +6,7 @@ from op_rows import row, sample, x, z
 
 from tracker import gradient, jit, pullback
 from tracker.ops import binary
+from tracker.testing import gradcheck
 
 REAL = [(-2.0, 2.0), (-2.0, 2.0)]
 POSITIVE = [(0.3, 3.0), (0.3, 3.0)]
@@ -144,3 +145,17 @@ def test_extrema_of_pythons_complex_numbers_go_by_numpys_order(f):
     larger = f in (np.maximum, np.fmax)
     assert gradient(loss, 1 + 2j, 3 - 1j) == ((0j, 2 + 0j) if larger else (2 + 0j, 0j))
     assert gradient(lambda a: loss(a, a), 1 + 2j) == (2 + 0j,)
+
+
+@pytest.mark.parametrize(
+    "f, a, b",
+    [
+        (np.logaddexp, 0.6, 0.6),
+        (np.logaddexp2, -1.5, -1.5),
+        (np.power, 0.7, 0.0),
+        (np.float_power, 2.5, 0.0),
+    ],
+)
+def test_second_derivatives_at_ties_and_zeros(f, a, b):
+    assert gradcheck(f, a, b, order=2)
+    assert gradcheck(f, np.full(2, a), np.full(2, b), order=2)

@@ -266,3 +266,32 @@ def test_scaled_functions_refuse_complex_arguments():
 def test_a_function_that_converts_is_refused_in_the_users_line():
     with pytest.raises(ConversionError, match=r"tracker\.scipy.*test_special\.py:\d+"):
         sc.logsumexp(param([1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    "name, args",
+    [
+        ("xlogy", (0.0, 0.5)),
+        ("xlog1py", (0.0, 2.0)),
+        ("rgamma", (-2.0,)),
+        ("rgamma", (0.0,)),
+        ("rgamma", (0.3,)),
+        ("binom", (-0.5, -2.0)),
+        ("binom", (2.0, 3.0)),
+        ("binom", (0.5, 1.5)),
+        ("poch", (-2.0, 0.5)),
+        ("stdtr", (3.0, 0.0)),
+        ("stdtrit", (2.0, 0.5)),
+        ("agm", (-2.0, -0.7)),
+        ("tklmbda", (-2.0, 3.0)),
+        ("pdtrik", (0.5, 0.5)),
+    ],
+)
+def test_second_derivatives_where_a_factor_is_zero(name, args):
+    assert gradcheck(getattr(sc, name), *args, order=2)
+
+
+def test_mixed_derivatives_of_entropies_at_zero():
+    for f in (sc.rel_entr, sc.kl_div):  # infinite in x; -x / y in y, up to a constant
+        slope = gradient(lambda x, f=f: gradient(f, x, 0.5)[1], 0.0)[0]
+        assert slope == -2.0

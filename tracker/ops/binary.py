@@ -112,7 +112,7 @@ def _power_base(y: Any, x: Any, n: Any) -> Any:
         if n == 0:
             return np.zeros_like(x)
         return n * np.power(x, float(n - 1))
-    return n * np.power(x, n - 1 + (n == 0))
+    return n * np.power(x, n - 1 + ((n == 0) & (x == 0)))
 
 
 def _power_exponent(y: Any, x: Any, n: Any) -> Any:
@@ -180,8 +180,10 @@ hypot = elementwise(
 
 
 def _share(exp: Any, y: Any, a: Any, b: Any) -> Any:
-    """exp(a) / (exp(a) + exp(b)); half where both are the same infinity."""
-    return np.where(a == b, _constant_like(0.5, y), 1 / (1 + exp(b - 1.0 * a)))
+    """exp(a) / (exp(a) + exp(b)); half where both are the same infinity. Finite ties take the
+    formula, too: it has a derivative there."""
+    gap = np.where((a == b) & np.isinf(a), _constant_like(0, y), b - 1.0 * a)
+    return 1 / (1 + exp(gap))
 
 
 logaddexp = elementwise(

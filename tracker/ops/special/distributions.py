@@ -80,14 +80,17 @@ def _t_density(n: Any, t: Any) -> Any:
 
 
 def _t_freedom(n: Any, t: Any) -> Any:
-    """As I_w(n / 2, 1 / 2) / 2 with w = n / (n + t**2) for t < 0, and its mirror for t > 0."""
+    """As I_w(n / 2, 1 / 2) / 2 with w = n / (n + t**2) for t < 0, and its mirror for t > 0. At 0 the
+    first term of its series in t, which is odd."""
     away = t != 0
     square = np.square(np.where(away, t, 1.0))
     total = n + square
     w, rest = n / total, square / total
     inside = 0.5 * beta_order(0.5 * n, 0.5 + 0 * n, w, rest)
     inside = inside + beta_density(0.5 * n, 0.5 + 0 * n, w, rest) * rest / total
-    return np.where(away, -0.5 * np.sign(t) * inside, 0.0)
+    middle = np.where(away, 0.0, t) * _t_density(n, 0 * t)
+    middle = middle * 0.5 * (sc.psi(0.5 * n + 0.5) - sc.psi(0.5 * n) - 1 / n)
+    return np.where(away, -0.5 * np.sign(t) * inside, middle)
 
 
 def _stdtr(n: Any, t: Any) -> Sequence[Any]:
@@ -133,6 +136,13 @@ def _whole(parts: Any) -> Any:
 
 
 _last_b, _last_n, _last_p = _whole(_binomial), _whole(_negative_binomial), _whole(_poisson)
+
+
+def _above_zero(slope: Any) -> Any:
+    """Where no count has so small a probability, SciPy gives the count 0."""
+    return lambda y, *xs: np.where(y > 0, slope(np.where(y > 0, y, 1.0), *xs), 0.0)
+
+
 function("bdtr", _COUNT, _TRIALS, slopes(_last_b, 3)[2])
 function("bdtrc", _COUNT, _TRIALS, slopes(_last_b, 3, -1)[2])
 function("bdtri", _COUNT, _TRIALS, inverse(_last_b, 2, 3)[2])
@@ -146,7 +156,7 @@ function("nbdtrin", *inverse(_negative_binomial, 1, 3))
 function("pdtr", _COUNT, slopes(_last_p, 2)[1])
 function("pdtrc", _COUNT, slopes(_last_p, 2, -1)[1])
 function("pdtri", _COUNT, inverse(_last_p, 1, 2)[1])
-function("pdtrik", *inverse(_poisson, 0, 2))
+function("pdtrik", *(_above_zero(slope) for slope in inverse(_poisson, 0, 2)))
 
 # Not central: mixtures with Poisson weights
 
@@ -296,13 +306,17 @@ def _smirnovp(n: Any, d: Any) -> Any:
 
 
 def _tukey_density(x: Any, lam: Any) -> Any:
+    """With lam > 0, there is nothing outside of -1 / lam to 1 / lam."""
     p = sc.tklmbda(x, lam)
-    return 1 / (np.power(p, lam - 1) + np.power(1 - p, lam - 1))
+    inside = (p > 0) & (p < 1)
+    p = np.where(inside, p, 0.5)
+    return np.where(inside, 1 / (np.power(p, lam - 1) + np.power(1 - p, lam - 1)), 0.0)
 
 
 def _tukey_shape(x: Any, lam: Any) -> Any:
     """x = (p**lam - (1-p)**lam) / lam at fixed x."""
     p = sc.tklmbda(x, lam)
+    p = np.where((p > 0) & (p < 1), p, 0.5)
     by_shape = power_slope(np.log(p), lam) - power_slope(np.log(1 - p), lam)
     return -by_shape * _tukey_density(x, lam)
 

@@ -69,8 +69,9 @@ function(
 # Products with a logarithm: zero at x == 0, whatever the logarithm is
 
 
-def _unless_zero(x: Any, value: Any) -> Any:
-    return np.where(x == 0, 0.0, value)
+def _ratio(x: Any, y: Any) -> Any:
+    """x / y, and 0 for 0 / 0. Other zeros are divided: they have a derivative."""
+    return np.where((x == 0) & (y == 0), 0.0, x / y)
 
 
 def _times_log(name: str) -> Any:
@@ -84,13 +85,13 @@ def _times_log(name: str) -> Any:
 function(
     "xlogy",
     lambda r, x, y: np.log(y),
-    lambda r, x, y: _unless_zero(x, x / y),
+    lambda r, x, y: _ratio(x, y),
     lower=_times_log("log"),
 )
 function(
     "xlog1py",
     lambda r, x, y: np.log1p(y),
-    lambda r, x, y: _unless_zero(x, x / (1 + y)),
+    lambda r, x, y: _ratio(x, 1 + y),
     lower=_times_log("log1p"),
 )
 
@@ -112,12 +113,12 @@ function("entr", lambda y, x: -1 - np.log(x), lower=_entr_body)
 function(
     "rel_entr",
     lambda r, x, y: np.log(x) - np.log(y) + 1,
-    lambda r, x, y: -_unless_zero(x, x / y),
+    lambda r, x, y: -_ratio(x, y),
 )
 function(
     "kl_div",
     lambda r, x, y: np.log(x) - np.log(y),
-    lambda r, x, y: 1 - _unless_zero(x, x / y),
+    lambda r, x, y: 1 - _ratio(x, y),
 )
 
 # Losses

@@ -137,8 +137,8 @@ functions(
 
 
 def _agm_part(y: Any, a: Any, b: Any) -> Any:
-    """agm(a, b) = pi / 2 / R_F(0, a**2, b**2), in a."""
-    slope = sc.elliprd(0 * a, np.square(b), np.square(a)) * a / 3
+    """agm(a, b) = pi / 2 / R_F(0, a**2, b**2), in a; of two negative numbers, minus that."""
+    slope = sc.elliprd(0 * a, np.square(b), np.square(a)) * np.abs(a) / 3
     return np.square(y) * slope * 2 / math.pi
 
 

@@ -1,6 +1,6 @@
 """The gamma function and its kin: gamma, psi, polygamma's zeta, beta, binom, poch.
 
-At a pole, 1 / Gamma is zero and has the slope (-1)**n n!; products with it stay exact there.
+At a pole, 1 / Gamma is zero and smooth; products with it stay exact there, to any order.
 Derivatives of zeta in its first argument come from the Euler-Maclaurin sum (DLMF 25.11.5).
 """
 
@@ -20,12 +20,14 @@ def _is_pole(x: Any) -> Any:
 
 
 def rgamma_slope(x: Any) -> Any:
-    """The derivative of 1 / Gamma."""
-    pole = _is_pole(x)
-    safe = np.where(pole, 1.0, x)
-    n = np.where(pole, -np.real(x), 0.0)
-    at_pole = np.cos(math.pi * n) * sc.gamma(n + 1)
-    return np.where(pole, at_pole, -sc.psi(safe) * sc.rgamma(safe))
+    """The derivative of 1 / Gamma; on the left by reflection (DLMF 5.5.3), which passes through the
+    poles of Gamma smoothly."""
+    left = np.real(x) < 0.5
+    mirrored = np.where(left, 1 - x, 1.0)
+    turn, right = np.where(left, x, 0.0), np.where(left, 1.0, x)
+    sine, cosine = sc._ufuncs._sinpi(turn), sc._ufuncs._cospi(turn)
+    reflected = sc.gamma(mirrored) * (cosine - sc.psi(mirrored) * sine / math.pi)
+    return np.where(left, reflected, -sc.psi(right) * sc.rgamma(right))
 
 
 def trigamma(x: Any) -> Any:
@@ -103,8 +105,9 @@ function("betaln", lambda y, a, b: _fall(a, b), lambda y, a, b: _fall(b, a))
 def _binom_n(y: Any, n: Any, k: Any) -> Any:
     pole = _is_pole(n - k + 1)  # binom is zero there, its slope is not
     m, j = np.where(pole, 2.0, n), np.where(pole, 1.0, k)
-    zero = sc.gamma(np.where(pole, n, 0.0) + 1) * sc.rgamma(np.where(pole, k, 0.0) + 1)
-    zero = zero * rgamma_slope(np.where(pole, n - k + 1, 1.0))
+    top, gap = np.where(pole, n, 0.0) + 1, np.where(pole, n - k + 1, 1.0)
+    zero = sc.gamma(top) * sc.rgamma(np.where(pole, k, 0.0) + 1)
+    zero = zero * (sc.psi(top) * sc.rgamma(gap) + rgamma_slope(gap))
     return np.where(pole, zero, y * (sc.psi(m + 1) - sc.psi(m - j + 1)))
 
 
@@ -119,11 +122,17 @@ def _binom_k(y: Any, n: Any, k: Any) -> Any:
 
 
 function("binom", _binom_n, _binom_k)
-function(
-    "poch",
-    lambda y, x, m: -y * _fall(x, m),
-    lambda y, x, m: y * sc.psi(x + m),
-)
+
+
+def _poch_x(y: Any, x: Any, m: Any) -> Any:
+    """Where Gamma(x) alone has a pole, Gamma(x + m) / Gamma(x) is zero, and its slope is not."""
+    pole = _is_pole(x) & ~_is_pole(x + m)
+    gap, top = np.where(pole, x, 1.0), np.where(pole, x + m, 1.0)
+    zero = sc.gamma(top) * (sc.psi(top) * sc.rgamma(gap) + rgamma_slope(gap))
+    return np.where(pole, zero, -y * _fall(np.where(pole, 1.0, x), np.where(pole, 1.0, m)))
+
+
+function("poch", _poch_x, lambda y, x, m: y * sc.psi(x + m))
 
 
 # Zeta
