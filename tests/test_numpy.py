@@ -267,3 +267,31 @@ def test_ndarray_is_a_constructor_and_a_class():
     assert np.ndarray is numpy.ndarray
     for g in (f, jit(f)):
         numpy.testing.assert_array_equal(gradient(g, numpy.array([0.0, 1.0, 2.0]))[0], [0, 3, 2])
+
+
+@pytest.mark.parametrize("np", [numpy, np])
+def test_arange_counts_with_an_integer_argument(np):
+    """NumPy computes its length in floats; that is no way for a gradient to get lost."""
+
+    def f(n, a):
+        steps = np.arange(n, dtype=float) ** 2 + np.arange(1, n + 1)
+        return (
+            np.sum(a * steps)
+            + np.sum(a * np.arange(0.0, n, 0.5))
+            + a * np.sum(np.arange(n, 20, n))
+            + a * np.sum(np.arange(n, 20, 2.0))
+        )
+
+    assert gradient(f, 3, 2.0) == (None, f(3, 1.0))
+    compiled = jit(f)
+    for n in (3, 5, 3, 1):
+        assert compiled(n, 2.0) == pytest.approx(f(n, 2.0))
+    assert gradient(compiled, 4, 2.0)[1] == pytest.approx(f(4, 1.0))
+
+
+def test_arange_of_a_float_and_float_of_an_integer_are_refused():
+    for f in (lambda n, a: a * numpy.arange(a), lambda n, a: a * float(n)):
+        with pytest.raises(ConversionError, match="lose its gradient"):
+            gradient(f, 3, 2.0)
+    with pytest.raises(ConversionError, match="lose its gradient"):
+        gradient(lambda n, a: numpy.arange(float(n)) + a, 3, 2.0)

@@ -1,21 +1,25 @@
 """Leaving NumPy while a function is traced: where that loses no gradient, the value may go.
 
-Owns: `let_go`, and `shown`, which is told of values that become text. A value made of captured
-arrays alone may leave as plain data, under the guard that it is the same on each call. One made of
-the traced function's arguments may leave, too, where no derivative is being taken: the trace is
-spoilt then, and what goes on is the plain run of that call.
+Owns: `let_go`, `shown`, which is told of values that become text, and `is_count`, what `np.arange`
+asks of an integer. A value made of captured arrays alone may leave as plain data, under the guard
+that it is the same on each call. One made of the traced function's arguments may leave, too, where
+no derivative is being taken: the trace is spoilt then, and what goes on is the plain run of that
+call.
 
 Invariant: nothing that a derivative follows is let go.
 """
 
 from __future__ import annotations
 
+import dis
+import functools
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
-from tracker.errors import message, user_line
+from tracker.errors import message, user_frame, user_line
 from tracker.ir.op import NUMPY
 from tracker.tape import (
     CLOSED,
@@ -123,3 +127,42 @@ def by_numpy(call: Callable[..., Any], args: Any, kwargs: Any, why: Callable[[],
     if any(data is NOTHING for _, data in given):
         return NOTHING
     return call(*plain_args, **plain_kwargs)
+
+
+# Counts -------------------------------------------------------------------------------------------
+
+
+def is_count(value: Value) -> bool:
+    """Whether `float` of a value is `np.arange`'s, which computes its length in floats, and the
+    value is made of integers: those are there to count with."""
+    frame = user_frame()
+    if frame is None or not _calls(frame.f_code, frame.f_lasti, "arange"):
+        return False
+    seen = {value}
+    stack = [value]
+    while stack:
+        at = stack.pop()
+        operands = [o for o in at.operands if type(o) is Value]
+        if not operands and np.result_type(at.data).kind not in "biu":
+            return False
+        for operand in operands:
+            if operand not in seen:
+                seen.add(operand)
+                stack.append(operand)
+    return True
+
+
+@functools.lru_cache(1024)
+def _calls(code: CodeType, at: int, name: str) -> bool:
+    """Whether the instruction of a code at an offset is a call of something with this name."""
+    instructions = list(dis.get_instructions(code))
+    here = next((i.positions for i in instructions if i.offset == at), None)
+    if here is None or here.col_offset is None:
+        return False
+    start = (here.lineno, here.col_offset)  # a call begins where what is called begins
+    return any(
+        i.argval == name
+        and i.positions is not None
+        and (i.positions.lineno, i.positions.col_offset) == start
+        for i in instructions
+    )

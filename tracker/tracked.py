@@ -26,7 +26,7 @@ import numpy as np
 
 from tracker.errors import ConversionError, UnsupportedError, message, user_line
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
-from tracker.leaving import NOTHING, by_numpy, let_go, shown
+from tracker.leaving import NOTHING, by_numpy, is_count, let_go, shown
 from tracker.tape import (
     Value,
     apply1,
@@ -196,7 +196,7 @@ class Tracked:
         return _asked(self, "int", operator.index)
 
     def __float__(self) -> float:
-        if is_constant(value_of(self)):
+        if is_constant(value_of(self)) or is_count(value_of(self)):
             note_guard(self, "hash")
             return float(value_of(self).data)
         plain = self._leave(

@@ -5,6 +5,7 @@ pass `gradcheck` to second order.
 """
 
 import operator
+import warnings
 
 import numpy as np
 import pytest
@@ -53,6 +54,15 @@ CASES = {
     "maximum.reduce": (lambda a: np.maximum.reduce(a, axis=(0, 1)), A),
     "subtract.outer": (lambda a, b: np.subtract.outer(a, b) ** 2, A, V),
     "ufunc dtype": (lambda a: np.multiply(a, 2, dtype=np.float32), A.astype(np.float32)),
+    "where without out": (
+        lambda a: np.log(a, where=a > 0, out=None)[a > 0],
+        np.array([-1.0, -0.5, 3.0]),
+    ),
+    "where of two": (lambda a, b: np.divide(a, b, where=b > 0, out=None)[b > 0], A, B),
+    "where of several results": (lambda a: np.divmod(a, 0.7, where=M, out=(None, None))[1][M], A),
+    "reduce where": (lambda a: np.logaddexp.reduce(a, axis=1, where=M, initial=0.5), A),
+    "reduce where keepdims": (lambda a: np.logaddexp.reduce(a, None, where=M, keepdims=True), A),
+    "reduce to a number": (lambda a: np.hypot.reduce(a, axis=None, initial=1.0), A),
     # reductions
     "sum": (lambda a: np.sum(a) + a.sum(0) + a.sum(axis=1, keepdims=True) + np.sum(a, (0, 1)), A),
     "sum where": (lambda a: np.sum(a, where=M, initial=2.0) + a.sum(axis=0, where=M), A),
@@ -347,6 +357,23 @@ def test_out_and_where_write_into_a_tracked_target():
     np.testing.assert_allclose(tracker.data(f(param(V))), f(V))
 
 
+def test_what_where_leaves_out_is_zero():
+    """It is undefined in NumPy; here, the same on each call, eager and compiled."""
+    x = np.array([-1.0, 0.0, 3.0])
+    for f in (lambda a: np.log(a, where=a > 0), lambda a: np.divmod(a, a, where=a > 0)[0]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = f(param(x)).data
+            assert (found[:2] == 0).all() and found[2] > 0
+            assert (tracker.jit(f)(x) == found).all()
+            assert (gradient(lambda a, f=f: np.sum(f(a)), x)[0][:2] == 0).all()
+
+
+def test_a_reduction_without_an_identity_needs_initial_for_where():
+    with pytest.raises(ValueError, match="to use a where mask one has to specify 'initial'"):
+        np.arctan2.reduce(param(A), where=M)
+
+
 def test_add_at_counts_repetitions():
     def f(a):
         t = np.zeros((3, 2), like=a) if tracker.istracked(a) else np.zeros((3, 2))
@@ -370,6 +397,17 @@ MASK = np.array([[True, False, True], [True, True, True]])
 def test_moments_keep_the_dtype(function, keywords, dtype):
     x = np.arange(6).reshape(2, 3).astype(dtype)
     ours, numpys = function(tracker.param(x), **keywords).data, function(x, **keywords)
+    assert ours.dtype == numpys.dtype
+    np.testing.assert_allclose(ours, numpys, rtol=2e-3)
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("into", ["f4", "f8", "c16"])
+@pytest.mark.parametrize("function", [np.std, np.var, np.mean])
+def test_moments_computed_in_another_dtype(function, into, dtype):
+    x = (np.arange(6).reshape(2, 3) * (1 + 0.5j if dtype[0] == "c" else 1)).astype(dtype)
+    ours, numpys = function(param(x), axis=1, dtype=into).data, function(x, axis=1, dtype=into)
     assert ours.dtype == numpys.dtype
     np.testing.assert_allclose(ours, numpys, rtol=2e-3)
 

@@ -218,6 +218,8 @@ def full(
 
 def arange(*args: Any, **kwargs: Any) -> Any:
     """`numpy.arange`; its ends and its step may be tracked."""
+    args = tuple(_counted(x) for x in args)
+    kwargs = {name: _counted(x) for name, x in kwargs.items()}
     bounds = {**dict(zip(("start", "stop", "step"), args, strict=False)), **kwargs}
     if not any(type(x) is Tracked and x.dtype.kind == "f" for x in bounds.values()):
         made = np.arange(*args, **kwargs)
@@ -227,6 +229,11 @@ def arange(*args: Any, **kwargs: Any) -> Any:
         start, stop = 0.0, start
     count = max(int(np.ceil((stop - start) / step)), 0)
     return _in_dtype(start + step * np.arange(count), bounds.get("dtype"))
+
+
+def _counted(x: Any) -> Any:
+    """A tracked integer as the number to count with that it is."""
+    return int(x) if type(x) is Tracked and x.dtype.kind in "biu" else x
 
 
 # r_ and c_ --------------------------------------------------------------------------------------

@@ -323,14 +323,13 @@ def var(
     correction: Any = _NO,
 ) -> Any:
     ddof = ddof if correction is _NO else correction
-    if dtype is not None:
-        a = np.astype(as_array(a), dtype)
     masked = where is not True and where is not _NO
     mask = {"where": where} if masked else {}
-    center = np.mean(a, axis=axis, keepdims=True, **mask) if mean is _NO else mean
+    # dtype= is that of the two sums; between them, NumPy keeps the array's own
+    center = np.mean(a, axis=axis, dtype=dtype, keepdims=True, **mask) if mean is _NO else mean
     apart = a - center
     squares = np.real(apart * np.conjugate(apart)) if np.iscomplexobj(apart) else np.square(apart)
-    total = np.sum(squares, axis=axis, keepdims=_flag(keepdims), **mask)
+    total = np.sum(squares, axis=axis, dtype=dtype, keepdims=_flag(keepdims), **mask)
     if masked:
         count = np.maximum(_unmasked(a, where, axis, keepdims) - ddof, 0)
         return into(out, total / np.astype(count, np.result_type(total)))

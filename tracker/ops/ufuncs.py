@@ -95,20 +95,37 @@ def _reduce(
     initial: Any = np._NoValue,
     where: Any = True,
 ) -> Any:
-    refuse(f"np.{ufunc.__name__}.reduce", where=None if where is True else where)
     array = _typed(array, dtype)
     axes = axes_of(array, axis)
-    rest = tuple(i for i in range(np.ndim(array)) if i not in axes)
-    lines = np.transpose(array, axes + rest)
-    lines = np.reshape(lines, (-1, *np.shape(lines)[len(axes) :]))
-    start = [] if initial is np._NoValue or initial is None else [initial]
-    if not start and np.shape(lines)[0] == 0:
+
+    def rows(of: Any) -> Any:
+        """The elements that are folded, along a first axis."""
+        moved = np.transpose(of, axes + tuple(i for i in range(np.ndim(of)) if i not in axes))
+        return np.reshape(moved, (-1, *np.shape(moved)[len(axes) :]))
+
+    lines = list(rows(array))
+    given = initial is not np._NoValue and initial is not None
+    masks = None if where is True else list(rows(np.broadcast_to(where, np.shape(array))))
+    start = [initial] if given else []
+    if not given and (not lines or masks is not None):
         if ufunc.identity is None:
             raise ValueError(
-                f"zero-size array to reduction operation {ufunc.__name__} which has no identity"
+                f"reduction operation '{ufunc.__name__}' does not have an identity, so to use a "
+                "where mask one has to specify 'initial'"
+                if lines
+                else f"zero-size array to reduction operation {ufunc.__name__} which has no "
+                "identity"
             )
-        start = [np.broadcast_to(array.dtype.type(ufunc.identity), np.shape(lines)[1:])]
-    y = reduce(ufunc, [*start, *lines])
+        start = [array.dtype.type(ufunc.identity)]
+    if start:
+        left = tuple(n for i, n in enumerate(np.shape(array)) if i not in axes)
+        start = [np.broadcast_to(start[0], left)]
+    if masks is None:
+        y = reduce(ufunc, [*start, *lines])
+    else:
+        y = start[0]
+        for line, mask in zip(lines, masks, strict=True):
+            y = np.where(mask, ufunc(y, line), y)[()]
     return into(out, np.reshape(y, kept(np.shape(array), axes)) if keepdims else y)
 
 
@@ -212,25 +229,28 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         )
     if dtype is not None and not (op is not None and op.constant):
         inputs = tuple(_computed_in(x, np.dtype(dtype), casting) for x in inputs)
-    result = NUMPY[ufunc](*inputs) if op is None else call(op, inputs)
+    with np.errstate(all=None if where is True else "ignore"):
+        result = NUMPY[ufunc](*inputs) if op is None else call(op, inputs)
     if ufunc.nout > 1:
-        refuse(_named(ufunc), where=None if where is True else where)
         targets = out if isinstance(out, tuple) else (None,) * ufunc.nout
-        return tuple(into(t, y, casting) for t, y in zip(targets, result, strict=True))
-    if target is None:
-        if where is not True:
-            raise UnsupportedError(
-                message(
-                    f"{_named(ufunc)} with where= and without out= leaves elements undefined",
-                    "Give out=, or use np.where(mask, ..., other)",
-                )
-            )
-        return result
+        return tuple(
+            into(t, _selected(y, where, t), casting) for t, y in zip(targets, result, strict=True)
+        )
     if type(target) is np.ndarray and isinstance(result, Tracked):
         alone = references <= _references_of_one_name and target.base is None
         if alone and inputs[0] is target and _is_augmented():
             return fitted(result, target)
-    return into(target, result if where is True else np.where(where, result, target), casting)
+    return into(target, _selected(result, where, target), casting)
+
+
+def _selected(y: Any, where: Any, target: Any) -> Any:
+    """A result where `where` asks for it; elsewhere the target as it is or, without one, zeros:
+    NumPy leaves what is there undefined."""
+    if where is True:
+        return y
+    if target is None:
+        return np.where(where, y, np.zeros((), np.result_type(data_of(y))))[()]
+    return np.where(where, y, target)
 
 
 def _computed_in(x: Any, dtype: np.dtype[Any], casting: Any) -> Any:

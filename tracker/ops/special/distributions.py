@@ -80,8 +80,8 @@ def _t_density(n: Any, t: Any) -> Any:
 
 
 def _t_freedom(n: Any, t: Any) -> Any:
-    """As I_w(n / 2, 1 / 2) / 2 with w = n / (n + t**2) for t < 0, and its mirror for t > 0. At 0 the
-    first term of its series in t, which is odd."""
+    """As I_w(n / 2, 1 / 2) / 2 with w = n / (n + t**2) for t < 0, and its mirror for t > 0. At 0,
+    the first term of its series in t, which is odd."""
     away = t != 0
     square = np.square(np.where(away, t, 1.0))
     total = n + square
