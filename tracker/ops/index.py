@@ -59,10 +59,12 @@ def split(key: Any, shape: tuple[int, ...]) -> tuple[Index, tuple[Any, ...]]:
 
 def _entry(part: Any) -> tuple[Any, Any]:
     """(entry, None) for a basic part, (HOLE, array) for an array."""
+    if type(part) is np.ndarray and part.ndim:
+        return HOLE, part
     if type(part) is int or part is None or part is Ellipsis:
         return part, None
     if isinstance(part, slice):
-        return slice(*(_plain_int(e) for e in (part.start, part.stop, part.step))), None
+        return _plain_slice(part), None
     data = data_of(part)
     if isinstance(data, (bool, np.bool_)):
         return HOLE, np.asarray(bool(part))  # of a traced one: a guard
@@ -85,6 +87,14 @@ def _entry(part: Any) -> tuple[Any, Any]:
         "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
         f"boolean arrays are valid indices, not {type(data).__name__}"
     )
+
+
+def _plain_slice(part: slice) -> slice:
+    """A slice with plain bounds."""
+    start, stop, step = _plain_int(part.start), _plain_int(part.stop), _plain_int(part.step)
+    if start is part.start and stop is part.stop and step is part.step:
+        return part
+    return slice(start, stop, step)
 
 
 def _plain_int(x: Any) -> int | None:
@@ -319,10 +329,10 @@ def _gathered(x: Any, arrays: tuple[Any, ...], index: Index) -> Any:
 def _places(index: Index, arrays: tuple[Any, ...]) -> dict[str, Any]:
     """The params of an op with array indices: how many elements a mask lets through is part of the
     op, so that types are."""
-    counts = tuple(
-        int(np.count_nonzero(data_of(a))) for a in arrays if np.result_type(data_of(a)) == np.bool_
-    )
-    return {"index": index, "counts": counts} if counts else {"index": index}
+    masks = [data for data in map(data_of, arrays) if data.dtype.kind == "b"]
+    if not masks:
+        return {"index": index}
+    return {"index": index, "counts": tuple(int(np.count_nonzero(mask)) for mask in masks)}
 
 
 def _scatter(x: Any, v: Any, *arrays: Any, index: Index, counts: Any = ()) -> Any:
@@ -420,7 +430,7 @@ scatter: Op = declare(
 
 def read(x: Any, key: Any) -> tuple[Any, Index, tuple[Any, ...]]:
     """x[key], and the index and arrays of the subscript."""
-    index, arrays = split(key, np.shape(x))
+    index, arrays = split(key, np.shape(data_of(x)))
     if arrays:
         _fix_masks(arrays)
         return _gathered(x, arrays, index), index, arrays
@@ -450,7 +460,10 @@ as_view: Op = declare(  # a number as the array without dimensions that `x[0, ..
 
 def is_view(arrays: tuple[Any, ...]) -> bool:
     """Whether what was read with these arrays is a view in NumPy: they are traced integers."""
-    return all(type(a) is Tracked and np.ndim(a) == 0 for a in arrays)
+    for a in arrays:
+        if type(a) is not Tracked or np.ndim(data_of(a)):
+            return False
+    return True
 
 
 def cut(x: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
@@ -468,7 +481,7 @@ def paste(x: Any, part: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
 
 def written(x: Any, key: Any, v: Any) -> Any:
     """The value of x after x[key] = v; v is cast to x's dtype, as assignment does."""
-    index, arrays = split(key, np.shape(x))
+    index, arrays = split(key, np.shape(data_of(x)))
     if len(arrays) == len(index) == 1 and np.ndim(v) == 0 and _is_mask_of(arrays[0], x):
         return apply(where, (arrays[0], _cast(v, x), x))
     if arrays:
@@ -481,7 +494,7 @@ def overwritten(x: Tracked, key: Any, v: Any) -> bool:
     """x[key] = v in the array of x itself, if the index is basic and nobody else can see it."""
     if is_recording():
         return False
-    index, arrays = split(key, np.shape(x))
+    index, arrays = split(key, np.shape(data_of(x)))
     return not arrays and overwrite(put, x, _fit(_cast(v, x), index, x), index)
 
 
@@ -535,15 +548,19 @@ def _fix_masks(arrays: tuple[Any, ...]) -> None:
 
 def _cast(v: Any, x: Any) -> Any:
     v = as_array(v)
-    want = np.result_type(x)
-    if want.kind != "c" and np.iscomplexobj(v):
+    want, have = np.result_type(data_of(x)), np.result_type(data_of(v))
+    if have == want:
+        return v
+    if have.kind == "c" != want.kind:
         raise TypeError(f"cannot write complex values into an array of dtype {want}")
-    return v if np.result_type(data_of(v)) == want else np.astype(v, want)
+    return np.astype(v, want)
 
 
 def _fit(v: Any, index: Index, x: Any) -> Any:
     """Drop leading axes of extent 1 that assignment ignores; raise if v does not fit."""
-    place = lengths(index, np.shape(x))
+    place = lengths(index, np.shape(data_of(x)))
+    if np.shape(data_of(v)) in ((), place):
+        return v
     while np.ndim(v) > len(place) and np.shape(v)[0] == 1:
         v = np.reshape(v, np.shape(v)[1:])
     if np.broadcast_shapes(place, np.shape(v)) != place:

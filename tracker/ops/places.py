@@ -49,6 +49,8 @@ def is_hole(part: Any) -> bool:
 
 def filled(index: Index, arrays: tuple[Any, ...]) -> Index:
     """An index with the arrays in it, as NumPy takes it."""
+    if len(index) == 1 == len(arrays):
+        return arrays
     rest = iter(arrays)
     return tuple(next(rest) if is_hole(part) else part for part in index)
 
