@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from op_rows import x, z
 
 import tracker
-from tracker import param
+from tracker import jit, param
 from tracker.testing import gradcheck
 
 A, B, C, V, W = x(2, 3), x(3, 4), x(2, 3, 4), x(3), x(4)
@@ -176,3 +176,23 @@ def test_any_equation(drawn):
 def test_errors(call, text):
     with pytest.raises(ValueError, match=text):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["i4", "u1", "?", "f4"])
+def test_sums_are_of_the_dtype_of_their_terms(dtype):
+    a = np.ones((3, 4), dtype)
+
+    def f(a):
+        one = np.einsum("ij->i", a), np.einsum("ij->", a), np.einsum("ii", a[:, :3])
+        return (
+            *one,
+            np.einsum("ij,ij->", a, a),
+            np.einsum("ij,kj->ik", a, a),
+            np.einsum("...->...", a),
+        )
+
+    fast = jit(f)
+    for _ in range(2):
+        for got, want in zip(fast(a), f(a), strict=True):
+            assert (type(got), got.dtype) == (type(want), want.dtype)
+            np.testing.assert_array_equal(got, want)

@@ -100,7 +100,10 @@ def _entry(op: Any) -> Any:
             a = np.astype(a, dtype)
         if axis is None:
             a, axis = np.ravel(a), 0
-        return into(out, apply(op, (a,), {"axis": normalize_axis_index(axis, np.ndim(a))}))
+        y = apply(op, (a,), {"axis": normalize_axis_index(axis, np.ndim(a))})
+        if dtype is not None:  # NumPy adds small integers in larger ones unless told so
+            y = np.astype(y, dtype)
+        return into(out, y)
 
     return call
 
