@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import itertools
 import math
+import os
 import re
 from collections.abc import Callable
 from functools import cache
@@ -28,7 +29,8 @@ TYPES = {"double": np.float64, "float": np.float32}
 CASES = [(name, type) for name in vmath.NAMES for type in TYPES]
 UNARY = [case for case in CASES if vmath.NAMES[case[0]] == 1]
 BINARY = [case for case in CASES if vmath.NAMES[case[0]] == 2]
-POINTS = 800
+DEEP = os.environ.get("TRACKER_HYPOTHESIS") == "deep"
+POINTS = 20_000 if DEEP else 800
 
 context = mpmath.mp.clone()
 context.prec = 160
@@ -287,7 +289,8 @@ def dense(name: str, type: str, seed: int = 0) -> np.ndarray:
 
 def every_exponent(type: str, seed: int = 0) -> np.ndarray:
     random = np.random.default_rng(seed)
-    exponents = np.linspace(-1074, 1023, POINTS) if type == "double" else range(-149, 128)
+    first, last, count = (-1074, 1023, POINTS) if type == "double" else (-149, 127, 277)
+    exponents = np.linspace(first, last, max(count, POINTS) if DEEP else count)
     mantissas = random.uniform(1, 2, len(exponents)) * random.choice([-1, 1], len(exponents))
     return np.ldexp(mantissas, np.floor(exponents).astype(int))
 
@@ -325,7 +328,7 @@ def test_binary_every_exponent(name: str, type: str) -> None:
 def test_binary_edges(name: str, type: str) -> None:
     pairs = np.array(list(itertools.product(edges(type), repeat=2)))
     random = np.random.default_rng(0)
-    few = random.choice(len(pairs), 1500, replace=False)
+    few = random.permutation(len(pairs))[: len(pairs) if DEEP else 1500]
     check(name, type, pairs[few, 0], pairs[few, 1])
 
 
@@ -380,7 +383,7 @@ def floats(type: str) -> st.SearchStrategy[float]:
 
 @pytest.mark.parametrize("name, type", CASES)
 def test_any_float(name: str, type: str) -> None:
-    @settings(max_examples=20, deadline=None, database=None)
+    @settings(max_examples=1000 if DEEP else 20, deadline=None, database=None)
     @given(st.lists(st.tuples(*[floats(type)] * vmath.NAMES[name]), min_size=1, max_size=8))
     def run(rows: list[tuple[float, ...]]) -> None:
         check(name, type, *zip(*rows, strict=True))
