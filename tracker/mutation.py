@@ -101,7 +101,13 @@ def _getitem(self: Tracked, key: Any) -> Any:
             place = (key % data.size,)
             found = index.stored(self, place) if value.op is index.put else None
             return apply(index.getitem, (self,), {"index": place}) if found is None else found
-    part, place, arrays = index.read(self, key)
+    try:
+        part, place, arrays = index.read(self, key)
+    except IndexError:
+        kind = type(value_of(self).data)
+        if kind in (float, int, complex, bool):
+            raise TypeError(f"{kind.__name__!r} object is not subscriptable") from None
+        raise
     if type(data_of(part)) is not np.ndarray or not index.is_view(arrays):
         return part
     return link(

@@ -421,3 +421,22 @@ WHOLE = np.array([15, 25, 35, -4])
 )
 def test_results_are_of_numpys_class_and_dtype(f, x):
     agree(f, x)
+
+
+EMPTY = np.zeros(0)
+
+
+@pytest.mark.parametrize("f", [np.median, np.nanmedian, np.unique, np.sort, np.mean, np.prod])
+@pytest.mark.parametrize(
+    "x", [EMPTY, np.zeros((0, 3)), np.zeros((3, 0))], ids=lambda x: str(x.shape)
+)
+def test_of_nothing(f, x):
+    agree(f, x)
+    if f is not np.unique:
+        agree(lambda x: f(x, axis=0), x)
+
+
+def test_python_numbers_have_no_parts():
+    for x in (2.5, 3, 1j):
+        with pytest.raises(TypeError, match="not subscriptable"):
+            jit(lambda x: x[0])(x)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import llvmlite.binding as llvm
+from llvmlite.binding.newpassmanagers import NewPassManager
 
 from tracker.errors import CompileError
 from tracker.records import record
@@ -279,7 +280,11 @@ def _optimise(module: Any, machine: Any, plan: Pipeline) -> None:
         passes = _straight_passes()
     else:
         passes = builder.getModulePassManager()
-    passes.run(module, builder)
+    try:
+        passes.run(module, builder)
+    finally:  # llvmlite's class does not: the first of its bases hides the other's method
+        NewPassManager._dispose(passes)
+        passes.detach()
 
 
 def _straight_passes() -> Any:

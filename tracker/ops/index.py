@@ -460,7 +460,7 @@ as_view: Op = declare(  # a number as the array without dimensions that `x[0, ..
 
 def is_view(arrays: tuple[Any, ...]) -> bool:
     """Whether what was read with these arrays is a view in NumPy: they are traced integers."""
-    for a in arrays:
+    for a in arrays:  # noqa: SIM110 (every subscript asks; a generator costs more)
         if type(a) is not Tracked or np.ndim(data_of(a)):
             return False
     return True

@@ -6,6 +6,7 @@ Places are found by ops without a derivative (`searchsorted`, `digitize`, `argpa
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +50,8 @@ def sort_complex(a: Any) -> Any:
 
 def _unique_order(x: Any, axis: int, equal_nan: bool) -> Any:
     """In two rows: a stable order along an axis, and where in it a new value begins (1)."""
-    rows = np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)
+    rows = np.moveaxis(x, axis, 0)
+    rows = rows.reshape(len(rows), math.prod(rows.shape[1:]))
     keys = rows[:, ::-1].T if rows.shape[1] else np.zeros((1, len(rows)))
     order = np.lexsort(keys)
     ordered = rows[order]

@@ -8,6 +8,7 @@ that are picked, and to `q` where the method interpolates.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -85,8 +86,8 @@ def _interpolated(ordered: Any, n: Any, q: Any, method: str, weak: bool) -> Any:
 def _columns(a: Any, axis: tuple[int, ...]) -> Any:
     """(N, R): the elements of each reduction in a column."""
     rest = tuple(i for i in range(np.ndim(a)) if i not in axis)
-    count = int(np.prod([np.shape(a)[i] for i in axis], dtype=int))
-    return np.reshape(np.transpose(a, axis + rest), (count, -1 if np.size(a) else 0))
+    count, columns = (math.prod(np.shape(a)[i] for i in some) for some in (axis, rest))
+    return np.reshape(np.transpose(a, axis + rest), (count, columns))
 
 
 def _weighted(columns: Any, weights: Any, q: Any) -> Any:
@@ -182,6 +183,9 @@ def _median(skip_nan: bool) -> Any:
         overwrite_input: bool = False,
         keepdims: Any = False,
     ) -> Any:
+        a = as_array(a)
+        if 0 in (np.shape(a)[i] for i in axes_of(a, axis)):
+            return np.mean(a, axis, out=out, keepdims=keepdims)  # NaN
         return _quantile(a, 0.5, axis, out, "linear", keepdims, None, skip_nan=skip_nan)
 
     return call
