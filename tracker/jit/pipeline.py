@@ -23,6 +23,7 @@ from tracker.ir import passes
 from tracker.ir.expand import expand
 from tracker.ir.graph import Atom, Const, Function, Guard, Var
 from tracker.ir.joining import batch_products, join_products
+from tracker.ir.layouts import common_layouts
 from tracker.ir.prune import unused_results
 from tracker.ir.simplify import simplify
 from tracker.ir.widening import widen
