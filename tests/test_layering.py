@@ -39,6 +39,7 @@ LAYERS = [
 # Inside the compiler: lower files never import higher ones.
 JIT_LAYERS = [
     {"vmath", "portable", "sharing", "division", "signature", "writer", "index", "engine"},
+    {"orders"},
     {"places", "reads", "standins", "varying"},
     {"emit", "complexes", "staging", "arguments", "results", "cache"},
     {"writes"},

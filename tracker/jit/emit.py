@@ -416,7 +416,11 @@ def module_text(functions: Iterable[str], needs: Needs) -> str:
 
 
 OUTER_LOOP = "!1"  # marks the latch of a loop that is not to be unrolled
-_LOOP_NOTES = '!1 = distinct !{!1, !2}\n!2 = !{!"llvm.loop.unroll.disable"}'
+ROW_LOOP = "!5"  # of one that is not to be vectorised either: what it goes around is
+_LOOP_NOTES = """!1 = distinct !{!1, !2}
+!2 = !{!"llvm.loop.unroll.disable"}
+!5 = distinct !{!5, !2, !6}
+!6 = !{!"llvm.loop.vectorize.enable", i1 false}"""
 _CALLED = ".called"
 _FEW = 8  # calls in straight-line code that are worth inlining
 

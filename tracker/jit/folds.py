@@ -48,7 +48,8 @@ class Fold:
         for i in self.axis:
             self.count *= shape[i]
         self.depth = 0 if writer.flat else len(self.kept)
-        self.in_register = writer.flat or self.kept == list(range(len(self.kept)))
+        outer = writer.order[: len(self.kept)]
+        self.in_register = writer.flat or set(outer) == set(self.kept)
         if self.in_register and self.depth == len(writer.space):
             self.in_register = False  # nothing is reduced: plain stores
         self.wide = self.in_register and lower.widen and self.dtype == np.float32
@@ -64,8 +65,8 @@ class Fold:
     def _identity(self) -> Scalar:
         return literal(self.lower.identity(self.dtype), self.dtype)
 
-    def start(self, v: int, index: tuple[Any, ...]) -> None:
-        if self.in_register and v == self.depth:
+    def start(self, depth: int) -> None:
+        if self.in_register and depth == self.depth:
             self.w.e.store(self._identity(), self.cell)
             if self.wide:
                 self.w.e.store(literal(self.lower.identity(_FLOAT64), _FLOAT64), self.total)
@@ -77,8 +78,8 @@ class Fold:
         e.store(self.lower.combine(e, e.load(self.total, _FLOAT64), part), self.total)
         e.store(self._identity(), self.cell)
 
-    def end(self, v: int, index: tuple[Any, ...]) -> None:
-        if self.in_register and v == self.depth:
+    def end(self, depth: int, index: tuple[Any, ...]) -> None:
+        if self.in_register and depth == self.depth:
             if self.wide:
                 self.flush()
             acc = self.w.e.load(self.total if self.wide else self.cell, self.summed)

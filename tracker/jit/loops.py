@@ -22,10 +22,20 @@ from tracker.ir.graph import Atom, Const, Eqn, Var
 from tracker.ir.op import Iota, Map, View
 from tracker.jit import parallel, scattering
 from tracker.jit.complexes import Emitter
-from tracker.jit.emit import OUTER_LOOP, Complex, Names, Scalar, literal, llvm_type, memory_type
+from tracker.jit.emit import (
+    OUTER_LOOP,
+    ROW_LOOP,
+    Complex,
+    Names,
+    Scalar,
+    literal,
+    llvm_type,
+    memory_type,
+)
 from tracker.jit.folds import Fold
 from tracker.jit.index import Affine, Split, Tools
 from tracker.jit.layout import Kernel, Plan, Store, c_strides
+from tracker.jit.orders import Strides, best_order, strides_of
 from tracker.records import record
 
 _NEAR = 32  # elements; so far from where a pointer points, another one is used
@@ -33,6 +43,8 @@ _LONG = 2_000_000  # weighted operations; from here on threads share a loop
 _BLOCK = 4096  # elements of a float32 sum that are added up before they go to a float64 total
 _BOOL = np.dtype(bool)
 _INT64 = np.dtype(np.int64)
+Index = tuple[Any, ...]  # per axis: a formula or a number; None where no loop has begun yet
+_SHORT_ROW, _LONG_ROW = 5, 64  # elements; of fewer, gathers are cheap; more are not unrolled
 _MANY_PARTS = 24  # loop parts; beyond, conditions are computed in the loop
 
 
@@ -61,16 +73,23 @@ def write_kernel(driver: Any, kernel: Kernel) -> tuple[str, list[str], Shared | 
 
 def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _Writer]:
     cuts = scattering.cuts(kernel)
+    order = tuple(range(len(kernel.space)))
+    asked = len(order) < 2 or any(store.by is not None for store in kernel.stores)
     while True:
         try:
-            writer = _Writer(driver, kernel, cuts, near=True, threads=threads)
+            writer = _Writer(driver, kernel, cuts, order, near=True, threads=threads)
             text = writer.text()
+            if not asked:
+                asked = True
+                if (better := writer.better_order(threads > 1)) != order:
+                    order = better
+                    continue
             if writer.threads > 1 and not writer.is_repeatable():
                 threads = 1  # parts would see each other's writes
                 continue
             if not writer.e.went_near:
                 return text, writer
-            general = _Writer(driver, kernel, cuts, near=False, threads=threads)
+            general = _Writer(driver, kernel, cuts, order, near=False, threads=threads)
             text_far = general.text()
         except Split as split:
             cuts.setdefault(split.variable, set()).update(split.points)
@@ -82,13 +101,14 @@ def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _Writer]:
 
 
 class _Writer:
-    """One attempt to write a kernel, with loops cut at `cuts`."""
+    """One attempt to write a kernel, with loops nested in `order` and cut at `cuts`."""
 
     def __init__(
         self,
         driver: Any,
         kernel: Kernel,
         cuts: dict[int, set[int]],
+        order: tuple[int, ...],
         *,
         near: bool,
         threads: int,
@@ -108,14 +128,27 @@ class _Writer:
         self.pointers: dict[Any, list[tuple[int, str]]] = {}
         self.flat = _is_flat(driver, kernel)
         self.space = (int(np.prod(kernel.space)),) if self.flat else kernel.space
+        self.order = (0,) if self.flat else order
+        self.accesses: list[Strides] = []
         self.parts = [_parts(n, cuts.get(v, set())) for v, n in enumerate(self.space)]
         self.may_split = int(np.prod([len(p) for p in self.parts])) <= _MANY_PARTS
         self.counters: dict[int, str] = {}
         self.loops = 0
         self.folds = [Fold(self, eqn, at) for at, eqn in enumerate(kernel.folds)]
+        self.around = ROW_LOOP if self._adds_rows() else OUTER_LOOP
         whole = all(f.in_register and not (f.joined and f.dtype.kind == "c") for f in self.folds)
         alone = any(store.by is not None for store in kernel.stores)  # in order, on one thread
         self.threads = threads if self.space and whole and not alone else 1
+
+    def _adds_rows(self) -> bool:
+        """Whether short rows are added up in one: LLVM unrolls the loop over a row, and would then
+        vectorise the one around it, with gathers; the sums of the row belong into a vector."""
+        inner = self.order[-1] if self.order else 0
+        return (
+            len(self.space) > 1
+            and _SHORT_ROW <= self.space[inner] <= _LONG_ROW
+            and any(not fold.in_register and inner in fold.kept for fold in self.folds)
+        )
 
     def is_repeatable(self) -> bool:
         """Whether the kernel only writes what it does not read."""
@@ -125,7 +158,7 @@ class _Writer:
 
     def task(self) -> str:
         """What a thread runs: the arguments come from a frame, then the range of the part."""
-        n = self.space[0]
+        n = self.space[self.order[0]]
         part = -(-n // self.threads)
         if len(self.space) == 1:
             part = (part + 63) // 64 * 64  # so that threads rarely share a cache line
@@ -158,7 +191,7 @@ class _Writer:
         self.lines.append("start:")
         for fold in self.folds:
             fold.start_memory()
-        self.loop(0, {}, ())
+        self.loop(0, {}, (None,) * len(self.space))
         for fold in self.folds:
             fold.end_memory()
         parameters = list(self.parameters)
@@ -225,22 +258,23 @@ class _Writer:
 
     # Loops
 
-    def loop(self, v: int, ranges: dict[int, tuple[int, int]], index: tuple[Any, ...]) -> None:
-        """Write the loops over variables v, v+1, ...; `index` is that of the outer ones."""
-        if v == len(self.space):
+    def loop(self, depth: int, ranges: dict[int, tuple[int, int]], index: Index) -> None:
+        """Write the loops from this depth on; `index` has the variables of the outer ones."""
+        if depth == len(self.space):
             _Body(self, ranges, index).write()
             return
+        v = self.order[depth]
         for fold in self.folds:
-            fold.start(v, index)
+            fold.start(depth)
         for first, last in self.parts[v]:
-            if self.threads > 1 and v == 0:
+            if self.threads > 1 and depth == 0:
                 self._own_part(first, last)
             elif last - first == 1:
-                self.loop(v + 1, ranges, (*index, first))
+                self.loop(depth + 1, ranges, _with(index, v, first))
             elif last > first:
-                self._counted(v, first, last, ranges, index, (str(first), str(last)))
+                self._counted(depth, first, last, ranges, index, (str(first), str(last)))
         for fold in self.folds:
-            fold.end(v, index)
+            fold.end(depth, index)
 
     def _own_part(self, first: int, last: int) -> None:
         """The part of a loop's range that falls to this thread."""
@@ -252,29 +286,32 @@ class _Writer:
         some = e.write(f"icmp ult i64 {low}, {high}")
         self.lines.append(f"  br i1 {some}, label %mine{tag}, label %past{tag}")
         self.lines.append(f"mine{tag}:")
+        index: Index = (None,) * len(self.space)
         if last - first == 1:
-            self.loop(1, {}, (first,))
+            self.loop(1, {}, _with(index, self.order[0], first))
         else:
-            self._counted(0, first, last, {}, (), (low, high))
+            self._counted(0, first, last, {}, index, (low, high))
         self.lines.append(f"  br label %past{tag}")
         self.lines.append(f"past{tag}:")
 
     def _counted(
         self,
-        v: int,
+        depth: int,
         first: int,
         last: int,
         ranges: dict[int, tuple[int, int]],
-        index: tuple[Any, ...],
+        index: Index,
         bounds: tuple[str, str],
     ) -> None:
         """A loop within first .. last; `bounds` name where it really begins and ends."""
+        v = self.order[depth]
 
         def body(counter: str) -> None:
             self.counters[v] = counter
-            self.loop(v + 1, {**ranges, v: (first, last)}, (*index, Affine(((v, 1),))))
+            inner = _with(index, v, Affine(((v, 1),)))
+            self.loop(depth + 1, {**ranges, v: (first, last)}, inner)
 
-        wide = [fold for fold in self.folds if fold.wide] if v == len(self.space) - 1 else []
+        wide = [fold for fold in self.folds if fold.wide] if depth == len(self.space) - 1 else []
         if not wide:
             self.loop_over(*bounds, 1, body)
             return
@@ -306,12 +343,13 @@ class _Writer:
         self.lines.append(f"latch{tag}:")
         self.lines.append(f"  %n{tag} = add nuw nsw i64 {counter}, {step}")
         self.lines.append(f"  %c{tag} = icmp ult i64 %n{tag}, {last}")
-        keep = f", !llvm.loop {OUTER_LOOP}" if self.loops > before else ""
+        keep = f", !llvm.loop {self.around}" if self.loops > before else ""
         self.lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}{keep}")
         self.lines.append(f"done{tag}:")
 
     def source(self, place: Any, flat: Any, tools: Tools) -> str:
         """Where an element is that is read; its position in the place is a formula."""
+        self._accessed(flat)
         fixed = flat if isinstance(flat, int) else getattr(flat, "constant", 0)
         base, rest = self.pointer(place.buffer, place.start + fixed)
         index, dtype = tools.name(flat + (rest - fixed)), place.buffer.type.dtype
@@ -321,8 +359,21 @@ class _Writer:
 
     def target(self, place: Any, flat: Any, tools: Tools) -> str:
         """Where an element is that is written: always by way of one pointer."""
+        self._accessed(flat)
         base, _ = self.pointer(place.buffer, place.start)
         return self.e.address(base, place.buffer.type.dtype, tools.name(flat))
+
+    def _accessed(self, flat: Any) -> None:
+        strides = strides_of(flat)
+        if strides:
+            self.accesses.append(strides)
+
+    def better_order(self, shared: bool) -> tuple[int, ...]:
+        """The order in which what this attempt has read and written lies best."""
+        if self.flat:
+            return tuple(range(len(self.kernel.space)))
+        kept = [fold.kept for fold in self.folds]
+        return best_order(self.space, self.accesses, kept, shared)
 
     def tools(self, ranges: dict[int, tuple[int, int]]) -> Tools:
         return Tools(ranges, self.e.write, self.counters.__getitem__, self.may_split)
@@ -331,9 +382,7 @@ class _Writer:
 class _Body:
     """The innermost code: every store and fold at one index."""
 
-    def __init__(
-        self, writer: _Writer, ranges: dict[int, tuple[int, int]], index: tuple[Any, ...]
-    ) -> None:
+    def __init__(self, writer: _Writer, ranges: dict[int, tuple[int, int]], index: Index) -> None:
         self.w = writer
         self.e = writer.e
         self.index = index
@@ -449,6 +498,10 @@ class _Body:
             return self.cast(self.value(eqn.operands[which], index), _INT64).name
 
         return read
+
+
+def _with(index: Index, v: int, i: Any) -> Index:
+    return (*index[:v], i, *index[v + 1 :])
 
 
 def position(tools: Tools, i: Any, dtype: Any) -> Scalar:

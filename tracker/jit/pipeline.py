@@ -59,6 +59,7 @@ PASSES = (
     passes.dead_code,
     unused_results,
     passes.dead_code,
+    common_layouts,
 )
 
 

@@ -1,0 +1,77 @@
+"""The order of a kernel's loops: which one is chosen, and that results do not depend on it."""
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker.jit.orders import best_order
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(
+    ("space", "accesses", "kept", "order"),
+    [
+        ((200, 300), [{0: 300, 1: 1}], [], (0, 1)),
+        ((200, 300), [{0: 1, 1: 200}], [], (1, 0)),
+        ((200, 300), [{0: 1, 1: 200}, {0: 300, 1: 1}], [], (0, 1)),  # as good: C order
+        ((20, 30), [{0: 1, 1: 20}], [], (0, 1)),  # too small
+        ((6000,), [{0: 7}], [], (0,)),
+        ((200, 300), [{0: 300, 1: 1}], [[1]], (0, 1)),  # sums of rows into a row
+        ((200, 300), [{0: 1, 1: 200}], [[1]], (1, 0)),  # each in a register
+        ((4, 50, 60), [{0: 1, 1: 4, 2: 200}] * 3, [], (2, 1, 0)),  # all the way round
+        ((60, 4, 50), [{0: 1, 1: 60, 2: 240}] * 3, [[2]], (2, 1, 0)),  # what is kept goes outside
+    ],
+)
+def test_the_innermost_loop_walks_along_memory(space, accesses, kept, order):
+    assert best_order(space, accesses, kept, shared=False) == order
+
+
+def test_threads_do_not_share_a_short_loop():
+    accesses = [{0: 1, 1: 9000}]
+    assert best_order((9000, 5), accesses, [], shared=False) == (1, 0)
+    assert best_order((9000, 5), accesses, [], shared=True) == (0, 1)
+
+
+def statistics(x):
+    y = np.tanh(x) - 0.5
+    return (
+        np.sum(y * y),
+        np.sum(y, axis=0),
+        np.max(np.real(y), axis=-1),
+        np.mean(np.abs(y), axis=-2),
+    )
+
+
+def padded(x):
+    y = np.zeros_like(x)
+    y[1:-1] = x[2:] - x[:-2]
+    y[:, 3:] += x[:, :-3].copy()
+    return np.sum(y * x, axis=0), np.sum(y, axis=1), y
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("f", [statistics, padded])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128, np.int64])
+@pytest.mark.parametrize("shape", [(90, 70), (9000, 20), (20, 9000), (40, 9, 30), (3, 50, 40)])
+def test_any_order_gives_the_same(f, shape, dtype, threads):
+    x = RNG.normal(size=shape[::-1]).astype(dtype)
+    rtol = 1e-4 if dtype == np.float32 else 1e-9
+    with tracker.config(threads=threads):
+        fast = tracker.jit(f)
+        for given in (x.T, np.ascontiguousarray(x.T), np.swapaxes(x.T, 0, 1).copy().swapaxes(0, 1)):
+            for _ in range(2):
+                for got, want in zip(fast(given), f(given), strict=True):
+                    np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol)
+
+
+def quadratic(lower, x):
+    return np.sum(np.einsum("ijk,mik->mij", lower, x[:, None] - lower[:, :, 0]) ** 2)
+
+
+def test_gradients_through_kernels_of_another_order():
+    lower, x = RNG.normal(size=(5, 8, 8)), RNG.normal(size=(900, 8))
+    fast = tracker.jit(lambda *a: tracker.gradient(quadratic, *a))
+    for got, want in zip(fast(lower, x), tracker.gradient(quadratic, lower, x), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-9)
+    fast(lower, x)
