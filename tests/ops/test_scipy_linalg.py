@@ -19,8 +19,8 @@ BAND = x(3, 5) + np.array([[0.0], [4.0], [0.0]])
 
 ROWS = [
     row(_factors.lu_op, *(sample(a) for a in (A, x(4, 2), x(2, 4), x(3, 3), CA, z(3, 2)))),
-    row(_factors.permutation, sample(np.array([2, 1, 2]), rows=4)),
-    row(_factors.column_order, sample(x(3, 4))),
+    row(_factors.permutation, sample(np.array([2, 1, 2]), rows=4), sample(np.array([2.0]), rows=3)),
+    row(_factors.column_order, sample(x(3, 4)), sample(z(4, 3))),
     row(
         _factors.banded,
         sample(BAND, x(5, 2), lower=1, upper=1),
@@ -136,17 +136,63 @@ def test_case(name):
     assert gradcheck(lambda *xs: f(sl, *xs), *args, order=2)
 
 
-@pytest.mark.parametrize("name", ["cho", "lu_solve", "eigh pair", "expm", "block_diag", "toeplitz"])
+HOSTED = ("eig", "eigvals", "logm", "logm of a turn", "sqrtm", "solve_sylvester")
+COMPILED = [name for name in CASES if name not in HOSTED]
+
+
+@pytest.mark.parametrize("name", COMPILED)
 def test_compiled(name):
+    """Compiled whole, also with its derivatives, and for float32."""
     f, *args = CASES[name]
+    want, compiled = f(scipy.linalg, *args), jit(lambda *xs: f(sl, *xs), strict=True)
+    for _ in range(2):
+        found = compiled(*args)
+        assert (found.dtype, found.shape) == (want.dtype, want.shape)
+        np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-11)
 
     def loss(*xs):
-        return np.sum(f(sl, *xs) ** 2)
+        y = f(sl, *xs)
+        return np.sum(np.real(y * np.conjugate(y)))
 
-    compiled = jit(lambda *xs: gradient(loss, *xs))
-    for _ in range(2):
-        for ours, theirs in zip(compiled(*args), gradient(loss, *args), strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+    slopes = jit(lambda *xs: gradient(loss, *xs), strict=True)
+    for ours, theirs in zip(slopes(*args), gradient(loss, *args), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10 * np.abs(theirs).max())
+    narrow = [v.astype("F" if np.iscomplexobj(v) else "f") for v in args]
+    for ours, theirs in zip(slopes(*narrow), gradient(loss, *narrow), strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-4 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 40])
+@pytest.mark.parametrize("size", [1e-3, 0.2, 0.8, 1.9, 4.0, 30.0])
+def test_the_exponential_at_every_degree(n, size):
+    rng = np.random.default_rng(n)
+    a = rng.normal(size=(n, n)) + 1j * rng.normal(size=(n, n))
+    a *= size / np.abs(a).sum(axis=0).max()
+    compiled = jit(sl.expm, strict=True)
+    for matrix in (a.real.copy(), a, np.stack([a, a.T])):
+        want = scipy.linalg.expm(matrix)
+        np.testing.assert_allclose(
+            compiled(matrix), want, rtol=1e-12, atol=1e-12 * np.abs(want).max()
+        )
+
+
+def test_what_scipy_raises_or_warns_of():
+    compiled = jit(lambda a: sl.lu_factor(a)[0])
+    np.testing.assert_allclose(compiled(A), scipy.linalg.lu_factor(A)[0])
+    with pytest.warns(scipy.linalg.LinAlgWarning):
+        compiled(np.ones((3, 3)))
+    banded = jit(lambda ab: sl.solve_banded((1, 1), ab, x(5)))
+    np.testing.assert_allclose(banded(BAND), scipy.linalg.solve_banded((1, 1), BAND, x(5)))
+    with pytest.raises(np.linalg.LinAlgError, match="singular"):
+        banded(np.zeros((3, 5)))
+    back = jit(lambda a, piv: sl.lu_solve((a, piv), V))
+    packed, pivots = scipy.linalg.lu_factor(A)
+    np.testing.assert_allclose(back(packed, pivots), scipy.linalg.solve(A, V))
+    with pytest.raises(IndexError):
+        back(packed, pivots + 3)
+    exponential = jit(sl.expm)
+    np.testing.assert_allclose(exponential(A), scipy.linalg.expm(A))
 
 
 def test_plain_arguments_are_scipys():

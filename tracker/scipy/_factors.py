@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from tracker.ir.op import Host
+from tracker.ir.op import Host, Routine
 from tracker.ir.types import Type
 from tracker.ops.declare import declare, project
 from tracker.ops.linalg.parts import adjoint, as_array, diagonal_of, embedded, kind
@@ -38,19 +38,23 @@ permutation = declare(  # row i of a permuted matrix is row permutation[i] of th
     "permutation",
     method=None,
     entry=None,
-    infer=lambda pivots, *, rows: Type((rows,), np.dtype(np.int64)),
-    evaluate=lambda pivots, *, rows: _order(pivots, rows),
+    infer=lambda pivots, *, rows: Type((rows,), np.dtype(np.float64)),
+    evaluate=lambda pivots, *, rows: _exchanged(pivots, rows),
     jvp=[None],
     vjp=[None],
-    lower=Host("an order of rows"),
+    lower=Routine("permutation", lambda pivots, *, rows: (pivots.size, rows)),
 )
 
 
-def _order(pivots: Any, rows: int) -> Any:
-    order = np.arange(rows)
-    for i, j in enumerate(np.asarray(pivots).tolist()):
+def _exchanged(pivots: Any, rows: int) -> Any:
+    order = np.arange(float(rows))
+    for i, j in enumerate(np.asarray(pivots, np.int64).tolist()):
         order[[i, j]] = order[[j, i]]
     return order
+
+
+def _order(pivots: Any, rows: int) -> Any:
+    return np.astype(apply(permutation, (pivots,), {"rows": rows}), np.int64)
 
 
 def _triangles(packed: Any) -> tuple[Any, Any]:
@@ -77,7 +81,7 @@ def _lu_jvp(t: Any, y: Any, a: Any) -> Any:
     k = min(m, n)
     packed, pivots = _unpacked(y, (m, n))
     low, up = _triangles(packed)
-    moved = t[apply(permutation, (pivots,), {"rows": m})]
+    moved = t[_order(pivots, m)]
     x = _over(moved[:, :k], up[:, :k])
     f = triangular(low[:k], x[:k], unit=True)
     upper = np.triu(f)
@@ -107,7 +111,7 @@ def _lu_vjp(g: Any, y: Any, a: Any) -> Any:
     found = adjoint(triangular(up[:, :k], adjoint(gx), lower=False))
     if n > k:
         found = np.concatenate([found, triangular(low, gu[:, k:], trans="C", unit=True)], axis=1)
-    order = apply(permutation, (pivots,), {"rows": m})
+    order = _order(pivots, m)
     return project(found[np.argsort(order)], a)
 
 
@@ -119,7 +123,7 @@ lu_op = declare(
     evaluate=_lu,
     jvp=[_lu_jvp],
     vjp=[_lu_vjp],
-    lower=Host("LU factors"),
+    lower=Routine("lu_factor", lambda a: a.shape),
 )
 
 
@@ -138,7 +142,7 @@ def lu_solve(
     b = as_array(b)
     if np.ndim(b) == 1:
         return lu_solve((packed, pivots), np.reshape(b, (-1, 1)), trans)[:, 0]
-    order = apply(permutation, (pivots,), {"rows": np.shape(packed)[0]})
+    order = _order(pivots, np.shape(packed)[0])
     if trans == 0:
         half = triangular(packed, b[order], unit=True)
         return triangular(packed, half, lower=False)
@@ -157,7 +161,7 @@ def lu(
 ) -> Any:
     """P, L, U with a = P L U; `permute_l`: P L and U; `p_indices`: a = L[P] U."""
     packed, pivots = lu_factor(a)
-    order = np.argsort(apply(permutation, (pivots,), {"rows": np.shape(packed)[0]}))
+    order = np.argsort(_order(pivots, np.shape(packed)[0]))
     low, up = _triangles(packed)
     if permute_l:
         return low[order], up
@@ -174,11 +178,11 @@ column_order = declare(  # of QR with pivots
     "column_order",
     method=None,
     entry=None,
-    infer=lambda a: Type((a.shape[-1],), np.dtype(np.int64)),
-    evaluate=lambda a: scipy.linalg.qr(a, mode="r", pivoting=True)[1].astype(np.int64),
+    infer=lambda a: Type((a.shape[-1],), np.dtype(np.float64)),
+    evaluate=lambda a: scipy.linalg.qr(a, mode="r", pivoting=True)[1].astype(np.float64),
     jvp=[None],
     vjp=[None],
-    lower=Host("an order of columns"),
+    lower=Routine("column_order", lambda a: a.shape),
 )
 
 
@@ -195,7 +199,7 @@ def qr(
     a = as_array(a)
     if mode not in ("full", "r", "economic", "raw"):
         raise ValueError("Mode argument should be one of ['full', 'r', 'economic', 'raw']")
-    order = apply(column_order, (a,)) if pivoting else None
+    order = np.astype(apply(column_order, (a,)), np.int32) if pivoting else None
     ours: Any = {"economic": "reduced", "raw": "raw"}.get(mode, "complete")
     q, r = np.linalg.qr(a if order is None else a[:, order], ours)
     parts = (r,) if mode == "r" else (q, r)
@@ -259,7 +263,7 @@ banded: Any = declare(
         ),
         lambda g, y, ab, b, **band: project(_solve_adjoint(ab, g, **band), b),
     ],
-    lower=Host("a banded system"),
+    lower=Routine("solve_banded", lambda ab, b, *, lower, upper: (*b.shape, lower, upper)),
 )
 
 

@@ -14,15 +14,17 @@ import numpy as np
 import scipy.linalg
 
 from tracker.errors import UnsupportedError, message
-from tracker.ir.op import Host, Op
+from tracker.ir.op import Host, Lowering, Op, Routine
 from tracker.ir.types import Type
 from tracker.ops.declare import declare, project
 from tracker.ops.linalg.parts import adjoint, as_array, is_square, kind
 from tracker.scipy._dropin import drop_in
 from tracker.tape import apply
 
+_HOST = Host("a function of a matrix")
 
-def _function(name: str, evaluate: Callable[[Any], Any]) -> Op:
+
+def _function(name: str, evaluate: Callable[[Any], Any], lower: Lowering = _HOST) -> Op:
     def along(a: Any, e: Any) -> Any:
         n = np.shape(a)[-1]
         top = np.concatenate([a, e], axis=-1)
@@ -37,7 +39,7 @@ def _function(name: str, evaluate: Callable[[Any], Any]) -> Op:
         evaluate=lambda a: evaluate(_wide(a)).astype(kind(a.dtype), copy=False),
         jvp=[lambda t, y, a: along(a, t)],
         vjp=[lambda g, y, a: project(along(adjoint(a), g), a)],
-        lower=Host("a function of a matrix"),
+        lower=lower,
     )
     return op
 
@@ -59,7 +61,7 @@ def _each(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return call
 
 
-_expm = _function("expm", scipy.linalg.expm)
+_expm = _function("expm", scipy.linalg.expm, Routine("expm", lambda a: a.shape[-1:]))
 _logm = _function("logm", _each(scipy.linalg.logm))
 _sqrtm = _function("sqrtm", _each(scipy.linalg.sqrtm))
 

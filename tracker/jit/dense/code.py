@@ -429,6 +429,12 @@ def integer_cell(c: Code, value: str) -> str:
     return name
 
 
+def lapack_integer(c: Code, pointer: str, index: object) -> str:
+    """One of LAPACK's integers, as i64."""
+    found = c.load(pointer, index, c.kind.integer)
+    return c.let(f"sext i32 {found} to i64") if c.kind.integer == "i32" else found
+
+
 def extents(c: Code, sizes: Sequence[str]) -> list[str]:
     """Extents as BLAS takes them."""
     if c.kind.integer == "i64":

@@ -10,7 +10,16 @@ Small matrices are worked on in loops: a call of LAPACK costs more than they do.
 
 from __future__ import annotations
 
-from tracker.jit.dense.code import SMALL, Code, Kind, extents, factor, integer_cell, ptr
+from tracker.jit.dense.code import (
+    SMALL,
+    Code,
+    Kind,
+    extents,
+    factor,
+    integer_cell,
+    lapack_integer,
+    ptr,
+)
 
 # CBLAS's names for orders and sides
 _ROWS, _COLUMNS, _LEFT = 101, 102, 141
@@ -43,10 +52,7 @@ def lu(kind: Kind) -> Code:
             size, info = integer_cell(c, "%n"), c.cell(0)
             c.call("void", kind.lapack("getrf"), [*map(ptr, (size, size, "%f", size, raw, info))])
             with c.loop(0, "%n") as k:
-                row = c.load(raw, k, kind.integer)
-                if kind.integer == "i32":
-                    row = c.let(f"sext i32 {row} to i64")
-                c.store(c.sub(row, 1), pivots, k, "i64")
+                c.store(c.sub(lapack_integer(c, raw, k), 1), pivots, k, "i64")
         with c.when(c.test("sle", "%n", SMALL)):
             _eliminate(c, pivots)
     with c.loop(0, "%n") as k, c.when(c.is_zero(c.load("%f", c.mul(k, c.add("%n", 1))))):

@@ -76,6 +76,11 @@ def orthogonal(kind: Kind, m: int, n: int, k: int) -> Own:
     return max(first, second)
 
 
+def column_order(kind: Kind, m: int, n: int) -> Own:
+    own = _ask(kind, "geqp3", "", (m, n, _P, m, _P, _P), "Nr")
+    return Own(own.numbers, 2 * n if kind.is_complex else 0)
+
+
 def least_squares(kind: Kind, m: int, n: int, k: int) -> Own:
     high = max(m, n)
     return _ask(kind, "gelsd", "", (m, n, k, _P, m, _P, high, _P, _P, 0), "Nri")

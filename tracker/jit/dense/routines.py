@@ -17,7 +17,7 @@ import numpy as np
 from tracker.ir.graph import Eqn
 from tracker.ir.op import Routine
 from tracker.jit import blas, cache
-from tracker.jit.dense import cholesky, factors, queries, spectra
+from tracker.jit.dense import cholesky, factors, functions, packed, queries, spectra
 from tracker.jit.dense.code import Code, Kind
 from tracker.records import record
 
@@ -97,6 +97,20 @@ ROUTINES: dict[str, Entry] = {
         scratch=lambda m, n, k: (m * n + max(m, n) * k, min(m, n)),
         query=queries.least_squares,
     ),
+    "lu_factor": Entry(packed.lu_factor, ("getrf",), scratch=lambda m, n: (m * n, min(m, n))),
+    "permutation": Entry(packed.permutation),
+    "column_order": Entry(
+        packed.column_order,
+        ("geqp3",),
+        scratch=lambda m, n: (m * n + min(m, n), n),
+        query=queries.column_order,
+    ),
+    "solve_banded": Entry(
+        packed.solve_banded,
+        ("gbsv",),
+        scratch=lambda n, k, lower, upper: ((2 * lower + upper + 1 + k) * n, n),
+    ),
+    "expm": Entry(functions.expm, blas=("gemm",), ours=("lu", "solve"), scratch=functions.room),
 }
 
 
@@ -104,7 +118,7 @@ def kind_of(eqn: Eqn) -> Kind:
     """Of what numbers the matrices of an equation are."""
     found = blas.find()
     assert found is not None
-    dtype = np.result_type(*(atom.type.dtype for atom in (*eqn.operands, eqn.out)))
+    dtype = np.result_type(*(atom.type.dtype for atom in eqn.operands))
     return Kind(_LETTERS[dtype], f"i{found.int_bits}")
 
 

@@ -16,20 +16,21 @@ from tracker.jit.dense.code import Code, Kind, extents, factor, integer_cell, le
 _OWN = ("lwork", "lrwork", "liwork")
 
 
-def _routine(kind: Kind, name: str, operands: str, sizes: str) -> Code:
+def routine(kind: Kind, name: str, operands: str, sizes: str, *, own: bool = True) -> Code:
+    """A routine without text yet; `own`: LAPACK has workspace of its own."""
     pointers = [f"ptr noalias %{x}" for x in (*operands.split(), "out", "work")]
-    integers = [f"i64 %{x}" for x in (*sizes.split(), *_OWN)]
+    integers = [f"i64 %{x}" for x in (*sizes.split(), *(_OWN if own else ()))]
     return Code(kind.symbol(name), [*pointers, *integers], kind)
 
 
-def _call(c: Code, name: str, arguments: Sequence[str], letters: int = 0) -> None:
+def call_lapack(c: Code, name: str, arguments: Sequence[str], letters: int = 0) -> None:
     """A LAPACK routine (info last); leave with 1 where it fails."""
     info = c.cell(0)
     c.call("void", c.kind.lapack(name), [*map(ptr, (*arguments, info)), *["i64 1"] * letters])
     c.leave_if(c.test("ne", status(c, info), 0), 1)
 
 
-def _workspace(c: Code, own: str) -> tuple[str, str, list[str], str]:
+def workspace_of(c: Code, own: str) -> tuple[str, str, list[str], str]:
     """LAPACK's own: numbers, how many, real numbers (of complex matrices), integers."""
     numbers = integer_cell(c, "%lwork")
     behind = c.at(own, "%lwork")
@@ -44,19 +45,19 @@ def _widened(c: Code, values: str, target: str, count: str) -> None:
 
 
 def _eigen(kind: Kind, name: str, vectors: bool) -> Code:
-    c = _routine(kind, name, "a", "n lower")
+    c = routine(kind, name, "a", "n lower")
     c.transpose("%a", "%work", "%n", "%n")
     behind = c.at("%work", c.mul("%n", "%n"))
     values, behind = (behind, c.at(behind, "%n", "double")) if vectors else ("%out", behind)
     half = c.cell(c.let(f"select i1 {c.test('ne', '%lower', 0)}, i8 76, i8 85"), "i8")
     size = integer_cell(c, "%n")
-    own, lwork, real, integers = _workspace(c, behind)
+    own, lwork, real, integers = workspace_of(c, behind)
     if real:
         real.append(integer_cell(c, "%lrwork"))
     job = letter(c, "V" if vectors else "N")
     tail = [own, lwork, *real, integers, integer_cell(c, "%liwork")]
     driver = "heevd" if kind.is_complex else "syevd"
-    _call(c, driver, [job, half, size, "%work", size, values, *tail], 2)
+    call_lapack(c, driver, [job, half, size, "%work", size, values, *tail], 2)
     if vectors:
         _widened(c, values, "%out", "%n")
         c.transpose("%work", c.at("%out", "%n"), "%n", "%n")
@@ -73,22 +74,22 @@ def eigvalsh(kind: Kind) -> Code:
     return _eigen(kind, "eigvalsh", vectors=False)
 
 
-def _least(c: Code) -> str:
+def least_of(c: Code) -> str:
     return c.either(c.test("slt", "%m", "%n"), "%m", "%n")
 
 
 def _singular(c: Code, job: str, values: str, u: str, vt: str, lead: str, own: str) -> None:
     """The decomposition of the matrix in `%work`, which is stored by columns."""
     m, n, rows = (integer_cell(c, x) for x in ("%m", "%n", lead))
-    numbers, lwork, real, integers = _workspace(c, own)
+    numbers, lwork, real, integers = workspace_of(c, own)
     arguments = [job, m, n, "%work", m, values, u, m, vt, rows, numbers, lwork, *real, integers]
-    _call(c, "gesdd", arguments, 1)
+    call_lapack(c, "gesdd", arguments, 1)
 
 
 def svd(kind: Kind) -> Code:
     """Singular values, U, V^H; `%full`: with all columns."""
-    c = _routine(kind, "svd", "a", "m n full")
-    k, full = _least(c), c.test("ne", "%full", 0)
+    c = routine(kind, "svd", "a", "m n full")
+    k, full = least_of(c), c.test("ne", "%full", 0)
     columns, rows = c.either(full, "%m", k), c.either(full, "%n", k)
     u = c.at("%work", c.mul("%m", "%n"))
     vt = c.at(u, c.mul("%m", columns))
@@ -105,7 +106,7 @@ def svd(kind: Kind) -> Code:
 
 
 def svdvals(kind: Kind) -> Code:
-    c = _routine(kind, "svdvals", "a", "m n")
+    c = routine(kind, "svdvals", "a", "m n")
     c.transpose("%a", "%work", "%m", "%n")
     own = c.at("%work", c.mul("%m", "%n"))
     _singular(c, letter(c, "N"), "%out", own, own, "1", own)
@@ -115,8 +116,8 @@ def svdvals(kind: Kind) -> Code:
 
 def pinv(kind: Kind) -> Code:
     """V diag(1 / s) U^H; singular values up to `%cutoff` times the largest count as zero."""
-    c = _routine(kind, "pinv", "a cutoff", "m n")
-    k = _least(c)
+    c = routine(kind, "pinv", "a cutoff", "m n")
+    k = least_of(c)
     u = c.at("%work", c.mul("%m", "%n"))
     vt = c.at(u, c.mul("%m", k))
     s = c.at(vt, c.mul(k, "%n"))
@@ -143,8 +144,8 @@ def pinv(kind: Kind) -> Code:
 
 def qr(kind: Kind) -> Code:
     """Q (m rows, `%k` columns), then R (`%k` rows, n columns)."""
-    c = _routine(kind, "qr", "a", "m n k")
-    least = _least(c)
+    c = routine(kind, "qr", "a", "m n k")
+    least = least_of(c)
     # Room for the columns of A and of Q, whichever are more.
     width = c.either(c.test("slt", "%n", "%k"), "%k", "%n")
     tau = c.at("%work", c.mul("%m", width))
@@ -152,13 +153,13 @@ def qr(kind: Kind) -> Code:
     c.transpose("%a", "%work", "%m", "%n")
     m, n, k, inner = (integer_cell(c, x) for x in ("%m", "%n", "%k", least))
     lwork = integer_cell(c, "%lwork")
-    _call(c, "geqrf", [m, n, "%work", m, tau, own, lwork])
+    call_lapack(c, "geqrf", [m, n, "%work", m, tau, own, lwork])
     r = c.at("%out", c.mul("%m", "%k"))
     with c.loop(0, "%k") as i, c.loop(0, "%n") as j:
         inside = c.load(c.entry("%work", j, i, "%m"))
         c.store(c.pick(c.test("sle", i, j), inside, c.zero), c.entry(r, i, j, "%n"))
     driver = "ungqr" if kind.is_complex else "orgqr"
-    _call(c, driver, [m, k, inner, "%work", m, tau, own, lwork])
+    call_lapack(c, driver, [m, k, inner, "%work", m, tau, own, lwork])
     c.transpose("%work", "%out", "%k", "%m")
     c.give()
     return c
@@ -166,7 +167,7 @@ def qr(kind: Kind) -> Code:
 
 def lstsq(kind: Kind) -> Code:
     """The solution (n rows, `%k` columns) for m rows of `%b`."""
-    c = _routine(kind, "lstsq", "a b cutoff", "m n k")
+    c = routine(kind, "lstsq", "a b cutoff", "m n k")
     height = c.either(c.test("slt", "%m", "%n"), "%n", "%m")
     right = c.at("%work", c.mul("%m", "%n"))
     s = c.at(right, c.mul(height, "%k"))
@@ -174,10 +175,10 @@ def lstsq(kind: Kind) -> Code:
     with c.loop(0, "%m") as i, c.loop(0, "%k") as j:
         c.store(c.load(c.entry("%b", i, j, "%k")), c.entry(right, j, i, height))
     m, n, k, lead = (integer_cell(c, x) for x in ("%m", "%n", "%k", height))
-    own, lwork, real, integers = _workspace(c, c.at(s, _least(c), "double"))
+    own, lwork, real, integers = workspace_of(c, c.at(s, least_of(c), "double"))
     rank = c.cell(0)
     tail = [own, lwork, *real, integers]
-    _call(c, "gelsd", [m, n, k, "%work", m, right, lead, s, "%cutoff", rank, *tail])
+    call_lapack(c, "gelsd", [m, n, k, "%work", m, right, lead, s, "%cutoff", rank, *tail])
     with c.loop(0, "%n") as i, c.loop(0, "%k") as j:
         c.store(c.load(c.entry(right, j, i, height)), c.entry("%out", i, j, "%k"))
     c.give()
