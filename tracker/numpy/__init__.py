@@ -7,7 +7,7 @@ their rules by themselves. What is ours:
   function is being differentiated or traced in this thread, their results can be written into;
 - functions that get a list with tracked values in it (`lenient`);
 - helpers that call back (`_calling.py`); scalar types, which convert tracked values;
-- `linalg`, `fft`, `random`.
+- `linalg`, `fft`, `random`, `polynomial`.
 
 Outside a derivative, results are NumPy's own. There, `np.array([t, u])` of params works, and
 storing a param's value into `np.zeros(n)` raises `ConversionError`: no constructor can know that it
@@ -24,6 +24,7 @@ is going to happen. Use `np.zeros(n, like=t)`, or put the code into a function f
 (3.0,)
 """
 
+import importlib
 from typing import Any
 
 import numpy as _numpy
@@ -43,6 +44,7 @@ _FRESH = (
     *("identity", "indices", "linspace", "loadtxt", "logspace", "tri"),
     *("bartlett", "blackman", "hamming", "hanning", "kaiser"),
 )
+_OWN_WAY = ("fft", "linalg", "ndarray", "polynomial", "random")
 _SCALARS = {
     name: value
     for name, value in vars(_numpy).items()
@@ -58,7 +60,7 @@ def _names() -> dict[str, Any]:
             value = _making_of(value)
         elif hasattr(value, "_implementation") and not isinstance(value, _numpy.ufunc):
             value = _lenient(value)
-        if name not in _SCALARS and name not in ("fft", "linalg", "ndarray", "random"):
+        if name not in _SCALARS and name not in _OWN_WAY:
             names[name] = value
     return names
 
@@ -72,6 +74,8 @@ __version__ = _numpy.__version__
 
 def __getattr__(name: str) -> Any:
     """What depends on the moment (scalar types, `ndarray`), and what NumPy does not list."""
+    if name == "polynomial":  # loaded when asked for: few ask
+        return importlib.import_module("tracker.numpy.polynomial")
     value = getattr(_numpy, name)
     if name == "ndarray" and _is_following():
         return _making.ndarray

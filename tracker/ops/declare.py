@@ -255,8 +255,20 @@ def _install_operator(op: Op, operator: Callable[..., Any] | None) -> None:
         if name not in _COMPARISONS:  # Python reflects these itself: 2 < t is t > 2
             install(f"__r{name}__")(lambda self, other: apply(op, (other, self)))
         return
-    install(f"__{name}__")(lambda self, other: apply2(op, self, other))
+    install(f"__{name}__")(_operator_method(op))
     install(f"__r{name}__")(lambda self, other: apply2(op, other, self))
+
+
+def _operator_method(op: Op) -> Callable[..., Any]:
+    def method(self: Any, other: Any) -> Any:
+        try:
+            return apply2(op, self, other)
+        except UnsupportedError:
+            if getattr(type(other), "__array_ufunc__", op) is None:
+                return NotImplemented  # it has told NumPy to leave the operator to it
+            raise
+
+    return method
 
 
 def declare(name: str, *, numpy: Sequence[Callable[..., Any]] = (), **slots: Any) -> Op:

@@ -34,6 +34,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: A
     one. The axes of an ellipsis broadcast.
     """
     dtype = keywords.pop("dtype", None)
+    keywords.pop("order", None)  # layout: nobody's business here
     refuse("np.einsum", **{k: v for k, v in keywords.items() if _DEFAULTS.get(k) != v})
     arrays, labels, wanted = _read(operands)
     if dtype is not None:
@@ -53,7 +54,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: A
     return into(out, _finish(terms[0], wanted))
 
 
-_DEFAULTS = {"order": "K", "casting": "safe"}
+_DEFAULTS = {"casting": "safe"}
 
 
 # Reading ------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ def _extreme(function: Any, worst: float) -> Any:
         y = function(without_nan(a, worst), axis=axis, **given)
         some = np.any(~np.isnan(a), axis=axis, keepdims=given.get("keepdims", False))
         missing = np.nan if initial is _NO else y
-        return into(out, np.where(some, y, missing))
+        return into(out, np.where(some, y, missing)[()])
 
     return call
 

@@ -103,11 +103,21 @@ reciprocal = elementwise(
 sin = elementwise(np.sin, partials=[lambda y, x: np.cos(x)], lower=_math("sin"), kinds="fc")
 cos = elementwise(np.cos, partials=[lambda y, x: -np.sin(x)], lower=_math("cos"), kinds="fc")
 tan = elementwise(np.tan, partials=[lambda y, x: 1 + np.square(y)], lower=_math("tan"))
+
+
+def _cosine_of_arcsine(x: Any) -> Any:
+    """sqrt(1 - x**2). On the cuts of a complex x, the side is a sign of zero, which a sum with a
+    zero of the other sign would lose."""
+    if not np.iscomplexobj(x):
+        return np.sqrt((1 - x) * (1 + x))
+    return np.sqrt(-(x - 1)) * np.sqrt(x - (-1))
+
+
 arcsin = elementwise(
-    np.arcsin, partials=[lambda y, x: 1 / np.sqrt((1 - x) * (1 + x))], lower=_math("asin")
+    np.arcsin, partials=[lambda y, x: 1 / _cosine_of_arcsine(x)], lower=_math("asin")
 )
 arccos = elementwise(
-    np.arccos, partials=[lambda y, x: -1 / np.sqrt((1 - x) * (1 + x))], lower=_math("acos")
+    np.arccos, partials=[lambda y, x: -1 / _cosine_of_arcsine(x)], lower=_math("acos")
 )
 arctan = elementwise(np.arctan, partials=[lambda y, x: 1 / (1 + np.square(x))], lower=_math("atan"))
 sinh = elementwise(np.sinh, partials=[lambda y, x: np.cosh(x)], lower=_math("sinh"), kinds="fc")
@@ -116,13 +126,13 @@ tanh = elementwise(np.tanh, partials=[lambda y, x: 1 - np.square(y)], lower=_mat
 arcsinh = elementwise(
     np.arcsinh,
     partials=[
-        lambda y, x: 1 / (np.sqrt(1 + np.square(x)) if np.iscomplexobj(x) else np.hypot(1, x))
+        lambda y, x: 1 / (np.sqrt(np.square(x) - (-1)) if np.iscomplexobj(x) else np.hypot(1, x))
     ],
     lower=_math("asinh"),
 )
 arccosh = elementwise(
     np.arccosh,
-    partials=[lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1))],
+    partials=[lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x - (-1)))],
     lower=_math("acosh"),
 )
 arctanh = elementwise(
