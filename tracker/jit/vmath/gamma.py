@@ -92,12 +92,12 @@ def _lgamma_positive(x: Value) -> tuple[Value, Value]:
 
 
 def lgamma(x: Value) -> Value:
-    """log(pi / |sin(pi x)|) - lgamma(1 - x) for x < 0."""
+    """log(pi / |a sin(pi a)|) - lgamma(a) for x = -a < 0: 1 - x would lose digits of x."""
     negative, a = x < 0.0, abs(x)
-    high, low = _lgamma_positive(select(negative, 1.0 - x, x))
+    tiny = negative & (a < 2.0**-60)  # log(1 / a), though a sin(pi a) is zero
+    high, low = _lgamma_positive(select(tiny, 1.0, a))
     sine, _ = half_turns(x)
-    # For a tiny x the sine may be subnormal, but sin(pi a) / pi is a.
-    log_high, log_low = log_parts(select(a < 2.0**-60, a, abs(sine) * (1.0 / PI)))
+    log_high, log_low = log_parts(select(tiny, a, a * abs(sine) * (1.0 / PI)))
     total, error = two_sum(log_high, high)
     mirrored = select(sine.equals(0.0), math.inf, -(total + (error + (log_low + low))))
     result = select(negative, mirrored, high + low)
