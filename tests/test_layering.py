@@ -41,6 +41,7 @@ JIT_LAYERS = [
     {"vmath", "portable", "sharing", "division", "signature", "writer", "index", "engine"},
     {"orders"},
     {"places", "reads", "standins", "varying"},
+    {"bits", "networks"},
     {"emit", "complexes", "staging", "arguments", "results", "cache"},
     {"writes"},
     {"entry", "memory", "lifting"},

@@ -1,6 +1,7 @@
 """Expansion: equations whose op says how it is lowered as other ops are written out as these.
 
-Owns: the pass `expand`, and `Builder`, which the declarations (`Expand`) are handed. It runs once,
+Owns: the pass `expand`, and `Builder`, which the declarations (`Expand`, and `Map` for what it
+requires) are handed. It runs once,
 before the other passes: nothing that it writes out is user-visible but in `f.ir`.
 
 Invariants: an expanded equation has the type that it had; the guards it needs stand before it; an
@@ -12,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
-from tracker.ir.op import Expand, Op
+from tracker.ir.op import Expand, Map, Op
 from tracker.ir.passes import as_pass, substitute, with_body
 
 
@@ -49,6 +50,15 @@ def expanded(eqn: Eqn) -> tuple[list[Eqn | Guard], Atom] | str:
     return built if isinstance(built, str) else (builder.steps, built)
 
 
+def required(eqn: Eqn, lower: Map) -> list[Eqn | Guard]:
+    """What must hold where an elementwise equation is compiled."""
+    if lower.requires is None:
+        return []
+    builder = Builder(eqn.where)
+    lower.requires(builder, *eqn.operands)
+    return builder.steps
+
+
 @as_pass
 def expand(function: Function) -> Function:
     """Write out the equations of every op that is lowered as other ops."""
@@ -64,5 +74,9 @@ def expand(function: Function) -> Function:
                 by[step.out] = found[1]
                 changed = True
                 continue
+        if isinstance(step, Eqn) and isinstance(step.op.lower, Map):
+            needed = required(step, step.op.lower)
+            body += needed
+            changed = changed or bool(needed)
         body.append(step)
     return with_body(function, body, by) if changed else function

@@ -31,6 +31,7 @@ class Map:
     are the dtype kinds it can compute in (others go through NumPy). `defined(e, y, *scalars)`:
     where Python's own arithmetic gives this number; elsewhere it raises (division by zero).
     `refuses(*operands)` says why NumPy must do it for these operands, or nothing.
+    `requires(b, *operands)` writes, as an `Expand` does, what must hold: elsewhere NumPy raises.
     """
 
     body: Callable[..., Any]
@@ -38,6 +39,7 @@ class Map:
     kinds: str = "f"
     defined: Callable[..., Any] | None = None
     refuses: Callable[..., str] | None = None
+    requires: Callable[..., None] | None = None
 
 
 @record(frozen=True)

@@ -92,8 +92,10 @@ class Emitter(Reals):
         return result
 
     def reciprocal(self, x: Scalar) -> Scalar:
-        one = literal(1, x.dtype)
-        return self._inverse(x, x) if isinstance(x, Complex) else super().div(one, x)
+        if x.dtype.kind != "f":
+            inverse: Scalar = self._inverse(x, x) if isinstance(x, Complex) else self.unit_part(x)
+            return inverse
+        return super().div(literal(1, x.dtype), x)
 
     def _inverse(self, y: Scalar, x: Scalar) -> Scalar:
         """One over y, a power of x; NaN, as NumPy has it, where x is zero."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 _REACH = {4: 2.0**22, 8: 2.0**51}  # of a quotient, by the size of the float
 
 
@@ -95,6 +97,17 @@ class Division:
         zero = self.literal(0, b.dtype)
         apart = self.compare("<", self._op("xor", rest, b), zero)
         return self.logical_and(apart, self.compare("!=", rest, zero))
+
+    def unit_part(self, x: Any) -> Any:
+        """One over an integer, rounded to zero; of zero, what x86 makes of an infinity."""
+        one, zero = self.literal(1, x.dtype), self.literal(0, x.dtype)
+        wide = x.dtype.kind == "i" and x.dtype.itemsize >= 4
+        none = self.literal(np.iinfo(x.dtype).min, x.dtype) if wide else zero
+        kept = self.select(self.compare("==", x, one), one, zero)
+        if x.dtype.kind == "i":
+            minus = self.literal(-1, x.dtype)
+            kept = self.select(self.compare("==", x, minus), minus, kept)
+        return self.select(self.compare("==", x, zero), none, kept)
 
     # Floats, as NumPy's own C code goes
 

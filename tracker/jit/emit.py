@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tracker.jit import vmath
+from tracker.jit.bits import Bits
 from tracker.jit.division import Division
 
 _LLVM = {
@@ -134,7 +135,7 @@ class Needs:
         self.intrinsics: set[str] = set()
 
 
-class Reals(Division):
+class Reals(Division, Bits):
     """Writes code of real numbers into `lines`; `straight`: it runs once, it is not in a loop.
 
     `near` names a byte in memory: functions that have a quick version for near arguments are called
@@ -225,7 +226,8 @@ class Reals(Division):
 
     def power(self, x: Scalar, n: Scalar) -> Scalar:
         if x.dtype.kind != "f":
-            result: Scalar = self.whole_power(x, n.value)
+            unknown = n.value is None
+            result: Scalar = self.counted_power(x, n) if unknown else self.whole_power(x, n.value)
             return result
         if n.value == 2:
             return self.mul(x, x)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Const
-from tracker.ir.op import Map
+from tracker.ir.op import OPS, Map
 from tracker.ir.types import Type
 from tracker.ops.declare import (
     as_array,
@@ -124,14 +124,25 @@ def _power_exponent(y: Any, x: Any, n: Any) -> Any:
 
 
 def _unknown_exponent(x: Any, n: Any) -> str:
-    """Integers are multiplied as often as is known when compiling; a float exponent has a code."""
-    known = isinstance(n, Const) and n.value == np.rint(np.real(n.value)) and abs(n.value) < 100
+    """Python's ints may have powers that are floats; NumPy's may not (`_whole_exponent`)."""
     kinds = x.type.dtype.kind + n.type.dtype.kind
     if "c" in kinds:
-        return "" if known else "a complex power that is not a literal integer"
-    if "f" in kinds or (known and n.value >= 0):
+        whole = isinstance(n, Const) and n.value == np.rint(np.real(n.value))
+        return "" if whole and abs(n.value) < 100 else "a complex power that is not a small literal"
+    if "f" in kinds:
         return ""
-    return "an integer to a power that is not a literal"
+    if isinstance(n, Const):
+        return "" if n.value >= 0 else "an integer to a negative power"
+    return "Python's int to a power that is not a literal" if x.type.weak and n.type.weak else ""
+
+
+def _whole_exponent(b: Any, x: Any, n: Any) -> None:
+    """NumPy raises where an integer's exponent is negative."""
+    kinds = x.type.dtype.kind + n.type.dtype.kind
+    if isinstance(n, Const) or not n.type.size or kinds not in ("ii", "ui", "bi"):
+        return
+    positive = b(greater_equal, n, n.type.dtype.type(0))
+    b.require(b(OPS["all"], positive, axis=tuple(range(n.type.ndim)), keepdims=False))
 
 
 power = elementwise(
@@ -140,6 +151,7 @@ power = elementwise(
     lower=lambda e, x, n: e.power(x, n),
     kinds="iufc",
     refuses=_unknown_exponent,
+    requires=_whole_exponent,
     operator=operator.pow,
     defined=lambda e, y, x, n: e.isfinite(y),
 )

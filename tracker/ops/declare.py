@@ -176,6 +176,7 @@ def elementwise(
     name: str | None = None,
     defined: Body | None = None,
     refuses: Callable[..., str] | None = None,
+    requires: Callable[..., None] | None = None,
 ) -> Op:
     """Declare an op that is a ufunc, from its partial derivatives.
 
@@ -184,6 +185,7 @@ def elementwise(
     kinds     dtype kinds in which the body `lower` computes
     defined   see `Map`: where Python's operator does not raise
     refuses   see `Map`: why NumPy must do it for some operands
+    requires  see `Map`: what must hold where it is compiled
     """
     op = define(
         name or ufunc.__name__,
@@ -196,7 +198,7 @@ def elementwise(
         vjp=[_vjp_from(p, i) for i, p in enumerate(partials)],
         lower=lower
         if isinstance(lower, Host)
-        else map_lowering(ufunc, lower, kinds, defined, refuses),
+        else map_lowering(ufunc, lower, kinds, defined, refuses, requires),
         partials=partials,
     )
     UFUNCS[ufunc] = op
@@ -235,9 +237,14 @@ def map_lowering(
     kinds: str,
     defined: Body | None = None,
     refuses: Callable[..., str] | None = None,
+    requires: Callable[..., None] | None = None,
 ) -> Map:
     """The Map of a ufunc: the body computes in the dtypes of NumPy's inner loop."""
-    return Map(body, lambda *types: loop_dtypes(ufunc, types)[: ufunc.nin], kinds, defined, refuses)
+
+    def dtypes(*types: Type) -> tuple[np.dtype[Any], ...]:
+        return loop_dtypes(ufunc, types)[: ufunc.nin]
+
+    return Map(body, dtypes, kinds, defined, refuses, requires)
 
 
 _COMPARISONS = {"lt", "le", "eq", "ne", "gt", "ge"}

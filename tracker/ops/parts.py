@@ -10,23 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import NUMPY, Host
+from tracker.ir.op import NUMPY
 from tracker.ir.types import Type
 from tracker.ops.declare import (
     as_array,
     broadcast,
     declare,
-    discrete,
     elementwise,
     implements,
     into,
     loop_dtypes,
+    map_lowering,
     project,
 )
 from tracker.tape import apply
 
-nextafter = elementwise(np.nextafter, partials=[1, 0], lower=Host("looks at bits"))
-spacing = elementwise(np.spacing, partials=[0], lower=Host("looks at bits"))
+nextafter = elementwise(np.nextafter, partials=[1, 0], lower=lambda e, a, b: e.next_after(a, b))
+spacing = elementwise(np.spacing, partials=[0], lower=lambda e, x: e.spacing(x))
 ldexp = declare(  # x * 2**n, for whole n
     "ldexp",
     method=None,
@@ -35,9 +35,18 @@ ldexp = declare(  # x * 2**n, for whole n
     evaluate=np.ldexp,
     jvp=[lambda t, y, x, n: np.ldexp(t, n), None],
     vjp=[lambda g, y, x, n: project(np.ldexp(g, n), x), None],
-    lower=Host("looks at bits"),
+    lower=map_lowering(np.ldexp, lambda e, x, n: e.scaled(x, n), "fi"),
 )
-exponent = discrete(lambda x: np.frexp(x)[1], "x", numpy=False, name="exponent")
+exponent = declare(  # n, where x is m * 2**n and m is from a half to one
+    "exponent",
+    method=None,
+    entry=None,
+    infer=lambda x: Type(x.shape, loop_dtypes(np.frexp, (x,))[2]),
+    evaluate=lambda x: np.frexp(x)[1],
+    jvp=[None],
+    vjp=[None],
+    lower=map_lowering(np.frexp, lambda e, x: e.binary_exponent(x), "f"),
+)
 
 
 @implements(np.ldexp)

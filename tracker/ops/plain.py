@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import CONSTANT, Host
+from tracker.ir.op import CONSTANT
 from tracker.ops.declare import as_array, constant, piecewise, refused
 from tracker.tape import data_of
 
@@ -64,9 +64,9 @@ CONSTANT.update((np.argmax, np.argmin, np.argsort, np.any, np.all, np.count_nonz
 
 # Integers -----------------------------------------------------------------------------------------
 
-gcd = piecewise(np.gcd, lower=Host("integers"))
-lcm = piecewise(np.lcm, lower=Host("integers"))
-bitwise_count = piecewise(np.bitwise_count, lower=Host("integers"))
+gcd = piecewise(np.gcd, lower=lambda e, a, b: e.common_divisor(a, b), kinds="iu")
+lcm = piecewise(np.lcm, lower=lambda e, a, b: e.common_multiple(a, b), kinds="iu")
+bitwise_count = piecewise(np.bitwise_count, lower=lambda e, x: e.bit_count(x), kinds="iu")
 
 
 def _of_integers(function: Any) -> None:

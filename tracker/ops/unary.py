@@ -97,7 +97,7 @@ reciprocal = elementwise(
     np.reciprocal,
     partials=[lambda y, x: -np.square(y)],
     lower=lambda e, x: e.reciprocal(x),
-    kinds="fc",
+    kinds="iufc",
 )
 
 sin = elementwise(np.sin, partials=[lambda y, x: np.cos(x)], lower=_math("sin"), kinds="fc")
