@@ -47,7 +47,7 @@ JIT_LAYERS = [
     {"entry", "memory", "lifting"},
     {"native"},
     {"callable", "blas", "parallel"},
-    {"chains", "sorting", "dense"},
+    {"chains", "sorting", "searching", "dense"},
     {"layout"},
     {"plan"},
     {"multiply"},

@@ -35,6 +35,10 @@ ROWS = [
         sample(x(2, 3), axis=1, largest=True),
         sample(x(2, 3), axis=0, largest=False),
     ),
+    *(
+        row(op, *(sample(x(*n), axis=a) for n, a in SHAPES), sample(np.array([3, 1, 4]), axis=0))
+        for op in (cumulative.running_maximum, cumulative.running_minimum)
+    ),
     row(nans.nanargmax, sample(x(2, 3), axis=1), sample(x(3))),
     row(nans.nanargmin, sample(x(2, 3), axis=0), sample(x(3))),
 ]

@@ -18,7 +18,11 @@ REPEATS = np.array([1.5, -1.0, 1.5, 2.0, -1.0])
 
 ROWS = [
     row(ordering.searchsorted, sample(np.sort(x(4)), x(2, 3), side="left")),
-    row(ordering.digitize, sample(x(3), np.arange(3.0), right=True), sample(x(3), np.arange(3.0))),
+    row(
+        ordering.key_places,
+        sample(np.array([1, 1, 4], np.uint8), np.array([[0, 1], [2, 9]], np.uint8), right=True),
+        sample(np.array([1, 1, 4], np.uint64), np.array([0, 1, 9], np.uint64), right=False),
+    ),
     row(ordering.argpartition, sample(x(2, 3), kth=1, axis=0), sample(x(3), kth=[0, 1])),
     row(ordering.lexsort, sample(x(2, 3), axis=0), sample(x(2, 3))),
     row(ordering.isin, sample(x(2, 3), x(3)), sample(x(3), x(2), invert=True)),

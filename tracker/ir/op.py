@@ -1,8 +1,8 @@
 """What an operation is: one declaration with every slot filled.
 
-Owns: `Op`, the kinds of lowering (`Map`, `View`, `Scatter`, `Compact`, `Scan`, `Sort`, `Iota`,
-`Reduce`, `Contract`, `Routine`, `Loop`, `While`, `Branch`, `Pick`, `Expand`, `Host`), `Joint`
-rules, `define`, and the tables in which NumPy callables and array methods find their op.
+Owns: `Op`, the kinds of lowering (`Map`, `View`, `Scatter`, `Compact`, `Scan`, `Sort`, `Search`,
+`Iota`, `Reduce`, `Contract`, `Routine`, `Loop`, `While`, `Branch`, `Pick`, `Expand`, `Host`),
+`Joint` rules, `define`, and the tables in which NumPy callables and array methods find their op.
 Declarations live in `tracker/ops/`, one file per family; see `define` for the slots.
 
 Invariants: an `Op` is inert data: it cannot apply itself (the gate in `tape.py` does). A slot left
@@ -100,6 +100,11 @@ class Iota:
 class Sort:
     """The positions that put the operand in order along the last axis: unsigned integers of 64
     bits, least first, equal ones as they come."""
+
+
+class Search:
+    """Where keys would go in a row of keys in order: how many of these are less, or, with the param
+    `right`, not greater. The operands are unsigned integers of one dtype: the row, the keys."""
 
 
 @record(frozen=True)
@@ -210,6 +215,7 @@ Lowering = (
     | Compact
     | Scan
     | Sort
+    | Search
     | Iota
     | Reduce
     | Contract

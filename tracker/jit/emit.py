@@ -42,7 +42,6 @@ _PAIRS: dict[np.dtype[Any], tuple[np.dtype[Any], str]] = {
 SUPPORTED = frozenset({*(np.dtype(name) for name in _LLVM), *_PAIRS})
 _TEXT = {np.dtype(name): text for name, text in _LLVM.items()}
 _BOOL = np.dtype(bool)
-_UINT64 = np.dtype(np.uint64)
 _FLOAT_RELATIONS = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt", ">=": "oge"}
 _INT_RELATIONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
@@ -313,19 +312,19 @@ class Reals(Division, Bits):
         return self.compare("<", self.abs(x), literal(float("inf"), x.dtype))
 
     def order_key(self, x: Scalar) -> Scalar:
-        """An unsigned integer of 64 bits that is less for lesser numbers; greatest for NaN."""
+        """An unsigned integer of its size that is less for lesser numbers; greatest for NaN."""
+        bits, word = 8 * x.dtype.itemsize, np.dtype(f"u{x.dtype.itemsize}")
         if x.dtype.kind in "bu":
-            return self.cast(x, _UINT64)
+            return self.cast(x, word)
         if x.dtype.kind == "i":
-            wide = self.cast(x, np.dtype(np.int64)).name
-            return Scalar(self.write(f"xor i64 {wide}, {-(2**63)}"), _UINT64)
-        zero, bits = literal(0, x.dtype), 8 * x.dtype.itemsize
+            return Scalar(self.write(f"xor {x}, {-(2 ** (bits - 1))}"), word)
+        zero = literal(0, x.dtype)
         x = self.select(self.compare("==", x, zero), zero, x)  # of either sign
         raw = self.write(f"bitcast {x} to i{bits}")
         sign = self.write(f"ashr i{bits} {raw}, {bits - 1}")
         turn = self.write(f"or i{bits} {sign}, {-(2 ** (bits - 1))}")
-        key = Scalar(self.write(f"xor i{bits} {raw}, {turn}"), np.dtype(f"u{bits // 8}"))
-        return self.select(self.isnan(x), literal(2**64 - 1, _UINT64), self.cast(key, _UINT64))
+        key = Scalar(self.write(f"xor i{bits} {raw}, {turn}"), word)
+        return self.select(self.isnan(x), literal(2**bits - 1, word), key)
 
     def real(self, x: Scalar) -> Scalar:
         return x

@@ -23,6 +23,7 @@ from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.types import Type
 from tracker.jit.dense.planning import Call
 from tracker.jit.index import Affine, Opaque
+from tracker.jit.searching import Lookup
 from tracker.jit.sorting import Order
 from tracker.records import field, record
 
@@ -132,7 +133,7 @@ class Plan:
     calls: dict[int, list[Call]]
     controls: dict[int, list[Control]]
     kernels: list[Kernel]
-    writes: dict[int, list[Kernel | Store | Order]]
+    writes: dict[int, list[Kernel | Store | Order | Lookup]]
     buffers: list[Buffer]
     copies: dict[Var, Place]
     outputs: list[Buffer | None]

@@ -38,6 +38,7 @@ from tracker.jit.layout import Buffer, Fits, Place, Plan, Slots, Store, c_stride
 from tracker.jit.loops import Shared, chosen, position, write_kernel
 from tracker.jit.products import write_product
 from tracker.jit.scratch import lay_out
+from tracker.jit.searching import Lookup, write_lookup
 from tracker.jit.sharing import KernelText, redirected, share
 from tracker.jit.sorting import Order, write_order
 from tracker.jit.structured import write_control
@@ -133,6 +134,8 @@ class _Driver:
             for write in self.plan.writes.get(self.level, ()):
                 if isinstance(write, Order):
                     write_order(self, write)
+                elif isinstance(write, Lookup):
+                    write_lookup(self, write)
                 elif isinstance(write, Store):
                     self.assign(write)
                 else:

@@ -27,6 +27,7 @@ from tracker.ir.op import (
     Routine,
     Scan,
     Scatter,
+    Search,
     Sort,
     View,
     While,
@@ -50,6 +51,7 @@ from tracker.jit.layout import (
     region,
     whole_place,
 )
+from tracker.jit.searching import plan_lookup
 from tracker.jit.sorting import plan_order
 
 _UNROLLED = 12_000  # elements of all unrolled values together; beyond, fewer are unrolled
@@ -145,6 +147,8 @@ class _Planner:
             self._compact(step)
         elif isinstance(lower, Sort):
             plan_order(self, step)
+        elif isinstance(lower, Search):
+            plan_lookup(self, step)
         elif isinstance(lower, Reduce) and any(self._is_big(o) for o in operands):
             self._fold(step, operands[0])
         elif isinstance(lower, Scan) and step.out.type.size > self.tiny:
@@ -327,6 +331,12 @@ class _Planner:
         if var not in self.plan.copies:
             self.plan.copies[var] = self._copy(var, self.buffer(var.type, "scratch"))
         return self.plan.copies[var]
+
+    def in_order(self, var: Var) -> Place:
+        """A value in registers, or in memory in C order, where a routine can read it."""
+        place = self.stored(var)
+        start = place.start == 0 and place.strides == c_strides(var.type.shape)
+        return place if place.kind == "tiny" or start else self.copied(var)
 
     def stored(self, var: Var) -> Place:
         """A value where it can be read, in registers or in memory."""

@@ -15,6 +15,7 @@ from tracker.ir.op import Host
 from tracker.ir.types import Type
 from tracker.ops.cumulative import along
 from tracker.ops.declare import as_array, declare, implements, project
+from tracker.ops.index import read
 from tracker.tape import apply, data_of
 
 # Differences --------------------------------------------------------------------------------------
@@ -194,8 +195,8 @@ def interp(
         inside = fp[0] + 0.0 * x
     else:
         at = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, n - 2)
-        x0, f0 = xp[at], fp[at]
-        inside = (fp[at + 1] - f0) / (xp[at + 1] - x0) * (x - x0) + f0
+        (x0, f0), (x1, f1) = ([read(p, i)[0] for p in (xp, fp)] for i in (at, at + 1))
+        inside = (f1 - f0) / (x1 - x0) * (x - x0) + f0
     return np.where(x < xp[0], low, np.where(x > xp[-1], high, inside))[()]
 
 

@@ -1,8 +1,9 @@
 """Running sums, products and extremes, and what is left out of them when NaN.
 
-The ops are `cumsum`, `cumprod` and `latest_extreme` (where a running maximum comes from); the rest
-is composed. A product's derivative is a linear recurrence, so that nothing is ever divided by an
-element, which may be zero; `_recurrence` solves it in a logarithmic number of array steps.
+The ops are `cumsum`, `cumprod` and `latest_extreme` (where a running maximum comes from; compiled,
+it is made of `running_maximum` or `running_minimum`); the rest is composed. A product's derivative
+is a linear recurrence, so that nothing is ever divided by an element, which may be zero;
+`_recurrence` solves it in a logarithmic number of array steps.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from tracker.ir.op import LINEAR, Scan
+from tracker.ir.op import LINEAR, Expand, Scan
 from tracker.ir.types import Type
+from tracker.ops.binary import equal, logical_or, where
+from tracker.ops.create import iota
 from tracker.ops.declare import as_array, declare, discrete, implements, into, project
+from tracker.ops.unary import isnan
 from tracker.tape import apply
 
 Along = Callable[[Any], tuple[Any, ...]]
@@ -170,7 +174,41 @@ def _latest_extreme(x: Any, axis: int, largest: bool) -> Any:
     return np.maximum.accumulate(np.where((x == extreme) | np.isnan(x), places, 0), axis)
 
 
-latest_extreme = discrete(_latest_extreme, "x", "axis largest", numpy=False, name="latest_extreme")
+def _running(name: str, ufunc: Any, relation: str) -> Any:
+    return declare(
+        name,
+        method=None,
+        entry=None,
+        infer=lambda x, *, axis: x,
+        evaluate=lambda x, *, axis: ufunc.accumulate(x, axis),
+        jvp=[None],
+        vjp=[None],
+        lower=Scan(lambda e, acc, x: e.extremum(relation, acc, x)),
+    )
+
+
+running_maximum = _running("running_maximum", np.maximum, ">")
+running_minimum = _running("running_minimum", np.minimum, "<")
+
+
+def _latest_build(b: Any, x: Any, *, axis: int, largest: bool) -> Any:
+    if x.type.dtype.kind not in "biuf":
+        return f"a running extreme of {x.type.dtype}"
+    hit = b(equal, x, b(running_maximum if largest else running_minimum, x, axis=axis))
+    if x.type.dtype.kind == "f":
+        hit = b(logical_or, hit, b(isnan, x))
+    place = b(where, hit, b(iota, shape=x.type.shape, axis=axis), np.intp(0))
+    return b(running_maximum, place, axis=axis)
+
+
+latest_extreme = discrete(
+    _latest_extreme,
+    "x",
+    "axis largest",
+    numpy=False,
+    name="latest_extreme",
+    lower=Expand(_latest_build),
+)
 
 
 def running_extreme(x: Any, axis: int, largest: bool) -> Any:

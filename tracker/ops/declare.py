@@ -21,6 +21,7 @@ from tracker.ir.op import (
     REFUSED,
     UFUNCS,
     Host,
+    Lowering,
     Map,
     Op,
     Rule,
@@ -322,6 +323,7 @@ def discrete(
     method: str | None = None,
     numpy: bool = True,
     name: str | None = None,
+    lower: Lowering | None = None,
 ) -> Op:
     """Declare a function whose results carry no derivative, and whose shape follows from shapes.
 
@@ -337,7 +339,7 @@ def discrete(
         evaluate=function,
         jvp=[None] * len(arrays),
         vjp=[None] * len(arrays),
-        lower=Host("an integer or boolean result"),
+        lower=lower or Host("an integer or boolean result"),
     )
 
     def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:

@@ -10,8 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from tracker.ir.op import Expand, Op
+from tracker.ops.binary import where
 from tracker.ops.cumulative import without_nan
 from tracker.ops.declare import NO_VALUE, as_array, discrete, implements, into
+from tracker.ops.reduce import axes_of
+from tracker.ops.truths import all_, any_, argmax, argmin, whole
+from tracker.ops.unary import isnan, logical_not
 
 _NO = NO_VALUE
 
@@ -116,5 +121,21 @@ def nanstd(
     return into(out, np.sqrt(nanvar(a, axis, dtype, None, *rest, **kw)))
 
 
-nanargmax = discrete(np.nanargmax, "a", "axis keepdims")
-nanargmin = discrete(np.nanargmin, "a", "axis keepdims")
+def _position(extreme: Op, worst: float) -> Expand:
+    """Where the extreme is of what is no NaN; NumPy raises where all are."""
+
+    def build(b: Any, a: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
+        if a.type.size and a.type.dtype.kind == "f":
+            hole = b(isnan, a)
+            axes = axes_of(a.type, axis)
+            lost = b(all_, hole, axis=axes, keepdims=False)
+            b.require(b(logical_not, whole(b, any_, lost)))
+            a = b(where, hole, a.type.dtype.type(worst), a)
+        assert isinstance(extreme.lower, Expand)
+        return extreme.lower.build(b, a, axis=axis, keepdims=keepdims)
+
+    return Expand(build)
+
+
+nanargmax = discrete(np.nanargmax, "a", "axis keepdims", lower=_position(argmax, -np.inf))
+nanargmin = discrete(np.nanargmin, "a", "axis keepdims", lower=_position(argmin, np.inf))

@@ -1,7 +1,8 @@
 """Order and membership: partial sorts, searching, unique values, sets.
 
-Places are found by ops without a derivative (`searchsorted`, `digitize`, `argpartition`, `lexsort`,
-`isin`, `unique_order`); values are then picked by indexing, which has one.
+Places are found by ops without a derivative (`searchsorted`, `argpartition`, `lexsort`, `isin`,
+`unique_order`); values are then picked by indexing, which has one. Compiled, all but
+`argpartition` (which leaves NumPy a choice) are made of sorting and of searching in what is sorted.
 """
 
 from __future__ import annotations
@@ -12,20 +13,123 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from tracker.ops.declare import as_array, constant, discrete, implements, refuse
+from tracker.ir.op import Expand, Host, Search
+from tracker.ir.types import Type
+from tracker.ops.binary import equal, logical_and, logical_or, minimum, not_equal
+from tracker.ops.create import to_discrete
+from tracker.ops.declare import as_array, constant, declare, discrete, implements, refuse
+from tracker.ops.index import getitem
+from tracker.ops.places import HOLE, taken
+from tracker.ops.shape import broadcast_to, concatenate, reshape, stack, transpose
+from tracker.ops.sorting import argsort, sort, sort_key
+from tracker.ops.unary import isnan, logical_not
 from tracker.tape import apply
 
-searchsorted = discrete(np.searchsorted, "a v", "side", numpy=False)
-digitize = discrete(np.digitize, "x bins", "right")
-argpartition = discrete(np.argpartition, "a", "kth axis kind order", method="argpartition")
-lexsort = discrete(np.lexsort, "keys", "axis")
-isin = discrete(np.isin, "element test_elements", "assume_unique invert kind")
+_INTP = np.dtype(np.intp)
+_MANY = 16  # keys; rows of more are put in order by NumPy
+
+# Searching ----------------------------------------------------------------------------------------
+
+key_places = declare(  # where keys would go in a row of keys in order
+    "key_places",
+    method=None,
+    entry=None,
+    infer=lambda row, keys, *, right: Type(keys.shape, _INTP),
+    evaluate=lambda row, keys, *, right: np.searchsorted(row, keys, "right" if right else "left"),
+    jvp=[None, None],
+    vjp=[None, None],
+    lower=Search(),
+)
+
+
+def _search_build(b: Any, a: Any, v: Any, *, side: str = "left") -> Any:
+    common = np.promote_types(a.type.dtype, v.type.dtype)
+    if common.kind not in "biuf":
+        return f"searching among {common}"
+    if a.type.ndim != 1 or side not in ("left", "right"):
+        return "NumPy raises"
+    row, keys = (b(sort_key, _as(b, x, common)) for x in (a, v))
+    return b(key_places, row, keys, right=side == "right")
+
+
+def _as(b: Any, x: Any, dtype: Any) -> Any:
+    return x if x.type.dtype == dtype and not x.type.weak else b(to_discrete, x, dtype=dtype)
+
+
+def _isin_build(
+    b: Any, element: Any, among: Any, *, invert: bool = False, kind: Any = None, **_: Any
+) -> Any:
+    """What stands where it would go is equal to it; a NaN is equal to nothing."""
+    n = among.type.size
+    common = np.promote_types(element.type.dtype, among.type.dtype)
+    if common.kind not in "biuf" or kind is not None:
+        return f"membership among {common}"
+    if n == 0:
+        return b(broadcast_to, np.bool_(invert), shape=element.type.shape)
+    row = b(sort, _as(b, _flat(b, among), common), axis=0)
+    element = _as(b, element, common)
+    place = b(minimum, _search_build(b, row, element), np.intp(n - 1))
+    found = b(taken, row, place, index=(HOLE,))
+    return b(not_equal if invert else equal, found, element)
+
+
+def _flat(b: Any, x: Any) -> Any:
+    return x if x.type.ndim == 1 else b(reshape, x, shape=(x.type.size,))
+
+
+def _lexsort_build(b: Any, keys: Any, *, axis: int = -1) -> Any:
+    if keys.type.ndim != 2 or keys.type.shape[0] > _MANY or keys.type.dtype.kind not in "biuf":
+        return f"an order by {keys.type}"
+    return _order_by(b, [_line(b, keys, k) for k in range(keys.type.shape[0])])
+
+
+def _line(b: Any, x: Any, k: int) -> Any:
+    """x[k] of an array of two axes."""
+    return b(getitem, x, index=(k, slice(0, x.type.shape[1], 1)))
+
+
+def _order_by(b: Any, keys: list[Any]) -> Any:
+    """The order by the last of some keys, where they are equal by the one before, and so on."""
+    order = b(argsort, keys[0], axis=0)
+    for key in keys[1:]:
+        turn = b(argsort, b(taken, key, order, index=(HOLE,)), axis=0)
+        order = b(taken, order, turn, index=(HOLE,))
+    return order
+
+
+searchsorted = discrete(np.searchsorted, "a v", "side", numpy=False, lower=Expand(_search_build))
+argpartition = discrete(
+    np.argpartition,
+    "a",
+    "kth axis kind order",
+    method="argpartition",
+    lower=Host("the order of the rest is NumPy's"),
+)
+lexsort = discrete(np.lexsort, "keys", "axis", lower=Expand(_lexsort_build))
+isin = discrete(
+    np.isin, "element test_elements", "assume_unique invert kind", lower=Expand(_isin_build)
+)
 
 
 @constant(np.searchsorted, method="searchsorted")
 def searchsorted_(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     a, v = as_array(a), as_array(v)
     return apply(searchsorted, (a if sorter is None else a[sorter], v), {"side": side})
+
+
+@constant(np.digitize)
+def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    x, bins = as_array(x), as_array(bins)
+    if x.dtype.kind == "c":
+        raise TypeError("x may not be complex")
+    if np.ndim(bins) != 1:
+        raise ValueError("object of too small depth for desired array")
+    side = "left" if right else "right"
+    if np.all(bins[1:] >= bins[:-1]):
+        return searchsorted_(bins, x, side)
+    if np.all(bins[1:] <= bins[:-1]):
+        return np.size(bins) - searchsorted_(bins[::-1], x, side)
+    raise ValueError("bins must be monotonically increasing or decreasing")
 
 
 @implements(np.partition)
@@ -63,7 +167,39 @@ def _unique_order(x: Any, axis: int, equal_nan: bool) -> Any:
     return np.stack([order, first])
 
 
-unique_order = discrete(_unique_order, "x", "axis equal_nan", numpy=False, name="unique_order")
+def _unique_order_build(b: Any, x: Any, *, axis: int, equal_nan: bool) -> Any:
+    shape, n = x.type.shape, x.type.shape[axis]
+    many = x.type.size // max(n, 1)
+    if n == 0 or many == 0 or many > _MANY or x.type.dtype.kind not in "biuf":
+        return f"an order of {x.type}"
+    turn = (axis, *(i for i in range(len(shape)) if i != axis))
+    rows = b(reshape, b(transpose, x, axes=turn), shape=(n, many))
+    columns = b(transpose, rows, axes=(1, 0))
+    lines = [_line(b, columns, k) for k in reversed(range(many))]
+    order = _order_by(b, lines)
+    differs = None
+    for line in lines:
+        ordered = b(taken, line, order, index=(HOLE,))
+        before = b(getitem, ordered, index=(slice(0, n - 1, 1),))
+        after = b(getitem, ordered, index=(slice(1, n, 1),))
+        apart = b(not_equal, after, before)
+        if equal_nan and x.type.dtype.kind == "f":
+            both = b(logical_and, b(isnan, after), b(isnan, before))
+            apart = b(logical_and, apart, b(logical_not, both))
+        differs = apart if differs is None else b(logical_or, differs, apart)
+    one = b(broadcast_to, np.intp(1), shape=(1,))
+    first = b(concatenate, one, b(to_discrete, differs, dtype=_INTP), axis=0)
+    return b(stack, order, first, axis=0)
+
+
+unique_order = discrete(
+    _unique_order,
+    "x",
+    "axis equal_nan",
+    numpy=False,
+    name="unique_order",
+    lower=Expand(_unique_order_build),
+)
 
 
 class Unique(NamedTuple):

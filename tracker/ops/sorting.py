@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.ir.op import Expand, Map, Sort
 from tracker.ir.types import Type
-from tracker.ops.create import iota
+from tracker.ops.create import iota, to_discrete
 from tracker.ops.declare import declare, implements, refuse
 from tracker.ops.places import HOLE, taken
 from tracker.ops.shape import reshape, transpose
@@ -23,22 +23,25 @@ from tracker.tape import apply
 
 def _sort_key(x: Any) -> Any:
     x = np.asarray(x)
+    bits, word = 8 * x.dtype.itemsize, _key_dtype(x)
     if x.dtype.kind in "bu":
-        return x.astype(np.uint64)[()]
+        return x.astype(word)[()]
     if x.dtype.kind == "i":
-        return (x.astype(np.int64).view(np.uint64) ^ np.uint64(2**63))[()]
-    bits = 8 * x.dtype.itemsize
+        return (x.view(word) ^ word.type(2 ** (bits - 1)))[()]
     raw = np.where(x == 0, x.dtype.type(0), x).view(f"i{bits // 8}")
     turn = (raw >> (bits - 1)) | np.iinfo(raw.dtype).min
-    key = (raw ^ turn).view(f"u{bits // 8}").astype(np.uint64)
-    return np.where(np.isnan(x), np.uint64(2**64 - 1), key)[()]
+    return np.where(np.isnan(x), word.type(2**bits - 1), (raw ^ turn).view(word))[()]
+
+
+def _key_dtype(x: Any) -> np.dtype[Any]:
+    return np.dtype(f"u{x.dtype.itemsize}")
 
 
 sort_key = declare(
     "sort_key",
     method=None,
     entry=None,
-    infer=lambda x: Type(x.shape, np.dtype(np.uint64)),
+    infer=lambda x: Type(x.shape, _key_dtype(x)),
     evaluate=_sort_key,
     jvp=[None],
     vjp=[None],
@@ -59,7 +62,7 @@ order = declare(
 def _argsort_build(b: Any, x: Any, *, axis: int) -> Any:
     if x.type.dtype.kind not in "biuf":
         return f"sorting {x.type}"
-    keys = b(sort_key, x)
+    keys = b(to_discrete, b(sort_key, x), dtype=np.dtype(np.uint64))
     last = x.type.ndim - 1
     if axis == last:
         return b(order, keys)

@@ -1,0 +1,109 @@
+"""Searching, membership, unique values, bins and running extremes, compiled: NumPy's answers."""
+
+import numpy as np
+import pytest
+from test_integers import agree, numbers
+
+from tracker import gradient, jit
+
+KINDS = ["?", "i1", "u1", "i4", "i8", "u8", "f4", "f8"]
+HOLES = np.array([[0.5, np.nan, -np.inf], [np.nan, 1.0, 2.0], [-0.0, 0.0, -np.inf]])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("other", KINDS)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_searchsorted(kind, other, side):
+    row, keys = np.sort(numbers(kind, 50)), numbers(other, 64, 1)
+    agree(lambda a, v: np.searchsorted(a, v, side), row, keys)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 31, 33, 1000, 1025])
+@pytest.mark.parametrize("shape", [(), (3,), (0,), (40, 2)])
+def test_searchsorted_of_any_size(n, shape):
+    rng = np.random.default_rng(n)
+    row, keys = np.sort(rng.normal(size=n)), np.asarray(rng.normal(size=shape))[()]
+    agree(lambda a, v: np.searchsorted(a, v), row, keys)
+    agree(lambda a, v: a.searchsorted(np.sin(v) * 2, "right"), row, keys)
+
+
+def test_what_is_searched_lies_as_it_likes():
+    a, v = np.sort(np.random.default_rng(0).normal(size=(90, 2)), axis=0), np.linspace(-1, 1, 80)
+    agree(lambda a, v: np.searchsorted(a[::-2, 1][::-1], v[::-1].reshape(8, 10).T), a, v)
+    agree(lambda v: np.searchsorted(v, 0.25) + np.searchsorted(v, v[3], "right"), v)
+    agree(lambda a, v: np.searchsorted(a, v, sorter=np.argsort(a)), a[::-1, 0].copy(), v)
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_digitize(right):
+    x, bins = numbers("f8", 90), np.array([-3.0, -0.5, 0.0, 0.0, 2.5, np.inf])
+    f = jit(lambda x, bins: np.digitize(x, bins, right))
+    for given in (bins, bins[::-1].copy(), bins[:1], bins):
+        np.testing.assert_array_equal(f(x, given), np.digitize(x, given, right))
+    with pytest.raises(ValueError, match="monotonically"):
+        f(x, bins[[0, 3, 1, 2, 4, 5]])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("other", KINDS)
+def test_isin(kind, other):
+    a, b = numbers(kind, 60).reshape(6, 10), numbers(other, 9, 2)
+    agree(np.isin, a, b)
+    agree(lambda a, b: np.isin(a, b, invert=True), a, b)
+    agree(np.isin, a, b[:0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_unique(kind):
+    x = numbers(kind, 80)
+    agree(lambda x: np.unique(x, True, True, True), x)
+    agree(lambda x: np.unique(x.reshape(10, 8) > 0, axis=0), x)
+    agree(lambda x: np.unique(np.round(x[:40].reshape(20, 2) / 4), axis=0), x)
+    agree(lambda x: np.unique(x, equal_nan=False), x)
+
+
+def test_unique_values_are_differentiated():
+    def f(x):
+        values, counts = np.unique(np.round(x), return_counts=True)
+        return np.sum(x**2) * np.sum(values**2 * counts)
+
+    x = np.random.default_rng(0).normal(size=60) * 2
+    slopes = jit(lambda x: gradient(f, x)[0])
+    for given in (x, x, x + 1.0):
+        np.testing.assert_allclose(slopes(given), gradient(f, given)[0], rtol=1e-12)
+
+
+def test_lexsort():
+    a = numbers("f8", 40)
+    agree(lambda a: np.lexsort((a, np.round(a / 3), np.round(a / 50))), a)
+    agree(np.lexsort, np.stack([a, a > 0]))
+
+
+def test_histograms():
+    x, w = np.random.default_rng(0).normal(size=500), np.linspace(0, 1, 500)
+    agree(lambda x: np.histogram(x, 7), x)
+    agree(lambda x, w: np.histogram(x, [-2.0, 0.0, 0.1, 3.0], weights=w), x, w)
+    agree(lambda x, w: np.histogram2d(x, w, 4)[0], x, w)
+
+
+def test_interpolation_between_plain_knots():
+    knots, heights = np.linspace(-3, 3, 100), np.linspace(0, 1, 100) ** 2
+    agree(lambda x: np.interp(x, knots, heights), np.random.default_rng(0).normal(size=5000))
+
+
+@pytest.mark.parametrize("kind", ["i1", "u8", "f4", "f8"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_running_extremes(kind, axis):
+    x = numbers(kind, 96).reshape(12, 8)
+    agree(lambda x: np.maximum.accumulate(x, axis), x)
+    agree(lambda x: np.minimum.accumulate(x, axis), x)
+
+
+def test_positions_of_extremes_but_for_nan():
+    for f in (np.nanargmax, np.nanargmin):
+        agree(lambda x, f=f: (f(x), f(x, axis=0), f(x, axis=1, keepdims=True)), HOLES)
+        g = jit(lambda x, f=f: f(x, axis=1))
+        for _ in range(2):
+            np.testing.assert_array_equal(g(HOLES), f(HOLES, axis=1))
+        with pytest.raises(ValueError, match="All-NaN"):
+            g(np.where(np.arange(3)[:, None] < 1, np.nan, HOLES))
