@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given, settings
 
 from tracker.ir import rewrite
-from tracker.ir.graph import Eqn, Var
+from tracker.ir.graph import Const, Eqn, Var
+from tracker.ir.history import History, Write
 from tracker.ir.op import OPS
 from tracker.ir.passes import dead_code, run
 from tracker.ir.simplify import simplify
 from tracker.ir.text import parse
+from tracker.ir.types import Type
+from tracker.ops.index import canonical
 from tracker.records import replace
 
 INPUTS = (
@@ -186,6 +189,25 @@ ROWS = [
         "f64(0.0)",
     ),
     (
+        "read_past_writes",
+        "a: f64[3] = put x s {index=(1,)}; c: f64[3] = embed w {index=(0,), shape=(3,)};"
+        "d: f64[3] = add c a; r: f64[] = getitem d {index=(1,)}",
+        "s",
+    ),
+    (
+        "read_past_writes",
+        "a: f64[3] = put x s {index=(1,)}; c: f64[3] = embed s {index=(1,), shape=(3,)};"
+        "d: f64[3] = add a c; e: f64[3] = put d w {index=(2,)}; r: f64[] = getitem e {index=(1,)}",
+        "a: f64[3] = put x s {index=(1,)}; c: f64[3] = embed s {index=(1,), shape=(3,)};"
+        "d: f64[3] = add a c; r: f64[] = getitem d {index=(1,)}",
+    ),
+    (
+        "read_past_writes",
+        "a: f64[3] = put x s {index=(1,)}; c: f64[3] = put x w {index=(1,)};"
+        "r: f64[] = getitem c {index=(0,)}",
+        "r: f64[] = getitem x {index=(0,)}",
+    ),
+    (
         "reduction_of_one",
         f"r: f64[3] = sum row {SUM}",
         "a: f64[3] = reshape row {shape=(3,)}; r: f64[3] = add a 0.0",
@@ -341,3 +363,37 @@ def test_rewriting_ends(function):
         patch.setattr(rewrite, "RULES", [_watched(rule) for rule in rewrite.RULES])
         once = run(function, [simplify, dead_code], check=True)
     assert str(run(once, [simplify, dead_code])) == str(once)
+
+
+@pytest.mark.parametrize("shape", [(7,), (5, 4), (200, 300)])
+def test_what_is_read_past_writes_is_what_was_written(shape):
+    """A reading of the newest version finds the write that it is from, or an older one's place."""
+    rng = np.random.default_rng(0)
+    history, base = History(), Var(Type(shape, np.dtype(float)))
+    newest, truth, versions = base, rng.random(shape), {}
+    versions[base] = truth.copy()
+    for _ in range(200):
+        index = canonical(tuple(_random_part(rng, n) for n in shape), shape)
+        value = Const.of(rng.random())
+        out = Var(base.type)
+        history.put(Eqn(OPS["put"], (newest, value), {"index": index}, out))
+        truth[index] = value.value
+        versions[out], newest = truth.copy(), out
+        index = canonical(tuple(_random_part(rng, n) for n in shape), shape)
+        found = history.source(newest, index)
+        source = found.out if isinstance(found, Write) else found.root
+        np.testing.assert_array_equal(versions[source][index], truth[index])
+        if isinstance(found, Write) and found.index == index:
+            np.testing.assert_array_equal(found.value.value, truth[index])
+
+
+def _random_part(rng, n):
+    if rng.random() < 0.7:
+        return int(rng.integers(n))
+    first, last = np.sort(rng.integers(0, n + 1, 2))
+    step = int(rng.integers(1, 3))
+    return (
+        slice(int(last) - 1, None, -step)
+        if rng.random() < 0.3 and last
+        else slice(int(first), int(last), step)
+    )

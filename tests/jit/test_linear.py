@@ -36,6 +36,15 @@ def writes(n, x):
     return np.sum(y * x)
 
 
+def sweeps(n, x):
+    """Reads and writes of single elements, the writes far apart from the reads."""
+    y = x.copy()
+    for _ in range(n):
+        for k in range(1, 39):
+            y[k] = (y[k - 1] + y[k + 1]) / 2
+    return np.sum(y)
+
+
 def steps(n, w, rows):
     h = np.zeros(33)
     total = 0.0
@@ -76,6 +85,7 @@ def counted(f, *args):
         (scalars, 80, (0.3,)),
         (vectors, 30, (X,)),
         (writes, 80, (X,)),
+        (sweeps, 3, (X,)),
         (steps, 40, (W, ROWS)),
         (kept, 40, (X * 0.01,)),
     ],

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracker.ir.graph import Atom, Eqn, Guard, Var
+from tracker.ir.history import History
 from tracker.ir.op import OPS, Map, Op
 from tracker.ir.passes import substitute
 from tracker.ir.types import Type
@@ -53,6 +54,7 @@ class Definitions:
         self.body: list[Eqn | Guard] = []
         self.by: dict[Var, Atom] = {}
         self.changed = False
+        self.history = History()
         self._eqns: dict[Atom, Eqn] = {}
         self._rules: dict[Op, list[Rewrite]] = {}
 
@@ -67,8 +69,24 @@ class Definitions:
         if isinstance(simple, Eqn):
             self.body.append(simple)
             self._eqns[simple.out] = simple
+            self._enter(simple)
         else:
             self.by[step.out] = simple
+
+    def _enter(self, eqn: Eqn) -> None:
+        """Tell the history of writes."""
+        if not eqn.out.type.shape:
+            return
+        if eqn.op.name == "put":
+            self.history.put(eqn)
+        elif eqn.op.name == "embed":
+            self.history.embed(eqn)
+        elif eqn.op.name == "add":
+            for total, part in (eqn.operands, eqn.operands[::-1]):
+                embedded = self.of(part, "embed")
+                if embedded is not None:
+                    self.history.add(eqn, total, embedded)
+                    return
 
     def rewrite(self, eqn: Eqn) -> Atom | Eqn:
         """What is left of an equation when no rule applies to it any more."""

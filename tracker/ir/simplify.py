@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function
+from tracker.ir.history import Write
 from tracker.ir.passes import as_pass, fold, with_body
 from tracker.ir.rewrite import Definitions, become, rule
 
@@ -374,51 +375,24 @@ def getitem_of_all(eqn: Eqn, defs: Definitions) -> Atom | None:
     return x
 
 
-_FAR = 64  # writes that a reading looks back over: enough for loops, and still linear
-
-
 @rule("getitem")
 def read_past_writes(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """put(x, v, i)[i] -> v, and put(x, v, i)[j] -> x[j] where i and j have nothing in common; an
-    embed is a put into zeros."""
+    embed is a put into zeros, and adding one changes what is at its index only, as in the pass that
+    adds pieces up (`arrivals.py`)."""
     x, index = eqn.operands[0], eqn.params["index"]
-    first = x
-    for _ in range(_FAR):
-        write = defs.of(x, "put", "embed")
-        if write is None:
-            break
-        if write.params["index"] == index:
-            return spread(eqn, write.operands[-1])
-        if not _are_apart(write.params["index"], index, x.type.shape):
-            break
-        if write.op.name == "embed":
-            return spread(eqn, _scalar(0, eqn.out.type.dtype))
-        x = write.operands[0]
-    return None if x is first else become(eqn, "getitem", (x,), index=index)
-
-
-def _are_apart(a: tuple[Any, ...], b: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
-    """Whether two basic indices surely have no element in common."""
-    parts = zip(
-        [part for part in a if part is not None],
-        [part for part in b if part is not None],
-        shape,
-        strict=False,
-    )
-    return any(_no_overlap(_range(p, n), _range(q, n)) for p, q, n in parts)
-
-
-def _range(part: Any, extent: int) -> range:
-    return range(*part.indices(extent)) if isinstance(part, slice) else range(part, part + 1)
-
-
-def _no_overlap(a: range, b: range) -> bool:
-    if len(a) <= 1 or len(b) <= 1:
-        few, many = (a, b) if len(a) <= 1 else (b, a)
-        return not any(i in many for i in few)
-    if max(a[0], a[-1]) < min(b[0], b[-1]) or max(b[0], b[-1]) < min(a[0], a[-1]):
-        return True
-    return abs(a.step) == abs(b.step) and (a[0] - b[0]) % a.step != 0
+    found = defs.history.source(x, index)
+    if found is None:
+        return None
+    if isinstance(found, Write):
+        if found.value is not None and found.index == index:
+            return spread(eqn, found.value)
+        source: Atom | None = found.out
+    else:
+        source = found.root
+    if source is None:
+        return spread(eqn, _scalar(0, eqn.out.type.dtype))
+    return None if source is x else become(eqn, "getitem", (source,), index=index)
 
 
 @rule("sum", "prod", "max", "min")
