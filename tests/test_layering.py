@@ -49,6 +49,7 @@ JIT_LAYERS = [
     {"callable", "blas", "parallel"},
     {"chains", "sorting", "searching", "dense"},
     {"layout"},
+    {"inplace"},
     {"plan"},
     {"multiply"},
     {"products", "partition", "accounts", "structured", "scratch"},

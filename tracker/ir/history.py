@@ -15,17 +15,17 @@ another element of its block was); a reading or write costs no more than the cel
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tracker.ir.graph import Atom, Eqn, Var
+from tracker.records import field, record
 
 _CELLS = 1 << 14  # of a chain, at most
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Write:
     """The version `out`, which differs from the one before at a basic index."""
 
@@ -34,7 +34,7 @@ class Write:
     value: Atom | None
 
 
-@dataclass(slots=True)
+@record()
 class Chain:
     """The versions of one array. `root`: what the first write was made to; None: zeros."""
 

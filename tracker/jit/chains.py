@@ -1,24 +1,30 @@
-"""Chains of writes: runs of equations that are one array, written piece by piece.
+"""Chains of writes: which equations change an array, and which of them may do it in place.
 
-Owns: `find_chains`. A loop such as `for i in range(n): t[i] = f(i)` is n equations, each a whole
-new array; so is the gradient of reading t piece by piece, a sum of n arrays that are zero but for a
-piece. Where nobody else looks at the arrays in between, the last is made in place: a copy of the
-base, into which the pieces are written (or added) in order. The work is then linear in the pieces.
+Owns: `find_changes`, which says before planning begins what the body changes. A loop such as
+`for i in range(n): t[i] = f(t[i - 1])` is n equations, each a whole new array; so is the gradient
+of reading t piece by piece, a sum of n arrays that are zero but for a piece. Each of them is a
+`Change`: its base, but for the pieces. Where nobody needs the base afterwards the change is made in
+the base's memory (`inplace.py`), and the work is linear in the pieces.
 
-Invariants: an array in between has one use, the next equation of its chain; pieces are in order of
-the equations; a short chain is left alone, for it is better fused with its neighbours.
+A view of an array that is changed later on is taken before the change: then the planner sees
+readings of an array's old numbers while they are there.
+
+Invariants: one sweep forwards and one backwards; a short chain is left alone, for it is better
+fused with its neighbours, and so is a change of most of a large array.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
-from tracker.ir.op import Map, Op, View
+from tracker.ir.op import Map, Op, Scatter, View
 from tracker.records import field, record
 
 _LONG = 5  # pieces; from here on a chain is written in place
+_NEAR = 1 << 14  # elements; in a larger array, pieces of half of it are not written in place
 
 
 @record(frozen=True)
@@ -27,92 +33,189 @@ class Piece:
 
     atom: Atom
     index: tuple[Any, ...]
-    adds: bool
+    adds: bool = False
 
 
-@record()
-class Chain:
-    """What the last equation of a chain gives. `base`: what is copied first; None: zeros.
+@record(frozen=True)
+class Change:
+    """The result is `base` (None: zeros), but for pieces, or but for what the scatter `by` writes.
 
-    `covered`: the pieces leave nothing of the base. `between`: the results of the other equations.
-    `sums`: every piece is added to zeros, so that the whole can be added to another array.
+    `covered`: the pieces leave nothing of the base.
     """
 
     base: Atom | None
+    pieces: tuple[Piece, ...] = ()
     covered: bool = False
-    sums: bool = False
-    pieces: list[Piece] = field(default_factory=list)
-    between: list[Var] = field(default_factory=list)
+    by: Eqn | None = None
+
+    @property
+    def atoms(self) -> list[Atom]:
+        """What is read, besides the base."""
+        if self.by is None:
+            return [piece.atom for piece in self.pieces]
+        assert isinstance(self.by.op.lower, Scatter)
+        return [o for at, o in enumerate(self.by.operands) if at != self.by.op.lower.base]
 
 
-def find_chains(function: Function, tiny: int) -> tuple[dict[Var, Chain], set[Var]]:
-    """The long chains, by their last result, and the results in between, which are never made."""
-    finder = _Finder(function)
+@record()
+class Changes:
+    """What a body changes.
+
+    `body`: the steps, with readings before changes; `by`: the change that gives a result; `last`:
+    results of changes after which nobody needs the base; `parts`: arrays that are only ever added
+    to others, as pieces, and need not be made.
+    """
+
+    body: list[Eqn | Guard]
+    by: dict[Var, Change]
+    last: set[Var] = field(default_factory=set)
+    parts: set[Var] = field(default_factory=set)
+
+    @property
+    def bases(self) -> set[Var]:
+        return {c.base for c in self.by.values() if isinstance(c.base, Var)}
+
+
+def find_changes(function: Function, tiny: int) -> Changes:
+    """The changes of arrays that are larger than `tiny`."""
+    finder = _Finder(tiny)
     for eqn in function.eqns:
-        if eqn.out.type.size > tiny:
-            finder.visit(eqn)
-    chains = {var: c for var, c in finder.open.items() if len(c.pieces) >= _LONG}
-    return chains, {var for chain in chains.values() for var in chain.between}
+        finder.visit(eqn)
+    changes = Changes(list(function.body), finder.long())
+    if changes.by:
+        _find_deaths(function, changes, finder.embedded)
+    return changes
 
 
 class _Finder:
-    """One sweep; `open` holds the chains found so far, by the result they end in."""
+    """The sweep forwards. A chain is known by its first result; `lengths` counts its pieces."""
 
-    def __init__(self, function: Function) -> None:
-        self.open: dict[Var, Chain] = {}
-        self.uses = Counter(a for a in function.outputs if isinstance(a, Var))
-        for step in function.body:
-            self.uses.update(
-                o
-                for o in ((step.operand,) if isinstance(step, Guard) else step.operands)
-                if isinstance(o, Var)
-            )
+    def __init__(self, tiny: int) -> None:
+        self.tiny = tiny
+        self.found: dict[Var, Change] = {}
+        self.embedded: dict[Var, Piece] = {}  # arrays of zeros but for a piece
+        self.chain: dict[Atom, Var] = {}
+        self.lengths: Counter[Var] = Counter()
+
+    def long(self) -> dict[Var, Change]:
+        return {
+            var: change
+            for var, change in self.found.items()
+            if change.by is not None or self.lengths[self.chain[var]] >= _LONG
+        }
 
     def visit(self, eqn: Eqn) -> None:
+        if eqn.out.type.size <= self.tiny:
+            return
         lower = eqn.op.lower
+        change = None
         if isinstance(lower, View) and lower.writes is not None:
-            self.write(eqn, lower)
+            change = self.write(eqn, lower)
         elif isinstance(lower, Map) and is_sum(eqn.op):
-            self.add(eqn)
+            change = self.add(eqn)
+        elif isinstance(lower, Scatter) and lower.base is not None:
+            change = Change(eqn.operands[lower.base], by=eqn)
+        if change is None:
+            return
+        self.found[eqn.out] = change
+        start = eqn.out if change.base is None else self.chain.get(change.base, eqn.out)
+        self.chain[eqn.out] = start
+        self.lengths[start] += max(len(change.pieces), 1)
 
-    def write(self, eqn: Eqn, lower: View) -> None:
+    def write(self, eqn: Eqn, lower: View) -> Change | None:
         assert lower.writes is not None
         writes = lower.writes(*(o.type for o in eqn.operands), **eqn.params)
-        base = None if writes.base is None else eqn.operands[writes.base]
-        chain = self.take(base)
-        if chain is None:
-            single = base is None and len(writes.parts) == 1
-            chain = Chain(base, writes.covers, sums=single)
-        else:
-            chain.sums = False
-        for which, index in writes.parts:
-            chain.pieces.append(Piece(eqn.operands[which], index, chain.sums))
-        self.open[eqn.out] = chain
-
-    def add(self, eqn: Eqn) -> None:
-        for total, part in (eqn.operands, eqn.operands[::-1]):
-            if total is part or total.type != eqn.out.type or part.type != eqn.out.type:
-                continue
-            if not isinstance(part, Var) or self.uses[part] != 1:
-                continue
-            added = self.open.get(part)
-            if added is None or not added.sums:
-                continue
-            self.take(part)
-            chain = self.take(total) or Chain(total)
-            chain.pieces += added.pieces
-            chain.between += added.between
-            self.open[eqn.out] = chain
-            return
-
-    def take(self, atom: Atom | None) -> Chain | None:
-        """The chain that ends in a value which is used here only: it goes on."""
-        if not isinstance(atom, Var) or self.uses[atom] != 1:
+        pieces = tuple([Piece(eqn.operands[at], index) for at, index in writes.parts])
+        if writes.base is None:
+            if len(pieces) == 1 and not writes.covers:
+                self.embedded[eqn.out] = Piece(pieces[0].atom, pieces[0].index, adds=True)
+            return Change(None, pieces, writes.covers)
+        if _is_most(eqn.out.type.shape, writes.parts[0][1]):
             return None
-        chain = self.open.pop(atom, None)
-        if chain is not None:
-            chain.between.append(atom)
-        return chain
+        return Change(eqn.operands[writes.base], pieces, writes.covers)
+
+    def add(self, eqn: Eqn) -> Change | None:
+        for total, part in (eqn.operands, eqn.operands[::-1]):
+            piece = self.embedded.get(part) if isinstance(part, Var) else None
+            if piece is None or total is part:
+                continue
+            if total.type == part.type == eqn.out.type:
+                most = _is_most(eqn.out.type.shape, piece.index)
+                return None if most else Change(total, (piece,))
+        return None
+
+
+def _is_most(shape: tuple[int, ...], index: tuple[Any, ...]) -> bool:
+    """Whether an index is half of a large array, or more: then all of it may be made anew."""
+    size = math.prod(shape)
+    return size > _NEAR and 2 * extent_of(index, shape) >= size
+
+
+def extent_of(index: tuple[Any, ...], shape: tuple[int, ...]) -> int:
+    """How many elements a canonical basic index names."""
+    count, axis = 1, 0
+    for part in index:
+        if part is None:
+            continue
+        if isinstance(part, slice):
+            count *= len(range(*part.indices(shape[axis])))
+        axis += 1
+    return count
+
+
+def _find_deaths(function: Function, changes: Changes, embedded: dict[Var, Piece]) -> None:
+    """The sweep backwards: `later` holds what is needed after the step; `views`, the readings of
+    an array after the step that may be made before it."""
+    bases = changes.bases
+    later = {a for a in function.outputs if isinstance(a, Var)}
+    views: dict[Var, list[int]] = {}
+    before: dict[int, list[int]] = {}
+    for at in range(len(function.body) - 1, -1, -1):
+        step = function.body[at]
+        if isinstance(step, Guard):
+            later.update(_variables([step.operand]))
+            continue
+        change = changes.by.get(step.out)
+        if step.out in embedded and step.out not in later and step.out not in views:
+            changes.parts.add(step.out)
+        elif change is not None:
+            if isinstance(change.base, Var) and change.base not in later:
+                changes.last.add(step.out)
+                if change.base in views:
+                    before[at] = views.pop(change.base)[::-1]
+            later.update(_variables([*change.atoms, change.base]))
+        elif _is_reading(step, bases):
+            views.setdefault(step.operands[0], []).append(at)  # type: ignore[arg-type]
+        else:
+            later.update(_variables(step.operands))
+    if before:
+        changes.body = _reordered(function, before)
+
+
+def _is_reading(eqn: Eqn, bases: set[Var]) -> bool:
+    """Whether an equation is a view of an array that is changed somewhere."""
+    lower = eqn.op.lower
+    return (
+        isinstance(lower, View)
+        and lower.writes is None
+        and len(eqn.operands) == 1
+        and eqn.operands[0] in bases
+    )
+
+
+def _reordered(function: Function, before: dict[int, list[int]]) -> list[Eqn | Guard]:
+    """The body, with steps moved to before another."""
+    moved = {at for group in before.values() for at in group}
+    body: list[Eqn | Guard] = []
+    for at, step in enumerate(function.body):
+        body += [function.body[earlier] for earlier in before.get(at, ())]
+        if at not in moved:
+            body.append(step)
+    return body
+
+
+def _variables(atoms: Any) -> list[Var]:
+    return [atom for atom in atoms if isinstance(atom, Var)]
 
 
 _sums: dict[Op, bool] = {}

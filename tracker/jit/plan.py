@@ -20,6 +20,7 @@ from tracker.ir.op import (
     Compact,
     Contract,
     Loop,
+    Lowering,
     Map,
     Op,
     Pick,
@@ -33,9 +34,9 @@ from tracker.ir.op import (
     While,
 )
 from tracker.ir.types import Bundle, Type
-from tracker.jit.chains import Chain, find_chains
 from tracker.jit.dense.planning import plan_call
 from tracker.jit.index import Affine, NeedsCode, Split, Tools
+from tracker.jit.inplace import InPlace
 from tracker.jit.layout import (
     TINY,
     Buffer,
@@ -48,7 +49,6 @@ from tracker.jit.layout import (
     address,
     c_strides,
     is_matrix,
-    region,
     whole_place,
 )
 from tracker.jit.searching import plan_lookup
@@ -70,7 +70,7 @@ def make_plan(function: Function, strides: Sequence[tuple[int, ...]] | None = No
     if strides is None:
         strides = [c_strides(v.type.shape) for v in (*function.inputs, *function.captures)]
     planner = _Planner(function, strides, _tiny(function))
-    for step in function.body:
+    for step in planner.in_place.changes.body:
         planner.step(step)
     planner.finish()
     return planner.plan
@@ -94,7 +94,7 @@ class _Planner:
     def __init__(self, function: Function, strides: Sequence[tuple[int, ...]], tiny: int) -> None:
         self.tiny = tiny
         self.plan = Plan(function, {}, {}, {}, {}, {}, {}, [], {}, [], {}, [], 0)
-        self.chains, self.between = find_chains(function, tiny)
+        self.in_place = InPlace(self, function, tiny)
         self.places = self.plan.places
         self.bundles: dict[Var, list[Place]] = {}
         self.wholes: dict[Var, Place] = {}
@@ -121,22 +121,27 @@ class _Planner:
 
     def step(self, step: Eqn | Guard) -> None:
         if isinstance(step, Guard):
-            level = self._ready(step.operand)
+            level = self.ready(step.operand)
             self.plan.scalars.setdefault(level, []).append(step)
             return
-        if step.out in self.between:
+        changes = self.in_place.changes
+        if step.out in changes.parts:
             return
-        self.plan.definitions[step.out] = step
-        lower = step.op.lower
-        operands = [o for o in step.operands if isinstance(o, Var)]
+        eqn = self.in_place.current(step)
+        self.plan.definitions[eqn.out] = eqn
+        if eqn.out in changes.by:
+            self.in_place.change(eqn.out, changes.by[eqn.out])
+            return
+        self._plan(eqn, eqn.op.lower, [o for o in eqn.operands if isinstance(o, Var)])
+        self.in_place.note(eqn)
+
+    def _plan(self, step: Eqn, lower: Lowering, operands: list[Var]) -> None:
         if isinstance(lower, Map):
             self._check_fit(step, lower)
         if isinstance(lower, Pick):
             self.places[step.out] = self.bundles[operands[0]][step.params["at"]]
         elif isinstance(lower, (Loop, While, Branch)):
             self._control(step, operands)
-        elif step.out in self.chains:
-            self._written(step.out, self.chains[step.out])
         elif isinstance(lower, Contract):
             self._product(step, operands)
         elif isinstance(lower, Routine):
@@ -170,23 +175,23 @@ class _Planner:
         ):
             if o in numbers and dtype.kind in "iu" and dtype != o.type.dtype:
                 check = Fits(o, dtype)
-                self.plan.scalars.setdefault(self._ready(o), []).append(check)
+                self.plan.scalars.setdefault(self.ready(o), []).append(check)
 
     def _is_big(self, var: Var) -> bool:
         return self.places[var].kind != "tiny"
 
-    def _ready(self, atom: Atom) -> int:
+    def ready(self, atom: Atom) -> int:
         return 0 if isinstance(atom, Const) else self.places[atom].ready
 
     def _scalar(self, eqn: Eqn, operands: list[Var]) -> None:
         """An unrolled equation."""
         level = 0
         for o in operands:
-            level = max(level, self._reach(o))
+            level = max(level, self.reach(o))
         self.places[eqn.out] = Place("tiny", level)
         self.plan.scalars.setdefault(level, []).append(eqn)
 
-    def _reach(self, var: Var) -> int:
+    def reach(self, var: Var) -> int:
         """The level from which any element of `var` can be had at any index."""
         place = self.places[var]
         if place.kind != "expression":
@@ -227,7 +232,7 @@ class _Planner:
                 same.append(o)
                 level = max(level, place.home.level)
             else:
-                level = max(level, self._reach(o))
+                level = max(level, self.reach(o))
         kernel = self._kernel(space, level)
         while kernel.weight >= (_CROWD if math.prod(space) <= _NEAR else _BIG_CROWD):
             kernel = self._kernel(space, kernel.level + 1)
@@ -270,7 +275,7 @@ class _Planner:
         cost = 1
         space = eqn.out.type.shape
         for o in operands:
-            level = max(level, self._reach(o))
+            level = max(level, self.reach(o))
             place = self.places[o]
             if place.kind == "expression" and not place.stored:
                 cost += place.cost
@@ -351,6 +356,13 @@ class _Planner:
         self.places[var] = Place(kind, ready, 0, None, buffer, c_strides(var.type.shape))
         return buffer
 
+    def duplicate(self, var: Var) -> Var:
+        """A value that is in memory, as another that has memory of its own."""
+        twin = Var(var.type, var.name)
+        self.plan.definitions[twin] = self.plan.definitions[var]
+        self.places[twin] = self._copy(var, self.buffer(var.type, "scratch"))
+        return twin
+
     def whole(self, buffer: Buffer, ready: int) -> Place:
         return whole_place(buffer, ready)
 
@@ -395,30 +407,11 @@ class _Planner:
             known = self.wholes[var] = self._copy(var, self.buffer(var.type, "scratch"))
         return known
 
-    # Writes
-
-    def _written(self, var: Var, chain: Chain) -> None:
-        """An array made piece by piece in its own memory."""
-        atoms = [piece.atom for piece in chain.pieces]
-        if chain.base is not None and not chain.covered:
-            atoms.append(chain.base)
-        level = max((self._reach(a) for a in atoms if isinstance(a, Var)), default=0)
-        place = whole_place(self.buffer(var.type, "scratch"), level + 1)
-        self.places[var] = place
-        steps = self.plan.writes.setdefault(level, [])
-        if not chain.covered:
-            steps.append(Kernel(var.type.shape, level, stores=[Store(chain.base, place)]))
-        for piece in chain.pieces:
-            shape, target = region(place, piece.index, var.type.shape)
-            store = Store(piece.atom, target, piece.adds)
-            if math.prod(shape) <= 1:
-                steps.extend([store] * math.prod(shape))
-            else:
-                steps.append(Kernel(shape, level, stores=[store]))
+    # Loops that write in an order of their own
 
     def _scatter(self, eqn: Eqn, lower: Scatter) -> None:
         """A copy of the base, then a loop that writes the elements where they go."""
-        level = max((self._reach(o) for o in eqn.operands if isinstance(o, Var)), default=0)
+        level = max((self.reach(o) for o in eqn.operands if isinstance(o, Var)), default=0)
         place = self.made(eqn.out, level)
         space = lower.space(*(o.type for o in eqn.operands), **eqn.params)
         base = None if lower.base is None else eqn.operands[lower.base]
@@ -432,7 +425,7 @@ class _Planner:
     def _compact(self, eqn: Eqn) -> None:
         """A loop that stores the positions of true elements, with room for one more."""
         (mask,) = eqn.operands
-        level = self._reach(mask) if isinstance(mask, Var) else 0
+        level = self.reach(mask) if isinstance(mask, Var) else 0
         room = Type((eqn.out.type.size + 1,), eqn.out.type.dtype)
         place = self.made(eqn.out, level, room)
         kernel = Kernel(mask.type.shape, level, stores=[Store(mask, place, by=eqn)])
@@ -441,7 +434,7 @@ class _Planner:
     def _scan(self, eqn: Eqn) -> None:
         """A loop in which each element is made from the one before it."""
         (x,) = eqn.operands
-        level = self._reach(x) if isinstance(x, Var) else 0
+        level = self.reach(x) if isinstance(x, Var) else 0
         kernel = Kernel(eqn.out.type.shape, level, stores=[])
         kernel.stores.append(Store(x, self.made(eqn.out, level), by=eqn))
         self.plan.writes.setdefault(level, []).append(kernel)

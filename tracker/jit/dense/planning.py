@@ -123,7 +123,8 @@ def _factors(planner: Any, eqn: Eqn, kind: Kind, a: Operand) -> Operand:
     """The factors of a matrix, made now unless they are there already."""
     key: Any = a.atom
     if a.place is not None:
-        key = (a.place.buffer, a.place.start, a.atom.type.shape)
+        version = planner.in_place.version(a.atom)
+        key = (a.place.buffer, a.place.start, a.atom.type.shape, version)
     known = planner.factors.get(key)
     n = a.atom.type.shape[-1]
     size = factored(n, kind)

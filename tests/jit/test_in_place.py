@@ -1,0 +1,244 @@
+"""Compiled programs that write element by element: same numbers as the plain ones, and the same
+gradients, whoever still reads old versions; and the work and the code are those of the pieces."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jit_programs import assert_same
+
+from tracker import gradient, jit
+from tracker.jit.layout import Kernel
+
+# Programs -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Program:
+    """Statements that run on a list of arrays of one shape, and on a list of what was read."""
+
+    arrays: list[Any]
+    lines: list[tuple[str, Any]] = field(default_factory=list)
+
+    def __call__(self, *arrays: Any) -> Any:
+        arrays_, kept = [a.copy() for a in arrays], [1.5]
+        for _, run in self.lines:
+            run(arrays_, kept)
+        return (*arrays_, *kept[-6:])
+
+    def loss(self, *arrays: Any) -> Any:
+        total = 0.5
+        for k, y in enumerate(self(*arrays)):
+            total = total + np.sum(np.sin(y) * (1.0 + 0.1 * k))
+        return total
+
+    def __repr__(self) -> str:
+        return "\n".join(["", str(self.arrays[0].shape), *(text for text, _ in self.lines)])
+
+
+def _index(draw: Any, shape: tuple[int, ...]) -> Any:
+    """Elements, rows, columns, blocks, the same backwards or in steps."""
+    parts = []
+    for n in shape:
+        kind = draw(st.sampled_from(["int", "int", "all", "range", "step", "back"]))
+        a, b = sorted((draw(st.integers(0, n)), draw(st.integers(0, n))))
+        parts.append(
+            {
+                "int": min(a, n - 1),
+                "all": slice(None),
+                "range": slice(a, b),
+                "step": slice(a, b, 2),
+                "back": slice(b, a, -1),
+            }[kind]
+        )
+    return tuple(parts)
+
+
+def _write(draw: Any, count: int, shape: tuple[int, ...]) -> tuple[str, Any]:
+    """t[i] = what was read, a number, or another (or the same) array's elements, or a sum."""
+    t, s, k = (draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1)), _back(draw))
+    i, shift = _index(draw, shape), draw(st.integers(0, 2))
+    kind = draw(st.sampled_from(["number", "kept", "elements", "shifted", "adds", "scales"]))
+
+    def run(arrays: Any, kept: Any) -> None:
+        x = kept[-1 - k % len(kept)]
+        target = arrays[t]
+        if kind == "number":
+            target[i] = 0.25 * (k + 1)
+        elif kind == "kept":
+            target[i] = np.tanh(np.sum(x))
+        elif kind == "elements":
+            target[i] = np.sin(arrays[s][i])
+        elif kind == "shifted":
+            target[i] = np.roll(arrays[s], shift)[i] * 0.5 + arrays[s][i] * np.cos(np.sum(x))
+        elif kind == "adds":
+            target[i] += 0.5 * np.tanh(np.sum(x)) * arrays[s][i]
+        else:
+            target[i] *= 0.9
+
+    return f"{kind} a{t}[{i}] from a{s}, kept {k}, shift {shift}", run
+
+
+def _copy(draw: Any, count: int, shape: tuple[int, ...]) -> tuple[str, Any]:
+    """t[i] = s[j], of equal shapes; s may be t."""
+    t, s = draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1))
+    i, j = _index(draw, shape), _index(draw, shape)
+    if np.zeros(shape)[i].shape != np.zeros(shape)[j].shape:
+        j = tuple(0 if isinstance(part, int) else part for part in i)
+
+    def run(arrays: Any, kept: Any) -> None:
+        arrays[t][i] = arrays[s][j]
+
+    return f"a{t}[{i}] = a{s}[{j}]", run
+
+
+def _read(draw: Any, count: int, shape: tuple[int, ...]) -> tuple[str, Any]:
+    """Keep elements as they are now, or a view that sees later writes, or something computed."""
+    t, i = draw(st.integers(0, count - 1)), _index(draw, shape)
+    kind = draw(st.sampled_from(["copy", "view", "sum", "square", "flip", "whole", "dot", "scan"]))
+
+    def run(arrays: Any, kept: Any) -> None:
+        a = arrays[t]
+        made = {
+            "copy": lambda: a[i] * 1.0,
+            "view": lambda: a[i],
+            "sum": lambda: np.sum(a[i]),
+            "square": lambda: a[i] * a[i],
+            "flip": lambda: np.flip(a).reshape(-1)[3:],
+            "whole": lambda: a * 0.5 + 1,
+            "dot": lambda: np.dot(np.ravel(a[0]), np.ravel(np.copy(a)[-1])) * 0.1,
+            "scan": lambda: np.cumsum(a.T, axis=0) * 0.1,
+        }[kind]()
+        kept.append(made)
+
+    return f"keep {kind} a{t}[{i}]", run
+
+
+def _whole(draw: Any, count: int, shape: tuple[int, ...]) -> tuple[str, Any]:
+    """A new array, an old version of one, or a write by way of a view."""
+    t, s, k = draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1)), _back(draw)
+    i = _index(draw, shape)
+    kind = draw(st.sampled_from(["new", "old", "by view", "kept view", "scatter", "flat"]))
+
+    def run(arrays: Any, kept: Any) -> None:
+        if kind == "new":
+            arrays[t] = np.tanh(arrays[s] + 0.1)
+        elif kind == "old":
+            arrays[t] = np.copy(arrays[s])
+        elif kind == "by view":
+            arrays[t].T[i[::-1]] = 0.75
+        elif kind == "kept view" and np.ndim(kept[-1]):
+            arrays[t].reshape(-1)[1] = kept[-1].reshape(-1)[:1].sum()
+        elif kind == "scatter":
+            arrays[t][np.array([k % 3, 1])] = arrays[s][0] * 0.5
+        else:
+            arrays[t].reshape(-1)[k] += 0.5
+
+    return f"{kind} a{t} from a{s} {i} {k}", run
+
+
+def _back(draw: Any) -> int:
+    return draw(st.integers(0, 5))
+
+
+@st.composite
+def programs(draw: Any) -> Program:
+    shape = draw(st.sampled_from([(40,), (6, 7), (3, 5, 4), (33, 2)]))
+    count = draw(st.integers(1, 3))
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    program = Program([rng.normal(size=shape) for _ in range(count)])
+    kinds = [_write, _write, _write, _copy, _read, _read, _whole]
+    for _ in range(draw(st.integers(5, 24))):
+        program.lines.append(draw(st.sampled_from(kinds))(draw, count, shape))
+    return program
+
+
+def _copies(arrays: Any) -> list[Any]:
+    return [np.copy(a) for a in arrays]
+
+
+@given(program=programs())
+def test_programs(program):
+    compiled = jit(program)
+    for scale in (1.0, 1.0, 0.5):
+        arrays = [a * scale for a in program.arrays]
+        want = program(*_copies(arrays))
+        assert_same(compiled(*_copies(arrays)), want, "result", 1e-12)
+
+
+@given(program=programs())
+def test_gradients_of_programs(program):
+    compiled, whole = jit(program.loss), jit(lambda *xs: gradient(program.loss, *xs))
+    for scale in (1.0, 0.5):
+        arrays = [a * scale for a in program.arrays]
+        want = gradient(program.loss, *_copies(arrays))
+        assert_same(gradient(compiled, *_copies(arrays)), want, "gradient of jit", 1e-11)
+        assert_same(whole(*_copies(arrays)), want, "jit of gradient", 1e-11)
+
+
+# What is planned ----------------------------------------------------------------------------------
+
+
+def _sweep(x: Any) -> Any:
+    y = x.copy()
+    for k in range(1, len(y) - 1):
+        y[k] = (y[k - 1] + y[k + 1] + np.sum(y[k : k + 3])) / 4
+    return y
+
+
+def _triangular(x: Any) -> Any:
+    """Reads rows that are final, and others that are not."""
+    a = x.reshape(7, 7).copy()
+    for i in range(7):
+        for j in range(i):
+            a[i, j] = (a[i, j] - a[i, :j] @ a[j, :j]) / (2 + a[j, j])
+    return a
+
+
+def _wholes(compiled: Any, size: int) -> list[Any]:
+    """The loops over a whole array that a compiled function's writes need."""
+    (family,) = compiled._jitted.families.values()
+    plans = [piece.plan for piece in family.specials[0].compiled.pieces]
+    steps = [step for plan in plans for level in plan.writes.values() for step in level]
+    return [s for s in steps if isinstance(s, Kernel) and math.prod(s.space) == size]
+
+
+@pytest.mark.parametrize("f", [_sweep, _triangular])
+def test_an_array_is_copied_once_however_often_it_is_written_and_read(f):
+    x = np.linspace(-1.0, 1.0, 49)
+    compiled = jit(f)
+    for given_ in (x, x + 0.5):
+        np.testing.assert_allclose(compiled(given_), f(given_), rtol=1e-12)
+    assert len(_wholes(compiled, 49)) == 1
+
+
+@pytest.mark.parametrize("f", [_sweep, _triangular])
+def test_cotangents_are_written_in_place_too(f):
+    def slope(x: Any) -> Any:
+        return gradient(lambda y: np.sum(np.sin(f(y))), x)
+
+    x, compiled = np.linspace(-1.0, 1.0, 49), jit(slope)
+    for given_ in (x, x + 0.5):
+        np.testing.assert_allclose(compiled(given_), slope(given_), rtol=1e-10)
+    assert len(_wholes(compiled, 49)) <= 2  # the array's own, and the cotangent's
+
+
+def test_a_copy_is_made_for_who_reads_the_old_array_later():
+    def f(x: Any) -> Any:
+        y, olds = x.copy(), []
+        for k in range(8):
+            if k in (2, 5):
+                olds.append(y.copy())
+            y[k] = np.sum(y[k : k + 3]) * 0.5
+        return y, olds[0] * y, olds[1] - olds[0]
+
+    x, compiled = np.linspace(-1.0, 1.0, 49), jit(f)
+    for given_ in (x, x + 0.5):
+        assert_same(compiled(given_), f(given_), "result", 1e-12)
+    assert len(_wholes(compiled, 49)) == 3
