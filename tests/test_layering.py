@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent / "tracker"
 # Each layer may import from the layers before it (and from within itself).
 LAYERS = [
     {"tracker.errors", "tracker.records"},
-    {"tracker.config", "tracker.tree"},
+    {"tracker.config", "tracker.tree", "tracker.standing"},
     {"tracker.ir"},
     {"tracker.tape"},
     {"tracker.tracked", "tracker.leaving"},

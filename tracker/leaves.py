@@ -27,6 +27,7 @@ from tracker.mutation import invalidate
 from tracker.ops.create import identity
 from tracker.reverse import USED, sweep
 from tracker.spending import is_large, spend
+from tracker.standing import settled
 from tracker.tape import Value, apply, current_watch, leaf, note_write, value_of
 from tracker.tracked import Leaf, Tracked, new_param
 
@@ -80,7 +81,7 @@ def grad(x: Any) -> Any:
 
 def istracked(x: Any) -> bool:
     """Whether `x` records what is done with it."""
-    return isinstance(x, Tracked)
+    return isinstance(settled(x), Tracked)
 
 
 def isleaf(x: Any) -> bool:

@@ -21,6 +21,7 @@ import numpy as np
 
 from tracker.errors import message, user_frame, user_line
 from tracker.ir.op import NUMPY
+from tracker.standing import settled
 from tracker.tape import (
     CLOSED,
     Stage,
@@ -37,6 +38,8 @@ NOTHING: Any = object()
 def let_go(handle: Any, why: Callable[[], str]) -> Any:
     """The plain data of a tracked value, if it may leave; else NOTHING. `why` says what for."""
     stage = current_stage()
+    if settled(handle) is not handle:
+        return settled(handle)
     if stage is None or stage.structured:
         return NOTHING
     value = value_of(handle)
@@ -57,7 +60,7 @@ def shown(handle: Any) -> bool:
     integers, which are guarded; that of other numbers is another on each call.
     """
     stage = current_stage()
-    if stage is None:
+    if stage is None or settled(handle) is not handle:
         return False
     value = value_of(handle)
     if stage.structured:

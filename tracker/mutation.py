@@ -25,6 +25,7 @@ from tracker.ops import index
 from tracker.ops.create import buffer, identity, joined
 from tracker.ops.declare import as_array, fitted, implements, refuse
 from tracker.ops.rearrange import along_axis
+from tracker.standing import HANDLES, is_settled, settled, settled_within
 from tracker.tape import Value, apply, data_of, note_write, value_of, wrap
 from tracker.tracked import Leaf, Tracked, install, install_property
 
@@ -94,6 +95,8 @@ def invalidate(handle: Tracked) -> None:
 
 @install("__getitem__")
 def _getitem(self: Tracked, key: Any) -> Any:
+    if HANDLES and not is_settled(self, key):
+        return settled(self)[settled_within(key)]
     if type(key) is int:
         value = self._value or self._refresh()
         data = value.data
@@ -120,6 +123,9 @@ def _getitem(self: Tracked, key: Any) -> Any:
 
 @install("__setitem__")
 def _setitem(self: Tracked, key: Any, v: Any) -> None:
+    if HANDLES and not is_settled(self, key):
+        settled(self)[settled_within(key)] = settled_within(v)
+        return
     kind = type(value_of(self).data)
     if kind is not np.ndarray and not (issubclass(kind, np.generic) and key in ((), ...)):
         raise TypeError(f"a tracked {kind.__name__} does not support item assignment")
@@ -129,7 +135,11 @@ def _setitem(self: Tracked, key: Any, v: Any) -> None:
 
 
 def _in_place(name: str, plain: Callable[[Any, Any], Any]) -> None:
+    in_place = getattr(operator, f"i{name}")
+
     def method(self: Tracked, other: Any) -> Any:
+        if HANDLES and settled(self) is not self:
+            return in_place(settled(self), settled(other))
         result = plain(self, other)
         data = value_of(self).data
         if type(data) is not np.ndarray:

@@ -9,6 +9,7 @@ are NumPy's own in all they do.
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -238,6 +239,9 @@ for _name, _like in (("sample", "random_sample"), ("ranf", "random_sample"), ("s
 # NumPy's global functions -------------------------------------------------------------------------
 
 _lock = threading.Lock()
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
 _users = 0
 _theirs: dict[str, Any] = {}
 

@@ -32,6 +32,7 @@ import numpy as np
 from tracker.errors import TrackerError, UnsupportedError, message, user_frame, user_line
 from tracker.ir.op import Op
 from tracker.ir.types import type_of
+from tracker.standing import HANDLES, settled
 
 NO_PARAMS: dict[str, Any] = {}
 _ndarray = np.ndarray
@@ -90,11 +91,15 @@ def value_of(handle: Any) -> Value:
 
 def data_of(x: Any) -> Any:
     """The plain data of a handle; anything else as it is."""
+    if HANDLES:
+        x = settled(x)
     return value_of(x).data if type(x) is _handle else x
 
 
 def apply1(op: Op, a: Any) -> Any:
     """Record `op(a)` for a tracked `a`: the fast way for an elementwise op without params."""
+    if HANDLES and settled(a) is not a:
+        return op.evaluate(settled(a))
     value = a._value or a._refresh()
     try:
         data = op.evaluate(value.data)
@@ -111,6 +116,10 @@ def apply1(op: Op, a: Any) -> Any:
 
 def apply2(op: Op, a: Any, b: Any) -> Any:
     """Record `op(a, b)`, at least one of them tracked: as `apply1`, for two operands."""
+    if HANDLES:
+        a, b = settled(a), settled(b)
+        if type(a) is not _handle and type(b) is not _handle:
+            return op.evaluate(a, b)
     if type(a) is _handle:
         left = a._value or a._refresh()
         x = left.data
@@ -140,6 +149,8 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
     Nothing is recorded, and the result is plain, when no operand is tracked, or when the op has no
     derivative and nobody is tracing.
     """
+    if HANDLES:
+        operands = tuple(map(settled, operands))
     taken: list[Any] = []
     data: list[Any] = []
     tracked = False
@@ -170,6 +181,8 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
 
 def record(op: Op, operands: tuple[Any, ...], params: dict[str, Any], data: Any) -> Any:
     """Record that `op(*operands)` gave `data`, whether an operand is tracked or not."""
+    if HANDLES:
+        operands = tuple(map(settled, operands))
     taken = tuple(value_of(o) if type(o) is _handle else _plain(o, op) for o in operands)
     made = Value(data, op, taken, params)
     if _listeners:

@@ -27,11 +27,13 @@ import numpy as np
 from tracker.errors import ConversionError, UnsupportedError, message, user_line
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
 from tracker.leaving import NOTHING, by_numpy, is_count, let_go, shown
+from tracker.standing import HANDLES, is_settled, settled, settled_within
 from tracker.tape import (
     Value,
     apply1,
     apply2,
     current_stage,
+    data_of,
     forgive,
     is_constant,
     leaf,
@@ -132,17 +134,23 @@ class Tracked:
         return self.size * self.itemsize
 
     def __repr__(self) -> str:
+        if settled(self) is not self:
+            return repr(settled(self))
         data = value_of(self).data
         if shown(self):
             return repr(data)
         return f"tracked({data.item() if isinstance(data, np.generic) else data!r})"
 
     def __format__(self, spec: str) -> str:
+        if settled(self) is not self:
+            return format(settled(self), spec)
         if shown(self) or spec:
             return format(value_of(self).data, spec)
         return repr(self)
 
     def __str__(self) -> str:
+        if settled(self) is not self:
+            return str(settled(self))
         return str(value_of(self).data) if shown(self) else repr(self)
 
     def __len__(self) -> int:
@@ -164,6 +172,8 @@ class Tracked:
         return hash(data)
 
     def __getattr__(self, name: str) -> Any:
+        if HANDLES and not name.startswith("_") and settled(self) is not self:
+            return getattr(settled(self), name)
         method = METHODS.get(name)
         if method is not None:
             return MethodType(method, self)
@@ -214,6 +224,8 @@ class Tracked:
         return complex(plain)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if settled(self) is not self:
+            return np.asarray(settled(self), dtype=dtype, copy=copy)
         data = value_of(self).data
         discrete = np.asarray(data).dtype.kind in "biu" or _is_discrete(dtype)
         if discrete or is_constant(value_of(self)):
@@ -266,6 +278,8 @@ class Tracked:
     # NumPy's protocols
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if HANDLES and not is_settled(inputs, kwargs):
+            return getattr(ufunc, method)(*settled_within(inputs), **settled_within(kwargs))
         if method == "__call__" and not kwargs:
             op = UFUNCS.get(ufunc)
             if op is not None and not op.constant:
@@ -289,6 +303,8 @@ class Tracked:
             return plain
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if HANDLES and not is_settled(args, kwargs):
+            return func(*settled_within(args), **settled_within(kwargs))
         handler = NUMPY.get(func)
         if handler is not None:
             return handler(*args, **kwargs)
@@ -313,6 +329,8 @@ class Tracked:
         return _restore(copy.deepcopy(value.data), copy.deepcopy(value.params.grad))
 
     def __reduce__(self) -> Any:
+        if settled(self) is not self:
+            return np.array, (settled(self),)
         return _restore, (value_of(self).data, self.grad)
 
 
@@ -357,13 +375,13 @@ def grad_of(value: Value) -> Any:
 def note_guard(handle: Tracked, kind: str) -> None:
     """Python is about to depend on a value: a trace must know."""
     stage = current_stage()
-    if stage is not None:
+    if stage is not None and settled(handle) is handle:
         stage.guard(value_of(handle), kind)
 
 
 def _asked(handle: Tracked, kind: str, convert: Callable[[Any], _Answer]) -> _Answer:
     """What Python makes of a value: a trace must know that it did, and that it could not."""
-    data = value_of(handle).data
+    data = data_of(handle)
     try:
         answer = convert(data)
     except (ValueError, OverflowError) as error:
@@ -388,12 +406,16 @@ def install(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def install_property(name: str, get: Callable[[Any], Any]) -> None:
     """Make a view an attribute of `Tracked`; assigning to the attribute writes through it."""
 
+    def read(self: Any) -> Any:
+        mine = settled(self)
+        return get(self) if mine is self else getattr(mine, name)
+
     def put(self: Any, value: Any) -> None:
-        part = get(self)
+        part = read(self)
         if value is not part:
             part[...] = value
 
-    setattr(Tracked, name, property(get, put))
+    setattr(Tracked, name, property(read, put))
 
 
 _ufunc_protocol: Callable[..., Any]

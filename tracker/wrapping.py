@@ -21,6 +21,7 @@ from tracker.errors import UnsupportedError, message
 from tracker.leaves import data, history, plain_cotangent
 from tracker.ops.create import identity, item
 from tracker.ops.declare import project
+from tracker.standing import settled
 from tracker.tape import (
     Deriving,
     Value,
@@ -171,6 +172,7 @@ def _joined(x: Any) -> Any:
 
 def _leaf_of(x: Any) -> Value | None:
     """A fresh leaf around a number or an array; None for anything else."""
+    x = settled(x)
     if type(x) is list:
         x = np.array(x) if tree.is_number_list(x) else _joined(x)
     if isinstance(x, Tracked):  # an outer derivative's value: stand for it

@@ -21,7 +21,7 @@ from tracker.ir.graph import Function
 from tracker.jit import signature
 from tracker.jit.jitted import Jitted, Options, Special, name_of
 from tracker.jit.staging import stage
-from tracker.jit.standins import LOCK
+from tracker.jit.standins import TURN
 
 
 class CacheInfo(NamedTuple):
@@ -190,7 +190,7 @@ def _clear_cache(self: Any) -> None:
     from tracker.jit import callable as native
 
     state: Jitted = self._jitted
-    with LOCK:
+    with TURN:
         state.families.clear()
         state.derived.clear()
         state.slow_calls = 0
@@ -250,4 +250,5 @@ def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Function:
     }
     """
     function = getattr(f, "_jitted", None)
-    return stage(f if function is None else function.function, args, kwargs).whole.function
+    with TURN:
+        return stage(f if function is None else function.function, args, kwargs).whole.function

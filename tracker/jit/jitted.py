@@ -29,7 +29,7 @@ from tracker.jit import signature
 from tracker.jit.places import Place, difference, with_places
 from tracker.jit.reads import places_of
 from tracker.jit.staging import Effects, Entangled, Staged, Trace, stage, static_leaves
-from tracker.jit.standins import LOCK
+from tracker.jit.standins import TURN
 from tracker.jit.varying import Varying
 from tracker.records import field, record
 from tracker.tape import current_stage, current_watch, is_constant, same_bytes, value_of
@@ -99,17 +99,21 @@ class Jitted:
         self.slow_calls += 1
         if not call.native:
             return self._unusual(args, kwargs, call, leaves)
-        with LOCK:
+        if not TURN.take(_WAIT):  # who traces may be waiting for this very thread
+            return self.function(*args, **kwargs)
+        try:
             family = self._family(call)
             if not family.eager:
                 return self._special(family, call, leaves, args, kwargs)
+        finally:
+            TURN.give_back()
         return self.function(*args, **kwargs)
 
     def _watched(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """A call while values are watched: the function is traced, so that the watch sees what it
         computes, and nothing is compiled."""
         try:
-            with LOCK:
+            with TURN:
                 staged = stage(self.function, args, kwargs, self.options.static)
         except (Entangled, *_UNTRACEABLE):
             return self.function(*args, **kwargs)
@@ -142,7 +146,7 @@ class Jitted:
 
     def _share_memory(self, call: signature.Signature, leaves: list[Any], usual: list[Any]) -> bool:
         """Whether an array to be laid out anew shares memory with another that the code sees."""
-        with LOCK:
+        with TURN:
             places = places_of(self.function, static_leaves(call, leaves))
             _, everything = with_places(call, leaves, places)
         arrays = [(i, x) for i, x in enumerate(everything) if isinstance(x, np.ndarray)]
@@ -162,7 +166,7 @@ class Jitted:
     ) -> Special | None:
         """The first trace for a signature and what stands at places now (or the first of all), made
         if need be; None if it runs in plain Python."""
-        with LOCK:
+        with TURN:
             family = self._family(call)
             if not family.specials and not family.eager:
                 self._special(family, call, leaves, args, kwargs, run=False)
@@ -337,6 +341,7 @@ class Jitted:
 _NOT_USUAL = object()
 _NONE = object()
 _HISTORY = "it reads a param, whose history is recorded"
+_WAIT = 0.3  # seconds; a call that has waited so long for another's trace runs in plain Python
 _PATIENCE = 3  # after so many calls that changed what they read, a function runs in plain Python
 _UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
 

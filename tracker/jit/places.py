@@ -58,15 +58,18 @@ class Place:
             return holder.get(self.name, MISSING)
         return MISSING if holder is None else getattr(holder, self.name, MISSING)
 
-    def put(self, x: Any) -> None:
-        """Have something else stand there."""
+    def replace(self, old: Any, new: Any) -> None:
+        """Have something else stand there, unless another thread has put something there: between
+        look and store nothing is called, so that Python lets no other thread in."""
         holder = self.holder.value
         if self.kind == "cell":
-            holder.cell_contents = x
+            if holder.cell_contents is old:
+                holder.cell_contents = new
         elif self.kind == "item":
-            holder[self.name] = x
-        else:
-            _set_attribute(holder, self.name, x)
+            if holder[self.name] is old:
+                holder[self.name] = new
+        elif getattr(holder, self.name, MISSING) is old:
+            _set_attribute(holder, self.name, new)
 
 
 Spot: TypeAlias = tuple[Place, tuple[int, ...]]  # a place, and the way from there to a leaf

@@ -212,7 +212,8 @@ def stage(
         shown,
         out_structure,
         [write.number for write in effects.writes],
-        not containers.changed and _lasts(f, given, own, call, leaves, varying),
+        not (containers.changed or stand_ins.disturbed)
+        and _lasts(f, given, own, call, leaves, varying),
         tuple(
             number
             for number, value in zip(inputs.given, inputs.values, strict=False)

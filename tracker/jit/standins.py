@@ -7,11 +7,12 @@ traced.
 
 Invariants: what stood there stands there again afterwards, whatever happened; what the function put
 there stays, as plain data; no handle of the trace stays behind. Another thread that reads such a
-place meanwhile sees the handle: `LOCK` keeps traces from each other.
+place meanwhile finds what stood there (`standing.py`); `TURN` keeps traces from each other.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -20,10 +21,50 @@ import numpy as np
 
 from tracker import tree
 from tracker.jit.places import MISSING, Place, Spot, below, children_of
+from tracker.standing import stand, withdraw
 from tracker.tape import value_of
 from tracker.tracked import Tracked
 
-LOCK = threading.RLock()
+
+class Turn:
+    """One thread at a time has stand-ins out. A forked child has the turn if its thread had it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._owner = 0
+        self._depth = 0
+
+    def __enter__(self) -> None:
+        self.take()
+
+    def __exit__(self, *_: object) -> None:
+        self.give_back()
+
+    def take(self, patience: float = -1.0) -> bool:
+        """Wait for the turn; whether it came within so many seconds."""
+        if not self._lock.acquire(timeout=patience):
+            return False
+        self._owner, self._depth = threading.get_ident(), self._depth + 1
+        return True
+
+    def give_back(self) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._owner = 0
+        self._lock.release()
+
+    def after_fork(self) -> None:
+        """The thread that had the turn is not there: what it has put out comes back."""
+        if self._owner in (0, threading.get_ident()):
+            return
+        self._lock, self._owner, self._depth = threading.RLock(), 0, 0
+        for stand_ins in tuple(OUT):
+            stand_ins.take_back()
+
+
+TURN = Turn()
+OUT: list[StandIns] = []  # whose handles stand at places, outermost first
+os.register_at_fork(after_in_child=TURN.after_fork)
 _Change: TypeAlias = "Callable[[Any, Spot], Any]"
 
 
@@ -37,24 +78,36 @@ class StandIns:
         self.places = places
         self.handles = handles
         self.numbers = numbers
+        self.out: dict[Spot, Tracked] = {}  # the handles that stand somewhere
+        self.disturbed = False  # whether something plain stood there in the end
         self.back: dict[int, Any] = {}  # the id of a handle -> what belongs in its place
         self.rebuilt: dict[int, tuple[Any, Any]] = {}  # the id of a tuple made anew -> it, the old
 
     def put(self, leaves: Sequence[Any]) -> None:
         """Have the handles stand at the places instead of what `leaves` says is there now."""
+        OUT.append(self)
         self.back = {id(x): x for x in leaves if type(x) is Tracked}
         self._everywhere(self._handle)
 
     def take_back(self) -> None:
         """Have what it was stand there again, and plain data for handles that are new."""
-        self._everywhere(self._plain)
+        try:
+            self._everywhere(self._plain)
+        except KeyboardInterrupt:  # of which there will be one
+            self._everywhere(self._plain)
+            raise
+        finally:
+            for handle in self.out.values():
+                withdraw(handle)
+            if self in OUT:
+                OUT.remove(self)
 
     def _everywhere(self, change: _Change) -> None:
         for place in self.places:
             x = place.read()
             made = self._changed(x, change, (), (place, ()))
             if made is not x:
-                place.put(made)
+                place.replace(x, made)
 
     def _handle(self, x: Any, spot: Spot) -> Any:
         if id(x) in self.back:  # its container stands at two places
@@ -65,9 +118,13 @@ class StandIns:
         if handle is None:
             return x
         self.back[id(handle)] = x
+        if type(handle) is Tracked:
+            stand(handle, x)
+            self.out[spot] = handle
         return handle
 
-    def _plain(self, x: Any, _: Spot) -> Any:
+    def _plain(self, x: Any, spot: Spot) -> Any:
+        self.disturbed |= spot in self.out and type(x) is not Tracked
         known = self.back.get(id(x))
         return plain(x) if known is None else known
 
@@ -83,10 +140,10 @@ class StandIns:
         ]
         if all(a is b for a, b in zip(made, children, strict=True)):
             return x
-        if isinstance(x, list):
-            x[:] = made
-        elif isinstance(x, dict):
-            x.update(zip(names, made, strict=True))
+        if isinstance(x, (list, dict)):
+            where = range(len(made)) if isinstance(x, list) else names
+            for key, old, new in zip(where, children, made, strict=True):
+                _replace(x, key, old, new)
         else:
             known = self.rebuilt.get(id(x))
             if known is not None:
@@ -95,6 +152,15 @@ class StandIns:
             self.rebuilt[id(new)] = new, x
             return new
         return x
+
+
+def _replace(x: Any, key: Any, old: Any, new: Any) -> None:
+    """An item of a list or dict by another, unless it is a third by now."""
+    try:
+        if new is not old and x[key] is old:
+            x[key] = new
+    except LookupError:  # another thread has taken it out
+        pass
 
 
 def plain(x: Any) -> Any:
