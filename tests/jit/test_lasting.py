@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from jit_programs import assert_same
 
 import tracker as tr
 from tracker import jit, tape
+from tracker.jit import callable as native
 
 
 class Model:
@@ -61,6 +63,52 @@ def test_reference_counts_and_memory_are_flat():
     assert [sys.getrefcount(thing) for thing in things[:-3]] == before
     assert grown < 20_000  # less than a byte a call
     assert g.cache_info().traces == 1
+
+
+class Method:
+    def __init__(self, k):
+        self.w = np.full(3, float(k))
+
+    @jit
+    def step(self, x):
+        return self.w * x
+
+
+def test_traces_for_objects_that_are_gone_are_freed():
+    kept = [Method(k) for k in range(3)]
+    for n in range(60):
+        m = Method(n)
+        for each in (m, *kept):
+            for _ in range(2):
+                assert_same(each.step(2.0), each.w * 2.0)
+    info = Method.step.cache_info()
+    assert info.traces <= 36 and info.signatures == info.traces
+    assert len(native.entries(Method.step)) == info.traces
+    before = info.slow
+    for each in kept:
+        each.step(2.0)
+    assert Method.step.cache_info().slow == before
+
+
+def test_an_object_that_is_replaced_at_each_call_needs_no_more_traces():
+    m = Method(0.0)
+    f = jit(lambda x: m.w * x)
+    for n in range(40):
+        m = Method(n)
+        assert_same(f(2.0), m.w * 2.0)
+        assert_same(f(3.0), m.w * 3.0)
+    assert f.cache_info().traces <= 2 and f.cache_info().eager == 0
+
+
+def test_functions_that_are_gone_are_freed():
+    alive = []
+    for n in range(20):
+        f = jit(lambda x, n=n: np.sum(x) * n)
+        assert f(np.ones(3)) == f(np.ones(3)) == 3.0 * n
+        alive += [weakref.ref(f), weakref.ref(f._jitted), weakref.ref(f.__wrapped__)]
+        del f
+    gc.collect()
+    assert not any(ref() for ref in alive)
 
 
 def test_rebinding_at_each_call_is_flat():

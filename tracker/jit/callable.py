@@ -1,7 +1,7 @@
 """The types whose instances are called in machine code, without a Python frame.
 
-Owns: `make_type`, `new`, `push_entry`, `reset`, `builtin`, and the small runtime in IR that such
-types need: garbage collection, method binding, and the slow path, which calls a Python object.
+Owns: `make_type`, `new`, `push_entry`, `drop`, `reset`, `builtin`, and the small runtime in IR that
+such types need: garbage collection, method binding, and the slow path, which calls a Python object.
 
 An instance has a vectorcall pointer (the first candidate), a `__dict__`, weak references, the slow
 callable, a pair of lists (entries in use, entries given up) and the count of calls inside native
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from tracker.jit import cache, engine, native
@@ -259,6 +259,19 @@ def reset(callable_: Any) -> None:
     _cell(callable_, CALL).value = _runtime().address("slow")
     given_up += live
     live.clear()
+    _sweep(callable_)
+
+
+def drop(callable_: Any, gone: Collection[Entry]) -> None:
+    """Take some entries out of the chain. A call inside one of them still finds the next."""
+    live, given_up = _entries(callable_)
+    ids = set(map(id, gone))
+    given_up += [entry for entry in live if id(entry) in ids]
+    live[:] = [entry for entry in live if id(entry) not in ids]
+    following = _runtime().address("slow")
+    for entry in live:
+        entry.next, following = following, entry.address
+    _cell(callable_, CALL).value = following
     _sweep(callable_)
 
 

@@ -83,6 +83,7 @@ class Jitted:
         self.families: dict[signature.Signature, Family] = {}
         self.derived: dict[Any, Any] = {}
         self.is_derived = False  # a derivative: its results are plain, whatever it reads
+        self.crowded = _CROWD  # how many families there are before the dead ones are looked for
         self.slow_calls = 0
         self.varying = Varying()
         self.native: Any = None
@@ -176,10 +177,26 @@ class Jitted:
     def _family(self, call: signature.Signature) -> Family:
         family = self.families.get(call)
         if family is None:
+            if len(self.families) >= self.crowded:
+                self._forget_the_dead()
             known = itertools.islice(reversed(self.families), 16)
             causes = [difference(old, call) for old in known]
             family = self.families[call] = Family(min(causes)[1] if causes else "the first call")
         return family
+
+    def _forget_the_dead(self) -> None:
+        """Free the traces for objects that are gone: no call can ask for them any more."""
+        for call in [call for call in self.families if not call.alive]:
+            self._free(self.families.pop(call).specials)
+        self.crowded = max(_CROWD, 2 * len(self.families))
+
+    def _free(self, specials: list[Special]) -> None:
+        from tracker.jit import callable as native
+
+        entries = [s.compiled.entry for s in specials if s.compiled.entry is not None]
+        callable_ = self.native()
+        if entries and callable_ is not None:
+            native.drop(callable_, entries)
 
     def _special(
         self,
@@ -194,6 +211,10 @@ class Jitted:
         done = _run_one(family, call, leaves)
         if done is not _NONE:
             return done
+        dead = [special for special in family.specials if not special.trace.call.alive]
+        if dead:
+            family.specials = [s for s in family.specials if s.trace.call.alive]
+            self._free(dead)
         if len(family.specials) >= self.options.max_traces:
             what = f"it has {self.options.max_traces} traces already"
             self._give_up(family, f"{what} ({_last_cause(family)})")
@@ -342,6 +363,7 @@ _NOT_USUAL = object()
 _NONE = object()
 _HISTORY = "it reads a param, whose history is recorded"
 _WAIT = 0.3  # seconds; a call that has waited so long for another's trace runs in plain Python
+_CROWD = 16
 _PATIENCE = 3  # after so many calls that changed what they read, a function runs in plain Python
 _UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
 

@@ -185,6 +185,14 @@ class Signature:
         return len(self.structures) - len(self.names) - len(self.places)
 
     @property
+    def alive(self) -> bool:
+        """Whether all objects that it knows by identity are still there."""
+        holders = (place.holder for place in self.places)
+        return not any(
+            isinstance(x, Static) and x.weak and x.value is None for x in (*self.leaves, *holders)
+        )
+
+    @property
     def native(self) -> bool:
         """Whether a native entry can take these arguments."""
         return not any(isinstance(leaf, Foreign) for leaf in self.leaves)
