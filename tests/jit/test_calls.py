@@ -206,13 +206,61 @@ def test_the_same_result_twice():
         assert_same((c, g(A)[0]), (np.sin(A), np.sin(A)))
 
 
-def test_results_own_their_memory():
-    f = jit(lambda x: (x[1:], np.reshape(x, (-1, 1)), x.T))
-    x = A.copy()
-    for _ in range(3):
-        for y in f(x):
-            y[...] = 99.0
-    assert_same(x, A)
+def test_results_that_are_views_of_arguments():
+    """As plain: they share the argument's memory; what is computed has its own."""
+
+    def f(x, p):
+        w = p["w"]
+        return (
+            x[1:],
+            np.reshape(x, (-1, 1)),
+            x.T,
+            x[::-2][1:],
+            w.T[1],
+            w.ravel(),
+            w[None],
+            x[1:] * 1,
+        )
+
+    g = jit(f)
+    for lay_out in (np.array, lambda a: np.repeat(a, 2)[::2], lambda a: a[::-1]):
+        for _ in range(3):
+            x, p = lay_out(A), {"w": np.arange(6.0).reshape(2, 3)}
+            want = f(x, p)
+            for at, (one, other) in enumerate(zip(g(x, p), want, strict=True)):
+                assert_same(one, other)
+                assert one.strides == other.strides and one.flags.writeable
+                memory = x if at < 4 or at == 7 else p["w"]
+                assert np.shares_memory(one, memory) == np.shares_memory(other, memory)
+                one[...] = at + 50.0
+            assert x[5] == 53.0 and np.all(p["w"] == 56.0)
+
+
+def test_views_of_what_a_call_writes_and_captures():
+    c = np.zeros((2, 3))
+
+    def f(x, locked):
+        x[1] = 5.0
+        return x[1:], c[0], locked[1:], np.fft.fft(x).real
+
+    for g in (jit(f), jit(lambda x, locked: f(x, locked)[:3])):
+        for k in range(3):
+            x, locked = np.arange(3.0) + k, np.arange(3.0)
+            locked.flags.writeable = False
+            part, row, third = g(x, locked)[:3]
+            assert_same(part, np.array([5.0, 2.0 + k]))
+            part[:] = row[:] = k
+            assert x[1] == k and c[0, 2] == k and not third.flags.writeable
+            del x
+            assert_same(part, np.full(2, float(k)))  # it keeps its memory alive
+
+
+def test_views_that_depend_on_values_are_copies():
+    f = jit(lambda x, i: (x[i], x[[0, 1]], x[x > 0]))
+    x = np.arange(6.0).reshape(2, 3)
+    for i in (0, 1, 0):
+        for one, other in zip(f(x, i), (x[i], x[[0, 1]], x[x > 0]), strict=True):
+            assert_same(one, other)
 
 
 # Captures

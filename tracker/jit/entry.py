@@ -24,7 +24,7 @@ import numpy as np
 
 from tracker.jit.arguments import Inputs
 from tracker.jit.results import Results
-from tracker.jit.signature import InputOut, Outputs, Signature
+from tracker.jit.signature import InputOut, Outputs, Signature, ViewOut
 from tracker.jit.writer import ACTIVE, Objects, Writer
 from tracker.jit.writes import Writes
 
@@ -39,7 +39,8 @@ def entry_text(
 ) -> str:
     """The text of `@entry` and its globals, without the declarations of C functions."""
     w = Writer(objects)
-    inputs = Inputs(w, signature, frozenset(o.leaf for o in outputs.leaves if type(o) is InputOut))
+    returned = frozenset(o.leaf for o in outputs.leaves if isinstance(o, (InputOut, ViewOut)))
+    inputs = Inputs(w, signature, returned)
     inputs.arguments()
     first = signature.offsets[-1]
     for at, array in enumerate(captures):

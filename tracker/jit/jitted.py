@@ -273,6 +273,7 @@ class Jitted:
                     on_error=on_error,
                     places=places,
                     varying=varying,
+                    with_views=True,
                 )
         except Exception as error:
             if not cannot(error):
@@ -468,6 +469,8 @@ def _python_call(trace: Trace, compiled: Compiled) -> Callable[[Sequence[Any]], 
                 results.append(out.constant)
             elif out.kind == "input":
                 results.append(leaves[out.constant])
+            elif out.kind == "view":
+                results.append(out.constant.cut(leaves[out.constant.out.leaf]))
             elif out.kind == "same":
                 results.append(results[out.constant])
             else:

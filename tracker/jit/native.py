@@ -36,6 +36,8 @@ _PYARRAY_TYPE = 2
 _NUMPY = {  # functions of NumPy's C API, by their numbers
     "PyArray_CopyInto": 50,
     "PyArray_Empty": 184,
+    "PyArray_NewFromDescr": 94,
+    "PyArray_SetBaseObject": 282,
     "PyDataMem_SetHandler": 304,
     "PyDataMem_GetHandler": 305,
 }

@@ -167,6 +167,9 @@ def _out_leaf_of(out: Output, atoms: Iterator[Atom]) -> OutLeaf:
         return ConstOut(out.constant)
     if out.kind == "input":
         return InputOut(out.constant)
+    if out.kind == "view":
+        layout: OutLeaf = out.constant.out
+        return layout
     if out.kind == "same":
         return SameOut(out.constant)
     return _out_leaf(out.kind, next(atoms))

@@ -16,8 +16,27 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.jit.signature import ArrayOut, ConstOut, InputOut, OutLeaf, Outputs, SameOut, ScalarOut
-from tracker.jit.writer import BIG_BYTES, DATA, ITEMS, VALUE, Writer, is_plain_namedtuple, llvm_type
+from tracker.jit.signature import (
+    ArrayOut,
+    ConstOut,
+    InputOut,
+    OutLeaf,
+    Outputs,
+    SameOut,
+    ScalarOut,
+    ViewOut,
+)
+from tracker.jit.writer import (
+    BIG_BYTES,
+    DATA,
+    FLAGS,
+    ITEMS,
+    VALUE,
+    WRITEABLE,
+    Writer,
+    is_plain_namedtuple,
+    llvm_type,
+)
 from tracker.tree import Structure
 
 
@@ -133,12 +152,37 @@ class Results:
             made = self._arrays[number]
         elif type(leaf) is ScalarOut:
             made = self._scalar(leaf, self._slots[number])
+        elif type(leaf) is ViewOut:
+            made = self._view(leaf)
         else:
             made = self._known(leaf), None
         self._objects.append(made[0])
         if number in self._shared:
             self.w.emit(f"call void @Py_IncRef(ptr {made[0]})")
             self.w.hold(made[0])
+        return made
+
+    def _view(self, leaf: ViewOut) -> tuple[str, int]:
+        """An array over the memory of an input."""
+        w, base = self.w, self._inputs[leaf.leaf]
+        cells = ["null", "null"]
+        if leaf.shape:
+            for at, extents in enumerate((leaf.shape, leaf.strides)):
+                cells[at] = w.alloca(f"[{len(extents)} x i64]")
+                for axis, extent in enumerate(extents):
+                    w.store("i64", str(extent), cells[at], 8 * axis)
+        descr = w.objects.name(np.dtype(leaf.dtype.type))
+        w.emit(f"call void @Py_IncRef(ptr {descr})")
+        data = w.at(w.load("ptr", base, DATA), leaf.offset)
+        flags = w.let(f"and i32 {w.load('i32', base, FLAGS)}, {WRITEABLE}")
+        made = w.make(
+            f"call ptr @PyArray_NewFromDescr(ptr {w.objects.name(np.ndarray)}, ptr {descr}, "
+            f"i32 {len(leaf.shape)}, ptr {cells[0]}, ptr {cells[1]}, ptr {data}, i32 {flags}, "
+            "ptr null)"
+        )
+        w.emit(f"call void @Py_IncRef(ptr {base})")
+        status = w.let(f"call i32 @PyArray_SetBaseObject(ptr {made[0]}, ptr {base})")
+        w.check(w.equal("i32", status, 0), "fail")
         return made
 
     def _known(self, leaf: OutLeaf) -> str:

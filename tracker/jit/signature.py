@@ -1,8 +1,8 @@
 """What a native call takes and gives: leaves, containers, names. Plain data, no machine code.
 
 Owns: the input leaves (`Array`, `Scalar`, `Static`, `Twin`, `Foreign`), the output leaves
-(`ArrayOut`, `ScalarOut`, `ConstOut`, `InputOut`, `SameOut`), `Signature`, `Outputs`, and the slots
-they take in the frame that native code computes on. Start at `signature_of`.
+(`ArrayOut`, `ScalarOut`, `ConstOut`, `InputOut`, `ViewOut`, `SameOut`), `Signature`, `Outputs`, and
+the slots they take in the frame that native code computes on. Start at `signature_of`.
 
 Invariants: two calls have equal signatures exactly when one compiled entry serves both (a
 signature with a `Foreign` leaf has none); signatures are hashable; they never keep alive an object
@@ -302,6 +302,19 @@ class InputOut:
 
 
 @record(frozen=True)
+class ViewOut:
+    """A view of the array given as input leaf number `leaf`: `offset` and `strides` in bytes."""
+
+    leaf: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+    slots = 0
+
+
+@record(frozen=True)
 class SameOut:
     """The object made for an earlier output leaf, number `leaf`."""
 
@@ -310,7 +323,7 @@ class SameOut:
     slots = 0
 
 
-OutLeaf = ArrayOut | ScalarOut | ConstOut | InputOut | SameOut
+OutLeaf = ArrayOut | ScalarOut | ConstOut | InputOut | ViewOut | SameOut
 
 
 @record(frozen=True)

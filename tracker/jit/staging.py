@@ -13,6 +13,7 @@ Invariants
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 import types
@@ -45,6 +46,8 @@ from tracker.jit.signature import (
     Signature,
     Static,
     Twin,
+    ViewOut,
+    array_leaf,
     signature_of,
 )
 from tracker.jit.standins import Containers, StandIns, plain
@@ -60,13 +63,22 @@ class Output:
     """One leaf of the result: an atom of the function, or a constant object.
 
     kind: 'array', 'numpy' (a NumPy scalar), 'python' (a Python number): `atom` says what it holds;
-    'constant': the object `constant`; 'input': the very argument leaf number `constant`; 'same':
-    the very object that result leaf number `constant` is.
+    'constant': the object `constant`; 'input': the very argument leaf number `constant`; 'view': a
+    view of an argument, `constant` says which; 'same': the very object that result leaf number
+    `constant` is.
     """
 
     kind: str
     atom: Atom | None
     constant: Any = None
+
+
+@record()
+class ViewOf:
+    """A view of an array that is a leaf: where it lies, and `cut`, which makes it."""
+
+    out: ViewOut
+    cut: Callable[[Any], Any]
 
 
 @record()
@@ -162,12 +174,14 @@ def stage(
     on_error: Callable[[Exception, Effects], None] | None = None,
     places: Sequence[Place] | None = None,
     varying: frozenset[Spot] = frozenset(),
+    with_views: bool = False,
 ) -> Staged:
     """Trace `f` at these arguments, whose own arrays are left alone.
 
     on_error  told of an exception in `f`, and of what `f` had done by then
     places    what `f` can read, where that is known already
     varying   where captured numbers are inputs, not constants
+    with_views  whether a result that is a view of an argument is one of the caller's array
     """
     kwargs = kwargs or {}
     given, own = signature_of(args, kwargs, static)
@@ -196,13 +210,16 @@ def stage(
         finally:
             stand_ins.take_back()
             inputs.close()
-    results = _plain_results(outputs, inputs.originals())
+    views = _views(outputs, inputs) if with_views else {}
+    made = inputs.originals()
+    made |= {key: view.cut(leaves[view.out.leaf]) for key, view in views.items()}
+    results = [made.setdefault(id(x), plain(x)) for x in outputs]
     effects = inputs.effects(containers)
     staged = Staged(None, tree.unflatten(out_structure, results, result), effects, leaves)
     staged.why = listener.spoilt or _caught(listener.errors)
     if staged.why:
         return staged
-    function, builder, shown = _function(name or _name(f), listener, inputs, outputs)
+    function, builder, shown = _function(name or _name(f), listener, inputs, outputs, views)
     staged.trace = Trace(
         function,
         call,
@@ -240,12 +257,12 @@ def _name(f: Callable[..., Any]) -> str:
 
 
 def _function(
-    name: str, listener: Stage, inputs: _Inputs, outputs: list[Any]
+    name: str, listener: Stage, inputs: _Inputs, outputs: list[Any], views: dict[int, ViewOf]
 ) -> tuple[Function, Builder, list[Output]]:
     """What was heard, as a function that gives the outputs, then what is written."""
     builder = Builder(listener, inputs.values, inputs.placed)
     builder.read_notes()
-    shown = _outputs(builder, outputs, inputs.numbers())
+    shown = _outputs(builder, outputs, inputs.numbers(), views)
     atoms = [o.atom for o in shown if o.atom is not None]
     atoms += [builder.atom(value_of(write.handle)) for write in inputs.written()]
     function = Function(
@@ -361,7 +378,42 @@ class _Inputs:
         ]
 
 
-def _outputs(builder: Builder, outputs: list[Any], arguments: dict[int, int]) -> list[Output]:
+def _views(outputs: list[Any], inputs: _Inputs) -> dict[int, ViewOf]:
+    """Which outputs, by the id of the handle, are views of what was given, as NumPy has it."""
+    numbers = inputs.numbers()
+    found: dict[int, ViewOf] = {}
+    for x in outputs:
+        base, cuts = x, []
+        while type(base) is Tracked and (view := getattr(base, "_view", None)) is not None:
+            cuts.append(view.cut)
+            base = view.base
+        if not cuts or id(base) not in numbers:
+            continue
+        number = numbers[id(base)]
+        array = inputs.arrays[number]
+        cut = functools.partial(_cut, tuple(reversed(cuts)))
+        if isinstance(array_leaf(array), Array):
+            made, value = cut(array), value_of(x).data
+            if type(made) is np.ndarray and np.may_share_memory(made, array):
+                assert (made.shape, made.dtype) == (value.shape, value.dtype)
+                offset = _address(made) - _address(array)
+                out = ViewOut(number, made.dtype, made.shape, made.strides, offset)
+                found[id(x)] = ViewOf(out, cut)
+    return found
+
+
+def _address(array: Any) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _cut(cuts: tuple[Callable[[Any], Any], ...], array: Any) -> Any:
+    return functools.reduce(lambda x, cut: cut(x), cuts, array)
+
+
+def _outputs(
+    builder: Builder, outputs: list[Any], arguments: dict[int, int], views: dict[int, ViewOf]
+) -> list[Output]:
     """How each leaf of the result is given back; an object that is there already stays itself."""
     shown: list[Output] = []
     seen: dict[int, int] = {}
@@ -374,14 +426,9 @@ def _outputs(builder: Builder, outputs: list[Any], arguments: dict[int, int]) ->
             shown.append(Output("same", None, seen[id(x)]))
         else:
             seen[id(x)] = number
-            shown.append(builder.output(x))
+            view = views.get(id(x))
+            shown.append(builder.output(x) if view is None else Output("view", None, view))
     return shown
-
-
-def _plain_results(outputs: list[Any], originals: dict[int, Any]) -> list[Any]:
-    """The results as the caller's own; an object that is there already stays itself."""
-    made = dict(originals)
-    return [made.setdefault(id(x), plain(x)) for x in outputs]
 
 
 def _is_followed(root: Value) -> bool:

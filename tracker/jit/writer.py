@@ -56,6 +56,8 @@ DECLARATIONS = {
     "PyTuple_New": "ptr @PyTuple_New(i64)",
     "PyType_GenericAlloc": "ptr @PyType_GenericAlloc(ptr, i64)",
     "PyArray_CopyInto": "i32 @PyArray_CopyInto(ptr, ptr)",
+    "PyArray_NewFromDescr": "ptr @PyArray_NewFromDescr(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)",
+    "PyArray_SetBaseObject": "i32 @PyArray_SetBaseObject(ptr, ptr)",
     "PyArray_Empty": "ptr @PyArray_Empty(i32, ptr, ptr, i32)",
 }
 
