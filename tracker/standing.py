@@ -11,12 +11,13 @@ Invariant: `HANDLES` is empty unless such a handle is alive, so that asking cost
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
 from threading import get_ident
 from typing import Any
 
+from tracker.records import record
 
-@dataclass(slots=True)
+
+@record()
 class _Standing:
     """What a handle stands for, and the thread that traces (0 when that is over)."""
 
