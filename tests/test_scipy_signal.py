@@ -61,9 +61,38 @@ def test_lfilter(b, a):
     )
 
 
+@pytest.mark.parametrize(
+    "b, a, n",
+    [
+        ([0.5, 0.2, 0.1], [1.3, -0.4, 0.2], 7),
+        ([0.5, 0.2, 0.1, 0.4], [1.0], 2),  # a state that outlasts the signal
+        ([0.5], [2.0, 0.3, 0.3, 0.1], 2),
+    ],
+)
+def test_lfilter_with_a_state(b, a, n):
+    state = np.linspace(-1.0, 1.0, max(len(a), len(b)) - 1)
+    args = (np.array(b), np.array(a), LONG[:n], state)
+    agree(
+        lambda b, a, x, zi: np.concatenate(signal.lfilter(b, a, x, zi=zi)),
+        lambda b, a, x, zi: np.concatenate(scipy.signal.lfilter(b, a, x, zi=zi)),
+        *args,
+        order=2,
+    )
+    agree(
+        lambda x, zi: signal.lfilter(b, a, x, axis=0, zi=zi)[1],
+        lambda x, zi: scipy.signal.lfilter(b, a, x, axis=0, zi=zi)[1],
+        WIDE,
+        np.multiply.outer(state, np.arange(np.shape(WIDE)[1]) + 1.0),
+    )
+    halves = signal.lfilter(b, a, param(LONG[:4]), zi=state)
+    whole = scipy.signal.lfilter(b, a, LONG, zi=state)[0]
+    rest = signal.lfilter(b, a, LONG[4:], zi=halves[1])[0]
+    np.testing.assert_allclose(data(np.concatenate([halves[0], rest])), whole)
+
+
 def test_refusals_of_signal():
-    with pytest.raises(UnsupportedError, match=r"lfilter with zi= has no derivative rule"):
-        signal.lfilter([1.0], [1.0, 0.5], param(LONG), zi=[0.0])
+    with pytest.raises(ValueError, match=r"Unexpected shape for zi: \(1,\) is needed"):
+        signal.lfilter([1.0], [1.0, 0.5], param(LONG), zi=[0.0, 1.0])
     with pytest.raises(ValueError, match=r"in1 has 1 dimensions, in2 has 2"):
         signal.convolve(param(LONG), WIDE)
     with pytest.raises(ValueError, match=r"acceptable modes are full, same, valid; not 'half'"):
@@ -116,10 +145,38 @@ def test_derivatives_of_a_spline(nu):
 def test_outside_of_a_spline():
     spline = interpolate.CubicSpline(X, param(Y), extrapolate=False)
     assert np.isnan(data(spline(np.array([-1.0, 1.0, 9.0])))).tolist() == [True, False, True]
-    with pytest.raises(UnsupportedError, match=r"bc_type='periodic' has no derivative rule"):
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_closed_splines(count):
+    """Their value at the end is that at the beginning, and so on, round and round."""
+
+    def spline(module, x, y, **options):
+        return module.CubicSpline(x, np.concatenate([y, y[:1]]), bc_type="periodic", **options)
+
+    x, y = X[:count], Y[: count - 1]
+    points = np.array([-5.1, -0.3, 0.4, 1.1, 7.7])
+    for nu in (0, 1):
+        agree(
+            lambda x, y, q, nu=nu: spline(interpolate, x, y)(q, nu),
+            lambda x, y, q, nu=nu: spline(scipy.interpolate, x, y)(q, nu),
+            *(x, y, points),
+        )
+    with pytest.raises(ValueError, match=r"must be the same when bc_type='periodic'"):
         interpolate.CubicSpline(X, param(Y), bc_type="periodic")
-    closed = interpolate.CubicSpline(X, np.sin(2 * np.pi * X / 3.1).round(12), bc_type="periodic")
-    assert isinstance(closed, scipy.interpolate.CubicSpline)
+
+
+def test_other_ways_to_a_closed_spline():
+    y = np.concatenate([Y[:-1], Y[:1]])
+    points = np.array([-5.1, 0.4, 7.7])
+    for form in (
+        lambda module, y: module.make_interp_spline(X, y, bc_type="periodic")(points),
+        lambda module, y: module.CubicSpline(X, y, extrapolate="periodic")(points),
+        lambda module, y: module.CubicSpline(X, y)(points, extrapolate="periodic"),
+    ):
+        np.testing.assert_allclose(
+            data(form(interpolate, param(y))), form(scipy.interpolate, y), rtol=1e-12
+        )
 
 
 @pytest.mark.parametrize("kind", ["linear", "cubic"])

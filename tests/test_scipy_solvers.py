@@ -196,8 +196,55 @@ def test_minima():
         return optimize.minimize(pair, [0.5, 0.5], (a,), jac=True, tol=1e-10).x
 
     assert gradcheck(with_slopes, 0.8, rtol=1e-5)
-    with pytest.raises(UnsupportedError, match=r"scipy.optimize.minimize with bounds="):
-        optimize.minimize(valley, [0.5, 0.5], (param(0.8),), bounds=[(0, 1), (0, 1)])
+    with pytest.raises(UnsupportedError, match=r"scipy.optimize.minimize with constraints="):
+        optimize.minimize(valley, [0.5, 0.5], (param(0.8),), constraints=[{"type": "eq"}])
+
+
+def bowl(x, a):
+    return np.sum((x - a) ** 2) + 0.3 * x[0] * x[1] + 0.1 * np.sum(x**4)
+
+
+TARGET = np.array([2.0, 0.4, -3.0])
+
+
+@pytest.mark.parametrize("method", ["L-BFGS-B", "SLSQP", "Nelder-Mead"])
+def test_minima_within_bounds(method):
+    """What a bound holds moves with it alone; the rest as if there were none."""
+
+    def f(a, top, form=lambda low, high: list(zip(low, high, strict=True))):
+        low, high = [0.0, None, -1.0], [top, None, 1.0]
+        return optimize.minimize(
+            bowl, np.full(3, 0.2), (a,), method, bounds=form(low, high), tol=1e-12
+        )
+
+    (by_a, by_top) = tracker.jacobian(lambda a, top: f(a, top).x, TARGET, 0.7)
+    x = f(TARGET, 0.7).x
+    assert x[[0, 2]].tolist() == pytest.approx([0.7, -1.0])
+    curve = 2 + 1.2 * x[1] ** 2
+    want = np.zeros((3, 3))
+    want[1, 1] = 2 / curve
+    np.testing.assert_allclose(by_a, want, atol=1e-4)
+    np.testing.assert_allclose(by_top, [1.0, -0.3 / curve, 0.0], atol=1e-4)
+    assert gradient(lambda a: f(a, 0.7).fun, TARGET)[0] == pytest.approx(
+        -2 * (x - TARGET), abs=1e-4
+    )
+
+
+def test_compiled_minimum_within_bounds():
+    box = scipy.optimize.Bounds([0.0, -np.inf, -1.0], [0.7, np.inf, 1.0])
+
+    def f(a, low):
+        limits = [(low, 0.7), (None, None), (-1.0, 1.0)]
+        return optimize.minimize(bowl, np.full(3, 0.2), (a,), bounds=limits, tol=1e-12).x
+
+    compiled = jit(f)
+    for a in (TARGET, TARGET / 10, -TARGET):  # held by the one bound, by none, by the other
+        want = scipy.optimize.minimize(bowl, np.full(3, 0.2), (a,), bounds=box, tol=1e-12).x
+        np.testing.assert_allclose(compiled(a, 0.0), want, atol=1e-5)
+        for ours, theirs in zip(
+            tracker.jacobian(compiled, a, 0.0), tracker.jacobian(f, a, 0.0), strict=True
+        ):
+            np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
 def test_compiled_root():

@@ -105,3 +105,33 @@ def test_functions_that_end_in_ufuncs(name):
     f = getattr(own, name)
     np.testing.assert_allclose(data(f(1, param(P), 1)), f(1, P, 1))
     assert gradcheck(lambda x: np.real(f(1, x, 1)), P)
+
+
+N, ORDERS = np.array([[1], [3], [4]]), np.array([[-1], [0], [4]])
+
+
+@pytest.mark.parametrize("diff_n", [0, 1, 2])
+def test_legendre_functions_and_their_derivatives(diff_n):
+    for name, args in (("legendre_p", (N,)), ("sph_legendre_p", (N, ORDERS))):
+        ours, theirs = (getattr(s, name) for s in (special, own))
+        found = ours(*args, param(P[P > 0]), diff_n=diff_n)
+        np.testing.assert_allclose(data(found), theirs(*args, P[P > 0], diff_n=diff_n), atol=1e-12)
+        x = np.array([0.2, 0.9, 1.4])  # SciPy's own slopes of negative orders are wrong at 0
+        assert gradcheck(lambda x, f=ours, a=args: f(*a, x, diff_n=diff_n), x, order=2)
+    assert type(data(special.sph_legendre_p(2, 1, param(0.3)))) is np.ndarray
+
+
+def test_spherical_harmonics():
+    theta, phi = np.array([0.3, 1.2, 2.9]), np.array([-2.0, 0.4, 1.7])
+    found = special.sph_harm_y(N, ORDERS, param(theta), phi)
+    np.testing.assert_allclose(data(found), own.sph_harm_y(N, ORDERS, theta, phi), atol=1e-14)
+    assert gradcheck(lambda t, p: special.sph_harm_y(N, ORDERS, t, p), theta, phi, order=2)
+    y = tracker.jit(lambda t: special.sph_harm_y(2, 1, t, 0.4))(0.3)
+    assert y == pytest.approx(own.sph_harm_y(2, 1, 0.3, 0.4))
+
+
+def test_legendre_functions_without_a_rule_say_what_to_use():
+    with pytest.raises(UnsupportedError, match=r"assoc_legendre_p has no.*lpmv\(m, n, z\)"):
+        special.assoc_legendre_p(2, 1, param(0.3))
+    with pytest.raises(UnsupportedError, match=r"sph_harm_y with diff_n=1 .*and differentiate"):
+        special.sph_harm_y(2, 1, param(0.3), 0.1, diff_n=1)

@@ -176,6 +176,24 @@ def test_multivariate_normal(x, mean, cov):
     )
 
 
+def test_a_normal_distribution_on_a_subspace():
+    """Of a covariance of low rank: SciPy's numbers, and derivatives where the rank stays."""
+    root = np.array([[1.0, 0.2], [0.3, -0.7], [0.5, 0.4], [0.0, 1.1]])
+    points = np.array([[0.2, -0.4], [1.0, 0.5]])
+
+    def f(normal, x, mean, root):
+        return normal.logpdf(x @ root.T, root @ mean, root @ root.T, allow_singular=True)
+
+    args = (points, np.array([0.1, -0.3]), root)
+    found = f(stats.multivariate_normal, *map(param, args))
+    np.testing.assert_allclose(data(found), f(own.multivariate_normal, *args), rtol=1e-12)
+    assert gradcheck(lambda *args: f(stats.multivariate_normal, *args), *args)
+    beside = stats.multivariate_normal.logpdf(
+        param(np.ones(4)), np.zeros(4), root @ root.T, allow_singular=True
+    )
+    assert data(beside) == -np.inf
+
+
 def test_multivariate_others():
     alpha = np.array([1.2, 2.0, 0.7])
     p = np.array([0.2, 0.5, 0.3])

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.special as sc
 import scipy.stats
 
+from tracker.leaves import data
 from tracker.scipy._families import Frozen, is_tracked
 from tracker.scipy._passing import as_array
 
@@ -38,14 +39,11 @@ class _Normal(Multivariate):
     def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         if not is_tracked(x, mean, cov):
             return self.scipy.logpdf(x, mean, cov, allow_singular)
+        if allow_singular and np.ndim(cov) == 2:
+            return _flat_logpdf(as_array(x), 0.0 if mean is None else as_array(mean), as_array(cov))
         mean, root = self._shape(mean, cov)
         size = np.shape(root)[-1]
-        x = as_array(x)
-        if np.ndim(x) == 0:
-            x = np.reshape(x, (1,))
-        elif np.ndim(x) == 1 and size == 1:
-            x = np.expand_dims(x, -1)
-        away = x - mean
+        away = _points(as_array(x), size) - mean
         lead = np.shape(away)[:-1]
         columns = np.reshape(away, (-1, size)).T
         scaled = np.linalg.solve(root, columns)
@@ -73,6 +71,32 @@ class _Normal(Multivariate):
         else:
             root = np.diag(np.sqrt(np.broadcast_to(cov, (size,))))
         return mean, root
+
+
+def _points(x: Any, size: int) -> Any:
+    """The points along the last axis; of one dimension, that axis may be left out."""
+    if np.ndim(x) == 0:
+        return np.reshape(x, (1,))
+    return np.expand_dims(x, -1) if np.ndim(x) == 1 and size == 1 else x
+
+
+def _flat_logpdf(x: Any, mean: Any, cov: Any) -> Any:
+    """The density on the subspace that a covariance of any rank leaves, as SciPy's. The derivative
+    is that along covariances of the same rank."""
+    values, vectors = np.linalg.eigh(data(cov))
+    least = _CONDITION[values.dtype.char.lower()] * np.finfo(values.dtype).eps
+    least = least * np.max(np.abs(values))
+    kept = values > least
+    away = _points(x, np.shape(cov)[-1]) - mean
+    inverse = np.linalg.pinv(cov, rcond=least / np.max(np.abs(values)), hermitian=True)
+    square = np.sum(away @ inverse * away, axis=-1)
+    logdet = np.sum(np.log(np.linalg.eigvalsh(cov)[kept]))
+    value = -0.5 * (np.sum(kept) * _LOG_2PI + square + logdet)
+    outside = np.linalg.norm(data(away) @ vectors[:, ~kept], axis=-1) >= least * 1e3
+    return np.where(outside, -math.inf, value)[()]
+
+
+_CONDITION = {"f": 1e3, "d": 1e6}  # SciPy's
 
 
 def _half_logdet(root: Any) -> Any:

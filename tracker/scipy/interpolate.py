@@ -12,6 +12,7 @@ import numpy as np
 import scipy.interpolate
 
 from tracker.errors import UnsupportedError, message
+from tracker.leaves import data
 from tracker.scipy._families import is_tracked
 from tracker.scipy._passing import as_array, passing
 
@@ -28,6 +29,8 @@ def _slopes(x: Any, y: Any, bc_type: Any) -> Any:
     n = np.shape(x)[0]
     h = x[1:] - x[:-1]
     rise = (y[1:] - y[:-1]) / _column(h, y)
+    if _is_periodic(bc_type):
+        return _round_slopes(h, y, rise)
     if n == 2:
         bc_type = "natural" if bc_type == "not-a-knot" else bc_type
     rows, sides = [], []
@@ -47,6 +50,27 @@ def _slopes(x: Any, y: Any, bc_type: Any) -> Any:
     right = np.stack(sides)
     flat = np.reshape(right, (n, -1))
     return np.reshape(np.linalg.solve(np.stack(rows), flat), np.shape(right))
+
+
+def _is_periodic(bc_type: Any) -> bool:
+    return isinstance(bc_type, str) and bc_type == "periodic"
+
+
+def _round_slopes(h: Any, y: Any, rise: Any) -> Any:
+    """The slopes of a spline that closes: at each node, the pieces to its left and right."""
+    if not np.allclose(data(y[0]), data(y[-1]), rtol=1e-15, atol=1e-15):
+        raise ValueError(
+            "the first and the last y must be the same when bc_type='periodic'; they are "
+            f"{data(y[0])} and {data(y[-1])}"
+        )
+    own = np.eye(np.shape(h)[0])
+    before, after = np.roll(own, -1, axis=1), np.roll(own, 1, axis=1)
+    left = np.roll(h, 1)
+    system = h[:, None] * before + 2 * (left + h)[:, None] * own + left[:, None] * after
+    right = 3 * (_column(h, y) * np.roll(rise, 1, axis=0) + _column(left, y) * rise)
+    flat = np.reshape(right, (np.shape(h)[0], -1))
+    slopes = np.reshape(np.linalg.solve(system, flat), np.shape(right))
+    return np.concatenate([slopes, slopes[:1]])
 
 
 def _row(entries: list[Any], n: int, at: int) -> Any:
@@ -77,7 +101,7 @@ def _end(kind: Any, h: Any, rise: Any, y: Any, at: int) -> tuple[list[Any], Any]
     raise UnsupportedError(
         message(
             f"a cubic spline with bc_type={kind!r} has no derivative rule here",
-            "Use 'not-a-knot', 'natural', 'clamped', or (order, value) at each end",
+            "Use 'not-a-knot', 'natural', 'clamped', 'periodic', or (order, value) at each end",
         )
     )
 
@@ -88,25 +112,22 @@ class CubicSpline:
     As SciPy's: `spline(points, nu=0)` evaluates it, or its nu-th derivative (up to the third).
     """
 
-    def __new__(
-        cls, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None
-    ) -> Any:
-        if bc_type == "periodic" and not is_tracked(x, y):
-            return scipy.interpolate.CubicSpline(x, y, axis, bc_type, extrapolate)
-        return super().__new__(cls)
-
     def __init__(
         self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None
     ) -> None:
         self.x, y = as_array(x), as_array(y)
         self.axis = axis % np.ndim(y)
         self.y = np.moveaxis(y, self.axis, 0)
-        self.extrapolate = extrapolate is not False
+        usual = "periodic" if _is_periodic(bc_type) else True
+        self.extrapolate = usual if extrapolate is None else extrapolate
         self.slopes = _slopes(self.x * 1.0, self.y * 1.0, bc_type)
 
     def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
         points = as_array(x)
         flat = np.reshape(points, (-1,))
+        extrapolate = self.extrapolate if extrapolate is None else extrapolate
+        if extrapolate == "periodic":
+            flat = self.x[0] + (flat - self.x[0]) % (self.x[-1] - self.x[0])
         i = _piece(self.x, flat)
         h = _column(self.x[i + 1] - self.x[i], self.y)
         s = _column(flat - self.x[i], self.y)
@@ -114,8 +135,7 @@ class CubicSpline:
         d, e = self.slopes[i], self.slopes[i + 1]
         cubic, square = (d + e - 2 * rise) / h**2, (3 * rise - 2 * d - e) / h
         value = _polynomial(s, (self.y[i], d, square, cubic), nu)
-        outside = extrapolate is False or (extrapolate is None and not self.extrapolate)
-        if outside:
+        if not extrapolate:
             inside = (flat >= self.x[0]) & (flat <= self.x[-1])
             value = np.where(_column(inside, self.y), value, np.nan)
         return _shaped(value, points, self.axis)

@@ -10,6 +10,7 @@ What is not defined here is SciPy's own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -210,25 +211,55 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), **options: An
 
 
 def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, **options: Any) -> Any:
-    """A minimum; `.x` and `.fun` are differentiable, where nothing constrains it."""
+    """A minimum; `.x` and `.fun` are differentiable, in the bounds, too: what a bound holds moves
+    with it, the rest as if there were none."""
     args = _tuple(args)
     pair = options.get("jac") is True
     value = (lambda x, *now: fun(x, *now)[0]) if pair else fun
-    if not _depends(value, x0, args):
+    low, high = _box(options.get("bounds"))
+    if not is_tracked(low, high) and not _depends(value, x0, args):
         return scipy.optimize.minimize(fun, x0, args, method, **options)
-    for keyword in ("bounds", "constraints"):
-        _refuse("minimize", **{keyword: options.get(keyword)})
+    _refuse("minimize", constraints=options.get("constraints"))
+    ends = () if low is None else (low, high)
     for keyword in ("jac", "hess", "hessp", "callback"):
         if callable(options.get(keyword)):
             options[keyword] = _plainly(options[keyword])
     found: list[Any] = []
 
     def solve(start: Any, *now: Any) -> Any:
+        if ends:
+            now, options["bounds"] = now[:-2], scipy.optimize.Bounds(*now[-2:])
         found[:] = [scipy.optimize.minimize(_plainly(fun), start, now, method, **options)]
         return found[-1].x
 
     def stationary(x: Any, *now: Any) -> Any:
         return gradient(lambda at: value(at, *now), x)[0]
 
-    x = _implicit(stationary, _solved(solve, x0, args, "minimize"), args, "minimize")
+    x = _solved(solve, x0, (*args, *ends), "minimize")
+    condition = stationary if low is None else _held(stationary, x, args, low, high)
+    x = _implicit(condition, x, args, "minimize")
     return _with(found[-1], x=x, fun=value(x, *args))
+
+
+def _box(bounds: Any) -> tuple[Any, Any]:
+    """Lower and upper bounds as arrays; None where there are no bounds at all."""
+    if bounds is None:
+        return None, None
+    if isinstance(bounds, scipy.optimize.Bounds):
+        return bounds.lb, bounds.ub
+    low, high = zip(*bounds, strict=True)
+    ends = (low, -math.inf), (high, math.inf)
+    return tuple(np.stack([far if e is None else 1.0 * e for e in end]) for end, far in ends)  # type: ignore[return-value]
+
+
+def _held(stationary: Function, x: Any, args: tuple[Any, ...], low: Any, high: Any) -> Function:
+    """What is zero at a minimum within bounds: the distance to the bound, where going down leads
+    beyond it, and the slope elsewhere."""
+    down = x - stationary(x, *args)
+    below, above = down <= low, down >= high
+
+    def condition(x: Any, *now: Any) -> Any:
+        free = np.where(above, x - high, stationary(x, *now))
+        return np.where(below, x - low, free)
+
+    return condition

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import scipy.signal
 
-from tracker.errors import UnsupportedError, message
 from tracker.ir.op import Host, define
 from tracker.ir.types import Type
 from tracker.ops.declare import project
@@ -114,20 +113,47 @@ def _cut(
 
 @drop_in(scipy.signal)
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
-    """The linear filter with numerator b and denominator a, along an axis."""
-    if zi is not None:
-        raise UnsupportedError(
-            message(
-                "scipy.signal.lfilter with zi= has no derivative rule here",
-                "Filter the whole signal at once, and leave zi= out",
-            )
-        )
+    """The linear filter with numerator b and denominator a, along an axis; with the state `zi` that
+    an earlier call left, also the state that this one leaves."""
     b, a, x = np.atleast_1d(as_array(b)), np.atleast_1d(as_array(a)), as_array(x)
     b, a = b / a[0], a / a[0]
     x = np.moveaxis(x, axis, -1)
     moved = sum(b[k] * _delayed(x, k) for k in range(np.shape(b)[0]))
+    if zi is not None:
+        zi = np.moveaxis(as_array(zi), axis, -1)
+        moved = moved + _arriving(zi, np.shape(x), max(np.shape(a)[0], np.shape(b)[0]) - 1)
     y = apply(all_pole, (moved, a)) if np.shape(a)[0] > 1 else moved
-    return np.moveaxis(y, -1, axis)
+    if zi is None:
+        return np.moveaxis(y, -1, axis)
+    return np.moveaxis(y, -1, axis), np.moveaxis(_left(b, a, x, y, zi), -1, axis)
+
+
+def _arriving(zi: Any, shape: tuple[int, ...], order: int) -> Any:
+    """What a state adds to each step: entry k arrives k steps after the call."""
+    if np.ndim(zi) != len(shape) or np.shape(zi)[-1] != order:
+        raise ValueError(
+            f"Unexpected shape for zi: {(*shape[:-1], order)} is needed along the last axis, "
+            f"{np.shape(zi)} was given"
+        )
+    n = shape[-1]
+    return np.pad(zi[..., :n], [(0, 0)] * (np.ndim(zi) - 1) + [(0, max(n - order, 0))])
+
+
+def _left(b: Any, a: Any, x: Any, y: Any, zi: Any) -> Any:
+    """The state after the last step: entry k is what the past will add k steps from there."""
+    order, n = np.shape(zi)[-1], np.shape(x)[-1]
+    zero = np.zeros_like(y[..., 0])
+    state = []
+    for k in range(order):
+        entry = zi[..., k + n] + zero if k + n < order else zero
+        for back in range(min(order - k, n)):
+            at = k + 1 + back
+            if at < np.shape(b)[0]:
+                entry = entry + b[at] * x[..., n - 1 - back]
+            if at < np.shape(a)[0]:
+                entry = entry - a[at] * y[..., n - 1 - back]
+        state.append(entry)
+    return np.stack(state, axis=-1) if state else zi
 
 
 def _delayed(x: Any, k: int) -> Any:

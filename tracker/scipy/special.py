@@ -1,6 +1,8 @@
 """`scipy.special` on tracked values. Its ufuncs need nothing (see `tracker/ops/special/`); here are
 its Python functions, which convert their arguments. What is not defined here is SciPy's own.
 
+Spherical harmonics are in `_harmonics.py`.
+
 Owns: logsumexp and softmax, which never overflow; polygamma, multigammaln, comb, factorial, perm,
 spherical Bessel functions, softplus, sinc, diric.
 """
@@ -17,6 +19,12 @@ from tracker.cuts import ignore_derivatives
 from tracker.errors import UnsupportedError, message
 from tracker.ops.special.table import ufunc_named
 from tracker.scipy._dropin import drop_in
+from tracker.scipy._harmonics import (  # noqa: F401
+    assoc_legendre_p,
+    legendre_p,
+    sph_harm_y,
+    sph_legendre_p,
+)
 from tracker.scipy._passing import as_array, passing
 
 __getattr__ = passing(scipy.special)

@@ -1,0 +1,67 @@
+"""Every call of `keyword_calls.py` on tracked arrays: the numbers, dtypes, shapes and containers of
+NumPy, and derivatives of both modes that agree with differences and with each other."""
+
+import warnings
+
+import numpy as np
+import pytest
+from keyword_calls import ARRAYS, CALLS, GIVEN
+
+from tracker import data, param
+from tracker.testing import check_derivatives
+
+TEXTS = [text for lines in CALLS.values() for text in lines.split("\n") if text]
+
+
+def leaves(y):
+    """What a result is made of, in order, with the types of its containers."""
+    if isinstance(y, (tuple, list)):
+        return [type(y), *(leaf for part in y for leaf in leaves(part))]
+    return [] if y is None else [y]
+
+
+def numbers(y):
+    return [leaf for leaf in leaves(y) if not isinstance(leaf, type)]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_call(text):
+    code = compile(text, text, "eval")
+    names = [name for name in ARRAYS if name in _used(code)]
+
+    def call(*arrays):
+        return eval(code, {**GIVEN, **dict(zip(names, arrays, strict=True))})
+
+    def copies():
+        return [np.copy(x) if isinstance(x, np.ndarray) else x for x in map(ARRAYS.get, names)]
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        want, found = leaves(call(*copies())), leaves(call(*map(param, copies())))
+        assert len(found) == len(want)
+        for ours, theirs in zip(map(data, found), want, strict=True):
+            _same(ours, theirs)
+        exact = not any(np.result_type(x).itemsize < 8 for x in (*copies(), *numbers(want)))
+        smooth = any(np.result_type(y).kind in "fc" for y in numbers(want))
+        if exact and smooth and "N" not in names:
+            check_derivatives(lambda *xs: _floats(call(*xs)), copies())
+
+
+def _used(code):
+    """The names that a code asks for, in functions within it, too."""
+    inner = (c for c in code.co_consts if hasattr(c, "co_names"))
+    return set(code.co_names).union(*map(_used, inner))
+
+
+def _same(ours, theirs):
+    if isinstance(theirs, type):
+        assert ours is theirs
+        return
+    assert np.result_type(ours) == np.result_type(theirs)
+    assert isinstance(ours, np.ndarray) == isinstance(theirs, np.ndarray)
+    assert np.shape(ours) == np.shape(theirs)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def _floats(y):
+    return [part for part in numbers(y) if np.result_type(data(part)).kind in "fc"]
