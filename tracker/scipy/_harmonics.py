@@ -13,7 +13,7 @@ import numpy as np
 import scipy.special
 
 from tracker.errors import UnsupportedError, message
-from tracker.ir.op import Host, define
+from tracker.ir.op import NUMPY, REFUSED, Host, define
 from tracker.ops.declare import infer_by_example, match, project
 from tracker.scipy._dropin import drop_in
 from tracker.tape import apply
@@ -81,14 +81,18 @@ def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
 
 
 @drop_in(scipy.special)
-def assoc_legendre_p(n: Any, m: Any, z: Any, **_: Any) -> Any:
-    """Refused: lpmv is there for it."""
+def assoc_legendre_p(*_: Any, **__: Any) -> Any:
+    """Refused, by name."""
     raise UnsupportedError(
         message(
             "scipy.special.assoc_legendre_p has no derivative rule",
             "Use scipy.special.lpmv(m, n, z), or sph_legendre_p of an angle",
         )
     )
+
+
+NUMPY[scipy.special.assoc_legendre_p] = assoc_legendre_p
+REFUSED[scipy.special.assoc_legendre_p] = "no derivative rule; `lpmv(m, n, z)` has one"
 
 
 def _refuse_derivatives(name: str, diff_n: int) -> None:
