@@ -12,6 +12,7 @@ from tracker import tape
 from tracker.ir import op
 from tracker.ops import special  # noqa: F401  (declared late otherwise: in the middle of a test)
 from tracker.scipy import signal  # noqa: F401  (as above)
+from tracker.scipy import special as _special  # noqa: F401  (as above)
 
 os.environ["TRACKER_CACHE"] = "0"  # tests compile; test_cache.py has folders of its own
 

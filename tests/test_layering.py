@@ -14,6 +14,7 @@ LAYERS = [
     {"tracker.errors", "tracker.records"},
     {"tracker.config", "tracker.tree", "tracker.standing"},
     {"tracker.ir"},
+    {"tracker.attribution"},
     {"tracker.tape"},
     {"tracker.tracked", "tracker.leaving"},
     {"tracker.ops"},

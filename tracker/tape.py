@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.attribution import attributed
 from tracker.errors import TrackerError, UnsupportedError, message, user_frame, user_line
 from tracker.ir.op import Op
 from tracker.ir.types import type_of
@@ -103,6 +104,8 @@ def apply1(op: Op, a: Any) -> Any:
     value = a._value or a._refresh()
     try:
         data = op.evaluate(value.data)
+    except RuntimeWarning as warning:
+        data = attributed(warning, op.evaluate, (value.data,), NO_PARAMS)
     except Exception as error:
         _note_failure(error, op, (value.data,))
         raise
@@ -132,6 +135,8 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
         right = y = b if type(b) is float else _plain(b, op)
     try:
         data = op.evaluate(x, y)
+    except RuntimeWarning as warning:
+        data = attributed(warning, op.evaluate, (x, y), NO_PARAMS)
     except Exception as error:
         _note_failure(error, op, (x, y))
         raise
@@ -163,16 +168,21 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
         else:
             taken.append(operand)
             data.append(operand)
-    if not tracked or (op.constant and (not _listeners or current_stage() is None)):
-        return op.evaluate(*data, **params)
-    for i, operand in enumerate(taken):
-        if type(operand) is not Value:
-            taken[i] = data[i] = _plain(operand, op)
+    plain = not tracked or (op.constant and (not _listeners or current_stage() is None))
+    if not plain:
+        for i, operand in enumerate(taken):
+            if type(operand) is not Value:
+                taken[i] = data[i] = _plain(operand, op)
     try:
         result = op.evaluate(*data, **params)
+    except RuntimeWarning as warning:
+        result = attributed(warning, op.evaluate, data, params)
     except Exception as error:
-        _note_failure(error, op, data, params)
+        if not plain:
+            _note_failure(error, op, data, params)
         raise
+    if plain:
+        return result
     made = Value(result, op, tuple(taken), params)
     if _listeners:
         _note(made)
