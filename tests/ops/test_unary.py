@@ -1,8 +1,10 @@
 """Rows of the elementwise ops of one operand, and what is particular to them."""
 
 import numpy as np
+import pytest
 from op_rows import row, sample, x, z
 
+from tracker import jvp
 from tracker.ops import unary
 
 REAL = [(-2.0, 2.0)]
@@ -59,3 +61,14 @@ ROWS = [
     row(unary.imag, sample(x(3)), sample(z(3)), sample(z()), sample(z(0, 2)), sample(1.0 + 2j)),
     row(unary.conjugate, sample(x(3)), sample(z(3)), sample(z()), sample(z(0, 2))),
 ]
+
+
+@pytest.mark.parametrize("z", [2.5 + 0j, complex(2.5, -0.0), -2.5 + 0j, complex(-2.5, -0.0)])
+@pytest.mark.parametrize("f", [np.arccos, np.arcsin, np.arctanh])
+def test_on_a_cut_the_sign_of_zero_is_the_side(f, z):
+    """Central differences along the cut, which stay on its side."""
+    h = 1e-5
+    ahead, behind = (complex(z.real + step, z.imag) for step in (h, -h))
+    want = (f(ahead) - f(behind)) / (2 * h)
+    _, slope = jvp(f, (np.complex128(z),), (np.complex128(1),))
+    assert slope == pytest.approx(want, rel=1e-8)

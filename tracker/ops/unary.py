@@ -105,12 +105,17 @@ cos = elementwise(np.cos, partials=[lambda y, x: -np.sin(x)], lower=_math("cos")
 tan = elementwise(np.tan, partials=[lambda y, x: 1 + np.square(y)], lower=_math("tan"))
 
 
+def _plus_one(x: Any) -> Any:
+    """x + 1. On the cut of a complex function, the side is a sign of zero, which a sum with a zero
+    of the other sign would lose."""
+    return x - (-1) if np.iscomplexobj(x) else x + 1
+
+
 def _cosine_of_arcsine(x: Any) -> Any:
-    """sqrt(1 - x**2). On the cuts of a complex x, the side is a sign of zero, which a sum with a
-    zero of the other sign would lose."""
+    """sqrt(1 - x**2)"""
     if not np.iscomplexobj(x):
         return np.sqrt((1 - x) * (1 + x))
-    return np.sqrt(-(x - 1)) * np.sqrt(x - (-1))
+    return np.sqrt(-(x - 1)) * np.sqrt(_plus_one(x))
 
 
 arcsin = elementwise(
@@ -126,13 +131,15 @@ tanh = elementwise(np.tanh, partials=[lambda y, x: 1 - np.square(y)], lower=_mat
 arcsinh = elementwise(
     np.arcsinh,
     partials=[
-        lambda y, x: 1 / (np.sqrt(np.square(x) - (-1)) if np.iscomplexobj(x) else np.hypot(1, x))
+        lambda y, x: (
+            1 / (np.sqrt(_plus_one(np.square(x))) if np.iscomplexobj(x) else np.hypot(1, x))
+        )
     ],
     lower=_math("asinh"),
 )
 arccosh = elementwise(
     np.arccosh,
-    partials=[lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x - (-1)))],
+    partials=[lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(_plus_one(x)))],
     lower=_math("acosh"),
 )
 arctanh = elementwise(
