@@ -14,7 +14,7 @@ from __future__ import annotations
 import dis
 import functools
 from collections.abc import Callable
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -57,11 +57,14 @@ def shown(handle: Any) -> bool:
     """A value is about to become text. The answer: whether that is the plain function's text.
 
     Text bears no gradient. It is the same on each call where it is made of captured arrays, and of
-    integers, which are guarded; that of other numbers is another on each call.
+    integers, which are guarded; that of other numbers is another on each call. What is only printed
+    comes to nobody: it is printed while tracing.
     """
     stage = current_stage()
     if stage is None or settled(handle) is not handle:
         return False
+    if _is_printed(user_frame()):
+        return not is_deriving()
     value = value_of(handle)
     if stage.structured:
         raise Unstructured("the body makes text of a value")
@@ -130,6 +133,47 @@ def by_numpy(call: Callable[..., Any], args: Any, kwargs: Any, why: Callable[[],
     if any(data is NOTHING for _, data in given):
         return NOTHING
     return call(*plain_args, **plain_kwargs)
+
+
+def _is_printed(frame: FrameType | None) -> bool:
+    """Whether the statement that runs is a call that shows something, and nothing else."""
+    if frame is None:
+        return False
+    if frame.f_globals.get("__name__", "").partition(".")[0] == "logging":
+        return True
+    return _is_printing(frame.f_code, frame.f_lasti)
+
+
+_PRINTING = {
+    *(
+        "print",
+        "write",
+        "log",
+        "debug",
+        "info",
+        "warning",
+        "warn",
+        "error",
+        "exception",
+        "critical",
+    ),
+}
+
+
+@functools.lru_cache(1024)
+def _is_printing(code: CodeType, at: int) -> bool:
+    """Whether the statement at an offset only calls one of these, and drops what that gives."""
+    names: set[Any] = set()  # of what is loaded, the function that is called among it
+    reached = False
+    for step in dis.get_instructions(code):
+        reached |= step.offset == at
+        if step.opname.startswith(("STORE_", "RETURN_", "POP_", "RESUME")) or "JUMP" in step.opname:
+            if reached:
+                return step.opname == "POP_TOP" and not names.isdisjoint(_PRINTING)
+            names.clear()
+        elif step.opname.startswith("LOAD_") and step.opname != "LOAD_CONST":
+            names.add(step.argval)
+    return False
 
 
 # Counts -------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """A jitted function behaves as the plain one where people least think of it."""
 
 import copy
+import logging
 import math
 import pickle
 
@@ -118,3 +119,49 @@ def test_without_blas_numpy_multiplies_and_explain_says_so(kind, monkeypatch, tm
     told = fast.explain(a, b)
     assert "host: matmul" in told
     assert "BLAS: none (TRACKER_BLAS=" in told
+
+
+class Lines(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.lines = []
+
+    def emit(self, record):
+        self.lines.append(self.format(record))
+
+
+def test_what_is_only_printed_is_printed_while_tracing(capsys):
+    log, lines = logging.Logger("strange"), Lines()
+    log.addHandler(lines)
+
+    def direct(x):
+        print(x)
+        return x * 2
+
+    def formatted(x):
+        if x is not None:
+            print(f"x is {x:.2f}", "and", x, sep=", ")
+        return x * 2
+
+    def logged(x):
+        log.warning("x is %s", x)
+        return x * 2
+
+    for f in (direct, formatted, logged):
+        g = jit(f)
+        for x in (1.5, 2.5, 3.5):
+            assert g(x) == 2 * x
+        assert g.cache_info().traces == 1 and g.cache_info().eager == 0
+    assert capsys.readouterr().out == "1.5\nx is 1.50, and, 1.5\n"
+    assert lines.lines == ["x is 1.5"]
+
+
+def test_text_that_is_used_is_made_on_each_call():
+    def rounded(x):
+        print(x)
+        return float(f"{x:.1f}") * x
+
+    g = jit(rounded)
+    with pytest.warns(RuntimeWarning, match="text is made of a value"):
+        assert g(1.26) == 1.3 * 1.26
+    assert g(2.26) == 2.3 * 2.26

@@ -204,3 +204,16 @@ def test_host_functions_and_writes():
         assert c[0] == k
         c[:] = 0.0
         assert_same(got, f(X))
+
+
+def test_flags_and_numpy_integers_stay_constants_longer():
+    flag, n = np.True_, np.int64(1)
+
+    def f(x):
+        return (x * n if flag else -x) + np.sum(np.arange(n))
+
+    g = jit(f)
+    for k in range(1, 6):
+        flag, n = np.bool_(k % 2), np.int64(k)
+        assert_same(g(X), f(X))
+    assert type(n) is np.int64 and type(flag) is np.bool_

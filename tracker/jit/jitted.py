@@ -380,6 +380,8 @@ def _is_untraceable(error: BaseException | None) -> bool:
 
 
 def name_of(function: Callable[..., Any]) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func
     return getattr(function, "__name__", type(function).__name__).replace("<lambda>", "function")
 
 

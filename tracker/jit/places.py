@@ -16,6 +16,8 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from tracker import tree
 from tracker.jit.signature import (
     Array,
@@ -194,7 +196,7 @@ def _is_many(children: tuple[Any, ...]) -> bool:
 
 def is_number(x: Any) -> bool:
     """Whether native code could take a value as an input. A bool is a flag: see `leaf_of`."""
-    return isinstance(leaf_of(x), Scalar)
+    return isinstance(leaf_of(x), Scalar) and type(x) is not np.bool_
 
 
 def below(spot: Spot, at: int) -> Spot:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from tracker.jit.places import Spot, is_number, spots_of
 from tracker.jit.signature import Signature, Static
 
@@ -31,7 +33,7 @@ class Varying:
         found = {
             spot
             for spot, values in others.items()
-            if len(values) > isinstance(standing[spot].value, int)
+            if len(values) > isinstance(standing[spot].value, (int, np.integer))
         }
         self.spots |= found - self._constant
 
