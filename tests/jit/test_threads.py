@@ -16,6 +16,7 @@ from jit_programs import assert_same
 
 import tracker as tr
 from tracker import gradient, jit
+from tracker.jit import engine
 from tracker.jit.standins import OUT
 from tracker.standing import HANDLES
 from tracker.tracked import Tracked
@@ -307,3 +308,15 @@ def test_interrupts_at_any_time():
         assert type(shared) is np.ndarray and type(table["w"][0]) is np.ndarray and not OUT
         assert np.isclose(f(2.0), np.sum(np.sin(shared * 2.0) + 1.0))
     assert hits > 0
+
+
+def test_an_interrupt_waits_until_llvm_is_done():
+    done = []
+    with pytest.raises(KeyboardInterrupt), engine._LOCK:
+        with engine._LOCK:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
+        done.append(True)
+    assert done and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with engine._LOCK:  # it is forgotten
+        pass

@@ -6,7 +6,7 @@ machine code). Start at `compile_module`; `load` takes an object file compiled b
 Invariants: external names are bound to addresses when an object is linked, so neither text nor
 object holds an address of this process, and code is position independent: any symbol may be any
 distance away. Machine code lives exactly as long as its `Module`. Every call into LLVM holds
-`_LOCK`, and forking waits for it.
+`_LOCK`, and forking waits for it; so does an interrupt (Ctrl-C).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import functools
 import itertools
 import os
 import re
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +27,38 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from tracker.errors import CompileError
 from tracker.records import record
 
-_LOCK = threading.RLock()
+
+class _Lock:
+    """A lock that puts interrupts off, too: one that came while llvmlite does its own bookkeeping
+    would leave that half done, and its lock taken."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._putting_off: list[bool] = []  # of the main thread's holds, whether it is the first
+        self._came = False
+        self.acquire, self.release = self._lock.acquire, self._lock.release
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            first = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            if first:
+                signal.signal(signal.SIGINT, self._note)
+            self._putting_off.append(first)
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        if threading.current_thread() is threading.main_thread() and self._putting_off.pop():
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            if self._came:
+                self._came = False
+                raise KeyboardInterrupt
+
+    def _note(self, *_: object) -> None:
+        self._came = True
+
+
+_LOCK = _Lock()
 _NAMES = itertools.count()
 _Result = TypeVar("_Result")
 
