@@ -28,5 +28,11 @@ ROWS = [
     row(sorting.sort, *LINES),
     row(sorting.argsort, *LINES, *(sample(values, axis=0) for values in KINDS)),
     row(sorting.sort_key, *(sample(values) for values in KINDS)),
+    row(sorting.value_key, *(sample(values) for values in KINDS)),
+    row(
+        sorting.key_value,
+        *(sample(sorting.value_key.evaluate(v), dtype=v.dtype) for v in KINDS),
+    ),
+    row(sorting.ordered, sample(np.array([[3, 1, 3], [0, 0, 1]], np.uint8))),
     row(sorting.order, sample(np.array([[3, 1, 3], [0, 0, 1]], np.uint64))),
 ]

@@ -97,9 +97,12 @@ class Iota:
     """No operands; each element is its own index along the axis `axis`."""
 
 
+@record(frozen=True)
 class Sort:
-    """The positions that put the operand in order along the last axis: unsigned integers of 64
-    bits, least first, equal ones as they come."""
+    """The positions that put the operand in order along the last axis: unsigned integers, least
+    first, equal ones as they come. With `values`: the operand in order."""
+
+    values: bool = False
 
 
 class Search:

@@ -311,20 +311,35 @@ class Reals(Division, Bits):
             return literal(True, _BOOL)
         return self.compare("<", self.abs(x), literal(float("inf"), x.dtype))
 
-    def order_key(self, x: Scalar) -> Scalar:
-        """An unsigned integer of its size that is less for lesser numbers; greatest for NaN."""
+    def order_key(self, x: Scalar, zeros: bool = False) -> Scalar:
+        """An unsigned integer of its size that is less for lesser numbers; greatest for NaN. With
+        `zeros`, a negative zero is less than the other one."""
         bits, word = 8 * x.dtype.itemsize, np.dtype(f"u{x.dtype.itemsize}")
         if x.dtype.kind in "bu":
             return self.cast(x, word)
         if x.dtype.kind == "i":
             return Scalar(self.write(f"xor {x}, {-(2 ** (bits - 1))}"), word)
         zero = literal(0, x.dtype)
-        x = self.select(self.compare("==", x, zero), zero, x)  # of either sign
+        x = x if zeros else self.select(self.compare("==", x, zero), zero, x)
         raw = self.write(f"bitcast {x} to i{bits}")
         sign = self.write(f"ashr i{bits} {raw}, {bits - 1}")
         turn = self.write(f"or i{bits} {sign}, {-(2 ** (bits - 1))}")
         key = Scalar(self.write(f"xor i{bits} {raw}, {turn}"), word)
         return self.select(self.isnan(x), literal(2**bits - 1, word), key)
+
+    def of_order_key(self, key: Scalar, dtype: np.dtype[Any]) -> Scalar:
+        """The number that has this key, which tells zeros apart."""
+        if dtype.kind in "bu":
+            return self.cast(key, dtype)
+        text = f"i{8 * dtype.itemsize}"
+        top = -(2 ** (8 * dtype.itemsize - 1))
+        turned = self.write(f"xor {text} {key.name}, {top}")
+        if dtype.kind == "i":
+            return Scalar(turned, dtype)
+        positive = self.write(f"icmp slt {text} {key.name}, 0")
+        inverse = self.write(f"xor {text} {key.name}, -1")
+        bits = self.write(f"select i1 {positive}, {text} {turned}, {text} {inverse}")
+        return Scalar(self.write(f"bitcast {text} {bits} to {_TEXT[dtype]}"), dtype)
 
     def real(self, x: Scalar) -> Scalar:
         return x

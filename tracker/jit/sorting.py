@@ -1,9 +1,10 @@
-"""Sorting in machine code: the positions that put each row of keys in order.
+"""Sorting in machine code: rows of keys in order, or the positions that put them in order.
 
-Owns: `Order` (a step of the plan), `plan_order`, `write_order`, and the text of the routine. Keys
-are unsigned 64-bit integers (`Sort` in `ir/op.py` says how numbers become keys), so that there is
-one routine for all dtypes: rows of a few elements by insertion, longer ones digit by digit, least
-first, without a branch on a key. Digits that all keys share are passed over.
+Owns: `Order` (a step of the plan), `plan_order`, `write_order`, and the text of the routine for few
+or long rows; many rows go through the networks of `networks.py`. Keys are unsigned integers (`Sort`
+in `ir/op.py` says how numbers become keys), so that there is one routine for all dtypes: rows of a
+few elements by insertion, longer ones digit by digit, least first, without a branch on a key.
+Digits that all keys share are passed over.
 
 Invariants: equal keys stay in order; keys are only read.
 """
@@ -16,7 +17,9 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Eqn, Var
+from tracker.ir.op import Sort
 from tracker.ir.types import Type
+from tracker.jit import networks
 from tracker.records import record
 
 _FEW = 72  # elements; up to here rows are sorted by insertion
@@ -25,8 +28,8 @@ _WORD = np.dtype(np.uint64)
 
 @record(eq=False)
 class Order:
-    """out = the positions that sort the rows of the operand; `room` is for keys and positions on
-    their way, twice."""
+    """out = the rows of the operand in order, or the positions that say it; `room` is for keys and
+    positions on their way."""
 
     eqn: Eqn
     room: Any
@@ -36,39 +39,74 @@ def plan_order(planner: Any, eqn: Eqn) -> None:
     """Place the keys and the result."""
     (keys,) = eqn.operands
     assert isinstance(keys, Var)
-    place = planner.places[keys]
-    if place.kind == "expression":
-        planner.store(keys)
-    n = keys.type.shape[-1]
-    room = None if n <= _FEW else planner.buffer(Type((4 * n,), _WORD), "scratch")
+    place = planner.in_order(keys)
+    bits, rows, n, values = _shape(eqn)
+    words = networks.room(bits, n, values) if networks.fits(bits, rows, n, values) else 5 * n
+    room = planner.buffer(Type((words,), _WORD), "scratch")
     level = place.ready
     planner.made(eqn.out, level)
     planner.plan.writes.setdefault(level, []).append(Order(eqn, room))
 
 
+def _shape(eqn: Eqn) -> tuple[int, int, int, bool]:
+    """The bits of a key, how many rows, how many keys in each; whether the keys are the result."""
+    assert isinstance(eqn.op.lower, Sort)
+    keys = eqn.operands[0].type
+    *front, n = keys.shape
+    return 8 * keys.dtype.itemsize, math.prod(front), n, eqn.op.lower.values
+
+
 def write_order(driver: Any, order: Order) -> None:
     """Call the routine for all rows."""
     (keys,), out = order.eqn.operands, order.eqn.out
-    place = driver.plan.places[keys]
-    source = driver.spill(keys) if place.kind == "tiny" else driver.pointer(place.buffer)
+    assert isinstance(keys, Var)
+    tiny = driver.plan.places[keys].kind == "tiny"
+    source = driver.spill(keys) if tiny else driver.pointer(driver.place(keys).buffer)
     target = driver.pointer(driver.plan.places[out].buffer)
-    room = "null" if order.room is None else driver.pointer(order.room)
-    *front, n = keys.type.shape
-    driver.needs.intrinsics |= {_ROUTINE, *_INTRINSICS}
+    room = driver.pointer(order.room)
+    bits, rows, n, values = _shape(order.eqn)
+    given = f"ptr {source}, ptr {target}, ptr {room}, i64 {rows}"
+    if networks.fits(bits, rows, n, values):
+        name, texts = networks.routine(bits, n, values)
+        driver.needs.intrinsics |= texts
+        driver.lines.append(f"  call void {name}({given})")
+        return
+    driver.needs.intrinsics |= {*_INTRINSICS, _MANY, *_texts(bits, values)}
     driver.lines.append(
-        f"  call void @tk.order(ptr {source}, ptr {target}, ptr {room}, i64 {math.prod(front)}, "
-        f"i64 {n})"
+        f"  call void @tk.order.{'values' if values else 'places'}.i{bits}({given}, i64 {n})"
     )
+
+
+def _texts(bits: int, values: bool) -> set[str]:
+    """The text of the routine for keys of so many bits."""
+    widened = "%k" if bits == 64 else "%wide"
+    widen = "" if bits == 64 else "  call void @tk.widen.$(ptr %k, ptr %wide, i64 %n)\n"
+    many = f"{widen}  call void @tk.order.many(ptr {widened}, ptr %o, ptr %room, i64 %n)"
+    if values:
+        end = "  call void @tk.picked.$(ptr %k, ptr %o, ptr %to, i64 %n)"
+        place = "getelementptr i64, ptr %room, i64 %n4"
+    else:
+        end, place = "", "getelementptr i64, ptr %to, i64 0"
+    rows = _ROWS.replace("{many}", many).replace("{end}", end).replace("{place}", place)
+    rows = rows.replace("{name}", f"@tk.order.{'values' if values else 'places'}.$")
+    rows = rows.replace("{result}", "$" if values else "i64")
+    texts = [rows, _INSERTED]
+    texts += [] if bits == 64 else [_WIDENED]
+    texts += [_PICKED] if values else []
+    return {text.replace("$", f"i{bits}") for text in texts}
 
 
 _INTRINSICS = (
     "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
     "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
 )
-_ROUTINE = f"""
-define internal void @tk.order(ptr %keys, ptr %out, ptr %room, i64 %rows, i64 %n) noinline {{
+_ROWS = """
+define internal void {name}(ptr %keys, ptr %out, ptr %room, i64 %rows, i64 %n) noinline {
 start:
-  %few = icmp ule i64 %n, {_FEW}
+  %few = icmp ule i64 %n, FEW
+  %n2 = mul i64 %n, 2
+  %n4 = mul i64 %n, 4
+  %wide = getelementptr i64, ptr %room, i64 %n2
   br label %next
 next:
   %row = phi i64 [0, %start], [%after, %done]
@@ -76,23 +114,67 @@ next:
   br i1 %more, label %sort, label %end
 sort:
   %at = mul i64 %row, %n
-  %k = getelementptr i64, ptr %keys, i64 %at
-  %o = getelementptr i64, ptr %out, i64 %at
+  %k = getelementptr $, ptr %keys, i64 %at
+  %to = getelementptr {result}, ptr %out, i64 %at
+  %o = {place}
   br i1 %few, label %insert, label %digits
 insert:
-  call void @tk.order.few(ptr %k, ptr %o, i64 %n)
+  call void @tk.order.few.$(ptr %k, ptr %o, i64 %n)
   br label %done
 digits:
-  call void @tk.order.many(ptr %k, ptr %o, ptr %room, i64 %n)
+{many}
   br label %done
 done:
+{end}
   %after = add i64 %row, 1
   br label %next
 end:
   ret void
-}}
-
-define internal void @tk.order.few(ptr noalias %keys, ptr noalias %out, i64 %n) {{
+}
+""".replace("FEW", str(_FEW))
+_WIDENED = """
+define internal void @tk.widen.$(ptr noalias %keys, ptr noalias %out, i64 %n) {
+start:
+  br label %next
+next:
+  %i = phi i64 [0, %start], [%after, %next]
+  %cell = getelementptr $, ptr %keys, i64 %i
+  %key = load $, ptr %cell
+  %wide = zext $ %key to i64
+  %to = getelementptr i64, ptr %out, i64 %i
+  store i64 %wide, ptr %to
+  %after = add i64 %i, 1
+  %over = icmp uge i64 %after, %n
+  br i1 %over, label %end, label %next
+end:
+  ret void
+}
+"""
+_PICKED = """
+define internal void @tk.picked.$(
+  ptr noalias %keys, ptr noalias %places, ptr noalias %out, i64 %n
+) {
+start:
+  br label %next
+next:
+  %i = phi i64 [0, %start], [%after, %put]
+  %more = icmp ult i64 %i, %n
+  br i1 %more, label %put, label %end
+put:
+  %cell = getelementptr i64, ptr %places, i64 %i
+  %place = load i64, ptr %cell
+  %from = getelementptr $, ptr %keys, i64 %place
+  %key = load $, ptr %from
+  %to = getelementptr $, ptr %out, i64 %i
+  store $ %key, ptr %to
+  %after = add i64 %i, 1
+  br label %next
+end:
+  ret void
+}
+"""
+_INSERTED = """
+define internal void @tk.order.few.$(ptr noalias %keys, ptr noalias %out, i64 %n) {
 start:
   br label %next
 next:
@@ -100,8 +182,8 @@ next:
   %more = icmp ult i64 %i, %n
   br i1 %more, label %take, label %end
 take:
-  %cell = getelementptr i64, ptr %keys, i64 %i
-  %key = load i64, ptr %cell
+  %cell = getelementptr $, ptr %keys, i64 %i
+  %key = load $, ptr %cell
   br label %shift
 shift:
   %j = phi i64 [%i, %take], [%before, %move]
@@ -111,9 +193,9 @@ look:
   %before = sub i64 %j, 1
   %there = getelementptr i64, ptr %out, i64 %before
   %position = load i64, ptr %there
-  %other = getelementptr i64, ptr %keys, i64 %position
-  %rival = load i64, ptr %other
-  %greater = icmp ugt i64 %rival, %key
+  %other = getelementptr $, ptr %keys, i64 %position
+  %rival = load $, ptr %other
+  %greater = icmp ugt $ %rival, %key
   br i1 %greater, label %move, label %put
 move:
   %up = getelementptr i64, ptr %out, i64 %j
@@ -126,10 +208,11 @@ put:
   br label %next
 end:
   ret void
-}}
-
+}
+"""
+_MANY = """
 ; Eight passes over digits of 8 bits. Room: two arrays of keys and two of positions.
-define internal void @tk.order.many(ptr %keys, ptr %out, ptr %room, i64 %n) {{
+define internal void @tk.order.many(ptr %keys, ptr %out, ptr %room, i64 %n) {
 start:
   %counts = alloca [2048 x i64], align 64
   call void @llvm.memset.p0.i64(ptr align 64 %counts, i8 0, i64 16384, i1 false)
@@ -146,7 +229,7 @@ count:
   %key = load i64, ptr %cell
   %own = getelementptr i64, ptr %i2, i64 %i
   store i64 %i, ptr %own
-{{counting}}
+{counting}
   %i.next = add i64 %i, 1
   %counted = icmp eq i64 %i.next, %n
   br i1 %counted, label %digit, label %count
@@ -211,7 +294,7 @@ end:
   %bytes = mul i64 %n, 8
   call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %si.next, i64 %bytes, i1 false)
   ret void
-}}"""
+}"""
 _COUNTING = "\n".join(
     f"  %c{d}.down = lshr i64 %key, {8 * d}\n"
     f"  %c{d}.digit = and i64 %c{d}.down, 255\n"
@@ -222,4 +305,4 @@ _COUNTING = "\n".join(
     f"  store i64 %c{d}.new, ptr %c{d}.cell"
     for d in range(8)
 )
-_ROUTINE = _ROUTINE.replace("{counting}", _COUNTING)
+_MANY = _MANY.replace("{counting}", _COUNTING)

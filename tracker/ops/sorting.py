@@ -1,7 +1,8 @@
 """Sorting: `sort`, `argsort`, and what they are compiled to.
 
 Numbers become keys, unsigned integers in the same order (`sort_key`), and these are put in order
-row by row (`order`): stably, NaNs last, and zeros of both signs alike, as in NumPy. `argsort` of
+row by row (`order`): stably, NaNs last, and zeros of both signs alike, as in NumPy. `sort` has keys
+that can be turned back (`value_key`), where a negative zero comes first. `argsort` of
 traced values is stable whatever kind is asked for, which NumPy leaves open but for "stable".
 """
 
@@ -14,23 +15,32 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.ir.op import Expand, Map, Sort
 from tracker.ir.types import Type
-from tracker.ops.create import iota, to_discrete
 from tracker.ops.declare import declare, implements, refuse
-from tracker.ops.places import HOLE, taken
-from tracker.ops.shape import reshape, transpose
+from tracker.ops.shape import transpose
 from tracker.tape import apply
 
 
-def _sort_key(x: Any) -> Any:
+def _sort_key(x: Any, zeros: bool = False) -> Any:
     x = np.asarray(x)
     bits, word = 8 * x.dtype.itemsize, _key_dtype(x)
     if x.dtype.kind in "bu":
         return x.astype(word)[()]
     if x.dtype.kind == "i":
         return (x.view(word) ^ word.type(2 ** (bits - 1)))[()]
-    raw = np.where(x == 0, x.dtype.type(0), x).view(f"i{bits // 8}")
+    raw = (x if zeros else np.where(x == 0, x.dtype.type(0), x)).view(f"i{bits // 8}")
     turn = (raw >> (bits - 1)) | np.iinfo(raw.dtype).min
     return np.where(np.isnan(x), word.type(2**bits - 1), (raw ^ turn).view(word))[()]
+
+
+def _key_value(key: Any, *, dtype: Any) -> Any:
+    key = np.asarray(key)
+    bits = 8 * key.dtype.itemsize
+    if dtype.kind in "bu":
+        return key.astype(dtype)[()]
+    top = key.dtype.type(2 ** (bits - 1))
+    if dtype.kind == "i":
+        return (key ^ top).view(dtype)[()]
+    return np.where(key & top, key ^ top, ~key).view(dtype)[()]
 
 
 def _key_dtype(x: Any) -> np.dtype[Any]:
@@ -47,6 +57,37 @@ sort_key = declare(
     vjp=[None],
     lower=Map(lambda e, x: e.order_key(x), lambda x: (x.dtype,), "biuf"),
 )
+# The same, but that it says which zero it was: from such a key the number can be told again.
+value_key = declare(
+    "value_key",
+    method=None,
+    entry=None,
+    infer=lambda x: Type(x.shape, _key_dtype(x)),
+    evaluate=lambda x: _sort_key(x, zeros=True),
+    jvp=[None],
+    vjp=[None],
+    lower=Map(lambda e, x: e.order_key(x, zeros=True), lambda x: (x.dtype,), "biuf"),
+)
+key_value = declare(
+    "key_value",
+    method=None,
+    entry=None,
+    infer=lambda key, *, dtype: Type(key.shape, dtype),
+    evaluate=_key_value,
+    jvp=[None],
+    vjp=[None],
+    lower=Map(lambda e, key, *, dtype: e.of_order_key(key, dtype), lambda key: (key.dtype,), "u"),
+)
+ordered = declare(
+    "ordered",
+    method=None,
+    entry=None,
+    infer=lambda keys: keys,
+    evaluate=lambda keys: np.sort(keys, axis=-1),
+    jvp=[None],
+    vjp=[None],
+    lower=Sort(values=True),
+)
 order = declare(
     "order",
     method=None,
@@ -59,31 +100,26 @@ order = declare(
 )
 
 
+def _along_last(b: Any, op: Any, x: Any, axis: int) -> Any:
+    """An op that works along the last axis, along another one."""
+    last = x.type.ndim - 1
+    if axis == last:
+        return b(op, x)
+    turn = (*(i for i in range(last + 1) if i != axis), axis)
+    back = tuple(int(i) for i in np.argsort(turn))
+    return b(transpose, b(op, b(transpose, x, axes=turn)), axes=back)
+
+
 def _argsort_build(b: Any, x: Any, *, axis: int) -> Any:
     if x.type.dtype.kind not in "biuf":
         return f"sorting {x.type}"
-    keys = b(to_discrete, b(sort_key, x), dtype=np.dtype(np.uint64))
-    last = x.type.ndim - 1
-    if axis == last:
-        return b(order, keys)
-    turn = (*(i for i in range(last + 1) if i != axis), axis)
-    back = tuple(int(i) for i in np.argsort(turn))
-    return b(transpose, b(order, b(transpose, keys, axes=turn)), axes=back)
+    return _along_last(b, order, b(sort_key, x), axis)
 
 
 def _sort_build(b: Any, x: Any, *, axis: int) -> Any:
-    places = _argsort_build(b, x, axis=axis)
-    if isinstance(places, str):
-        return places
-    shape = x.type.shape
-    index = [places if i == axis else _along(b, i, len(shape), n) for i, n in enumerate(shape)]
-    return b(taken, x, *index, index=(HOLE,) * len(shape))
-
-
-def _along(b: Any, axis: int, ndim: int, extent: int) -> Any:
-    """The positions along an axis, in a shape that broadcasts."""
-    shape = tuple(extent if i == axis else 1 for i in range(ndim))
-    return b(reshape, b(iota, shape=(extent,), axis=0), shape=shape)
+    if x.type.dtype.kind not in "biuf":
+        return f"sorting {x.type}"
+    return b(key_value, _along_last(b, ordered, b(value_key, x), axis), dtype=x.type.dtype)
 
 
 argsort = declare(

@@ -1,0 +1,305 @@
+"""Rows of keys put in order by networks of comparisons, a vector of rows at a time.
+
+Owns: `fits`, which says for which rows that is quick, and `routine`, the text that does it for all
+rows of one length. A block of rows is turned so that a *line* holds one key of each row; lines are
+compared, and exchanged lane by lane, in an order that depends on no key: eights of lines first
+(Batcher's network, in registers), then each two runs become one (the second one backwards, then in
+halves).
+
+Three kinds of lines:
+- `values`: the keys themselves; the rows of keys are the result.
+- `packed`: a key of at most 32 bits, and below it its position; the positions are the result.
+- `paired`: a key of 64 bits, and a vector of positions beside it.
+
+Invariants: lines past a row's end hold what is greater than any key, and stay there; equal keys
+stay in order, for of these the position decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+_FEWEST = 2  # keys of a row
+_MOST = {"values": 2048, "packed": 2048, "paired": 512}
+_EIGHT = 8  # lines that are put in order in registers
+
+
+def kind_of(bits: int, values: bool) -> str:
+    """The kind of lines for keys of so many bits, where the keys or their order are asked for."""
+    return "values" if values else "packed" if bits <= 32 else "paired"
+
+
+def lanes(bits: int, kind: str) -> int:
+    """How many rows are put in order at a time."""
+    return 16 if kind == "values" and bits <= 32 else 8
+
+
+def fits(bits: int, rows: int, n: int, values: bool) -> bool:
+    """Whether networks are quick for these rows."""
+    kind = kind_of(bits, values)
+    return rows >= lanes(bits, kind) and _FEWEST <= n <= _MOST[kind]
+
+
+def room(bits: int, n: int, values: bool) -> int:
+    """The words of 64 bits that the lines of a block take."""
+    kind = kind_of(bits, values)
+    return _lines(n) * lanes(bits, kind) * (2 if kind == "paired" else 1)
+
+
+def routine(bits: int, n: int, values: bool) -> tuple[str, set[str]]:
+    """The name of the function (ptr keys, ptr out, ptr room, i64 rows), and all that it needs."""
+    text = _Text(bits, kind_of(bits, values))
+    parts = {text.part(name, body) for name, body in _PARTS.items()}
+    name = f"@tk.rows.{text.tag}.{n}"
+    return name, {*parts, *text.declared, _rows(text, name, n)}
+
+
+def _lines(n: int) -> int:
+    return -(-n // _EIGHT) * _EIGHT
+
+
+class _Text:
+    """The lines of a function that works on lines of keys."""
+
+    def __init__(self, bits: int, kind: str) -> None:
+        self.kind = kind
+        self.given = f"i{bits}"
+        self.word = f"i{bits}" if kind == "values" else "i64"
+        self.lanes = lanes(bits, kind)
+        self.vector = f"<{self.lanes} x {self.word}>"
+        self.tag = f"{kind}.{bits}"
+        self.out: list[str] = []
+        self.count = 0
+        self.declared = {
+            f"declare {self.vector} @llvm.{which}.v{self.lanes}{self.word}"
+            f"({self.vector}, {self.vector})"
+            for which in ("umin", "umax")
+        }
+
+    def write(self, instruction: str) -> str:
+        self.count += 1
+        self.out.append(f"  %v{self.count} = {instruction}")
+        return f"%v{self.count}"
+
+    def loop(self, first: str, last: str, step: str, body: Callable[[str], None]) -> None:
+        """A counted loop, which may be empty."""
+        self.count += 1
+        tag = self.count
+        self.out += [
+            f"  br label %pre{tag}",
+            f"pre{tag}:",
+            f"  br label %head{tag}",
+            f"head{tag}:",
+            f"  %i{tag} = phi i64 [{first}, %pre{tag}], [%next{tag}, %latch{tag}]",
+            f"  %go{tag} = icmp slt i64 %i{tag}, {last}",
+            f"  br i1 %go{tag}, label %body{tag}, label %done{tag}",
+            f"body{tag}:",
+        ]
+        body(f"%i{tag}")
+        self.out += [
+            f"  br label %latch{tag}",
+            f"latch{tag}:",
+            f"  %next{tag} = add i64 %i{tag}, {step}",
+            f"  br label %head{tag}",
+            f"done{tag}:",
+        ]
+
+    def part(self, name: str, body: Callable[[_Text], None]) -> str:
+        """A function on the lines of a block: (ptr lines, i64 how many, i64 distance)."""
+        self.out, self.count = [], 0
+        body(self)
+        head = f"define internal void @tk.{name}.{self.tag}(ptr %room, i64 %lines, i64 %d) noinline"
+        return "\n".join([f"{head} {{", "start:", *self.out, "  ret void", "}"])
+
+    # Lines
+
+    def cells(self, line: str) -> list[str]:
+        """The addresses of what a line holds."""
+        found = [self.write(f"getelementptr {self.vector}, ptr %room, i64 {line}")]
+        if self.kind == "paired":
+            beside = self.write(f"add i64 {line}, %lines")
+            found.append(self.write(f"getelementptr {self.vector}, ptr %room, i64 {beside}"))
+        return found
+
+    def load(self, cells: Sequence[str]) -> list[str]:
+        return [self.write(f"load {self.vector}, ptr {cell}, align 8") for cell in cells]
+
+    def store(self, line: Sequence[str], cells: Sequence[str]) -> None:
+        for x, cell in zip(line, cells, strict=True):
+            self.out.append(f"  store {self.vector} {x}, ptr {cell}, align 8")
+
+    def exchanged(self, a: Sequence[str], b: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The lesser of each lane, and the greater."""
+        v = self.vector
+        if self.kind != "paired":
+            least, most = (
+                self.write(
+                    f"call {v} @llvm.{which}.v{self.lanes}{self.word}({v} {a[0]}, {v} {b[0]})"
+                )
+                for which in ("umin", "umax")
+            )
+            return [least], [most]
+        bools = f"<{self.lanes} x i1>"
+        above = self.write(f"icmp ugt {v} {a[0]}, {b[0]}")
+        same = self.write(f"icmp eq {v} {a[0]}, {b[0]}")
+        later = self.write(f"icmp ugt {v} {a[1]}, {b[1]}")
+        tied = self.write(f"and {bools} {same}, {later}")
+        turn = self.write(f"or {bools} {above}, {tied}")
+        pairs = list(zip(a, b, strict=True))
+        low = [self.write(f"select {bools} {turn}, {v} {y}, {v} {x}") for x, y in pairs]
+        high = [self.write(f"select {bools} {turn}, {v} {x}, {v} {y}") for x, y in pairs]
+        return low, high
+
+    def compare(self, i: str, j: str) -> None:
+        """Put two lines in order, lane by lane."""
+        first, second = self.cells(i), self.cells(j)
+        low, high = self.exchanged(self.load(first), self.load(second))
+        self.store(low, first)
+        self.store(high, second)
+
+    def eights(self, network: Iterable[tuple[int, int]]) -> None:
+        """Put each eight lines through a network."""
+
+        def body(start: str) -> None:
+            cells = [self.cells(self.write(f"add i64 {start}, {k}")) for k in range(_EIGHT)]
+            lines = [self.load(each) for each in cells]
+            for i, j in network:
+                lines[i], lines[j] = self.exchanged(lines[i], lines[j])
+            for line, each in zip(lines, cells, strict=True):
+                self.store(line, each)
+
+        self.loop("0", "%lines", str(_EIGHT), body)
+
+
+# The parts ----------------------------------------------------------------------------------------
+
+_SORTED = (
+    *((0, 1), (2, 3), (4, 5), (6, 7), (0, 2), (1, 3), (4, 6), (5, 7), (1, 2), (5, 6)),
+    *((0, 4), (1, 5), (2, 6), (3, 7), (2, 4), (3, 5), (1, 2), (3, 4), (5, 6)),
+)
+_HALVED = tuple((i, i + d) for d in (4, 2, 1) for i in range(_EIGHT) if not i & d)
+
+
+def _flip(t: _Text) -> None:
+    """Each two runs of %d lines: the first of one with the last of the other, and so on."""
+    both = t.write("mul i64 %d, 2")
+
+    def run(start: str) -> None:
+        end = t.write(f"add i64 {start}, {both}")
+        past = t.write(f"sub i64 {end}, %lines")
+        some = t.write(f"icmp sgt i64 {past}, 0")
+        first = t.write(f"select i1 {some}, i64 {past}, i64 0")
+        last = t.write(f"sub i64 {end}, 1")
+        t.loop(
+            first,
+            "%d",
+            "1",
+            lambda i: t.compare(t.write(f"add i64 {start}, {i}"), t.write(f"sub i64 {last}, {i}")),
+        )
+
+    t.loop("0", "%lines", both, run)
+
+
+def _halve(t: _Text) -> None:
+    """Lines that are %d apart, of each run of twice as many."""
+    both = t.write("mul i64 %d, 2")
+    inside = t.write("sub i64 %lines, %d")
+
+    def run(start: str) -> None:
+        end = t.write(f"add i64 {start}, %d")
+        over = t.write(f"icmp sgt i64 {end}, {inside}")
+        last = t.write(f"select i1 {over}, i64 {inside}, i64 {end}")
+        t.loop(start, last, "1", lambda i: t.compare(i, t.write(f"add i64 {i}, %d")))
+
+    t.loop("0", "%lines", both, run)
+
+
+_PARTS: dict[str, Callable[[_Text], None]] = {
+    "sorted": lambda t: t.eights(_SORTED),
+    "halved": lambda t: t.eights(_HALVED),
+    "flip": _flip,
+    "halve": _halve,
+}
+
+
+def _steps(lines: int) -> list[tuple[str, int]]:
+    """The parts that put so many lines in order, each with its distance."""
+    steps = [("sorted", 0)]
+    run = _EIGHT
+    while run < lines:
+        steps.append(("flip", run))
+        apart = run // 2
+        while apart >= _EIGHT:
+            steps.append(("halve", apart))
+            apart //= 2
+        steps.append(("halved", 0))
+        run *= 2
+    return steps
+
+
+def _rows(t: _Text, name: str, n: int) -> str:
+    """The function for all rows; the last block is as long as the others, and begins earlier."""
+    t.out, t.count = [], 0
+    lines = _lines(n)
+
+    def block(start: str) -> None:
+        past = t.write(f"icmp ugt i64 {start}, {last}")
+        first = t.write(f"select i1 {past}, i64 {last}, i64 {start}")
+        at = t.write(f"mul i64 {first}, {n}")
+        t.loop(
+            "0", str(n), "1", lambda i: _turned_in(t, t.write(f"add i64 {at}, {i}"), i, n, lines)
+        )
+        for line in range(n, lines):
+            t.out.append(f"  store {t.vector} splat ({t.word} -1), ptr {_line(t, line)}, align 8")
+            if t.kind == "paired":
+                beside = _line(t, lines + line)
+                t.out.append(f"  store {t.vector} splat (i64 -1), ptr {beside}, align 8")
+        for part, distance in _steps(lines):
+            t.out.append(f"  call void @tk.{part}.{t.tag}(ptr %room, i64 {lines}, i64 {distance})")
+        t.loop(
+            "0", str(n), "1", lambda i: _turned_out(t, t.write(f"add i64 {at}, {i}"), i, n, lines)
+        )
+
+    last = t.write(f"sub i64 %rows, {t.lanes}")
+    t.loop("0", "%rows", str(t.lanes), block)
+    head = f"define internal void {name}(ptr %keys, ptr %out, ptr %room, i64 %rows) noinline {{"
+    return "\n".join([head, "start:", *t.out, "  ret void", "}"])
+
+
+def _line(t: _Text, line: int) -> str:
+    return t.write(f"getelementptr {t.vector}, ptr %room, i64 {line}")
+
+
+def _turned_in(t: _Text, at: str, i: str, n: int, lines: int) -> None:
+    """Key number i of each row of a block becomes line i; `at` is where the first row's is."""
+    cell = t.write(f"getelementptr {t.vector}, ptr %room, i64 {i}")
+    for lane in range(t.lanes):
+        where = t.write(f"add i64 {at}, {lane * n}")
+        key = t.write(f"load {t.given}, ptr {_address(t, t.given, '%keys', where)}")
+        if t.kind == "packed":
+            wide = t.write(f"zext {t.given} {key} to i64")
+            key = t.write(f"or i64 {t.write(f'shl i64 {wide}, 32')}, {i}")
+        to = _address(t, t.word, cell, str(lane))
+        t.out.append(f"  store {t.word} {key}, ptr {to}")
+    if t.kind == "paired":
+        number = t.write(f"insertelement {t.vector} poison, i64 {i}, i64 0")
+        zeros = f"<{t.lanes} x i32> zeroinitializer"
+        numbers = t.write(f"shufflevector {t.vector} {number}, {t.vector} poison, {zeros}")
+        beside = t.write(f"getelementptr {t.vector}, ptr {cell}, i64 {lines}")
+        t.out.append(f"  store {t.vector} {numbers}, ptr {beside}, align 8")
+
+
+def _turned_out(t: _Text, at: str, i: str, n: int, lines: int) -> None:
+    """Line i becomes what is number i in each row of the result."""
+    line = i if t.kind != "paired" else t.write(f"add i64 {i}, {lines}")
+    cell = t.write(f"getelementptr {t.vector}, ptr %room, i64 {line}")
+    for lane in range(t.lanes):
+        x = t.write(f"load {t.word}, ptr {_address(t, t.word, cell, str(lane))}")
+        if t.kind == "packed":
+            x = t.write(f"and i64 {x}, {2**32 - 1}")
+        where = t.write(f"add i64 {at}, {lane * n}")
+        t.out.append(f"  store {t.word} {x}, ptr {_address(t, t.word, '%out', where)}")
+
+
+def _address(t: _Text, kind: str, base: str, index: str) -> str:
+    return t.write(f"getelementptr {kind}, ptr {base}, i64 {index}")
