@@ -16,7 +16,7 @@ from tracker.jit.vmath.text import Value, copysign, fma, polynomial, quick_sum, 
 
 LN2 = 0.6931471805599453
 # From here on x**2 is not used: 1 + x**2 is x**2, and may overflow.
-HUGE = 2.0**500
+HUGE = {"double": 2.0**500, "float": 2.0**60}
 
 # (sinh(x) / x - 1) / x**2, in x**2
 SINH = {
@@ -60,7 +60,7 @@ def cosh(x: Value) -> Value:
 def asinh(x: Value) -> Value:
     """log(1 + (a + a**2 / (1 + sqrt(1 + a**2))))."""
     a = abs(x)
-    huge = a > HUGE
+    huge = a > HUGE[x.type]
     square = select(huge, 0.0, a * a)
     high, low = quick_sum(a, square / (sqrt(square + 1.0) + 1.0))
     result = log_sum(high, low) + select(huge, x.like(LN2), 0.0)
@@ -69,7 +69,7 @@ def asinh(x: Value) -> Value:
 
 def acosh(x: Value) -> Value:
     """log(1 + (t + sqrt(t (t + 2)))) with t = x - 1."""
-    huge = x > HUGE
+    huge = x > HUGE[x.type]
     t = x - 1.0
     high, low = quick_sum(sqrt(select(huge, 0.0, t * (t + 2.0))), t)
     result = log_sum(select(huge, x, high), select(huge, 0.0, low))

@@ -1,9 +1,9 @@
-"""asin, acos, atan and atan2, in double.
+"""asin, acos and atan in both formats, atan2 in double.
 
 Owns: the fits of atan on [0, sqrt(2) - 1] and asin on [0, 1/2] and the constants that move other
 arguments there. Start at `_arc`. Coefficients are weighted Remez fits (mpmath, 300 bits).
 
-Invariant: a constant that is added to a small angle comes as a sum of two doubles.
+Invariant: a constant that is added to a small angle comes as a sum of two numbers.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import math
 
 from tracker.jit.vmath.text import Value, copysign, fma, polynomial, select, sqrt
 
-PI = (3.141592653589793, 1.2246467991473532e-16)
-HALF_PI = (1.5707963267948966, 6.123233995736766e-17)
-QUARTER_PI = (0.7853981633974483, 3.061616997868383e-17)
+# pi / 4, as a sum; twice and four times of it are exact.
+QUARTER_PI = {
+    "double": (0.7853981633974483, 3.061616997868383e-17),
+    "float": (0.7853981852531433, -2.1855694143368964e-08),
+}
 TAN_PI_8 = math.sqrt(2.0) - 1.0
 
 # (atan(t) / t - 1) / t**2, in t**2
@@ -73,6 +75,12 @@ def _arc(t: Value, coefficients: dict[str, tuple[float, ...]], square: Value) ->
     return t * (square * polynomial(square, coefficients[t.body.precision]))
 
 
+def _turn(x: Value, eighths: int) -> tuple[float, float]:
+    """So many eighths of a turn, as a sum, in the format that is computed in."""
+    high, low = QUARTER_PI[x.type]
+    return high * eighths, low * eighths
+
+
 def atan(x: Value) -> Value:
     """atan(a) = pi/4 + atan((a - 1) / (a + 1)) = pi/2 + atan(-1 / a)."""
     a = abs(x)
@@ -80,8 +88,8 @@ def atan(x: Value) -> Value:
     top = select(far, -1.0, select(middle, a - 1.0, a))
     bottom = select(far, a, select(middle, a + 1.0, 1.0))
     high, low = (
-        select(far, top.like(HALF_PI[i]), select(middle, top.like(QUARTER_PI[i]), 0.0))
-        for i in (0, 1)
+        select(far, top.like(half), select(middle, top.like(quarter), 0.0))
+        for half, quarter in zip(_turn(x, 2), _turn(x, 1), strict=True)
     )
     t = top / bottom
     return copysign(high + (t + (_arc(t, ATAN, t * t) + low)), x)
@@ -109,8 +117,9 @@ def atan2(y: Value, x: Value) -> Value:
     count = select(behind, 4.0 - count, count)
     t = select(steep, -t, t)
     t = select(behind, -t, t)
-    high = count * QUARTER_PI[0]
-    low = fma(count, QUARTER_PI[0], -high) + count * QUARTER_PI[1]
+    quarter, rest = _turn(x, 1)
+    high = count * quarter
+    low = fma(count, quarter, -high) + count * rest
     result = copysign(high + (t + (_arc(t, ATAN, t * t) + low)), y)
     either = x + y
     return select(x.is_nan() | y.is_nan(), either, result)
@@ -123,7 +132,8 @@ def asin(x: Value) -> Value:
     square = select(far, fma(a, -0.5, 0.5), a * a)
     t = select(far, sqrt(square), a)
     arc = _arc(t, ASIN, square)
-    corner = HALF_PI[0] - (t * 2.0 - fma(arc, -2.0, HALF_PI[1]))
+    half, rest = _turn(x, 2)
+    corner = half - (t * 2.0 - fma(arc, -2.0, rest))
     return copysign(select(far, corner, t + arc), x)
 
 
@@ -134,7 +144,9 @@ def acos(x: Value) -> Value:
     square = select(far, fma(a, -0.5, 0.5), a * a)
     t = select(far, sqrt(square), x)
     arc = _arc(t, ASIN, square)
-    middle = HALF_PI[0] - (t - (HALF_PI[1] - arc))
+    half, rest = _turn(x, 2)
+    middle = half - (t - (rest - arc))
     corner = (t + arc) * 2.0
-    mirror = PI[0] - (t * 2.0 - fma(arc, -2.0, PI[1]))
+    whole, little = _turn(x, 4)
+    mirror = whole - (t * 2.0 - fma(arc, -2.0, little))
     return select(far, select(left, mirror, corner), middle)
