@@ -321,14 +321,14 @@ def _optimise(module: Any, machine: Any, plan: Pipeline) -> None:
 
 def _straight_passes() -> Any:
     """What pays for long straight-line code, each pass once. Not InstCombine: it looks six levels
-    up from every instruction, 7 us each, and finds little that our own passes have left."""
+    up from every instruction, 7 us each, and finds little that our own passes have left. Nor dead
+    stores: where arrays are written in place, looking for them takes longer than all the rest."""
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_global_dead_code_eliminate_pass()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
     passes.add_new_gvn_pass()
-    passes.add_dead_store_elimination_pass()
     passes.add_aggressive_dce_pass()
     return passes
 
