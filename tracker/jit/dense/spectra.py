@@ -11,7 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracker.jit.dense.code import Code, Kind, extents, factor, integer_cell, letter, ptr, status
+from tracker.jit.dense.code import (
+    Code,
+    Kind,
+    extents,
+    factor,
+    integer_cell,
+    lapack_integer,
+    letter,
+    ptr,
+    status,
+)
 
 _OWN = ("lwork", "lrwork", "liwork")
 
@@ -166,7 +176,7 @@ def qr(kind: Kind) -> Code:
 
 
 def lstsq(kind: Kind) -> Code:
-    """The solution (n rows, `%k` columns) for m rows of `%b`."""
+    """The solution (n rows, `%k` columns) for m rows of `%b`, then the rank."""
     c = routine(kind, "lstsq", "a b cutoff", "m n k")
     height = c.either(c.test("slt", "%m", "%n"), "%n", "%m")
     right = c.at("%work", c.mul("%m", "%n"))
@@ -181,5 +191,7 @@ def lstsq(kind: Kind) -> Code:
     call_lapack(c, "gelsd", [m, n, k, "%work", m, right, lead, s, "%cutoff", rank, *tail])
     with c.loop(0, "%n") as i, c.loop(0, "%k") as j:
         c.store(c.load(c.entry(right, j, i, height)), c.entry("%out", i, j, "%k"))
+    found = c.let(f"sitofp i64 {lapack_integer(c, rank, 0)} to double")
+    c.store(c.element(found), "%out", c.mul("%n", "%k"))
     c.give()
     return c

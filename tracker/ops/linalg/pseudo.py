@@ -1,8 +1,8 @@
 """The pseudo-inverse and least squares.
 
-The ops are `pinv` and `lstsq` (the solution); both take their cutoff as a last operand. Formulas:
-G. Golub, V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems
-whose variables separate" (1973). They hold where the rank does not change.
+The ops are `pinv` and `lstsq` (the solution and the rank); both take their cutoff as a last
+operand. Formulas: G. Golub, V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least
+squares problems whose variables separate" (1973). They hold where the rank does not change.
 """
 
 from __future__ import annotations
@@ -67,31 +67,51 @@ def pinv_(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NO_
     return apply(pinv, (a, data_of(cutoff)))
 
 
+def _lstsq(a: Any, b: Any, cutoff: Any) -> Any:
+    x, _, rank, _ = np.linalg.lstsq(a, b, cutoff)
+    return np.append(x, x.dtype.type(rank))
+
+
+def _solution(flat: Any, a: Any, b: Any) -> Any:
+    """The solution out of the op's flat result; its rank is a constant to the derivatives."""
+    return np.reshape(flat[:-1], (np.shape(a)[-1], np.shape(b)[-1]))
+
+
+def _moved(x: Any) -> Any:
+    """A tangent of the op's flat result."""
+    return np.concatenate([np.ravel(x), np.zeros_like(x, shape=(1,))])
+
+
 def _lstsq_jvp_a(t: Any, y: Any, a: Any, b: Any, cutoff: Any) -> Any:
+    x = _solution(y, a, b)
     p = np.linalg.pinv(a, cutoff)
     left = adjoint(t)
-    rest = left @ (adjoint(p) @ y)
-    return -p @ (t @ y) + p @ (adjoint(p) @ (left @ (b - a @ y))) + rest - p @ (a @ rest)
+    rest = left @ (adjoint(p) @ x)
+    moved = -p @ (t @ x) + p @ (adjoint(p) @ (left @ (b - a @ x)))
+    return _moved(moved + rest - p @ (a @ rest))
 
 
 def _lstsq_vjp_a(g: Any, y: Any, a: Any, b: Any, cutoff: Any) -> Any:
+    x, g = _solution(y, a, b), _solution(g, a, b)
     p = np.linalg.pinv(a, cutoff)
     q = adjoint(p)
     back = q @ g
-    found = -back @ adjoint(y) + (b - a @ y) @ adjoint(p @ back)
-    return project(found + (q @ y) @ adjoint(g - p @ (a @ g)), a)
+    found = -back @ adjoint(x) + (b - a @ x) @ adjoint(p @ back)
+    return project(found + (q @ x) @ adjoint(g - p @ (a @ g)), a)
 
 
-lstsq = declare(
+lstsq = declare(  # the solution and the rank, flat
     "lstsq",
     method=None,
     entry=None,
-    infer=lambda a, b, cutoff: Type((a.shape[-1], b.shape[-1]), kind(a.dtype, b.dtype)),
-    evaluate=lambda a, b, cutoff: np.linalg.lstsq(a, b, cutoff)[0],
-    jvp=[_lstsq_jvp_a, lambda t, y, a, b, cutoff: np.linalg.pinv(a, cutoff) @ t, None],
+    infer=lambda a, b, cutoff: Type((a.shape[-1] * b.shape[-1] + 1,), kind(a.dtype, b.dtype)),
+    evaluate=_lstsq,
+    jvp=[_lstsq_jvp_a, lambda t, y, a, b, cutoff: _moved(np.linalg.pinv(a, cutoff) @ t), None],
     vjp=[
         _lstsq_vjp_a,
-        lambda g, y, a, b, cutoff: project(adjoint(np.linalg.pinv(a, cutoff)) @ g, b),
+        lambda g, y, a, b, cutoff: project(
+            adjoint(np.linalg.pinv(a, cutoff)) @ _solution(g, a, b), b
+        ),
         None,
     ],
     lower=Routine("lstsq", lambda a, b, cutoff: (*a.shape, b.shape[-1]), numbers=(2,)),
@@ -110,12 +130,11 @@ def lstsq_(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     right = np.reshape(b, (-1, 1)) if np.ndim(b) == 1 else b
     eps = float(np.finfo(np.float64).eps)  # in which NumPy computes, whatever the operands
     cutoff = max(m, n) * eps if rcond is None else data_of(rcond)
-    x = apply(lstsq, (a, right, cutoff))
+    flat = apply(lstsq, (a, right, cutoff))
+    x, rank = _solution(flat, a, right), np.astype(real(flat[-1]), np.intc)
     s = np.linalg.svdvals(a)
-    high = np.max(s) if np.size(s) else 0.0
-    rank = np.sum(s > (eps if cutoff < 0 else cutoff) * high, dtype=np.intc)
     apart = right - a @ x
-    if int(rank) == n and m > n:
+    if m > n and int(rank) == n:
         residuals = np.sum(real(apart * np.conjugate(apart)), axis=0)
     else:
         residuals = np.zeros_like(real(x), shape=(0,))
