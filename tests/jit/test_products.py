@@ -77,3 +77,21 @@ def test_sums_of_products_keep_the_dtype_of_their_terms():
     for x, y in zip(jit(f, strict=True)(small, wide), want, strict=True):
         assert np.result_type(x) == np.result_type(y)
         np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "f4", "f8", "c8", "c16"])
+def test_convolutions(kind):
+    if np.dtype(kind).kind in "fc":
+        turn = 1 + 2j if kind[0] == "c" else 1
+        a, v = ((np.linspace(-1, 2, n) * turn).astype(kind) for n in (40, 7))
+    else:
+        a, v = whole(kind, 40), whole(kind, 7)
+
+    def f(a, v):
+        parts = [g(*xs, mode) for mode in ("full", "same", "valid") for xs in ((a, v), (v, a))
+                 for g in (np.convolve, np.correlate)]  # fmt: skip
+        return (*parts, np.convolve(a, v[:1]), np.convolve(a[::-2], v))
+
+    for found, want in zip(jit(f, strict=True)(a, v), f(a, v), strict=True):
+        assert found.dtype == want.dtype
+        np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)

@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from tracker.ir.op import Host
+from tracker.ir.op import UFUNCS, Expand
 from tracker.ir.types import Type
+from tracker.ops.create import astype
 from tracker.ops.cumulative import along
 from tracker.ops.declare import as_array, declare, implements, project
 from tracker.ops.index import read
+from tracker.ops.shape import reshape
+from tracker.ops.windows import overlaps
 from tracker.tape import apply, data_of
 
 # Differences --------------------------------------------------------------------------------------
@@ -225,6 +228,19 @@ def _correlated(g: Any, v: Any, x: Any) -> Any:
     return project(np.convolve(g, np.flip(v))[n - 1 : n - 1 + np.shape(x)[0]], x)
 
 
+def _convolve_build(b: Any, a: Any, v: Any) -> Any:
+    """Multiples of the longer factor, one for each element of the shorter, added up in place."""
+    dtype = np.result_type(a.type.dtype, v.type.dtype)
+    if dtype.char in "egG":
+        return f"a convolution of {dtype}"
+    a, v = (b(astype, x, dtype=dtype) if x.type.dtype != dtype else x for x in (a, v))
+    if a.type.size < v.type.size:
+        a, v = v, a
+    (n,), (m,) = a.type.shape, v.type.shape
+    multiples = b(UFUNCS[np.multiply], b(reshape, v, shape=(m, 1)), b(reshape, a, shape=(1, n)))
+    return b(overlaps, multiples, extents=(n + m - 1,), stride=(1,), dilation=(1,))
+
+
 convolve_ = declare(
     "convolve",
     method=None,
@@ -233,7 +249,7 @@ convolve_ = declare(
     evaluate=np.convolve,
     jvp=[lambda t, y, a, v: np.convolve(t, v), lambda t, y, a, v: np.convolve(a, t)],
     vjp=[lambda g, y, a, v: _correlated(g, v, a), lambda g, y, a, v: _correlated(g, a, v)],
-    lower=Host("a convolution"),
+    lower=Expand(_convolve_build),
 )
 
 
