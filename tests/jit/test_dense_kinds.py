@@ -51,7 +51,13 @@ def triangular_factors(a):
     return (*parts, np.abs(la.qr(a, "complete")[0][..., -1:]))
 
 
+def general(a):
+    w, v = la.eig(a)
+    return (w, np.abs(v), a @ v - v * w[..., None, :], la.eigvals(a), la.eigvals(a.mT) ** 2)
+
+
 CASES = {
+    "general": (general, True),
     "solve": (lambda a, b: (la.solve(a, b), la.solve(a.mT, b), la.solve(a, b[..., :1])), True),
     "inv": (lambda a: (la.inv(a), la.inv(a.mT), la.matrix_power(a, -2)), True),
     "det": (lambda a: (la.det(a / 4), *la.slogdet(a), la.det(a.mT / 3)), True),
@@ -146,6 +152,8 @@ def test_cutoffs_of_a_stack():
         (la.cholesky, np.eye(30), -np.eye(30)),
         (la.svd, np.eye(3), np.full((3, 3), np.nan)),
         (la.eigh, np.eye(3), np.full((3, 3), np.nan)),
+        (la.eig, np.eye(3), np.full((3, 3), np.nan)),
+        (la.eig, np.eye(3), np.diag([1.0, np.inf, 2.0])),
     ],
 )
 def test_what_numpy_raises_is_raised(f, good, bad, kind):

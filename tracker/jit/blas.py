@@ -25,7 +25,7 @@ from tracker.records import record
 _REAL = ("gemm", "gemv", "dot", "axpy", "ger")
 _COMPLEX = ("gemm", "gemv", "dotu_sub", "dotc_sub", "axpy", "geru", "gerc")
 _SOLVES = ("trsm", "trsv")
-_LAPACK = ("potrf", "getrf", "gesdd", "geqrf", "gelsd", "geqp3", "gbsv")
+_LAPACK = ("potrf", "getrf", "gesdd", "geqrf", "gelsd", "geqp3", "gbsv", "geev")
 _REAL_LAPACK, _COMPLEX_LAPACK = ("syevd", "orgqr"), ("heevd", "ungqr")
 _PRODUCTS = tuple(
     f"cblas_{kind}{routine}"

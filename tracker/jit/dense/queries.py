@@ -58,6 +58,12 @@ def _eigen(kind: Kind, letter: str, n: int, lower: int) -> Own:
     return _ask(kind, name, letter + "LU"[not lower], (n, _P, n, _P), "NRI")
 
 
+def general(kind: Kind, n: int) -> Own:
+    parts = (_P,) if kind.is_complex else (_P, _P)
+    own = _ask(kind, "geev", "NV", (n, _P, n, *parts, _P, 1, _P, n), "Nr")
+    return Own(own.numbers, 2 * n if kind.is_complex else 0)
+
+
 def singular(kind: Kind, m: int, n: int, full: int = -1) -> Own:
     """With vectors, the first or (`full` 1) all; values only (-1)."""
     k = min(m, n)

@@ -66,6 +66,9 @@ ROUTINES: dict[str, Entry] = {
         scratch=lambda n, lower: (n * n, 0),
         query=queries.eigenvalues,
     ),
+    "eig": Entry(
+        spectra.eig, ("geev",), scratch=lambda n: (2 * n * n + 2 * n, 0), query=queries.general
+    ),
     "svd": Entry(
         spectra.svd,
         ("gesdd",),

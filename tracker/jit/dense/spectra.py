@@ -84,6 +84,63 @@ def eigvalsh(kind: Kind) -> Code:
     return _eigen(kind, "eigvalsh", vectors=False)
 
 
+def eig(kind: Kind) -> Code:
+    """Eigenvalues of a general matrix, then its vectors; complex numbers whatever the matrix."""
+    c = routine(kind, "eig", "a", "n")
+    square = c.mul("%n", "%n")
+    _leave_if_not_finite(c, "%a", square)
+    vectors = c.at("%work", square)
+    values = c.at(vectors, square)
+    c.transpose("%a", "%work", "%n", "%n")
+    size, one, none = integer_cell(c, "%n"), integer_cell(c, "1"), letter(c, "N")
+    parts = [values] if kind.is_complex else [values, c.at(values, "%n")]
+    numbers, lwork, real, _ = workspace_of(c, c.at(parts[-1], "%n"))
+    jobs = [none, letter(c, "V"), size, "%work", size, *parts]
+    call_lapack(c, "geev", [*jobs, numbers, one, vectors, size, numbers, lwork, *real], 2)
+    if kind.is_complex:
+        c.copy(values, "%out", "%n")
+        c.transpose(vectors, c.at("%out", "%n"), "%n", "%n")
+    else:
+        _pairs_of_vectors(c, parts, vectors)
+    c.give()
+    return c
+
+
+def _leave_if_not_finite(c: Code, a: str, count: str) -> None:
+    """NumPy raises then; LAPACK might not come back."""
+    total = c.cell("0.0", "double")
+    with c.loop(0, c.mul(count, c.kind.words)) as i:
+        nothing = c.f("fmul", c.load(a, i, "double"), "0.0")
+        c.set(total, c.f("fadd", c.get(total, "double"), nothing), "double")
+    c.leave_if(c.test("uno", c.get(total, "double"), "0.0"), 1)
+
+
+def _pairs_of_vectors(c: Code, parts: Sequence[str], vectors: str) -> None:
+    """What LAPACK says of a real matrix, as complex numbers: of two conjugate vectors it gives the
+    real part, then the imaginary one."""
+    re, im = parts
+
+    def put(index: str, x: str, y: str) -> None:
+        at = c.mul(index, 2)
+        c.store(x, "%out", at)
+        c.store(y, "%out", c.add(at, 1))
+
+    with c.loop(0, "%n") as j:
+        x, y = c.load(re, j), c.load(im, j)
+        put(j, x, y)
+        second = c.let(f"zext i1 {c.test('olt', y, '0.0')} to i64")
+        paired = c.test("une", y, "0.0")
+        first = c.sub(j, second)
+        with c.loop(0, "%n") as i:
+            along = c.load(c.entry(vectors, first, i, "%n"))
+            next_ = c.either(paired, c.add(first, 1), first)
+            across = c.load(c.entry(vectors, next_, i, "%n"))
+            turned = c.let(f"fneg double {across}")
+            signed = c.let(f"select i1 {c.test('ne', second, 0)}, double {turned}, double {across}")
+            across = c.let(f"select i1 {paired}, double {signed}, double 0.0")
+            put(c.add("%n", c.add(c.mul(i, "%n"), j)), along, across)
+
+
 def least_of(c: Code) -> str:
     return c.either(c.test("slt", "%m", "%n"), "%m", "%n")
 

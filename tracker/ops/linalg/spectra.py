@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import DegenerateWarning, message
-from tracker.ir.op import Host, Routine
+from tracker.ir.op import Expand, Routine
 from tracker.ir.types import Type
 from tracker.ops.declare import declare, implements, project
+from tracker.ops.index import getitem
 from tracker.ops.linalg.parts import (
     adjoint,
     as_array,
@@ -245,7 +246,7 @@ eig = declare(
     evaluate=_eig,
     jvp=[_eig_jvp],
     vjp=[_eig_vjp],
-    lower=Host("eigenvalues of a general matrix"),
+    lower=Routine("eig", lambda a: a.shape[-1:]),
 )
 
 
@@ -269,6 +270,11 @@ def _eigvals(a: Any) -> Any:
     return w.astype(np.result_type(w, np.complex64))
 
 
+def _eigvals_build(b: Any, a: Any) -> Any:
+    whole = tuple(slice(0, n, 1) for n in a.type.shape[:-2])
+    return b(getitem, b(eig, a), index=(*whole, slice(0, a.type.shape[-1], 1)))
+
+
 eigvals = declare(
     "eigvals",
     method=None,
@@ -277,7 +283,7 @@ eigvals = declare(
     evaluate=_eigvals,
     jvp=[_eigvals_jvp],
     vjp=[_eigvals_vjp],
-    lower=Host("eigenvalues of a general matrix"),
+    lower=Expand(_eigvals_build),
 )
 
 
