@@ -94,6 +94,29 @@ def test_more_rows(compiled):
             np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
 
 
+def columns(x, w):
+    return np.sum(np.sin(x * w) * x)
+
+
+def stencil(x, w):
+    inner = 4.0 * x[1:-1, 1:-1] - x[:-2, 1:-1] - x[2:, 1:-1] - x[1:-1, :-2] - x[1:-1, 2:]
+    return np.sum(inner**2) + np.sum(w)
+
+
+@pytest.mark.parametrize("f", [columns, stencil], ids=lambda f: f.__name__)
+def test_matrices_of_another_width(f, compiled):
+    fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
+    for shape in ((200, 300), (210, 301), (150, 640)):
+        x, w = RNG.standard_normal(shape), RNG.standard_normal(shape[1])
+        done = len(compiled)
+        fast(x, w)
+        assert shape == (200, 300) or len(compiled) == done
+        got, want = fast(x, w), tracker.withgradient(f, x, w)
+        np.testing.assert_allclose(got.val, want.val, rtol=1e-10)
+        for a, b in zip(got.grad, want.grad, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads(threads, compiled):
     fast = tracker.jit(lambda x, w: tracker.withgradient(smooth, x, w))

@@ -5,8 +5,9 @@ loops, extents that are checked, offsets and the extents of products become load
 their function; so do odd floats (1/n). Object code is then good for any table.
 
 What is in the table and what stays in the text is free: text and table together are the program.
-Small numbers stay (loops of few steps are unrolled), and so do factors and divisors of indices:
-LLVM makes shifts and constant strides of them. Long functions stay as they are.
+Small bounds stay (loops of few steps are unrolled), and so do divisors and the factors of an inner
+loop's index: LLVM makes shifts and constant strides of them. Those of an outer loop's index are
+multiplied once for each of its steps. Long functions stay as they are.
 
 Invariant: only numbers that stand where a register may stand are taken out.
 """
@@ -19,6 +20,7 @@ from collections.abc import Iterator
 
 SYMBOL = "sizes"
 _SMALL = 128  # up to here integers stay in the text
+_DIGIT = 9  # up to here in arguments of calls, in checks, and as factors of an outer loop's index
 _PLAIN = 64.0  # up to here floats that are quarters stay
 _LONG = 600  # lines of a function; beyond, its numbers stay
 
@@ -27,6 +29,8 @@ _OURS = re.compile(r"(k\d+(\.far|\.task)?|plan|body\d+|entry)$")
 _KEPT = re.compile(
     r"\b(alloca|switch|mul(?! i64 %tid)|[us]div|[us]rem|shl|lshr|ashr)\b|%slots|%self|%args"
 )
+_FACTOR = re.compile(r"(= mul(?: nuw| nsw)* i64 (%iv\d+), )(\d{2,})$")
+_INDEX = re.compile(r"  (%iv\d+) = phi i64 ")
 _TYPED = re.compile(r"(?<=\bi64 )-?\d{2,}(?=[,)\s]|$)")
 _SECOND = re.compile(r"(= (?:add|sub|mul|icmp \w+)(?: nuw| nsw)* i64 [^,]+, )(-?\d{2,})$")
 _PHI = re.compile(r"(?<=\[ )-?\d{2,}(?=, %)")
@@ -79,9 +83,9 @@ class _Function:
         self.table = table
         self.loads: dict[str, str] = {}
 
-    def integer(self, number: str) -> str:
+    def integer(self, number: str, small: int = _SMALL) -> str:
         value = int(number)
-        if abs(value) <= _SMALL or abs(value) >= 2**62:
+        if abs(value) <= small or abs(value) >= 2**62:
             return number
         return self._load("i64", struct.pack("<q", value))
 
@@ -107,13 +111,16 @@ def _lifted(name: str, text: str, table: _Table) -> str:
     if len(lines) > _LONG:
         return text
     function = _Function(table)
-    entry = name == "entry"
-    body = [
-        line
-        if _KEPT.search(line) and not (entry and _CHECKED.search(line))
-        else _without_numbers(line, function, entry)
-        for line in lines
-    ]
+    body: list[str] = []
+    innermost = ""
+    for line in lines:
+        index = _INDEX.match(line)
+        if index:
+            innermost = index[1]
+        factor = _FACTOR.search(line)
+        if factor and factor[2] != innermost:
+            line = line[: factor.start(3)] + function.integer(factor[3], _DIGIT)
+        body.append(_without_numbers(line, function, name == "entry"))
     first = next((i for i, line in enumerate(body) if " alloca " not in line), 0)
     return "\n".join([head, *body[:first], *function.loads.values(), *body[first:]])
 
@@ -122,8 +129,11 @@ def _without_numbers(line: str, function: _Function, entry: bool) -> str:
     if entry:
         if not _CHECKED.search(line):
             return line
+    elif _KEPT.search(line):
+        return line
     elif "0x" in line and (kind := _KIND.search(line)):
         line = _FLOAT.sub(lambda m: function.real(kind[1], m[0]), line)
-    line = _TYPED.sub(lambda m: function.integer(m[0]), line)
-    line = _SECOND.sub(lambda m: m[1] + function.integer(m[2]), line)
+    small = _DIGIT if entry or "call void @cblas" in line else _SMALL
+    line = _TYPED.sub(lambda m: function.integer(m[0], small), line)
+    line = _SECOND.sub(lambda m: m[1] + function.integer(m[2], small), line)
     return _PHI.sub(lambda m: function.integer(m[0]), line) if " phi i64 " in line else line
