@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent / "tracker"
 
 # Each layer may import from the layers before it (and from within itself).
 LAYERS = [
-    {"tracker.errors", "tracker.records"},
+    {"tracker.errors", "tracker.records", "tracker.liveness"},
     {"tracker.config", "tracker.tree", "tracker.standing"},
     {"tracker.ir"},
     {"tracker.attribution"},

@@ -33,6 +33,7 @@ from tracker.attribution import attributed
 from tracker.errors import TrackerError, UnsupportedError, message, user_frame, user_line
 from tracker.ir.op import Op
 from tracker.ir.types import type_of
+from tracker.liveness import dead
 from tracker.standing import HANDLES, settled
 
 NO_PARAMS: dict[str, Any] = {}
@@ -332,6 +333,9 @@ def close(value: Value) -> None:
     """Make a leaf a constant for everyone but the pass that owns it."""
     if value.op is None:
         value.op = CLOSED
+    stage = current_stage()
+    if stage is not None:
+        stage.closed[id(value)] = len(stage.notes)
 
 
 _constants: weakref.WeakSet[Value] = weakref.WeakSet()  # found to be constant, and so for good
@@ -359,6 +363,9 @@ def is_constant(value: Value) -> bool:
 
 # Staging ----------------------------------------------------------------------------------------
 
+_ALLOWANCE = 1 << 24  # bytes of arrays that a trace may hold for nobody
+_SCAN = 1 << 13  # bytes that are written in the time it takes to look at one note, and more
+
 
 class Stage:
     """Listens to the gate in this thread, between `with` and its end.
@@ -372,6 +379,8 @@ class Stage:
     is nobody else's business. `apart`: arguments that a derivative found to be written into.
     `given` and `placed`: the leaves that stand for a traced function's arguments, and for the
     arrays it captured; `pinned`: values made of the latter that are guarded to be what they were.
+    `closed`: by id, when leaves were closed, in equations. `fresh`: the bytes of arrays noted since
+    those that were dead by then were let go (they leave their type), `allowance` how many may come.
     `spoilt`: why the trace cannot be used, if it cannot: what goes on is a plain run. `errors`:
     those raised because of values: who goes on after one has branched on values unheard.
     """
@@ -387,6 +396,9 @@ class Stage:
         self.given: frozenset[Value] = frozenset()
         self.placed: frozenset[Value] = frozenset()
         self.pinned: set[Value] = set()
+        self.closed: dict[int, int] = {}
+        self.fresh = 0
+        self.allowance = _ALLOWANCE
         self.spoilt = ""
         self.errors: list[Exception] = []
         self.errstate: Any = None  # NumPy's settings when the last equation was noted
@@ -417,6 +429,20 @@ class Stage:
             if type(operand) is _ndarray:
                 self.see(operand)
         self.notes.append((value, *_where(depth)))
+        if type(value.data) is _ndarray:
+            self.fresh += value.data.nbytes
+            if self.fresh > self.allowance:
+                self.let_go()
+
+    def let_go(self) -> None:
+        """Free the arrays that nobody can ask for any more."""
+        deriving = _thread.deriving
+        if not self.structured and len(_thread.stages) == 1 and all(deriving):
+            running = [leaf for leaves in deriving for leaf in leaves]
+            for value in dead(self.notes, self.given | self.placed, running, self.closed):
+                value.data = type_of(value.data)
+        self.fresh = 0
+        self.allowance = max(_ALLOWANCE, _SCAN * len(self.notes))
 
     def _check_errstate(self) -> None:
         if not self.spoilt and "raise" in np.geterr().values():

@@ -10,7 +10,7 @@ Invariant: types are immutable, hashable, compared by value.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -103,7 +103,8 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def type_of(x: Any) -> Type:
-    """The type of a Python number, NumPy scalar or array; of a tuple of them."""
+    """The type of a Python number, NumPy scalar or array; of a tuple of them; a type itself stands
+    for what it is the type of."""
     cls = type(x)
     if cls in PYTHON:
         return Type((), PYTHON[cls], True)
@@ -113,4 +114,6 @@ def type_of(x: Any) -> Type:
         return Type(x.shape, x.dtype)
     if cls is tuple:
         return Bundle.of(map(type_of, x))
+    if cls is Type:
+        return cast(Type, x)
     raise IRError(f"{cls.__name__} has no IR type; only numbers and NumPy arrays have")

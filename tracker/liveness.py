@@ -1,0 +1,88 @@
+"""Which arrays of a trace nobody can ask for any more.
+
+A trace notes every equation until the function has run; plain Python would have freed most of what
+they computed long before. Owns: `dead`.
+
+An array is alive while something besides the notes and the operands of noted values refers to its
+value (a handle, a view, a running pass), or while a derivative may pull through what was made of
+it. That takes a leaf that is open, or that somebody holds (a pullback not yet forgotten) and that
+was open when the value was made. Who reads the notes asks for types only.
+
+Invariant: where a value is not understood, it is alive.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+_Holders = Sequence[tuple[Any, ...]]  # each holds a value, first
+_NEVER, _ALWAYS = -1, sys.maxsize
+
+
+def dead(
+    notes: _Holders, inputs: Collection[Any], running: Collection[Any], closed: Mapping[int, int]
+) -> Iterator[Any]:
+    """The noted values whose arrays are not alive.
+
+    inputs   the leaves of the trace itself, through which nothing is pulled
+    running  the leaves of derivatives that are running their functions
+    closed   the id of each leaf that was closed -> how many equations had been noted by then
+    """
+    used, others = _operands(notes)
+    free = {id(value) for value in inputs}
+    openly = {id(value) for value in running}
+    until: dict[int, int] = {}  # what depends on a value may be pulled through, if made before
+    for other, references in zip(others, _references(others, used), strict=True):
+        value = other[0]
+        if id(value) in free:
+            until[id(value)] = _NEVER
+        elif value.op is None or value.operands:
+            until[id(value)] = _ALWAYS
+        else:
+            until[id(value)] = closed.get(id(value), _NEVER) if references else _NEVER
+    held = _references(notes, used)
+    for at, (note, references) in enumerate(zip(notes, held, strict=True)):
+        value = note[0]
+        above = [until.get(id(operand), _NEVER) for operand in value.operands]
+        if id(value) in openly:
+            above.append(_ALWAYS)
+        latest = max([when for when in above if when > at], default=_NEVER)
+        if references:
+            latest = max(latest, closed.get(id(value), _NEVER))
+        until[id(value)] = latest
+    asked = {key for key, when in until.items() if when != _NEVER}
+    for note, references in zip(reversed(notes), reversed(held), strict=True):
+        value = note[0]
+        if id(value) in asked:  # who pulls through it looks at all that it was made of
+            asked.update(map(id, value.operands))
+        elif not references and type(value.data) is np.ndarray:
+            yield value
+
+
+def _operands(notes: _Holders) -> tuple[dict[int, int], _Holders]:
+    """How often each value, by id, is an operand of noted ones; and those that are not noted."""
+    kind = type(notes[0][0])
+    noted = {id(note[0]) for note in notes}
+    used: dict[int, int] = {}
+    others: dict[int, tuple[Any, ...]] = {}
+    for operands in {id(note[0].operands): note[0].operands for note in notes}.values():
+        for operand in operands:
+            if type(operand) is kind:
+                key = id(operand)
+                used[key] = used.get(key, 0) + 1
+                if key not in noted and key not in others:
+                    others[key] = (operand,)
+    return used, list(others.values())
+
+
+def _references(holders: _Holders, used: Mapping[int, int]) -> list[int]:
+    """How many references each value has besides its holder and the operands counted."""
+    return [sys.getrefcount(holder[0]) - _HELD - used.get(id(holder[0]), 0) for holder in holders]
+
+
+_HELD = 0
+_HELD = _references([(object(),)], {})[0]
