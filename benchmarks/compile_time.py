@@ -1,5 +1,5 @@
 """Time to trace and compile value and gradient: of a loop of dependent scalar operations, and of an
-array function at its first shape and at others.
+array function at its first shapes and at others.
 
 Run: python benchmarks/compile_time.py      (the first should grow linearly; other shapes need no
 compiling)
@@ -39,17 +39,20 @@ def rows() -> dict[int, float]:
     return {n: min(first_call(n) for _ in range(3)) for n in (100, 1000, 10_000)}
 
 
-def shapes() -> dict[int, float]:
-    """Seconds of the first call at each length."""
-    fast = tracker.jit(
-        lambda x, w: tracker.withgradient(lambda y: np.sum(np.tanh(y * w) * np.exp(-(y**2))), x)
-    )
+def shapes() -> dict[str, float]:
+    """Seconds of the first call at each length, and at each shape of a matrix."""
+
+    def loss(x: Any, w: Any) -> Any:
+        return np.sum(np.tanh(x * w) * np.exp(-(x**2)))
+
     seconds = {}
-    for n in (1000, 1500, 2500):
-        x, w = np.linspace(-1.0, 1.0, n), np.linspace(0.0, 2.0, n)
-        start = time.perf_counter()
-        fast(x, w)
-        seconds[n] = time.perf_counter() - start
+    for group in (((1000,), (1500,), (2500,)), ((200, 300), (210, 301), (150, 640))):
+        fast = tracker.jit(lambda x, w: tracker.withgradient(lambda y: loss(y, w), x))
+        for shape in group:
+            x, w = np.ones(shape), np.linspace(0.0, 2.0, shape[-1])
+            start = time.perf_counter()
+            fast(x, w)
+            seconds["x".join(map(str, shape))] = time.perf_counter() - start
     return seconds
 
 
@@ -58,5 +61,5 @@ if __name__ == "__main__":
         print(
             f"{n:6} operations: {1e3 * seconds:8.1f} ms  ({1e6 * seconds / n:.0f} us an operation)"
         )
-    for n, seconds in shapes().items():
-        print(f"{n:6} elements:   {1e3 * seconds:8.1f} ms")
+    for shape, seconds in shapes().items():
+        print(f"{shape:>7} elements:  {1e3 * seconds:8.1f} ms")
