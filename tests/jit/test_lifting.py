@@ -95,18 +95,17 @@ def test_more_rows(compiled):
 
 
 def columns(x, w):
-    return np.sum(np.sin(x * w) * x)
+    return np.sum(np.tanh(x * w) * np.exp(-(x**2)))
 
 
-def stencil(x, w):
-    inner = 4.0 * x[1:-1, 1:-1] - x[:-2, 1:-1] - x[2:, 1:-1] - x[1:-1, :-2] - x[1:-1, 2:]
-    return np.sum(inner**2) + np.sum(w)
+def rows(x, w):
+    return np.sum((x[1:] - x[:-1]) ** 2 * w)
 
 
-@pytest.mark.parametrize("f", [columns, stencil], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [columns, rows], ids=lambda f: f.__name__)
 def test_matrices_of_another_width(f, compiled):
     fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
-    for shape in ((200, 300), (210, 301), (150, 640)):
+    for shape in ((200, 300), (210, 301), (150, 640)):  # the parts of threads are small numbers
         x, w = RNG.standard_normal(shape), RNG.standard_normal(shape[1])
         done = len(compiled)
         fast(x, w)

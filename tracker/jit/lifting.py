@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 SYMBOL = "sizes"
 _SMALL = 128  # up to here integers stay in the text
-_DIGIT = 9  # up to here in arguments of calls, in checks, and as factors of an outer loop's index
+_DIGIT = 9  # up to here as factors of an outer loop's index, in checks, and in lines of `_ANY`
 _PLAIN = 64.0  # up to here floats that are quarters stay
 _LONG = 600  # lines of a function; beyond, its numbers stay
 
@@ -35,6 +35,7 @@ _TYPED = re.compile(r"(?<=\bi64 )-?\d{2,}(?=[,)\s]|$)")
 _SECOND = re.compile(r"(= (?:add|sub|mul|icmp \w+)(?: nuw| nsw)* i64 [^,]+, )(-?\d{2,})$")
 _PHI = re.compile(r"(?<=\[ )-?\d{2,}(?=, %)")
 _CHECKED = re.compile(r"= icmp eq i64 |^  store i64 ")  # lines of the entry that hold extents
+_ANY = re.compile(r"call void @cblas|%tid\b|%lo\b")  # calls of BLAS, and the parts of threads
 _FLOAT = re.compile(r"\b0x[0-9A-F]{16}\b")
 _KIND = re.compile(r"(?:= [^@(\[]*?\b|store )(float|double)\b")
 
@@ -133,7 +134,7 @@ def _without_numbers(line: str, function: _Function, entry: bool) -> str:
         return line
     elif "0x" in line and (kind := _KIND.search(line)):
         line = _FLOAT.sub(lambda m: function.real(kind[1], m[0]), line)
-    small = _DIGIT if entry or "call void @cblas" in line else _SMALL
+    small = _DIGIT if entry or _ANY.search(line) else _SMALL
     line = _TYPED.sub(lambda m: function.integer(m[0], small), line)
     line = _SECOND.sub(lambda m: m[1] + function.integer(m[2], small), line)
     return _PHI.sub(lambda m: function.integer(m[0]), line) if " phi i64 " in line else line
