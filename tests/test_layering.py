@@ -43,7 +43,7 @@ JIT_LAYERS = [
     {"orders"},
     {"places", "reads", "standins", "varying"},
     {"bits", "networks"},
-    {"emit", "complexes", "staging", "arguments", "results", "cache"},
+    {"emit", "arcs", "complexes", "staging", "arguments", "results", "cache"},
     {"writes"},
     {"entry", "memory", "lifting"},
     {"native"},

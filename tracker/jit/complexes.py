@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.jit.arcs import Arcs
 from tracker.jit.emit import Complex, Reals, Scalar, literal, part_of
 
 _BOOL = np.dtype(bool)
@@ -23,7 +24,7 @@ _FAR = 650.0  # beyond, exp is scaled, so that a factor below one can bring it b
 _STEEP = {8: (709.0, 690.0), 4: (88.0, 75.0)}
 
 
-class Emitter(Reals):
+class Emitter(Reals, Arcs):
     """Writes scalar code of any dtype; see `Reals`."""
 
     # Arithmetic

@@ -350,13 +350,13 @@ not_equal = _comparison(np.not_equal, "!=", operator.ne)
 logical_and = piecewise(
     np.logical_and,
     lower=lambda e, a, b: e.logical_and(e.truth(a), e.truth(b)),
-    kinds="biuf",
+    kinds="biufc",
 )
 logical_or = piecewise(
-    np.logical_or, lower=lambda e, a, b: e.logical_or(e.truth(a), e.truth(b)), kinds="biuf"
+    np.logical_or, lower=lambda e, a, b: e.logical_or(e.truth(a), e.truth(b)), kinds="biufc"
 )
 logical_xor = piecewise(
-    np.logical_xor, lower=lambda e, a, b: e.compare("!=", e.truth(a), e.truth(b)), kinds="biuf"
+    np.logical_xor, lower=lambda e, a, b: e.compare("!=", e.truth(a), e.truth(b)), kinds="biufc"
 )
 bitwise_and = piecewise(
     np.bitwise_and,

@@ -81,12 +81,14 @@ sign = declare(
 UFUNCS[np.sign] = sign
 
 exp = elementwise(np.exp, partials=[lambda y, x: y], lower=_math("exp"), kinds="fc")
-exp2 = elementwise(np.exp2, partials=[lambda y, x: y * _LN2], lower=_math("exp2"))
-expm1 = elementwise(np.expm1, partials=[lambda y, x: np.exp(x)], lower=_math("expm1"))
+exp2 = elementwise(np.exp2, partials=[lambda y, x: y * _LN2], lower=_math("exp2"), kinds="fc")
+expm1 = elementwise(np.expm1, partials=[lambda y, x: np.exp(x)], lower=_math("expm1"), kinds="fc")
 log = elementwise(np.log, partials=[lambda y, x: 1 / x], lower=_math("log"), kinds="fc")
-log2 = elementwise(np.log2, partials=[lambda y, x: 1 / (x * _LN2)], lower=_math("log2"))
-log10 = elementwise(np.log10, partials=[lambda y, x: 1 / (x * _LN10)], lower=_math("log10"))
-log1p = elementwise(np.log1p, partials=[lambda y, x: 1 / (1 + x)], lower=_math("log1p"))
+log2 = elementwise(np.log2, partials=[lambda y, x: 1 / (x * _LN2)], lower=_math("log2"), kinds="fc")
+log10 = elementwise(
+    np.log10, partials=[lambda y, x: 1 / (x * _LN10)], lower=_math("log10"), kinds="fc"
+)
+log1p = elementwise(np.log1p, partials=[lambda y, x: 1 / (1 + x)], lower=_math("log1p"), kinds="fc")
 
 sqrt = elementwise(np.sqrt, partials=[lambda y, x: 0.5 / y], lower=_math("sqrt"), kinds="fc")
 cbrt = elementwise(np.cbrt, partials=[lambda y, x: 1 / (3 * np.square(y))], lower=_math("cbrt"))
@@ -102,7 +104,7 @@ reciprocal = elementwise(
 
 sin = elementwise(np.sin, partials=[lambda y, x: np.cos(x)], lower=_math("sin"), kinds="fc")
 cos = elementwise(np.cos, partials=[lambda y, x: -np.sin(x)], lower=_math("cos"), kinds="fc")
-tan = elementwise(np.tan, partials=[lambda y, x: 1 + np.square(y)], lower=_math("tan"))
+tan = elementwise(np.tan, partials=[lambda y, x: 1 + np.square(y)], lower=_math("tan"), kinds="fc")
 
 
 def _plus_one(x: Any) -> Any:
@@ -119,15 +121,19 @@ def _cosine_of_arcsine(x: Any) -> Any:
 
 
 arcsin = elementwise(
-    np.arcsin, partials=[lambda y, x: 1 / _cosine_of_arcsine(x)], lower=_math("asin")
+    np.arcsin, partials=[lambda y, x: 1 / _cosine_of_arcsine(x)], lower=_math("asin"), kinds="fc"
 )
 arccos = elementwise(
-    np.arccos, partials=[lambda y, x: -1 / _cosine_of_arcsine(x)], lower=_math("acos")
+    np.arccos, partials=[lambda y, x: -1 / _cosine_of_arcsine(x)], lower=_math("acos"), kinds="fc"
 )
-arctan = elementwise(np.arctan, partials=[lambda y, x: 1 / (1 + np.square(x))], lower=_math("atan"))
+arctan = elementwise(
+    np.arctan, partials=[lambda y, x: 1 / (1 + np.square(x))], lower=_math("atan"), kinds="fc"
+)
 sinh = elementwise(np.sinh, partials=[lambda y, x: np.cosh(x)], lower=_math("sinh"), kinds="fc")
 cosh = elementwise(np.cosh, partials=[lambda y, x: np.sinh(x)], lower=_math("cosh"), kinds="fc")
-tanh = elementwise(np.tanh, partials=[lambda y, x: 1 - np.square(y)], lower=_math("tanh"))
+tanh = elementwise(
+    np.tanh, partials=[lambda y, x: 1 - np.square(y)], lower=_math("tanh"), kinds="fc"
+)
 arcsinh = elementwise(
     np.arcsinh,
     partials=[
@@ -136,14 +142,16 @@ arcsinh = elementwise(
         )
     ],
     lower=_math("asinh"),
+    kinds="fc",
 )
 arccosh = elementwise(
     np.arccosh,
     partials=[lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(_plus_one(x)))],
     lower=_math("acosh"),
+    kinds="fc",
 )
 arctanh = elementwise(
-    np.arctanh, partials=[lambda y, x: 1 / ((1 - x) * (1 + x))], lower=_math("atanh")
+    np.arctanh, partials=[lambda y, x: 1 / ((1 - x) * (1 + x))], lower=_math("atanh"), kinds="fc"
 )
 deg2rad = elementwise(np.deg2rad, partials=[_DEG], lower=lambda e, x: e.mul(x, e.constant(_DEG, x)))
 rad2deg = elementwise(
