@@ -15,6 +15,7 @@ from tracker.ops.binary import where
 from tracker.ops.cumulative import without_nan
 from tracker.ops.declare import NO_VALUE, as_array, discrete, implements, into
 from tracker.ops.reduce import axes_of
+from tracker.ops.sorting import sort_key
 from tracker.ops.truths import all_, any_, argmax, argmin, whole
 from tracker.ops.unary import isnan, logical_not
 
@@ -130,7 +131,9 @@ def _position(extreme: Op, worst: float) -> Expand:
             axes = axes_of(a.type, axis)
             lost = b(all_, hole, axis=axes, keepdims=False)
             b.require(b(logical_not, whole(b, any_, lost)))
-            a = b(where, hole, a.type.dtype.type(worst), a)
+            # Of sort keys: a loop of maxima that meets its own identity is not vectorised.
+            missing = sort_key.evaluate(a.type.dtype.type(worst))
+            a = b(where, hole, missing, b(sort_key, a))
         assert isinstance(extreme.lower, Expand)
         return extreme.lower.build(b, a, axis=axis, keepdims=keepdims)
 
