@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from op_rows import row, sample, x, z
 
-from tracker import gradient, jit, pullback
+from tracker import gradient, hessian, hessian_reverse, jit, pullback
 from tracker.ops import binary
 from tracker.testing import gradcheck
 
@@ -135,6 +135,13 @@ def test_derivatives_at_infinity(f, a, b, want):
         for derive in (slopes, jit(slopes)):
             for found, wanted in zip(derive(*xs), want, strict=True):
                 np.testing.assert_allclose(found, np.full(np.shape(xs[0]), wanted), rtol=1e-15)
+
+
+def test_the_angle_at_the_origin_has_no_derivatives_of_any_order():
+    f = jit(lambda v: np.arctan2(v[0], v[1]))
+    for g in (f, lambda v: np.arctan2(v[0], v[1])):
+        assert gradient(g, np.zeros(2))[0].tolist() == [0.0, 0.0]
+        assert (hessian(g, np.zeros(2)) == 0).all() and (hessian_reverse(g, np.zeros(2)) == 0).all()
 
 
 @pytest.mark.parametrize("f", [np.maximum, np.minimum, np.fmax, np.fmin])

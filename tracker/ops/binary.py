@@ -174,8 +174,9 @@ def _cosine(x: Any, other: Any, size: Any) -> Any:
 def _turned(x: Any, a: Any, b: Any) -> Any:
     """x / (a**2 + b**2), without overflow on the way, and 0 at the origin and at infinity."""
     size = np.hypot(a, b)
-    x = np.where(np.isinf(size), _constant_like(0, size), x)
-    size = size + (size == 0)
+    origin = size == 0
+    x = np.where(np.isinf(size) | origin, _constant_like(0, size), x)
+    size = size + origin
     return x / size / size
 
 
