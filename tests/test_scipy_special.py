@@ -81,6 +81,13 @@ def test_logsumexp_of_masked_and_signed():
     assert np.isnan(data(special.logsumexp(param([1.0, 2.0]), b=[1.0, -1.0])))
 
 
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_spherical_bessel_functions_are_smooth_at_zero(n):
+    for f in (special.spherical_jn, special.spherical_in):
+        assert gradcheck(lambda z, f=f: f(n, z), 0.0, order=2)
+    assert gradcheck(lambda x: special.diric(x, n + 2), 2 * np.pi, order=2)
+
+
 def test_lists_of_tracked_values():
     assert gradient(lambda x: special.logsumexp([x, 2 * x]), 0.0) == (1.5,)
 

@@ -112,7 +112,8 @@ def diric(x: Any, n: Any) -> Any:
     turns = np.rint(x / (2 * math.pi))
     near = np.abs(x - 2 * math.pi * turns) < 1e-7
     safe = np.where(near, 1.0, x)
-    limit = np.where((turns * (n - 1)) % 2 == 0, 1.0, -1.0)
+    rest = np.where(near, x - 2 * math.pi * turns, 0.0)
+    limit = np.where((turns * (n - 1)) % 2 == 0, 1.0, -1.0) * (1 - (n**2 - 1) / 24 * rest**2)
     return np.where(near, limit, np.sin(n * safe / 2) / (n * np.sin(safe / 2)))
 
 
@@ -193,7 +194,8 @@ def _spherical(name: str, even: int) -> Any:
             turned = np.real(ufunc(n, np.minimum(z, 0.0) + 0j))
             return np.where(z < 0, turned, ufunc(n, np.where(z < 0, 1.0, z)))
         sign = np.where((n % 2 == 0) ^ derivative, even, -even)
-        return ufunc(n, np.abs(z)) * np.where(z < 0, sign, 1)
+        right = np.where(z < 0, -z, z)  # at 0, with the slope that abs does not have
+        return ufunc(n, right) * np.where(z < 0, sign, 1)
 
     function.__name__ = f"spherical_{name}"
     return drop_in(scipy.special)(function)
