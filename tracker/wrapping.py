@@ -233,6 +233,8 @@ def _in_class_of(c: Any, x: Any) -> Any:
         c = np.astype(c, x.dtype if x.dtype.kind in "fc" else np.float64)
         return c if have is np.ndarray else np.reshape(np.reshape(c, (1,)), ())
     if isinstance(x, np.inexact):
+        if have is np.ndarray:
+            return c[()]
         return np.astype(c, x.dtype) if have in (float, complex) else c
     return c if have in (float, complex) else apply(item, (c,))
 

@@ -440,3 +440,34 @@ def test_python_numbers_have_no_parts():
     for x in (2.5, 3, 1j):
         with pytest.raises(TypeError, match="not subscriptable"):
             jit(lambda x: x[0])(x)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.repeat(x, 2, axis=1),
+        lambda x: np.take(x, [0, -1, 0], axis=1),
+        lambda x: np.delete(x, 1, axis=1),
+        lambda x: np.pad(x, 1, mode="reflect"),
+        lambda x: x.T.copy(),
+        lambda x: np.copy(x.T),
+        lambda x: np.sort(x, axis=1),
+        lambda x: x[:, [0, 2, 1]],
+    ],
+)
+def test_a_reshape_is_a_view_where_numpys_is(f):
+    def written(x):
+        y = f(x) * 0.5
+        y.reshape(-1)[::3] = 7.0
+        z = f(x)
+        z.reshape(-1)[1::4] = x[0, 0, 0]
+        return y, z
+
+    x = CUBE[:, :4]
+    agree(written, x)
+    gradients_agree(lambda x: sum(np.sum(np.sin(y)) for y in written(x)), x)
+
+
+def test_gradients_in_numpy_scalars_are_numpy_scalars():
+    f = lambda x, b: np.sum(np.where(b, x, 0.5)) + np.sin(np.where(b, 0.5, x))  # noqa: E731
+    gradients_agree(f, np.float64(0.3), np.True_)

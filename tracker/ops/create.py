@@ -14,6 +14,7 @@ import numpy as np
 from tracker.ir.op import LINEAR, METHODS, NUMPY, Iota, Map, View
 from tracker.ir.types import Type, type_of
 from tracker.ops.declare import as_array, declare, holds_tracked, implements, project
+from tracker.ops.shape import contiguous
 from tracker.tape import CLOSED, NO_PARAMS, Value, apply, data_of, wrap
 from tracker.tracked import Tracked
 
@@ -104,10 +105,11 @@ copy = declare(
 
 @implements(np.copy)
 def copy_(a: Any, order: str = "K", subok: bool = False) -> Any:
-    return apply(copy, (a,))
+    made = apply(copy, (a,))
+    return contiguous(made) if order == "C" else made
 
 
-METHODS["copy"] = copy_
+METHODS["copy"] = lambda a, order="C": copy_(a, order)
 
 
 def _fill(name: str, function: Any, value: int) -> Any:

@@ -12,6 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from tracker.ir.op import NUMPY
 from tracker.ops.declare import implements, into, refuse
 from tracker.ops.places import positions
+from tracker.ops.shape import contiguous
 from tracker.tape import apply, data_of
 from tracker.tracked import Tracked
 
@@ -49,7 +50,7 @@ def take(
         where = where % n
     elif mode == "clip":
         where = np.clip(where, 0, n - 1)
-    return into(out, a[(slice(None),) * axis + (where,)])
+    return into(out, contiguous(a[(slice(None),) * axis + (where,)]))
 
 
 @implements(np.lib.stride_tricks.sliding_window_view)

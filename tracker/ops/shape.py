@@ -57,6 +57,16 @@ def _full_shape(a: Any, shape: Any) -> tuple[int, ...]:
     return np.empty(np.shape(a), np.bool_).reshape(given).shape  # raises as NumPy does
 
 
+def contiguous(a: Any) -> Any:
+    """A new array laid out in C order, where NumPy's is: what is written into a reshape of it then
+    reaches it."""
+    data = data_of(a)
+    if type(data) is not np.ndarray or data.flags.c_contiguous:
+        return a
+    flat = apply(reshape, (a,), {"shape": (data.size,)})
+    return apply(reshape, (flat,), {"shape": data.shape})
+
+
 def _reshape_method(a: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
     return reshape_(a, shape[0] if len(shape) == 1 else shape, order)
 
