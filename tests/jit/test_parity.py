@@ -416,6 +416,7 @@ WHOLE = np.array([15, 25, 35, -4])
         *((lambda x, n=n: np.sum(x, 0, dtype=n), CUBE * 90) for n in ("u1", "i4", "?", "f4")),
         *((lambda x, n=n: np.prod(x, dtype=n), WHOLE) for n in ("u1", "i4", "?", "f4")),
         *((lambda x, n=n: np.cumsum(x, dtype=n), WHOLE * 9) for n in ("u1", "i4", "f4")),
+        *((np.logaddexp.reduce, WHOLE[:n].astype("i4")) for n in (0, 1, 3)),
         (lambda x: np.round(x, -1), np.array([1155.0, 1145.0, 35.0, 25.0, 17.5])),
     ],
 )

@@ -96,6 +96,9 @@ def _reduce(
     where: Any = True,
 ) -> Any:
     array = _typed(array, dtype)
+    kind = ufunc.resolve_dtypes((array.dtype, array.dtype, None))[2]
+    if dtype is None and kind.kind in "fc":  # a fold of one element, too, is what the ufunc gives
+        array = np.astype(array, kind)
     axes = axes_of(array, axis)
 
     def rows(of: Any) -> Any:
@@ -119,7 +122,7 @@ def _reduce(
         start = [array.dtype.type(ufunc.identity)]
     if start:
         left = tuple(n for i, n in enumerate(np.shape(array)) if i not in axes)
-        start = [np.broadcast_to(start[0], left)]
+        start = [np.broadcast_to(start[0], left)[()]]
     if masks is None:
         y = reduce(ufunc, [*start, *lines])
     else:
