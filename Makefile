@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check smoke bench clean
+.PHONY: demo test check smoke bench memcheck clean
 
 demo: $(VENV)/.examples
 	$(BIN)/python examples/digits.py
@@ -31,6 +31,10 @@ check: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The native calls under valgrind: Linux only, and minutes long.
+memcheck: $(VENV)/.test
+	$(BIN)/python tests/jit/memcheck.py
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py

@@ -1,0 +1,139 @@
+"""The native calls under valgrind's memcheck: no read or write outside of a block, nothing unset.
+
+Run: make memcheck (or python tests/jit/memcheck.py [programs]; needs Linux and valgrind)
+
+Three processes do the work. One under valgrind asks LLVM for its processor, which has no AVX-512;
+one without it compiles the workload for that processor into a cache; the last runs the workload
+under memcheck from that cache, so that none of the time goes into compiling. Python allocates with
+malloc, so each NumPy buffer is a block whose ends memcheck knows.
+
+What counts: invalid writes and frees wherever they are, and whatever code without a symbol does, or
+what it calls: that is generated code. (The C library compares strings by words past their ends, and
+Python and LLVM are built by compilers whose code uses unset bits, all harmlessly.) At first a plan
+is run that reads past the end of its argument, which must be found: a run that sees nothing proves
+nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+import xml.etree.ElementTree as xml
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = 20
+ANYWHERE = ("InvalidWrite", "InvalidFree", "InvalidJump", "MismatchedFree")
+CPU = "MEMCHECK_CPU"
+ASK = (
+    "import json, llvmlite.binding as b; "
+    "print(json.dumps([b.get_host_cpu_name(), b.get_host_cpu_features().flatten()]))"
+)
+
+
+# The processes ------------------------------------------------------------------------------------
+
+
+def main(programs: int) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.xml")
+        environment = {
+            **os.environ,
+            "PYTHONMALLOC": "malloc",
+            "PYTHONPATH": str(ROOT),
+            "TRACKER_CACHE_DIR": str(Path(folder, "cache")),
+            "TRACKER_THREADS": "2",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        environment.pop("TRACKER_CACHE", None)
+        asked = ["valgrind", "-q", "--tool=none", sys.executable, "-c", ASK]
+        found = subprocess.run(asked, env=environment, capture_output=True, text=True, check=True)
+        environment[CPU] = found.stdout
+        memcheck = ["valgrind", "-q", "--num-callers=40", "--xml=yes", f"--xml-file={report}"]
+
+        def run(*command: str) -> list[str]:
+            subprocess.run(command, env=environment, check=True)
+            return list(findings(report.read_text())) if command[0] == "valgrind" else []
+
+        child = [sys.executable, __file__]
+        planted = run(*memcheck, *child, "--planted")
+        run(*child, "--work", str(programs))
+        errors = run(*memcheck, *child, "--work", str(programs))
+    for error in errors:
+        print(error, end="\n\n")
+    print(f"memcheck: {len(errors)} findings; of the planted one {len(planted)}")
+    return 0 if planted and not errors else 1
+
+
+def findings(report: str) -> Iterator[str]:
+    """The errors in valgrind's report that are ours."""
+    for error in xml.fromstring(report).iter("error"):
+        frames = [
+            (each.findtext("fn"), each.findtext("obj")) for each in error.iterfind("stack[1]/*")
+        ]
+        kind = error.findtext("kind")
+        if kind in ANYWHERE or _is_generated(frames):
+            text = error.findtext("what") or error.findtext("xwhat/text")
+            named = [f"    {name or '(generated)'} {library or ''}" for name, library in frames]
+            told = [each.text for each in error.iter("auxwhat") if each.text]
+            yield "\n".join([f"{kind}: {text}", *named[:12], *told])
+
+
+def _is_generated(frames: list[tuple[str | None, str | None]]) -> bool:
+    """Whether code without a symbol or a file did it, or what that called outside of Python."""
+    for function, library in frames:
+        if not function and not library:
+            return True
+        if library is None or "libpython" in library or Path(library).name.startswith("python"):
+            return False
+    return False
+
+
+# The workload -------------------------------------------------------------------------------------
+
+
+def work(programs: int) -> None:
+    _use_cpu()
+    import memcheck_work
+
+    warnings.simplefilter("ignore")
+    memcheck_work.run(programs)
+
+
+def _use_cpu() -> None:
+    """Compile for the processor that valgrind imitates."""
+    import llvmlite.binding as llvm
+
+    name, features = json.loads(os.environ[CPU])
+    llvm.get_host_cpu_name = lambda: name
+    llvm.get_host_cpu_features = lambda: SimpleNamespace(flatten=lambda: features)
+
+
+def plant() -> None:
+    """Generated code that reads past the end of its argument."""
+    import numpy as np
+    from smoke_native import ScalarOut, compiled, plan, slot
+
+    body = slot(0) + slot(1)
+    body += """  %x = load ptr, ptr %s0
+  %past = getelementptr double, ptr %x, i64 8
+  %v = load double, ptr %past
+  store double %v, ptr %s1
+  ret i64 0
+"""
+    compiled(plan(body), (np.ones(8),), [ScalarOut(float)])(np.ones(8))
+
+
+if __name__ == "__main__":
+    if "--planted" in sys.argv:
+        plant()
+    elif "--work" in sys.argv:
+        work(int(sys.argv[2]))
+    else:
+        sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else PROGRAMS))

@@ -1,0 +1,200 @@
+"""What `memcheck.py` runs under memcheck: every kind of native call, on arrays of every odd length.
+
+Sizes around the widths of vectors, so that a loop that reads or writes a whole vector too many
+leaves its block; results are compared with NumPy's, so that unset values would be seen, too.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import jit_programs
+import numpy as np
+import smoke_jit
+import smoke_native
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+import tracker as tr
+from tracker import gradient, jit
+
+RNG = np.random.default_rng(0)
+LENGTHS = (1, 2, 3, 5, 7, 9, 17, 31, 33, 67, 131)
+DTYPES = ("f8", "f4", "c16", "i8", "i4", "u1", "?")
+
+
+def run(programs: int) -> None:
+    """All of it; says how far it is."""
+    for part in (native, lengths, matrices, guards, structures, errors, loops, threads):
+        part()
+        print(part.__name__, flush=True)
+    random_programs(programs)
+
+
+def same(f: Callable[..., Any], *arguments: Any, calls: int = 2) -> None:
+    compiled = jit(f)
+    for _ in range(calls):
+        want = f(*_copies(arguments))
+        jit_programs.assert_same(compiled(*_copies(arguments)), want, "memcheck", 1e-9)
+
+
+def _copies(arguments: Any) -> list[Any]:
+    return [np.array(x) if isinstance(x, np.ndarray) else x for x in arguments]
+
+
+def native() -> None:
+    left = {smoke_native.check_references, smoke_native.check_threads}  # many calls, for counts
+    left |= {smoke_native.check_static_objects_are_not_kept}  # waits for an address to come again
+    for check in smoke_native.CHECKS:
+        if check not in left:
+            check()
+    smoke_jit.check_values_and_gradients()
+    smoke_jit.check_branches()
+    smoke_jit.check_structures_and_products()
+
+
+def _array(n: int, dtype: str) -> Any:
+    x = RNG.normal(size=n)
+    return x + 1j * x[::-1] if dtype == "c16" else (3 * x).astype(dtype)
+
+
+def _elementwise(x: Any) -> Any:
+    return x * 2 + x[::-1], x[1:] * x[:-1], np.sum(x), np.cumsum(x), np.where(x != 0, x, 1)
+
+
+def _transcendental(x: Any) -> Any:
+    y = np.sin(x) * np.exp(-x * x) + np.tanh(x) + np.log1p(np.abs(x)) + np.arctan2(x, 1.5)
+    return y, np.max(y), np.sort(y), np.argsort(y), y[y > 0.3], y[::-2] * x[::2]
+
+
+def _scatters(x: Any, at: Any) -> Any:
+    y = x * 1.5
+    y[at] = x[at] * 2
+    np.add.at(y, at, 0.5)
+    y[x > 0.5] *= 0.5
+    x[1:] = x[:-1] * 0.5
+    return y, np.concatenate([x, y[:1]]), np.repeat(y, 3), np.roll(y, 1)
+
+
+def lengths() -> None:
+    for n in LENGTHS:
+        for dtype in DTYPES:
+            if dtype in ("f8", "f4") or n in (3, 33):
+                same(_elementwise, _array(n, dtype))
+        for dtype in ("f8", "f4"):
+            x = _array(n, dtype)
+            same(_transcendental, x)
+            if n in (1, 5, 33, 131):
+                same(_scatters, x, RNG.integers(-n, n, n))
+                same(lambda x: gradient(lambda x: np.sum(_transcendental(x)[0] ** 2), x), x)
+
+
+def _products(a: Any, b: Any) -> Any:
+    return a @ b, b.T @ a.T, np.sum(a, 0), np.mean(b, 1), a.T * 2, np.max(a, 1, keepdims=True) * a
+
+
+def _dense(a: Any) -> Any:
+    m = a @ a.T * 0.1 + 2.0 * np.eye(len(a))
+    solved = np.linalg.solve(m, a)
+    return solved, np.linalg.inv(m), np.linalg.cholesky(m), np.linalg.slogdet(m)[1] * 1.0
+
+
+def matrices() -> None:
+    for m, k, n in ((1, 3, 2), (5, 7, 3), (9, 17, 33), (40, 31, 5)):
+        for dtype in ("f8", "f4"):
+            a, b = _array(m * k, dtype).reshape(m, k), _array(k * n, dtype).reshape(k, n)
+            same(_products, a, b)
+        same(_dense, a.astype("f8"))
+        same(lambda a: gradient(lambda a: sum(np.sum(y) for y in _dense(a)), a), a.astype("f8"))
+        same(lambda a: np.sum(np.linalg.eigvalsh(a @ a.T)), a.astype("f8"))
+
+
+def guards() -> None:
+    def f(x: Any, n: int) -> Any:
+        total = 0.0
+        for k in range(n):
+            total = total + x[k] if x[k] > 0 else total - k
+        return total
+
+    compiled = jit(f)
+    for n in (1, 3, 2, 3):
+        for sign in (1.0, -1.0):
+            x = sign * np.arange(-1.0, 4.0)
+            assert compiled(x, n) == f(x, n)
+
+
+def structures() -> None:
+    p = {"a": [np.ones(3), (2.5, np.arange(5.0))], "b": np.float32(1.5), "name": "text"}
+
+    def f(p: Any) -> Any:
+        return {"y": p["a"][0] * p["b"], "z": (p["a"][1][1] * p["a"][1][0], p["a"][0])}
+
+    same(f, p)
+    same(lambda p: gradient(lambda p: np.sum(f(p)["y"]) + np.sum(f(p)["z"][0]), p), p)
+    same(lambda x, y: (x + y, x[0], y), np.ones((3, 5))[::-1, ::2], np.asfortranarray(np.eye(3)))
+
+
+def errors() -> None:
+    def f(x: Any, i: Any) -> Any:
+        if np.sum(x) > 100:
+            raise ValueError("too much")
+        x[0] = 7.0
+        return x[i] * 2.0
+
+    compiled = jit(f)
+    for _ in range(3):
+        compiled(np.ones(5), np.array([1, 2]))
+        for x, i, error in (
+            (np.full(5, 99.0), np.array([1, 2]), ValueError),
+            (np.ones(5), np.array([1, 9]), IndexError),
+            ("text", 1, TypeError),
+        ):
+            try:
+                compiled(x, i)
+            except error:
+                continue
+            raise AssertionError(f"no {error.__name__}")
+
+
+def loops() -> None:
+    def scanned(x: Any) -> Any:
+        return tr.scan(lambda c, v: (c * 0.5 + np.sin(v), c * v), np.zeros(3), x)[0]
+
+    xs = RNG.normal(size=(7, 3))
+    same(scanned, xs)
+    same(lambda xs: gradient(lambda xs: np.sum(scanned(xs) ** 2), xs), xs)
+    same(lambda x: tr.while_loop(lambda c: c[0] < 5, lambda c: (c[0] + 1, c[1] * 0.5), (0, x)), xs)
+    same(lambda x: tr.cond(np.sum(x) > 0, lambda x: x * 2, lambda x: x - 1, x), xs)
+
+
+def threads() -> None:
+    big = RNG.normal(size=120_001)
+
+    def f(x: Any) -> Any:
+        return np.sum(np.tanh(x) * x), x[1:] - x[:-1]
+
+    same(f, big)
+    compiled, want = jit(lambda x: np.sum(x * x)), np.sum(big * big)
+    workers = [threading.Thread(target=lambda: [compiled(big) for _ in range(3)]) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert np.isclose(compiled(big), want)
+
+
+def random_programs(count: int) -> None:
+    """Drawn programs and their gradients; the same ones in every run."""
+    options = {"phases": [Phase.generate], "suppress_health_check": list(HealthCheck)}
+
+    @seed(1)
+    @settings(max_examples=count, database=None, deadline=None, **options)
+    @given(program=jit_programs.programs("mixed"))
+    def each(program: jit_programs.Program) -> None:
+        compiled, slope = jit(program), jit(lambda *xs: gradient(program.loss, *xs))
+        for arguments in (program.arguments, program.arguments, program.others(1)):
+            for f in (compiled, slope):
+                jit_programs.outcome(f, program.copies(arguments))
+
+    each()
