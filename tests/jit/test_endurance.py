@@ -1,0 +1,173 @@
+"""Nothing grows with the number of calls: objects, memory blocks, reference counts, the process.
+
+Each case makes one kind of call, over and over. A thousand of them show a leak of an object in ten
+calls; `TRACKER_HYPOTHESIS=deep` makes a million of the quick ones, and looks at the size of the
+process, too, which shows what C and machine code forget.
+"""
+
+import gc
+import os
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tracker as tr
+from tracker import gradient, jit
+
+DEEP = os.environ.get("TRACKER_HYPOTHESIS") == "deep"
+BLOCKS = 100  # that caches of Python and NumPy may come to hold meanwhile
+COMPILED = 4  # blocks that may stay of each new function: a hundred bytes, where code had megabytes
+BYTES = 4 << 20  # as much for the process, whose allocator does not pack tightly
+
+X, Y = np.linspace(0.1, 1.0, 8), np.linspace(0.5, 2.0, 8)
+MATRIX = np.eye(5) * 3.0 + 0.1
+BIG = np.linspace(0.0, 1.0, 300_000)
+
+
+def _wave(x):
+    return np.sum(np.sin(x) * x)
+
+
+def _branch(x):
+    return x * 2.0 if np.sum(x) > 0 else x - 1.0
+
+
+def _fails(x):
+    if np.sum(x) < 0:
+        raise ArithmeticError("negative")
+    return x * 2.0
+
+
+def _writes(x, y):
+    x[1:] = y[:-1] * 0.5
+    y += 1.0
+    np.clip(y, 0.0, 3.0, out=y)
+    return x
+
+
+def _matrix(a):
+    return np.sum(np.linalg.solve(a @ a.T, a[0]))
+
+
+@tr.custom_gradient(host=True)
+def _host(x):
+    if x[0] < 0:
+        raise LookupError("no such thing")
+    return x * 3.0, lambda g: (g * 3.0,)
+
+
+def _scan(x):
+    return tr.scan(lambda c, v: (c * 0.5 + np.sin(v), c), 0.0, x)[0]
+
+
+def _raising(f, *arguments, error):
+    def call(k):
+        with pytest.raises(error):
+            f(*arguments)
+
+    return call
+
+
+def _calls():
+    """Name to call by number, and the part of all calls to make (slow ones: fewer)."""
+    scalar, array, branch = jit(lambda x: x * x + 1.0), jit(_wave), jit(_branch)
+    slope, fails, matrix = jit(lambda x: gradient(_wave, x)[0]), jit(_fails), jit(_matrix)
+    named = jit(lambda p: {"y": p["a"] * p["b"][0], "z": (p["b"][1], p["c"])})
+    p = {"a": X, "b": [2.5, Y], "c": "text"}
+    writes, scanned, hosted = jit(_writes), jit(_scan), jit(lambda x: np.sum(_host(x)))
+    both, kept, big = tr.value_and_grad(array), [None] * 10, jit(lambda x: np.tanh(x) * x)
+
+    def keep(k):
+        kept[k % 10] = tr.pullback(array, X)[1]
+        if k % 3 == 0:
+            kept[(k + 5) % 10] = kept[k % 10](1.0)
+
+    def in_thread(k):
+        thread = threading.Thread(target=array, args=(X,))
+        thread.start()
+        thread.join()
+
+    def another(k):
+        def f(x):
+            return np.sum(x * np.cos(x) ** (k % 50 + 2))
+
+        fast = jit(f)
+        return fast(X), fast(X), gradient(fast, X)
+
+    def rebound(k):
+        held["a"] = Y if k % 2 else X
+        return captured(2.0)
+
+    held = {"a": X}
+    captured = jit(lambda s: held["a"] * s)
+    return {
+        "number": (lambda k: scalar(1.5), 1),
+        "numbers of other classes": (lambda k: scalar((1.5, 2, np.float32(1))[k % 3]), 1),
+        "array": (lambda k: array(X), 1),
+        "views": (lambda k: array(Y[:: (1, -1)[k % 2]]), 1),
+        "structure": (lambda k: named(p), 1),
+        "writes": (lambda k: writes(X.copy(), Y.copy()), 1),
+        "switching guards": (lambda k: branch(X if k % 2 else -X), 1),
+        "gradient of jit": (lambda k: gradient(array, X), 0.1),
+        "jit of gradient": (lambda k: slope(X), 1),
+        "value and gradient": (lambda k: both(X), 0.1),
+        "matrix": (lambda k: matrix(MATRIX), 1),
+        "loop": (lambda k: scanned(X), 1),
+        "host": (lambda k: hosted(X), 0.1),
+        "rebound capture": (rebound, 1),
+        "big results": (lambda k: big(BIG), 0.01),
+        "pullbacks kept and dropped": (keep, 0.1),
+        "eager": (lambda k: gradient(_wave, X), 0.05),
+        "raises in the function": (_raising(fails, -X, error=ArithmeticError), 0.01),
+        "raises in its gradient": (
+            _raising(lambda: gradient(lambda x: np.sum(fails(x)), -X), error=ArithmeticError),
+            0.01,
+        ),
+        "raises in host code": (_raising(hosted, -X, error=LookupError), 0.01),
+        "wrong type": (_raising(array, "text", error=TypeError), 0.01),
+        "wrong shape": (_raising(matrix, np.ones((2, 3)), error=ValueError), 0.01),
+        "wrong number of arguments": (_raising(array, error=TypeError), 0.1),
+        "new threads": (in_thread, 0.01),
+        "new functions": (another, 0.001),
+    }
+
+
+CALLS = _calls()
+WATCHED = [X, Y, MATRIX, BIG, X.dtype, None, True, np.float64, _wave, _branch, _fails, _writes]
+
+
+def _resident():
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _state():
+    gc.collect()
+    counts = [sys.getrefcount(thing) for thing in WATCHED]
+    immortal = sys.version_info >= (3, 12)
+    return {
+        "blocks": sys.getallocatedblocks(),
+        "objects": len(gc.get_objects()),
+        "references": 0 if immortal else sum(counts[5:7]),
+        "to arrays and functions": sum(counts[:5] + counts[7:]),
+    }
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", CALLS)
+def test_nothing_grows(name):
+    call, part = CALLS[name]
+    count = max(int((1_000_000 if DEEP else 1000) * part), 6)
+    for k in range(max(count // 10, 60) if part > 0.001 else 6):
+        call(k)
+    before, resident = _state(), _resident() if DEEP else 0
+    for k in range(count):
+        call(k)
+    grown = {what: n - before[what] for what, n in _state().items()}
+    grown["blocks"] -= COMPILED * count if name == "new functions" else 0
+    assert all(n < BLOCKS for n in grown.values()), f"{grown} after {count} calls"
+    if DEEP:
+        assert _resident() - resident < BYTES, f"{_resident() - resident} bytes, {count} calls"
