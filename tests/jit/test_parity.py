@@ -472,3 +472,11 @@ def test_a_reshape_is_a_view_where_numpys_is(f):
 def test_gradients_in_numpy_scalars_are_numpy_scalars():
     f = lambda x, b: np.sum(np.where(b, x, 0.5)) + np.sin(np.where(b, 0.5, x))  # noqa: E731
     gradients_agree(f, np.float64(0.3), np.True_)
+
+
+def test_gradients_go_around_absolute_values_of_bools():
+    def loss(x):
+        b = (x <= x).reshape(-1)[0].item()
+        return np.sum(np.sin(b / (abs(b) + 1))) + np.sum(np.abs(x > 0) * x)
+
+    gradients_agree(loss, np.array([0.3, -1.0]))

@@ -33,6 +33,14 @@ def _math(name: str) -> Any:
     return lambda e, x: e.math(name, x)
 
 
+def _sign(x: Any) -> Any:
+    """The derivative of |x|: of a bool as of the number it counts for."""
+    try:
+        return np.sign(x)
+    except TypeError:
+        return np.sign(x * 1.0)
+
+
 negative = elementwise(
     np.negative,
     partials=[-1],
@@ -45,7 +53,7 @@ positive = elementwise(
 )
 absolute = elementwise(
     np.absolute,
-    partials=[lambda y, x: np.conjugate(_direction(x, y)) if np.iscomplexobj(x) else np.sign(x)],
+    partials=[lambda y, x: np.conjugate(_direction(x, y)) if np.iscomplexobj(x) else _sign(x)],
     lower=lambda e, x: e.abs(x),
     kinds="biufc",
     operator=operator.abs,
