@@ -189,6 +189,9 @@ def test_what_scipy_raises_or_warns_of():
     back = jit(lambda a, piv: sl.lu_solve((a, piv), V))
     packed, pivots = scipy.linalg.lu_factor(A)
     np.testing.assert_allclose(back(packed, pivots), scipy.linalg.solve(A, V))
+    with pytest.warns(np.exceptions.ComplexWarning):  # by NumPy, while it is traced
+        back(packed, pivots + 0j)
+    np.testing.assert_allclose(back(packed, pivots + 0j), scipy.linalg.solve(A, V))
     with pytest.raises(IndexError):
         back(packed, pivots + 3)
     exponential = jit(sl.expm)

@@ -33,16 +33,16 @@ def permutation(kind: Kind) -> Code:
     """The order of `%rows` rows after `%k` exchanges; 1 where there is no such row."""
     c = routine(kind, "permutation", "pivots", "k rows", own=False)
     with c.loop(0, "%rows") as i:
-        c.store(c.let(f"sitofp i64 {i} to double"), "%out", i)
+        c.store(c.let(f"sitofp i64 {i} to double"), "%out", i, "double")
     with c.loop(0, "%k") as i:
-        pivot = c.load("%pivots", i)
+        pivot = c.real(c.load("%pivots", i))
         inside = c.test("oge", pivot, "0.0")
         below = c.test("olt", pivot, c.let("sitofp i64 %rows to double"))
         c.leave_if(c.unless(c.let(f"and i1 {inside}, {below}")), 1)
         j = c.let(f"fptosi double {pivot} to i64")
-        x, y = c.load("%out", i), c.load("%out", j)
-        c.store(y, "%out", i)
-        c.store(x, "%out", j)
+        x, y = (c.load("%out", at, "double") for at in (i, j))
+        c.store(y, "%out", i, "double")
+        c.store(x, "%out", j, "double")
     c.give()
     return c
 
