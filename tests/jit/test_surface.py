@@ -1,6 +1,7 @@
 """A jitted function behaves as the plain one where people least think of it."""
 
 import copy
+import functools
 import logging
 import math
 import pickle
@@ -165,3 +166,37 @@ def test_text_that_is_used_is_made_on_each_call():
     with pytest.warns(RuntimeWarning, match="text is made of a value"):
         assert g(1.26) == 1.3 * 1.26
     assert g(2.26) == 2.3 * 2.26
+
+
+class Holder:
+    def __init__(self, value):
+        self.value = value
+
+
+@pytest.mark.parametrize(
+    ("f", "ask"),
+    [
+        (lambda x: lambda y: x * y, lambda made: made(3.0)),
+        (lambda x: functools.partial(np.multiply, x), lambda made: made(3.0)),
+        (lambda x: Holder([x * 2]), lambda made: made.value[0]),
+        (lambda x: iter([x, x * 2]), list),
+        (lambda x: (v * x for v in (1.0, 2.0)), list),
+        (lambda x: (x, map(x.__mul__, [1.0])), lambda made: list(made[1])),
+    ],
+)
+def test_results_that_hold_computed_values_are_the_plain_function_s(f, ask):
+    g = jit(f)
+    with pytest.warns(RuntimeWarning, match="holds values it computed"):
+        assert ask(g(2.0)) == ask(f(2.0))
+    for x in (3.0, 4.0):
+        got = ask(g(x))
+        assert got == ask(f(x)) and type(got) is type(ask(f(x)))
+
+
+def test_objects_that_were_there_are_returned():
+    kept, model = [np.ones(3)], Holder(np.ones(3))
+    g = jit(lambda x: (model, x * model.value, len, kept, Holder))
+    for _ in range(3):
+        got = g(2.0)
+        assert got[0] is model and got[2] is len and got[4] is Holder
+    assert g.cache_info().eager == 0

@@ -50,7 +50,7 @@ from tracker.jit.signature import (
     array_leaf,
     signature_of,
 )
-from tracker.jit.standins import Containers, StandIns, plain
+from tracker.jit.standins import Containers, StandIns, holds_handle, plain
 from tracker.ops.create import item, to_discrete
 from tracker.records import record
 from tracker.replay import CONVERSIONS
@@ -210,6 +210,16 @@ def stage(
         finally:
             stand_ins.take_back()
             inputs.close()
+    for x in outputs:
+        if type(x) is not Tracked and holds_handle(x):
+            raise UnsupportedError(
+                message(
+                    f"the function returns a {type(x).__name__} that holds values it computed",
+                    "Return arrays, numbers, and tuples, lists, dicts or dataclasses of them; or "
+                    "register the class with tracker.tree.register",
+                    "",
+                )
+            )
     views = _views(outputs, inputs) if with_views else {}
     made = inputs.originals()
     made |= {key: view.cut(leaves[view.out.leaf]) for key, view in views.items()}

@@ -12,8 +12,10 @@ place meanwhile finds what stood there (`standing.py`); `TURN` keeps traces from
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -169,6 +171,31 @@ def plain(x: Any) -> Any:
         return x
     data = value_of(x).data
     return data.copy() if isinstance(data, np.ndarray) else data
+
+
+def holds_handle(x: Any) -> bool:
+    """Whether a value that a trace works with is in something that a function made: in a closure, a
+    generator, an object. Looks at a thousand things at most."""
+    seen: dict[int, Any] = {}
+    todo = [x]
+    while todo and len(seen) < 1000:
+        at = todo.pop()
+        if type(at) is Tracked and not hasattr(at, "_owner"):
+            return True
+        if id(at) in seen or isinstance(at, _LEADS_NOWHERE):
+            continue
+        seen[id(at)] = at
+        if type(at) is types.FunctionType:
+            todo += [*(at.__closure__ or ()), at.__defaults__, at.__kwdefaults__]
+        else:
+            todo += gc.get_referents(at)
+    return False
+
+
+_LEADS_NOWHERE = (
+    *(type(None), str, bytes, int, float, complex, np.ndarray, np.generic, np.dtype),
+    *(type, types.ModuleType, types.CodeType),
+)
 
 
 class Containers:
