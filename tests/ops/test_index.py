@@ -112,4 +112,10 @@ ROWS = [
     row(places.positions, sample(MASKS, count=3), sample(np.zeros((2, 0), bool), count=0)),
     row(places.inside, sample(TWICE, extent=2), sample(np.array([-3, -4], np.int8), extent=3)),
     row(create.iota, sample(shape=(2, 3), axis=1), sample(shape=(0,), axis=0)),
+    row(
+        create.table,
+        sample(values=(1.5, -0.0, 2.0), dtype=np.dtype(np.float64)),
+        sample(values=(1, 2), dtype=np.dtype(np.int16)),
+        sample(values=(True, False), dtype=np.dtype(bool)),
+    ),
 ]

@@ -290,9 +290,12 @@ def _stacked(new: _Builder, factors: Sequence[Atom], rows: _Rows, *, flipped: bo
         part = factor
         if lines:
             part = rows.vector(factor)
-            shape = (1, part.type.size)
-            part = part if part.type.shape == shape else new.make("reshape", part, shape=shape)
+            size = part.type.size
+            part = part if part.type.ndim == 1 else new.make("reshape", part, shape=(size,))
         elif flipped:
             part = new.transposed(factor)
         parts.append(part)
-    return new.make("concatenate", *parts, axis=0)
+    joined = new.make("concatenate", *parts, axis=0)
+    if not lines:
+        return joined
+    return new.make("reshape", joined, shape=(len(parts), joined.type.size // len(parts)))

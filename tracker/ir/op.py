@@ -1,9 +1,9 @@
 """What an operation is: one declaration with every slot filled.
 
 Owns: `Op`, the kinds of lowering (`Map`, `View`, `Scatter`, `Compact`, `Scan`, `Sort`, `Search`,
-`Iota`, `Reduce`, `Contract`, `Routine`, `Loop`, `While`, `Branch`, `Pick`, `Expand`, `Host`),
-`Joint` rules, `define`, and the tables in which NumPy callables and array methods find their op.
-Declarations live in `tracker/ops/`, one file per family; see `define` for the slots.
+`Iota`, `Table`, `Reduce`, `Contract`, `Routine`, `Loop`, `While`, `Branch`, `Pick`, `Expand`,
+`Host`), `Joint` rules, `define`, and the tables in which NumPy callables and array methods find
+their op. Declarations live in `tracker/ops/`, one file per family; see `define` for the slots.
 
 Invariants: an `Op` is inert data: it cannot apply itself (the gate in `tape.py` does). A slot left
 out is a `TypeError` at import. A kind, never a name, tells the compiler what loop an op is.
@@ -95,6 +95,10 @@ class Compact:
 
 class Iota:
     """No operands; each element is its own index along the axis `axis`."""
+
+
+class Table:
+    """No operands; the elements are the numbers in the param `values`, and lie in the code."""
 
 
 @record(frozen=True)
@@ -220,6 +224,7 @@ Lowering = (
     | Sort
     | Search
     | Iota
+    | Table
     | Reduce
     | Contract
     | Routine

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -132,6 +132,15 @@ class Needs:
         self.math: set[tuple[str, str]] = set()
         self.calls: Counter[tuple[str, str]] = Counter()
         self.intrinsics: set[str] = set()
+        self.tables: dict[str, str] = {}  # contents -> name
+
+    def table(self, values: Sequence[Any], dtype: np.dtype[Any]) -> str:
+        """The name of a global that holds numbers."""
+        kind = memory_type(dtype)
+        numbers = [literal(value, dtype) for value in values]
+        cells = [f"{kind} {int(x.value) if dtype == _BOOL else x.name}" for x in numbers]
+        text = f"[{len(cells)} x {kind}] [{', '.join(cells)}]"
+        return self.tables.setdefault(text, f"@table{len(self.tables)}")
 
 
 class Reals(Division, Bits):
@@ -428,7 +437,10 @@ def module_text(functions: Iterable[str], needs: Needs) -> str:
     wanted = sorted({*needs.math, *needs.calls})
     declared = sorted(needs.intrinsics | set(vmath.intrinsics(wanted)))
     called = [_called(name, text, count) for (name, text), count in sorted(needs.calls.items())]
-    return "\n".join([*declared, vmath.definitions(wanted), *called, *functions, _LOOP_NOTES])
+    tables = [f"{name} = internal constant {text}, align 64" for text, name in needs.tables.items()]
+    return "\n".join(
+        [*declared, *tables, vmath.definitions(wanted), *called, *functions, _LOOP_NOTES]
+    )
 
 
 OUTER_LOOP = "!1"  # marks the latch of a loop that is not to be unrolled

@@ -32,15 +32,17 @@ TINY = 32  # elements; up to here a value is unrolled
 
 @record(eq=False)
 class Buffer:
-    """Memory: an input, a capture, an output, or scratch.
+    """Memory: an input, a capture, an output, scratch, or a table of numbers in the code.
 
-    role: 'input', 'capture', 'output', 'scratch'; `slot` is its number within the first three.
+    role: 'input', 'capture', 'output', 'scratch', 'table'; `slot` is its number within the first
+    three; `values` are those of a table.
     """
 
     number: int
     type: Type
     role: str
     slot: int = -1
+    values: tuple[Any, ...] = ()
 
 
 @record(eq=False)

@@ -25,13 +25,14 @@ from tracker.ir.graph import Atom, Const, Function, Guard, Var
 from tracker.ir.joining import batch_products, join_products
 from tracker.ir.layouts import common_layouts
 from tracker.ir.prune import unused_results
+from tracker.ir.rolling import roll
 from tracker.ir.simplify import simplify
 from tracker.ir.widening import widen
 from tracker.jit import blas, cache, callable, engine, memory, native, parallel, signature
 from tracker.jit.dense import routines
 from tracker.jit.layout import Plan, Slots, c_strides
 from tracker.jit.lower import lower
-from tracker.jit.partition import HostCall, Segment, partition
+from tracker.jit.partition import HostCall, Segment, partition, why_host
 from tracker.jit.plan import make_plan
 from tracker.jit.signature import (
     ArrayOut,
@@ -60,6 +61,8 @@ PASSES = (
     unused_results,
     passes.dead_code,
     common_layouts,
+    roll(lambda eqn: not why_host(eqn)),
+    passes.dead_code,
 )
 
 

@@ -30,6 +30,7 @@ from tracker.ir.op import (
     Scatter,
     Search,
     Sort,
+    Table,
     View,
     While,
 )
@@ -55,6 +56,8 @@ from tracker.jit.searching import plan_lookup
 from tracker.jit.sorting import plan_order
 
 _UNROLLED = 12_000  # elements of all unrolled values together; beyond, fewer are unrolled
+_IN_LOOP = 16  # elements; up to here a value in a loop is unrolled: its code is to stay near
+_UNROLLED_IN_LOOP = 500  # elements of all unrolled values of a body, or of what stands around it
 CHEAP = 24  # operations; up to here an expression is computed again rather than stored
 _CHEAP_NEAR = 6  # the same for values that stay in the cache: these are soon stored and read
 _NEAR = 1 << 14  # elements that do
@@ -64,12 +67,17 @@ _BIG_CROWD = 600  # the same where what is kept for the next kernel would leave 
 _HEAVY = 30  # what a transcendental function adds to the crowd: its code is long
 
 
-def make_plan(function: Function, strides: Sequence[tuple[int, ...]] | None = None) -> Plan:
+def make_plan(
+    function: Function,
+    strides: Sequence[tuple[int, ...]] | None = None,
+    *,
+    body: bool = False,
+) -> Plan:
     """Plan a function all of whose equations can be lowered; `strides` are those of its inputs,
     then of its captures, in elements (by default all are in C order)."""
     if strides is None:
         strides = [c_strides(v.type.shape) for v in (*function.inputs, *function.captures)]
-    planner = _Planner(function, strides, _tiny(function))
+    planner = _Planner(function, strides, _tiny(function, body))
     for step in planner.in_place.changes.body:
         planner.step(step)
     planner.finish()
@@ -81,11 +89,12 @@ def _cheap(var: Var) -> int:
     return _CHEAP_NEAR if var.type.size <= _NEAR else CHEAP
 
 
-def _tiny(function: Function) -> int:
+def _tiny(function: Function, body: bool) -> int:
     """Up to which size values are unrolled: less in a long program, to keep its code short."""
     sizes = Counter(eqn.out.type.size for eqn in function.eqns)
-    tiny = TINY
-    while tiny > 1 and sum(n * size for size, n in sizes.items() if size <= tiny) > _UNROLLED:
+    tiny = _IN_LOOP if body else TINY
+    unrolled = _UNROLLED_IN_LOOP if body or function.functions else _UNROLLED
+    while tiny > 1 and sum(n * size for size, n in sizes.items() if size <= tiny) > unrolled:
         tiny //= 2
     return tiny
 
@@ -140,6 +149,10 @@ class _Planner:
             self._check_fit(step, lower)
         if isinstance(lower, Pick):
             self.places[step.out] = self.bundles[operands[0]][step.params["at"]]
+        elif isinstance(lower, Table):
+            buffer = self.buffer(step.out.type, "table")
+            buffer.values = step.params["values"]
+            self.places[step.out] = whole_place(buffer)
         elif isinstance(lower, (Loop, While, Branch)):
             self._control(step, operands)
         elif isinstance(lower, Contract):
@@ -391,7 +404,11 @@ class _Planner:
             for at, part in enumerate(eqn.out.type.parts[:carries]):
                 moves = part.shape and at not in keep
                 spares.append(self.buffer(part, "scratch") if moves else None)
-        bodies = {n: make_plan(f) for n, f in eqn.params.items() if isinstance(f, Function)}
+        bodies = {
+            name: make_plan(nested, body=True)
+            for name, nested in eqn.params.items()
+            if isinstance(nested, Function)
+        }
         control = Control(eqn, wholes, results, spares, bodies)
         self.plan.controls.setdefault(level, []).append(control)
 

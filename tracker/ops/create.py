@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import LINEAR, METHODS, NUMPY, Iota, Map, View
+from tracker.ir.op import LINEAR, METHODS, NUMPY, Iota, Map, Table, View
 from tracker.ir.types import Type, type_of
 from tracker.ops.declare import as_array, declare, holds_tracked, implements, project
 from tracker.ops.shape import contiguous
@@ -137,6 +137,17 @@ iota = declare(
     jvp=[],
     vjp=[],
     lower=Iota(),
+)
+# Literals that differ from step to step of a loop (see `ir/rolling.py`).
+table = declare(
+    "table",
+    method=None,
+    entry=None,
+    infer=lambda *, values, dtype: Type((len(values),), dtype),
+    evaluate=lambda *, values, dtype: np.array(values, dtype),
+    jvp=[],
+    vjp=[],
+    lower=Table(),
 )
 zeros_like = _fill("zeros_like", np.zeros, 0)
 ones_like = _fill("ones_like", np.ones, 1)

@@ -1,0 +1,442 @@
+"""What repetitions read, from one to the next: which of them can be the steps of a loop.
+
+Owns: `Analysis`, which turns the runs of `repeats.py` into the windows of `windows.py`, and
+`Needs`, what is wanted of each. Start at `Analysis.visit`.
+
+A value's place is the number of the step that makes it. All kinds of sources but literals are one
+thing: from one repetition to the next the place moves by a constant (`_Pattern`).
+
+Invariants: linear in the steps; operands of a window come from before it, or from within.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
+from tracker.ir.keys import const_key
+from tracker.ir.repeats import LEAST, PAYS, Run, integers, loose
+from tracker.ir.types import Bundle, Type
+from tracker.ir.windows import (
+    Before,
+    Chain,
+    Fixed,
+    Link,
+    Part,
+    Place,
+    Residual,
+    Source,
+    Table,
+    Window,
+    Within,
+)
+from tracker.records import field, record
+
+_MOST = 4  # repetitions that may become one step of a loop
+_BIG = 64  # elements of an array whose sum is not carried while pieces are added
+
+
+class Analysis:
+    """The windows of a function; `of` says which value comes from where in them."""
+
+    def __init__(self, function: Function) -> None:
+        self.body = function.body
+        self.place: dict[Var, int] = {
+            var: -1 - n for n, var in enumerate((*function.inputs, *function.captures))
+        }
+        self.uses: Counter[Atom] = Counter(function.outputs)
+        for at, step in enumerate(function.body):
+            self.uses.update(operands_of(step))
+            if isinstance(step, Eqn):
+                self.place[step.out] = at
+        self.windows: list[Window] = []
+        self.inside: dict[int, Window] = {}  # step number -> the window that it is in
+
+    def visit(self, run: Run) -> None:
+        """Find the windows of a run: of single repetitions, or of two, three, four at a time."""
+        best: list[Window] = []
+        for many in range(1, _MOST + 1):
+            wider = Run(run.start, run.period * many, run.count // many)
+            if wider.count < LEAST:
+                break
+            found = list(self._windows(wider))
+            if _covered(found) > _covered(best):
+                best = found
+            if 2 * _covered(best) > run.period * run.count:
+                break
+        for window in best:
+            self.windows.append(window)
+            self.inside.update(dict.fromkeys(range(window.start, window.end), window))
+
+    def of(self, var: Atom) -> tuple[Window, int, int] | None:
+        """The window, slot and step that a value comes from."""
+        place = self.place.get(var, -1)  # type: ignore[arg-type]
+        window = self.inside.get(place)
+        if window is None:
+            return None
+        step, slot = divmod(place - window.start, window.period)
+        return window, slot, step
+
+    def _windows(self, run: Run) -> Iterator[Window]:
+        first = 0
+        while run.count - first >= LEAST:
+            pattern = _Pattern(self, run, first)
+            end = pattern.end()
+            if end - first < LEAST:
+                first = max(first + 1, end - 2)
+                continue
+            window = pattern.window(end)
+            if window is not None and window.count * window.period >= PAYS:
+                yield window
+            first = end
+
+
+def operands_of(step: Eqn | Guard) -> tuple[Atom, ...]:
+    """What a step reads."""
+    return step.operands if isinstance(step, Eqn) else (step.operand,)
+
+
+def _covered(windows: Sequence[Window]) -> int:
+    return sum(window.count * window.period for window in windows)
+
+
+class _Pattern:
+    """How the operands of a run move from its repetition `first` on, judged by the next two.
+
+    places: per slot, for each operand its place in the second repetition and by how much it moves
+    (None: a literal); numbers: the same of the integers of an index.
+    """
+
+    def __init__(self, analysis: Analysis, run: Run, first: int) -> None:
+        self.analysis = analysis
+        self.run = run
+        self.first = first
+        self.begin = run.start + first * run.period
+        self.places: list[list[tuple[int, int] | None]] = []
+        self.numbers: list[tuple[list[int], list[int]] | None] = []
+        for slot in range(run.period):
+            a, b = self.step(slot, first + 1), self.step(slot, first + 2)
+            places: list[tuple[int, int] | None] = []
+            for p, q in zip(operands_of(a), operands_of(b), strict=True):
+                if isinstance(p, Var) and isinstance(q, Var):
+                    at = analysis.place[p]
+                    places.append((at, analysis.place[q] - at))
+                else:
+                    places.append(None)
+            self.places.append(places)
+            numbers = None
+            if isinstance(a, Eqn) and isinstance(b, Eqn) and loose(a):
+                low, high = integers(a.params["index"]), integers(b.params["index"])
+                numbers = low, [j - i for i, j in zip(low, high, strict=True)]
+            self.numbers.append(numbers)
+
+    def step(self, slot: int, at: int) -> Eqn | Guard:
+        return self.analysis.body[self.run.start + at * self.run.period + slot]
+
+    # How far it goes
+
+    def end(self) -> int:
+        """The first repetition that does not go on as the others."""
+        if not self._begins():
+            return self.first
+        at = self.first + 2
+        last = self.first + self._reach()
+        while at < last and self._holds(at):
+            at += 1
+        return at
+
+    def _reach(self) -> int:
+        """How many repetitions there can be until an operand from an earlier window leaves it."""
+        count = self.run.count - self.first
+        for at, by in filter(None, itertools.chain.from_iterable(self.places)):
+            other = self.analysis.inside.get(at)
+            if other is None or not by or by % other.period:
+                continue
+            step, by = (at - other.start) // other.period, by // other.period
+            left = (other.count - 1 - step) // by if by > 0 else step // -by
+            count = min(count, left + 2)  # `at` is that of the second repetition
+        return count
+
+    def _begins(self) -> bool:
+        """Whether the first repetition can be the first step: what is carried comes from before,
+        and so does what is fixed."""
+        firsts: dict[int, Atom] = {}
+        for slot, places in enumerate(self.places):
+            for operand, known in zip(
+                operands_of(self.step(slot, self.first)), places, strict=True
+            ):
+                if known is None:
+                    continue
+                at, by = known
+                if by == 0 and at >= self.begin:
+                    return False
+                if by == self.run.period and self.begin <= at < self.begin + self.run.period:
+                    if self.analysis.place[operand] >= self.begin:  # type: ignore[index]
+                        return False
+                    if firsts.setdefault(at, operand) is not operand:
+                        return False
+        return self._holds(self.first, firsts)
+
+    def _holds(self, at: int, firsts: Mapping[int, Atom] | None = None) -> bool:
+        """Whether a repetition goes on as the others; `firsts`: places that need not."""
+        place, body, ahead = self.analysis.place, self.analysis.body, at - self.first - 1
+        base = self.run.start + at * self.run.period
+        for slot in range(self.run.period):
+            step = body[base + slot]
+            for operand, known in zip(operands_of(step), self.places[slot], strict=True):
+                if known is None or place[operand] == known[0] + ahead * known[1]:  # type: ignore[index]
+                    continue
+                if not firsts or known[0] not in firsts or known[1] != self.run.period:
+                    return False
+            numbers = self.numbers[slot]
+            if numbers is not None and isinstance(step, Eqn):
+                low, by = numbers
+                if integers(step.params["index"]) != [
+                    i + ahead * j for i, j in zip(low, by, strict=True)
+                ]:
+                    return False
+        return True
+
+    # What the operands are
+
+    def window(self, end: int) -> Window | None:
+        """The repetitions up to `end`, if every operand is of a kind that loops have."""
+        window = Window(self.begin, self.run.period, end - self.first)
+        for slot in range(self.run.period):
+            sources = []
+            for at in range(len(self.places[slot])):
+                source = self._source(window, slot, at)
+                if source is None:
+                    return None
+                sources.append(source)
+            window.sources.append(sources)
+        self._find_chains(window)
+        for slot in range(self.run.period):
+            if slot not in window.gone and not self._is_part(window, slot):
+                return None
+        return window
+
+    def _is_part(self, window: Window, slot: int) -> bool:
+        """Enter a slot whose index moves among the parts; False if it cannot be one."""
+        step, place = self.step(slot, self.first), self._place(slot)
+        if place is None or not isinstance(step, Eqn):
+            return True
+        source = window.sources[slot][0]
+        if len(step.operands) > 1 or not isinstance(source, Fixed):
+            return False
+        array = source.atom
+        if not isinstance(array, Var) or place.along(array.type.shape) is None:
+            return False
+        window.parts[slot] = Part(array, place, step.out.type)
+        return True
+
+    def _place(self, slot: int) -> Place | None:
+        """The index of a slot, if it moves."""
+        numbers, step = self.numbers[slot], self.step(slot, self.first)
+        if numbers is None or not any(numbers[1]) or not isinstance(step, Eqn):
+            return None
+        return Place.of(step.params["index"], tuple(numbers[1]))
+
+    def _source(self, window: Window, slot: int, number: int) -> Source | None:
+        """What operand `number` of a slot is."""
+        known = self.places[slot][number]
+        first = operands_of(self.step(slot, self.first))[number]
+        if known is None:
+            return self._literals(window, slot, number)
+        at, by = known
+        if _is_complex_number(first.type):
+            return None
+        if by == 0:
+            return Fixed(first) if not isinstance(first.type, Bundle) else None
+        if by == window.period and at >= window.start:
+            back, of = divmod(at - window.start, window.period)
+            if back == 1:
+                return Within(of)
+            if isinstance(first.type, Bundle):
+                return None
+            window.carries[of] = first
+            return Before(of, first)
+        return self._residual(window, first, by)
+
+    def _residual(self, window: Window, first: Atom, by: int) -> Source | None:
+        found = self.analysis.of(first)
+        if found is None or by % found[0].period or isinstance(first.type, Bundle):
+            return None
+        other, slot, step = found
+        by //= other.period
+        if not 0 <= step + by * (window.count - 1) < other.count:
+            return None
+        if slot in other.parts:
+            part = other.parts[slot]
+            place = Place.of(part.place.at(step), tuple(i * by for i in part.place.by))
+            return Part(part.array, place, part.type)
+        return Residual(other, slot, step, by)
+
+    def _literals(self, window: Window, slot: int, number: int) -> Source | None:
+        values = [
+            operands_of(self.step(slot, self.first + step))[number] for step in range(window.count)
+        ]
+        consts = [value for value in values if isinstance(value, Const)]
+        if len(consts) < len(values):
+            return None
+        key = const_key(consts[0])
+        if all(const_key(const) == key for const in consts):
+            return Fixed(consts[0])
+        return Table(tuple(consts)) if consts[0].type.dtype.kind in "biuf" else None
+
+    # Arrays that are only written
+
+    def _find_chains(self, window: Window) -> None:
+        """Enter the chains of a window, each from its carry on."""
+        links: dict[Source, list[tuple[int, Link, set[int]]]] = {}
+        for slot in range(window.period):
+            found = self._link(window, slot)
+            if found is not None:
+                total, link, gone = found
+                links.setdefault(total, []).append((slot, link, gone))
+        for last, first in list(window.carries.items()):
+            chain, gone = [], set()
+            at: Source = Before(last, first)
+            while len(links.get(at, ())) == 1:
+                slot, link, slots = links[at][0]
+                chain.append(link)
+                gone |= slots
+                at = Within(slot)
+                if slot == last:
+                    break
+            worth = at == Within(last) and _is_worth(chain, first.type)
+            if worth and self._alone(window, gone, last):
+                window.chains[last] = Chain(first, tuple(chain))
+                window.gone |= gone
+                del window.carries[last]
+
+    def _link(self, window: Window, slot: int) -> tuple[Source, Link, set[int]] | None:
+        """The array that a slot writes a piece into, the link, and the slots that this takes."""
+        step, sources = self.step(slot, self.first), window.sources[slot]
+        if not isinstance(step, Eqn):
+            return None
+        if step.op.name == "put":
+            place, (total, piece) = self._place(slot), sources
+            if place is None or not isinstance(piece, (Within, Before)):
+                return None
+            return total, Link(piece.slot, _ago(piece), place, adds=False), {slot}
+        if step.op.name != "add" or any(o.type != step.out.type for o in step.operands):
+            return None
+        for total, added in (sources, sources[::-1]):
+            if not isinstance(added, Within) or isinstance(total, Fixed):
+                continue
+            inner = self.step(added.slot, self.first)
+            piece = window.sources[added.slot][0]
+            if not isinstance(inner, Eqn) or inner.op.name != "embed":
+                continue
+            if isinstance(piece, (Within, Before)):
+                place = self._place(added.slot) or _still(inner.params["index"])
+                link = Link(piece.slot, _ago(piece), place, adds=True)
+                return total, link, {slot, added.slot}
+        return None
+
+    def _alone(self, window: Window, slots: set[int], last: int) -> bool:
+        """Whether what these slots give has one use; what is there after the loop, any number."""
+        for step in range(window.count):
+            for slot in slots:
+                out = self.step(slot, self.first + step).out  # type: ignore[union-attr]
+                if self.analysis.uses[out] != 1 and (slot, step) != (last, window.count - 1):
+                    return False
+        return True
+
+
+def _ago(piece: Within | Before) -> int:
+    return 1 if isinstance(piece, Before) else 0
+
+
+def _still(index: tuple[object, ...]) -> Place:
+    return Place.of(index, (0,) * len(integers(index)))
+
+
+def _is_worth(links: Sequence[Link], type: Type) -> bool:
+    """Whether these links can be made after the loop, and whether that saves anything: where
+    nothing moves, a small sum may as well be carried."""
+    places = {link.place.along(type.shape) for link in links}
+    speeds = {link.place.by for link in links}
+    still = not any(any(by) for by in speeds)
+    if not links or len({link.adds for link in links}) > 1:
+        return False
+    if still:
+        return type.size > _BIG
+    if links[0].adds:
+        return all(not any(link.place.by) or link.place.along(type.shape) for link in links)
+    return len(speeds) == 1 and len(places) == 1 and None not in places
+
+
+def _is_complex_number(type: Type) -> bool:
+    """Whether a value takes two cells of a frame, where bodies have one for each."""
+    return type.dtype.kind == "c" and not type.shape
+
+
+@record()
+class Need:
+    """The slots of a window of which a stack is wanted, and whether of the last step, too; those
+    of which it is wanted what the steps found."""
+
+    stacks: dict[int, bool] = field(default_factory=dict)
+    found: set[int] = field(default_factory=set)
+
+
+class Needs:
+    """What steps outside of the windows, and other windows, want of each window."""
+
+    def __init__(self, function: Function, analysis: Analysis) -> None:
+        self.analysis = analysis
+        self.of = {window: Need() for window in analysis.windows}
+        for at, step in enumerate(function.body):
+            if at not in analysis.inside:
+                for atom in operands_of(step):
+                    self.one(atom)
+        for atom in function.outputs:
+            self.one(atom)
+        for window in analysis.windows:
+            self.window(window)
+
+    def one(self, atom: Atom) -> None:
+        found = self.analysis.of(atom)
+        if found is None:
+            return
+        window, slot, step = found
+        if slot in window.parts:
+            self.one(window.parts[slot].array)
+        elif slot not in window.chains:
+            last = step == window.count - 1
+            if not last or slot not in window.carries:
+                self.stack(window, slot, last)
+
+    def stack(self, window: Window, slot: int, last: bool) -> None:
+        stacks = self.of[window].stacks
+        stacks[slot] = stacks.get(slot, False) or last
+
+    def window(self, window: Window) -> None:
+        for atom in window.carries.values():
+            self.one(atom)
+        for part in window.parts.values():
+            self.one(part.array)
+        for chain in window.chains.values():
+            self.one(chain.first)
+            for link in chain.links:
+                if link.ago:
+                    self.of[window].found.add(link.piece)
+                elif link.piece in window.parts:
+                    self.one(window.parts[link.piece].array)
+                else:
+                    self.stack(window, link.piece, last=True)
+        for slot, sources in enumerate(window.sources):
+            if slot in window.gone:
+                continue
+            for source in sources:
+                if isinstance(source, Fixed):
+                    self.one(source.atom)
+                elif isinstance(source, Part):
+                    self.one(source.array)
+                elif isinstance(source, Residual):
+                    ends = source.at, source.at + source.by * (window.count - 1)
+                    self.stack(source.window, source.slot, source.window.count - 1 in ends)

@@ -1,0 +1,463 @@
+"""Repetition in a trace rolled back into loops.
+
+Owns: `roll`, which gives the pass. A Python loop leaves a copy of its equations per step, and its
+pullback as many again. `repeats.py` finds them, `periods.py` asks what they read from one
+repetition to the next; here the windows that are left become `loop` equations. Start at
+`_Emitter.run`.
+
+What later steps want of a loop is stacked; where that is a carry, it is kept as the steps find it.
+A loop goes in the direction in which most of what it reads lies (a pullback reads what the forward
+loop left from the last step to the first).
+
+Invariants: linear in the steps; the equations of a body are those of the repetitions, so that
+results keep their bits; what does not fit stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import (
+    Atom,
+    Const,
+    Eqn,
+    Function,
+    Guard,
+    Var,
+    name_variables,
+    nested_functions,
+)
+from tracker.ir.op import OPS
+from tracker.ir.passes import Pass
+from tracker.ir.periods import Analysis, Need, Needs, operands_of
+from tracker.ir.repeats import LEAST, find_runs
+from tracker.ir.types import Type
+from tracker.ir.windows import (
+    Before,
+    Chain,
+    Fixed,
+    Link,
+    Part,
+    Place,
+    Residual,
+    Source,
+    Table,
+    Window,
+    Within,
+)
+from tracker.records import replace
+
+_SHORT = 400  # steps of a body; shorter ones stay as they are
+
+
+class _Emitter:
+    """The new body; loops stand where their windows began."""
+
+    def __init__(self, function: Function, analysis: Analysis) -> None:
+        self.function = function
+        self.analysis = analysis
+        self.body: list[Eqn | Guard] = []
+        self.where = ""
+        self.stands: dict[Atom, Atom] = {}
+        self.loops: dict[Window, _Loop] = {}
+        self.tables: dict[Any, Var] = {}
+        self.rows: dict[Any, Var] = {}
+        self.functions = dict(function.functions)
+        self.known = {str(nested): nested for nested in function.functions.values()}
+
+    def make(self, name: str, *operands: Atom, **params: Any) -> Var:
+        op = OPS[name]
+        out = Var(op.infer(*[o.type for o in operands], **params))
+        self.body.append(Eqn(op, operands, params, out, self.where))
+        return out
+
+    def run(self) -> Function:
+        needs = Needs(self.function, self.analysis).of
+        inside = self.analysis.inside
+        for at, step in enumerate(self.function.body):
+            window = inside.get(at)
+            if window is None:
+                self.outside(step)
+            elif at == window.start:
+                self.where = step.where
+                self.loops[window] = _Loop(self, window, needs[window])
+        outputs = tuple([self.atom(atom) for atom in self.function.outputs])
+        return Function(
+            self.function.name,
+            self.function.inputs,
+            self.function.captures,
+            tuple(self.body),
+            outputs,
+            self.functions,
+        )
+
+    def outside(self, step: Eqn | Guard) -> None:
+        """A step that stays."""
+        if isinstance(step, Guard):
+            self.body.append(Guard(self.atom(step.operand), step.kind, step.expected, step.where))
+            return
+        self.where = step.where
+        operands = step.operands
+        if step.op.name == "concatenate" and step.params["axis"] == 0:
+            operands = tuple(self.together(operands))
+        else:
+            operands = tuple([self.atom(o) for o in operands])
+        self.body.append(Eqn(step.op, operands, step.params, step.out, step.where))
+
+    def atom(self, atom: Atom) -> Atom:
+        """What stands for a value."""
+        found = self.analysis.of(atom)
+        if found is None:
+            return atom
+        known = self.stands.get(atom)
+        if known is None:
+            window, slot, step = found
+            known = self.stands[atom] = self.loops[window].value(slot, step)
+        return known
+
+    def together(self, operands: Sequence[Atom]) -> Iterator[Atom]:
+        """The operands of a concatenation, where those that a loop left one after the other are
+        one operand."""
+        at = 0
+        while at < len(operands):
+            length, by = self.stretch(operands, at)
+            if length < LEAST:
+                yield self.atom(operands[at])
+                at += 1
+                continue
+            found = self.analysis.of(operands[at])
+            assert found is not None
+            window, slot, step = found
+            stack = self.loops[window].rows(slot, step, by, length)
+            shape = (length * stack.type.shape[1], *stack.type.shape[2:])
+            yield self.make("reshape", stack, shape=shape)
+            at += length
+
+    def stretch(self, operands: Sequence[Atom], at: int) -> tuple[int, int]:
+        """How many operands from `at` on are what one slot gave in step after step, and whether
+        these go up or down."""
+        places: list[tuple[Window, int, int]] = []
+        for operand in operands[at:]:
+            found = self.analysis.of(operand)
+            if found is None or not self.loops[found[0]].has_row(found[1], found[2]):
+                break
+            if len(places) > 1:
+                by = places[1][2] - places[0][2]
+                if found != (*places[-1][:2], places[-1][2] + by):
+                    break
+            elif places and (found[:2] != places[0][:2] or abs(found[2] - places[0][2]) != 1):
+                break
+            places.append(found)
+        return len(places), places[1][2] - places[0][2] if len(places) > 1 else 1
+
+    def sliced(self, array: Var, axis: int, first: int, by: int, count: int) -> Var:
+        """array[first], array[first + by], ... along an axis."""
+        last = first + by * (count - 1)
+        if (first, by, count) == (0, 1, array.type.shape[axis]):
+            return array
+        stop = last + (1 if by > 0 else -1)
+        index = [slice(0, n, 1) for n in array.type.shape]
+        index[axis] = slice(first, None if stop < 0 else stop, by)
+        key = array, tuple(map(str, index))
+        if key not in self.rows:
+            self.rows[key] = self.make("getitem", array, index=tuple(index))
+        return self.rows[key]
+
+    def part_rows(self, part: Part, count: int, reverse: bool) -> Var:
+        """The parts below each other, the last one first if the loop goes in reverse."""
+        found = part.place.along(part.array.type.shape)
+        assert found is not None
+        entry, axis = found
+        start, by = part.place.start(entry), part.place.by[axis]
+        if reverse:
+            start, by = start + by * (count - 1), -by
+        cut = self.sliced(self.atom(part.array), axis, start, by, count)  # type: ignore[arg-type]
+        index = list(part.place.index)
+        index[entry] = slice(0, count, 1)
+        full = [slice(0, n, 1) for n in cut.type.shape]
+        if index != full:
+            cut = self.make("getitem", cut, index=tuple(index))
+        front = _position(index, entry)
+        if front:
+            axes = (front, *(at for at in range(cut.type.ndim) if at != front))
+            cut = self.make("transpose", cut, axes=axes)
+        shape = (count, *part.type.shape)
+        return cut if cut.type.shape == shape else self.make("reshape", cut, shape=shape)
+
+    def written(self, total: Atom, link: Link, loop: _Loop) -> Var:
+        """`total` with the pieces of a link written or added, all at once."""
+        shape, count = total.type.shape, loop.window.count
+        by = max(link.place.by, key=abs, default=0)
+        if by == 0:
+            stack = loop.rows(link.piece, -link.ago, 1, count)
+            summed = self.make("sum", stack, axis=(0,), keepdims=False)
+            added = self.make("embed", summed, index=link.place.index, shape=shape)
+            return self.make("add", total, added)
+        found = link.place.along(shape)
+        assert found is not None
+        entry, _ = found
+        at = 0 if by > 0 else count - 1
+        stack = loop.rows(link.piece, at - link.ago, 1 if by > 0 else -1, count)
+        index = list(link.place.at(at))
+        start = link.place.start(entry) + by * at
+        index[entry] = slice(start, start + abs(by) * (count - 1) + 1, abs(by))
+        stack = self.fitted(stack, index, entry, link)
+        if link.adds:
+            added = self.make("embed", stack, index=tuple(index), shape=shape)
+            return self.make("add", total, added)
+        return self.make("put", total, stack, index=tuple(index))
+
+    def fitted(self, stack: Var, index: Sequence[Any], entry: int, link: Link) -> Var:
+        """A stack of pieces with its first axis where the index has it."""
+        front = _position(index, entry)
+        rank = sum(each is None or isinstance(each, slice) for each in index)
+        count, *rest = stack.type.shape
+        if isinstance(link.place.index[entry], slice) and len(rest) > rank - 1 - front:
+            del rest[len(rest) - (rank - front)]  # the extent of 1 that moves
+        rest = [1] * (rank - 1 - len(rest)) + rest
+        if stack.type.shape != (count, *rest):
+            stack = self.make("reshape", stack, shape=(count, *rest))
+        if front:
+            axes = (*range(1, front + 1), 0, *range(front + 1, rank))
+            stack = self.make("transpose", stack, axes=axes)
+        return stack
+
+    def table(self, values: Sequence[Const]) -> Var:
+        numbers = tuple([np.asarray(const.value)[()].item() for const in values])
+        dtype = values[0].type.dtype
+        key = dtype, np.array(numbers, dtype).tobytes()
+        if key not in self.tables:
+            self.tables[key] = self.make("table", values=numbers, dtype=dtype)
+        return self.tables[key]
+
+    def nested(self, function: Function) -> Function:
+        """The function; or one like it, if there is one."""
+        name_variables(function)
+        text = str(function)
+        known = self.known.get(text)
+        if known is None:
+            number = 1
+            while f"rolled{number}" in self.functions:
+                number += 1
+            known = self.known[text] = replace(function, name=f"rolled{number}")
+            self.functions[known.name] = known
+        return known
+
+
+def _position(index: Sequence[Any], entry: int) -> int:
+    """Which axis of array[index] an entry of the index makes."""
+    return sum(each is None or isinstance(each, slice) for each in index[:entry])
+
+
+class _Loop:
+    """The loop of a window, and its results."""
+
+    def __init__(self, emitter: _Emitter, window: Window, need: Need) -> None:
+        self.e = emitter
+        self.window = window
+        self.period = [emitter.analysis.body[window.start + slot] for slot in range(window.period)]
+        self.reverse = self._reverse()
+        self.keep = [
+            slot for slot in window.carries if need.stacks.get(slot) is False or slot in need.found
+        ]
+        self.ys = [s for s in need.stacks if s not in window.carries or need.stacks[s]]
+        self.inputs: dict[Any, tuple[Var, Atom]] = {}  # of the body, and what each is given
+        self.stacks: dict[Source, Var] = {}
+        self.rowed: dict[Var, Var] = {}  # stack -> the body's input
+        self.carried = {slot: Var(first.type) for slot, first in window.carries.items()}
+        self.body: list[Eqn | Guard] = []
+        self.made: dict[int, Var] = {}
+        self.items: dict[Var, Var] = {}
+        for slot, step in enumerate(self.period):
+            if slot not in window.gone:
+                self._slot(slot, step)
+        self._write()
+
+    def _reverse(self) -> bool:
+        """Whether steps go down along the rows: as most of what is read asks."""
+        balance = 0
+        window = self.window
+        sources: dict[Source, None] = dict.fromkeys(window.parts.values())
+        for slot, found in enumerate(window.sources):
+            if slot not in window.gone:
+                sources.update(dict.fromkeys(found))
+        for source in sources:
+            if isinstance(source, Residual):
+                made = self.e.analysis.body[source.window.start + source.slot]
+                assert isinstance(made, Eqn)
+                type = made.out.type
+                down = (source.by < 0) != self.e.loops[source.window].reverse
+                balance += -type.size if down else type.size
+            elif isinstance(source, Part):
+                down = any(by < 0 for by in source.place.by)
+                balance += -source.type.size if down else source.type.size
+        return balance < 0
+
+    # The body
+
+    def _slot(self, slot: int, step: Eqn | Guard) -> None:
+        part = self.window.parts.get(slot)
+        if part is not None:
+            self.made[slot] = self._row(part, part.type)
+            return
+        pairs = zip(self.window.sources[slot], operands_of(step), strict=True)
+        operands = tuple([self._operand(source, operand.type) for source, operand in pairs])
+        if isinstance(step, Guard):
+            self.body.append(Guard(operands[0], step.kind, step.expected, step.where))
+            return
+        out = self.made[slot] = Var(step.out.type)
+        self.body.append(Eqn(step.op, operands, step.params, out, step.where))
+
+    def _operand(self, source: Source, type: Type) -> Atom:
+        if isinstance(source, Within):
+            return self.made[source.slot]
+        if isinstance(source, Before):
+            return self.carried[source.slot]
+        if not isinstance(source, Fixed):
+            return self._row(source, type)
+        if isinstance(source.atom, Const):
+            return source.atom
+        known = self.inputs.get(source.atom)
+        if known is None:
+            known = self.inputs[source.atom] = Var(type), self.e.atom(source.atom)
+        return known[0]
+
+    def _row(self, source: Table | Residual | Part, type: Type) -> Var:
+        """This step's element of a stack."""
+        stack = self.stacks.get(source)
+        if stack is None:
+            stack = self.stacks[source] = self._stack(source)
+        row = self.rowed.get(stack)
+        if row is None:
+            row = self.rowed[stack] = Var(Type(stack.type.shape[1:], stack.type.dtype))
+        if not type.weak:
+            return row
+        if row not in self.items:
+            item = OPS["item"]
+            out = self.items[row] = Var(item.infer(row.type))
+            self.body.append(Eqn(item, (row,), {}, out, self.e.where))
+        return self.items[row]
+
+    def _stack(self, source: Table | Residual | Part) -> Var:
+        count = self.window.count
+        if isinstance(source, Table):
+            return self.e.table(source.values[::-1] if self.reverse else source.values)
+        if isinstance(source, Part):
+            return self.e.part_rows(source, count, self.reverse)
+        at, by = source.at, source.by
+        if self.reverse:
+            at, by = at + by * (count - 1), -by
+        return self.e.loops[source.window].rows(source.slot, at, by, count)
+
+    def _write(self) -> None:
+        """The equation, and its results."""
+        window = self.window
+        carried = list(window.carries)
+        inputs = [var for var, _ in self.inputs.values()]
+        inputs += [self.carried[slot] for slot in carried]
+        inputs += self.rowed.values()
+        outputs = [self.made[slot] for slot in (*carried, *self.ys)]
+        body = Function(
+            "rolled",
+            tuple(inputs),
+            (),
+            tuple(self.body),
+            tuple(outputs),
+            nested_functions(self.body),
+        )
+        operands = [Const.of(window.count), *(given for _, given in self.inputs.values())]
+        operands += [self.e.atom(first) for first in window.carries.values()]
+        operands += self.rowed
+        self.bundle = self.e.make(
+            "loop",
+            *operands,
+            body=self.e.nested(body),
+            consts=len(self.inputs),
+            carries=len(carried),
+            length=window.count,
+            reverse=self.reverse,
+            keep=tuple(carried.index(slot) for slot in self.keep),
+        )
+        self.picked: dict[int, Var] = {}
+        self.stack_of = {slot: len(carried) + at for at, slot in enumerate(self.ys)}
+        after = len(carried) + len(self.ys)
+        self.kept = {slot: after + at for at, slot in enumerate(self.keep)}
+        self.finals = {slot: at for at, slot in enumerate(carried)}
+
+    # What it gives
+
+    def pick(self, at: int) -> Var:
+        if at not in self.picked:
+            self.picked[at] = self.e.make("pick", self.bundle, at=at)
+        return self.picked[at]
+
+    def rows(self, slot: int, at: int, by: int, count: int) -> Var:
+        """What the slot gave in the steps at, at + by, ..., stacked. Step -1 is what the first one
+        found."""
+        found = min(at, at + by * (count - 1)) < 0
+        if slot in self.window.parts and not found:
+            part = self.window.parts[slot]
+            place = Place.of(part.place.at(at), tuple(n * by for n in part.place.by))
+            return self.e.part_rows(Part(part.array, place, part.type), count, False)
+        whole = slot in self.stack_of and not found
+        stack = self.pick(self.stack_of[slot] if whole else self.kept[slot])
+        row = self._number(at if whole else at + 1)
+        return self.e.sliced(stack, 0, row, -by if self.reverse else by, count)
+
+    def has_row(self, slot: int, step: int) -> bool:
+        """Whether there is a stack with what the slot gave in this step."""
+        return slot in self.stack_of or (slot in self.kept and step < self.window.count - 1)
+
+    def value(self, slot: int, step: int) -> Atom:
+        """What the slot gave in a step."""
+        type = self.period[slot].out.type  # type: ignore[union-attr]
+        if slot in self.window.parts:
+            part = self.window.parts[slot]
+            return self.e.make("getitem", self.e.atom(part.array), index=part.place.at(step))
+        if slot in self.window.chains:
+            return self._chained(self.window.chains[slot])
+        if step == self.window.count - 1 and slot in self.finals:
+            return self.pick(self.finals[slot])
+        whole = slot in self.stack_of
+        stack = self.pick(self.stack_of[slot] if whole else self.kept[slot])
+        row = self._number(step if whole else step + 1)
+        index = (row, *(slice(0, n, 1) for n in type.shape))
+        found = self.e.make("getitem", stack, index=index)
+        return self.e.make("item", found) if type.weak else found
+
+    def _chained(self, chain: Chain) -> Atom:
+        """The array after the last step. Where several links reach one place, the one goes first
+        that reached it first."""
+
+        def turn(link: Link) -> float:
+            by = max(link.place.by, key=abs, default=0)
+            found = link.place.along(chain.first.type.shape)
+            return -link.place.start(found[0]) / by if found is not None else 0.0
+
+        total = chain.first if isinstance(chain.first, Const) else self.e.atom(chain.first)
+        for link in sorted(chain.links, key=turn):
+            total = self.e.written(total, link, self)
+        return total
+
+    def _number(self, step: int) -> int:
+        """The row of a step."""
+        return self.window.count - 1 - step if self.reverse else step
+
+
+def roll(fits: Callable[[Eqn], bool]) -> Pass:
+    """The pass that makes loops of what repeats itself; equations that do not fit stay outside."""
+
+    def body(function: Function) -> Function:
+        while len(function.body) >= _SHORT:
+            analysis = Analysis(function)
+            for run in find_runs(function.body, fits):
+                analysis.visit(run)
+            if not analysis.windows:
+                break
+            function = _Emitter(function, analysis).run()
+        return function
+
+    return Pass("roll", body)
