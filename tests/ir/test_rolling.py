@@ -254,10 +254,10 @@ def of_other_dtypes(x):
 
 CASES = [
     (carried, (0.3, 0.2), [(99, 1, 0, False)]),
-    (reading, (X,), [(39, 2, 0, False)]),
+    (reading, (X,), [(38, 1, 0, False)]),
     (strided, (X,), [(17, 2, 0, True)]),
-    (writing, (X,), [(39, 1, 1, False)]),
-    (columns, (X,), [(40, 1, 1, True)]),
+    (writing, (X,), [(38, 0, 1, False)]),
+    (columns, (X,), [(39, 1, 1, True)]),
     (network, (W, ROWS), [(39, 2, 0, False)]),
     (two_back, (X,), [(30, 2, 0, False)]),
     (python_integers, (0.3,), [(119, 1, 0, False)]),

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.keys import const_key
 from tracker.ir.repeats import LEAST, PAYS, Run, integers, loose
+from tracker.ir.rotation import turned
 from tracker.ir.types import Bundle, Type
 from tracker.ir.windows import (
     Before,
@@ -56,6 +57,7 @@ class Analysis:
 
     def visit(self, run: Run) -> None:
         """Find the windows of a run: of single repetitions, or of two, three, four at a time."""
+        run = turned(run, self.body, self.place)
         best: list[Window] = []
         for many in range(1, _MOST + 1):
             wider = Run(run.start, run.period * many, run.count // many)
