@@ -42,6 +42,7 @@ def eager_to_roll(monkeypatch):
     monkeypatch.setattr(rolling, "_SHORT", 10)
     monkeypatch.setattr(repeats, "PAYS", 10)
     monkeypatch.setattr(periods, "PAYS", 10)
+    monkeypatch.setattr(periods, "_IN_REGISTERS", 1)
 
 
 # Where it repeats itself --------------------------------------------------------------------------
@@ -316,6 +317,16 @@ def test_short_programs_stay_as_they_are():
     assert loops(optimised(reading, X)) == []
 
 
+def test_arrays_that_fit_into_registers_stay_there():
+    def steps(x):
+        for _ in range(200):
+            x = np.sin(x) * 1.1 + 0.1
+        return x
+
+    assert loops(optimised(steps, X[:3])) == []
+    assert loops(optimised(steps, X)) == [(200, 1, 0, False)]
+
+
 # Any program --------------------------------------------------------------------------------------
 
 UNARY = st.sampled_from([np.sin, np.tanh, lambda v: v * 0.9, lambda v: 0.5 - v])
@@ -375,4 +386,5 @@ def test_any_loop(f, seed):
         for where in (repeats, periods):
             patch.setattr(where, "PAYS", 10)
         patch.setattr(rolling, "_SHORT", 10)
+        patch.setattr(periods, "_IN_REGISTERS", 1)
         agree(f, rng.uniform(-1, 1, 40), rng.uniform(-1, 1, (40, 3)))

@@ -36,6 +36,8 @@ from tracker.ir.windows import (
 from tracker.records import field, record
 
 _MOST = 4  # repetitions that may become one step of a loop
+_IN_REGISTERS = 16  # elements; arrays up to here are quicker in straight-line code
+_LONG = 10_000  # steps in a window that has such arrays; fewer stay as they are
 _BIG = 64  # elements of an array whose sum is not carried while pieces are added
 
 
@@ -90,9 +92,20 @@ class Analysis:
                 first = max(first + 1, end - 2)
                 continue
             window = pattern.window(end)
-            if window is not None and window.count * window.period >= PAYS:
+            if window is not None and self._pays(window):
                 yield window
             first = end
+
+    def _pays(self, window: Window) -> bool:
+        """Whether it is long enough: a loop keeps in memory what straight-line code may have in
+        registers."""
+        steps = window.count * window.period
+        if steps >= _LONG:
+            return True
+        return steps >= PAYS and not any(
+            isinstance(step, Eqn) and 1 < step.out.type.size <= _IN_REGISTERS
+            for step in self.body[window.start : window.start + window.period]
+        )
 
 
 def operands_of(step: Eqn | Guard) -> tuple[Atom, ...]:
