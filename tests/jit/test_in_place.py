@@ -242,3 +242,14 @@ def test_a_copy_is_made_for_who_reads_the_old_array_later():
     for given_ in (x, x + 0.5):
         assert_same(compiled(given_), f(given_), "result", 1e-12)
     assert len(_wholes(compiled, 49)) == 3
+
+
+def test_a_product_of_a_view_that_is_copied_for_somebody_else_reads_the_view():
+    def f(x: Any, y: Any) -> Any:
+        turned = (x * 1.0).T
+        return turned @ y, turned.reshape(-1) * 2.0
+
+    rng, compiled = np.random.default_rng(0), jit(f)
+    for _ in range(3):
+        x, y = rng.normal(size=(60, 50)), rng.normal(size=60)
+        assert_same(compiled(x, y), f(x, y), "result", 1e-12)

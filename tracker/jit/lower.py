@@ -558,7 +558,9 @@ class _Driver:
         return [f"  call void @tk.give(ptr %scratch, i64 {size})"]
 
     def place(self, var: Var) -> Place:
-        return self.plan.copies.get(var) or self.plan.places[var]
+        """Where a value can be read at this level: in its copy, once that is made."""
+        copy = self.plan.copies.get(var)
+        return copy if copy is not None and copy.ready <= self.level else self.plan.places[var]
 
 
 def holding(e: Emitter, x: Scalar, guard: Guard) -> Scalar:
