@@ -55,7 +55,8 @@ def main(programs: int) -> int:
         asked = ["valgrind", "-q", "--tool=none", sys.executable, "-c", ASK]
         found = subprocess.run(asked, env=environment, capture_output=True, text=True, check=True)
         environment[CPU] = found.stdout
-        memcheck = ["valgrind", "-q", "--num-callers=40", "--xml=yes", f"--xml-file={report}"]
+        quiet = ["-q", "--leak-check=no", "--num-callers=40"]
+        memcheck = ["valgrind", *quiet, "--xml=yes", f"--xml-file={report}"]
 
         def run(*command: str) -> list[str]:
             subprocess.run(command, env=environment, check=True)
