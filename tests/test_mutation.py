@@ -595,3 +595,26 @@ def test_compiled_writes_reach_an_argument_of_another_shape():
         x = np.arange(4.0)
         assert compiled(x) == 15.0
         np.testing.assert_array_equal(x.ravel(), [4, 6, 2, 3])
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.broadcast_to(np.arange(4.0), (3, 4)),
+        np.broadcast_to(np.arange(3.0)[:, None], (3, 4)),
+        np.broadcast_to(np.arange(6.0).reshape(2, 1, 3), (2, 4, 3)).transpose(2, 1, 0),
+        np.asfortranarray(np.arange(12.0).reshape(3, 4)).astype(">f8", order="K"),
+    ],
+)
+def test_what_is_computed_of_broadcast_arrays_lies_as_numpy_has_it(x):
+    def f(x):
+        t = x * 0.5
+        t.reshape(-1)[::3] = 7.0  # into t, or into a copy of it
+        return t
+
+    slope = np.where(f(x) == 7.0, 0.0, 0.5)
+    fast = tracker.jit(f)
+    for _ in range(2):
+        np.testing.assert_array_equal(fast(x), f(x))
+        np.testing.assert_array_equal(tracker.gradient(lambda x: np.sum(f(x)), x)[0], slope)
+        np.testing.assert_array_equal(tracker.gradient(lambda x: np.sum(fast(x)), x)[0], slope)

@@ -297,14 +297,31 @@ def snapshot(x: Any) -> Any:
     A large array that has not changed since it was last copied is not copied again.
     """
     if x.nbytes <= _SMALL:
-        return x.copy("K")
+        return own_copy(x)
     known = _copies.get(id(x))
     if known is not None and known[0]() is x and same_bytes(known[1], x):
         return known[1]
-    copy = x.copy("K")
+    copy = own_copy(x)
     key = id(x)
     _copies[key] = (weakref.ref(x, lambda _: _copies.pop(key, None)), copy)
     return copy
+
+
+def own_copy(x: Any) -> Any:
+    """A copy that what NumPy computes of it lies in memory as what it computes of the array.
+
+    Along an axis that was broadcast (of stride 0) NumPy's copies and its functions disagree: a
+    copy takes it for the innermost one, a function for the one it stands at.
+    """
+    if (
+        0 in x.strides
+        and x.size > 1
+        and any(n > 1 for n, s in zip(x.shape, x.strides, strict=True) if not s)
+    ):
+        copy = np.empty_like(np.equal(x, x), dtype=x.dtype)
+        copy[...] = x
+        return copy
+    return x.copy("K")
 
 
 def same_bytes(a: Any, b: Any) -> bool:

@@ -32,7 +32,7 @@ from tracker.jit.staging import Effects, Entangled, Staged, Trace, stage, static
 from tracker.jit.standins import TURN
 from tracker.jit.varying import Varying
 from tracker.records import field, record
-from tracker.tape import current_stage, current_watch, is_constant, same_bytes, value_of
+from tracker.tape import current_stage, current_watch, is_constant, own_copy, same_bytes, value_of
 from tracker.tracked import Tracked
 
 if TYPE_CHECKING:
@@ -391,7 +391,7 @@ def _usual(x: Any) -> Any:
         return x
     if type(x) is not np.ndarray or x.dtype.newbyteorder("=") not in signature.DTYPES:
         return _NOT_USUAL
-    copy = np.array(x, dtype=x.dtype.newbyteorder("="), order="C")
+    copy = own_copy(x).astype(x.dtype.newbyteorder("="), order="K", copy=False)
     copy.flags.writeable = x.flags.writeable
     return copy
 

@@ -54,7 +54,7 @@ from tracker.jit.standins import Containers, StandIns, holds_handle, plain
 from tracker.ops.create import item, to_discrete
 from tracker.records import record
 from tracker.replay import CONVERSIONS
-from tracker.tape import Stage, Value, close, leaf, same_bytes, value_of, wrap
+from tracker.tape import Stage, Value, close, leaf, own_copy, same_bytes, value_of, wrap
 from tracker.tracked import Leaf, Tracked
 
 
@@ -336,7 +336,7 @@ class _Inputs:
         recorders = {id(x): stand_in(x) for x in self.generators}
         for number, (x, shown) in enumerate(zip(leaves[:own], call.leaves, strict=False)):
             if is_input(x) and not isinstance(shown, Static):
-                value = leaf(np.array(x) if isinstance(x, np.ndarray) else x)
+                value = leaf(own_copy(x) if isinstance(x, np.ndarray) else x)
                 self.given.append(number)
                 self.values.append(value)
                 self.handles.append(wrap(value))
