@@ -51,6 +51,7 @@ from tracker.ir.windows import (
 from tracker.records import replace
 
 _SHORT = 400  # steps of a body; shorter ones stay as they are
+_SHRUNK = 0.9  # of its length; a round that leaves a body longer than that is taken back
 
 
 class _Emitter:
@@ -457,7 +458,10 @@ def roll(fits: Callable[[Eqn], bool]) -> Pass:
                 analysis.visit(run)
             if not analysis.windows:
                 break
-            function = _Emitter(function, analysis).run()
+            made = _Emitter(function, analysis).run()
+            if len(made.body) > _SHRUNK * len(function.body):
+                break  # a loop whose steps are read one by one saves nothing, and is found again
+            function = made
         return function
 
     return Pass("roll", body)
