@@ -17,7 +17,7 @@ from typing import Any
 from tracker.debug.layout import Edge, Node, Picture, arrange
 from tracker.debug.tapes import equation, steps, type_name
 from tracker.errors import UnsupportedError, message
-from tracker.ir.graph import Eqn, Function, Guard, Var
+from tracker.ir.graph import Eqn, Function, Guard, Var, operands_of
 from tracker.ir.literal import print_type, print_value
 from tracker.jit.decorator import newest_trace, trace
 from tracker.jit.layout import Plan
@@ -122,8 +122,8 @@ def _function_graph(function: Function) -> Graph:
     for step in function.body:
         node = _step_node(step)
         nodes.append(node)
-        operands = step.operands if isinstance(step, Eqn) else (step.operand,)
-        edges += [Edge(boxes[o], node) for o in dict.fromkeys(operands) if isinstance(o, Var)]
+        operands = dict.fromkeys(operands_of(step))
+        edges += [Edge(boxes[o], node) for o in operands if isinstance(o, Var)]
         if isinstance(step, Eqn):
             boxes[step.out] = node
     _add_result(function, lambda v: [boxes[v]], nodes, edges)

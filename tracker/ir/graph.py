@@ -107,6 +107,11 @@ def nested_functions(body: Iterable[Eqn | Guard]) -> dict[str, Function]:
     }
 
 
+def operands_of(step: Eqn | Guard) -> tuple[Atom, ...]:
+    """What a step reads."""
+    return step.operands if isinstance(step, Eqn) else (step.operand,)
+
+
 def name_variables(function: Function) -> None:
     """Give every unnamed variable a short name: a, b, ..., z, a1, b1, ..."""
     taken = {v.name for v in variables(function) if v.name}

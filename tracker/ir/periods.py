@@ -15,7 +15,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, operands_of
 from tracker.ir.keys import const_key
 from tracker.ir.repeats import LEAST, PAYS, Run, integers, loose
 from tracker.ir.rotation import turned
@@ -106,11 +106,6 @@ class Analysis:
             isinstance(step, Eqn) and 1 < step.out.type.size <= _IN_REGISTERS
             for step in self.body[window.start : window.start + window.period]
         )
-
-
-def operands_of(step: Eqn | Guard) -> tuple[Atom, ...]:
-    """What a step reads."""
-    return step.operands if isinstance(step, Eqn) else (step.operand,)
 
 
 def _covered(windows: Sequence[Window]) -> int:

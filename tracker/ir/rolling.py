@@ -29,10 +29,11 @@ from tracker.ir.graph import (
     Var,
     name_variables,
     nested_functions,
+    operands_of,
 )
 from tracker.ir.op import OPS
 from tracker.ir.passes import Pass
-from tracker.ir.periods import Analysis, Need, Needs, operands_of
+from tracker.ir.periods import Analysis, Need, Needs
 from tracker.ir.repeats import LEAST, find_runs
 from tracker.ir.types import Type
 from tracker.ir.windows import (

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tracker.ir.graph import Eqn, Guard, Var
+from tracker.ir.graph import Eqn, Guard, Var, operands_of
 from tracker.ir.op import Map, View
 from tracker.ir.repeats import LEAST, Run
 
@@ -39,8 +39,7 @@ def _alive(run: Run, body: Sequence[Eqn | Guard], place: Mapping[Var, int]) -> l
     begin = run.start + run.period  # a repetition that has one before it
     last: dict[int, int] = {}  # step of the period -> how long its value is looked at
     for at in range(begin, begin + run.period):
-        step = body[at]
-        for operand in step.operands if isinstance(step, Eqn) else (step.operand,):
+        for operand in operands_of(body[at]):
             made = place[operand] if isinstance(operand, Var) else -1
             if made >= run.start:
                 slot = (made - run.start) % run.period

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracker.ir.expand import expanded
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, operands_of
 from tracker.ir.op import (
     Branch,
     Contract,
@@ -196,5 +196,4 @@ def _segment(
 
 
 def _operands(step: Eqn | Guard) -> list[Var]:
-    atoms: tuple[Atom, ...] = step.operands if isinstance(step, Eqn) else (step.operand,)
-    return [a for a in atoms if isinstance(a, Var)]
+    return [a for a in operands_of(step) if isinstance(a, Var)]
