@@ -18,27 +18,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
-from tracker.ir.op import OPS
-from tracker.ir.passes import as_pass, with_body
+from tracker.ir.passes import Writer, as_pass, with_body
 from tracker.records import field, record
 
 _MANY = 5  # products; fewer are left alone
 _MOST = 1 << 21  # elements of a result in which the rows of many products are kept
 
 
-class _Builder:
-    """The new body; `make` adds an equation, `where` it comes from."""
-
-    def __init__(self) -> None:
-        self.body: list[Eqn | Guard] = []
-        self.where = ""
-
-    def make(self, name: str, *operands: Atom, out: Var | None = None, **params: Any) -> Var:
-        op = OPS[name]
-        if out is None:
-            out = Var(op.infer(*[o.type for o in operands], **params))
-        self.body.append(Eqn(op, operands, params, out, self.where))
-        return out
+class _Builder(Writer):
+    """The new body."""
 
     def rows(self, matrix: Var, low: int, high: int) -> Var:
         """matrix[low:high]."""

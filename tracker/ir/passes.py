@@ -1,8 +1,8 @@
 """Passes: named functions from Function to Function, and the driver that runs them.
 
 Owns: `Pass`, `run`, the passes `dead_code`, `common_subexpressions`, `constant_folding`, and the
-helpers `resolve` and `substitute` that passes share. A pass builds new steps and shares all
-that did not change; `@as_pass` takes it into nested functions, innermost first.
+helpers `resolve`, `substitute` and `Writer` that passes share. A pass builds new steps and shares
+all that did not change; `@as_pass` takes it into nested functions, innermost first.
 
 Invariants: 1. a pass is linear in the number of steps; 2. inputs, captures, their order and the
 types of the outputs stay; 3. no pass changes a value, not even the sign of a zero; 4. an equation
@@ -19,7 +19,7 @@ import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.keys import const_key, params_key
-from tracker.ir.op import has_effect
+from tracker.ir.op import OPS, has_effect
 from tracker.ir.types import Type, type_of
 from tracker.ir.verify import verify
 from tracker.records import record, replace
@@ -83,6 +83,22 @@ def substitute(step: Eqn | Guard, by: Substitution) -> Eqn | Guard:
             operands = tuple([resolve(each, by) for each in step.operands])
             return Eqn(step.op, operands, step.params, step.out, step.where)
     return step
+
+
+class Writer:
+    """A body that is being written; `where` is the line that new equations come from."""
+
+    def __init__(self) -> None:
+        self.body: list[Eqn | Guard] = []
+        self.where = ""
+
+    def make(self, name: str, /, *operands: Atom, out: Var | None = None, **params: Any) -> Var:
+        """Add an equation of the op with this name; its result, which is `out` if that is given."""
+        op = OPS[name]
+        if out is None:
+            out = Var(op.infer(*[o.type for o in operands], **params))
+        self.body.append(Eqn(op, operands, params, out, self.where))
+        return out
 
 
 def with_body(

@@ -32,7 +32,7 @@ from tracker.ir.graph import (
     operands_of,
 )
 from tracker.ir.op import OPS
-from tracker.ir.passes import Pass
+from tracker.ir.passes import Pass, Writer
 from tracker.ir.periods import Analysis, Need, Needs
 from tracker.ir.repeats import LEAST, find_runs
 from tracker.ir.types import Type
@@ -55,26 +55,19 @@ _SHORT = 400  # steps of a body; shorter ones stay as they are
 _SHRUNK = 0.9  # of its length; a round that leaves a body longer than that is taken back
 
 
-class _Emitter:
+class _Emitter(Writer):
     """The new body; loops stand where their windows began."""
 
     def __init__(self, function: Function, analysis: Analysis) -> None:
+        super().__init__()
         self.function = function
         self.analysis = analysis
-        self.body: list[Eqn | Guard] = []
-        self.where = ""
         self.stands: dict[Atom, Atom] = {}
         self.loops: dict[Window, _Loop] = {}
         self.tables: dict[Any, Var] = {}
         self.rows: dict[Any, Var] = {}
         self.functions = dict(function.functions)
         self.known = {str(nested): nested for nested in function.functions.values()}
-
-    def make(self, name: str, *operands: Atom, **params: Any) -> Var:
-        op = OPS[name]
-        out = Var(op.infer(*[o.type for o in operands], **params))
-        self.body.append(Eqn(op, operands, params, out, self.where))
-        return out
 
     def run(self) -> Function:
         needs = Needs(self.function, self.analysis).of

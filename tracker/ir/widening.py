@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
-from tracker.ir.op import OPS, Contract, Op, Routine
-from tracker.ir.passes import as_pass, with_body
+from tracker.ir.graph import Atom, Const, Eqn, Function
+from tracker.ir.op import OPS, Contract, Routine
+from tracker.ir.passes import Writer, as_pass, with_body
 
 _REAL, _COMPLEX = np.dtype(np.float64), np.dtype(np.complex128)
 _KINDS = "biufc"
@@ -28,7 +28,7 @@ _KINDS = "biufc"
 @as_pass
 def widen(function: Function) -> Function:
     """Write out the conversions around products and routines on matrices of other dtypes."""
-    body: list[Eqn | Guard] = []
+    new = Writer()
     turned: dict[Atom, Eqn] = {}
     for step in function.body:
         if isinstance(step, Eqn) and step.op is OPS.get("transpose"):
@@ -36,10 +36,10 @@ def widen(function: Function) -> Function:
         if isinstance(step, Eqn) and isinstance(step.op.lower, (Contract, Routine)):
             wanted = _wanted(step, step.op.lower)
             if any(o.type.dtype != d for o, d in zip(step.operands, wanted, strict=True)):
-                _write(body, step, wanted, turned)
+                _write(new, step, wanted, turned)
                 continue
-        body.append(step)
-    return with_body(function, body, {}) if len(body) > len(function.body) else function
+        new.body.append(step)
+    return with_body(function, new.body) if len(new.body) > len(function.body) else function
 
 
 def _wanted(eqn: Eqn, lower: Contract | Routine) -> list[np.dtype[Any]]:
@@ -54,15 +54,9 @@ def _wanted(eqn: Eqn, lower: Contract | Routine) -> list[np.dtype[Any]]:
     return [_REAL if at in lower.numbers else dtype for at in range(len(given))]
 
 
-def _write(
-    body: list[Eqn | Guard], eqn: Eqn, wanted: list[np.dtype[Any]], turned: dict[Atom, Eqn]
-) -> None:
+def _write(new: Writer, eqn: Eqn, wanted: list[np.dtype[Any]], turned: dict[Atom, Eqn]) -> None:
     """The equation, its operands cast before and its result after it."""
-
-    def make(op: Op, *operands: Atom, **params: Any) -> Var:
-        out = Var(op.infer(*(o.type for o in operands), **params))
-        body.append(Eqn(op, operands, params, out, eqn.where))
-        return out
+    new.where = eqn.where
 
     def cast(atom: Atom, dtype: np.dtype[Any]) -> Atom:
         if atom.type.dtype == dtype:
@@ -71,14 +65,13 @@ def _write(
             return Const.of(dtype.type(atom.value))
         if atom in turned:
             view = turned[atom]
-            return make(view.op, cast(view.operands[0], dtype), **view.params)
-        return make(OPS["astype"], atom, dtype=dtype)
+            return new.make("transpose", cast(view.operands[0], dtype), **view.params)
+        return new.make("astype", atom, dtype=dtype)
 
     operands = tuple(map(cast, eqn.operands, wanted))
     result = eqn.op.infer(*(o.type for o in operands), **eqn.params)
     if result == eqn.out.type:
-        body.append(Eqn(eqn.op, operands, eqn.params, eqn.out, eqn.where))
+        new.make(eqn.op.name, *operands, out=eqn.out, **eqn.params)
         return
-    found = make(eqn.op, *operands, **eqn.params)
-    how = {"dtype": eqn.out.type.dtype}
-    body.append(Eqn(OPS["astype"], (found,), how, eqn.out, eqn.where))
+    found = new.make(eqn.op.name, *operands, **eqn.params)
+    new.make("astype", found, out=eqn.out, dtype=eqn.out.type.dtype)
