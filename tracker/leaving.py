@@ -29,6 +29,7 @@ from tracker.tape import (
     Value,
     current_stage,
     is_deriving,
+    made_of,
     value_of,
 )
 
@@ -82,20 +83,11 @@ def shown(handle: Any) -> bool:
 def _source(root: Value, stage: Stage) -> str:
     """What a value is made of: what stands at 'place's, an 'argument', or something 'else'."""
     found = "place"
-    seen = {root}
-    stack = [root]
-    while stack:
-        value = stack.pop()
-        if value in stage.placed:
-            continue
+    for value in made_of(root, stage.placed):
         if value in stage.given:
             found = "argument"
         elif value.op is None or (value.op is not CLOSED and value.op.name == "identity"):
             return "else"  # a derivative follows it, or may
-        for operand in value.operands:
-            if type(operand) is Value and operand not in seen:
-                seen.add(operand)
-                stack.append(operand)
     return found
 
 
@@ -144,20 +136,9 @@ def _is_printed(frame: FrameType | None) -> bool:
     return _is_printing(frame.f_code, frame.f_lasti)
 
 
-_PRINTING = {
-    *(
-        "print",
-        "write",
-        "log",
-        "debug",
-        "info",
-        "warning",
-        "warn",
-        "error",
-        "exception",
-        "critical",
-    ),
-}
+_PRINTING = frozenset(
+    ["print", "write", "log", "debug", "info", "warning", "warn", "error", "exception", "critical"]
+)
 
 
 @functools.lru_cache(1024)
@@ -185,18 +166,8 @@ def is_count(value: Value) -> bool:
     frame = user_frame()
     if frame is None or not _calls(frame.f_code, frame.f_lasti, "arange"):
         return False
-    seen = {value}
-    stack = [value]
-    while stack:
-        at = stack.pop()
-        operands = [o for o in at.operands if type(o) is Value]
-        if not operands and np.result_type(at.data).kind not in "biu":
-            return False
-        for operand in operands:
-            if operand not in seen:
-                seen.add(operand)
-                stack.append(operand)
-    return True
+    origins = (at for at in made_of(value) if not any(type(o) is Value for o in at.operands))
+    return all(np.result_type(at.data).kind in "biu" for at in origins)
 
 
 @functools.lru_cache(1024)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -350,9 +350,24 @@ def close(value: Value) -> None:
     """Make a leaf a constant for everyone but the pass that owns it."""
     if value.op is None:
         value.op = CLOSED
-    stage = current_stage()
+    stage = current_stage() if _listeners else None
     if stage is not None:
         stage.closed[id(value)] = len(stage.notes)
+
+
+def made_of(root: Value, known: Container[Value] = ()) -> Iterator[Value]:
+    """A value and all that it was made of, each once; nothing beyond those that are `known`."""
+    seen = {root}
+    stack = [root]
+    while stack:
+        value = stack.pop()
+        if value in known:
+            continue
+        yield value
+        for operand in value.operands:
+            if type(operand) is Value and operand not in seen:
+                seen.add(operand)
+                stack.append(operand)
 
 
 _constants: weakref.WeakSet[Value] = weakref.WeakSet()  # found to be constant, and so for good
@@ -361,19 +376,9 @@ _constants: weakref.WeakSet[Value] = weakref.WeakSet()  # found to be constant, 
 def is_constant(value: Value) -> bool:
     """Whether a value is made of nothing but arrays that were allocated to be filled: there is no
     gradient to lose."""
-    seen = {value}
-    stack = [value]
-    while stack:
-        at = stack.pop()
-        if at in _constants:
-            continue
-        operands = [o for o in at.operands if type(o) is Value]
-        if not operands and at.op is not CLOSED:
+    for at in made_of(value, _constants):
+        if at.op is not CLOSED and not any(type(o) is Value for o in at.operands):
             return False
-        for operand in operands:
-            if operand not in seen:
-                seen.add(operand)
-                stack.append(operand)
     _constants.add(value)
     return True
 

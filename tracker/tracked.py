@@ -340,10 +340,9 @@ def _is_discrete(dtype: Any) -> bool:
 
 _PYTHON_NUMBERS = (float, int, complex)
 # What Python's and NumPy's numbers tell of themselves that bears no derivative.
-_OF_NUMBERS = {
-    *("is_integer", "hex", "bit_length", "bit_count", "to_bytes"),
-    *("numerator", "denominator"),
-}
+_OF_NUMBERS = frozenset(
+    ["is_integer", "hex", "bit_length", "bit_count", "to_bytes", "numerator", "denominator"]
+)
 set_handle(Tracked)
 
 

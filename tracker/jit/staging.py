@@ -17,7 +17,7 @@ import functools
 import itertools
 import operator
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ from tracker.jit.standins import Containers, StandIns, holds_handle, plain
 from tracker.ops.create import item, to_discrete
 from tracker.records import record
 from tracker.replay import CONVERSIONS
-from tracker.tape import Stage, Value, close, leaf, own_copy, same_bytes, value_of, wrap
+from tracker.tape import Stage, Value, close, leaf, made_of, own_copy, same_bytes, value_of, wrap
 from tracker.tracked import Leaf, Tracked
 
 
@@ -210,16 +210,7 @@ def stage(
         finally:
             stand_ins.take_back()
             inputs.close()
-    for x in outputs:
-        if type(x) is not Tracked and holds_handle(x):
-            raise UnsupportedError(
-                message(
-                    f"the function returns a {type(x).__name__} that holds values it computed",
-                    "Return arrays, numbers, and tuples, lists, dicts or dataclasses of them; or "
-                    "register the class with tracker.tree.register",
-                    "",
-                )
-            )
+    _refuse_holders(outputs)
     views = _views(outputs, inputs) if with_views else {}
     made = inputs.originals()
     made |= {key: view.cut(leaves[view.out.leaf]) for key, view in views.items()}
@@ -241,14 +232,24 @@ def stage(
         [write.number for write in effects.writes],
         not (containers.changed or stand_ins.disturbed)
         and _lasts(f, given, own, call, leaves, varying),
-        tuple(
-            number
-            for number, value in zip(inputs.given, inputs.values, strict=False)
-            if value in listener.apart
-        ),
+        inputs.among(listener.apart),
         varying,
     )
     return staged
+
+
+def _refuse_holders(outputs: list[Any]) -> None:
+    """Refuse results that would be given back as they are, with values of the trace in them."""
+    for x in outputs:
+        if type(x) is not Tracked and holds_handle(x):
+            raise UnsupportedError(
+                message(
+                    f"the function returns a {type(x).__name__} that holds values it computed",
+                    "Return arrays, numbers, and tuples, lists, dicts or dataclasses of them; or "
+                    "register the class with tracker.tree.register",
+                    "",
+                )
+            )
 
 
 def _caught(errors: list[Exception]) -> str:
@@ -361,6 +362,11 @@ class _Inputs:
             else:
                 self.at_places[id(x)] = self.whole[number]
 
+    def among(self, values: Collection[Value]) -> tuple[int, ...]:
+        """The numbers of the arguments whose leaves are among these."""
+        pairs = zip(self.given, self.values, strict=False)
+        return tuple([number for number, value in pairs if value in values])
+
     def close(self) -> None:
         for value in (*self.values, *self.placed):
             close(value)
@@ -443,17 +449,7 @@ def _outputs(
 
 def _is_followed(root: Value) -> bool:
     """Whether a derivative that has not finished yet may ask where a value came from."""
-    seen = {root}
-    stack = [root]
-    while stack:
-        value = stack.pop()
-        if value.op is None and not isinstance(value.params, Leaf):
-            return True
-        for operand in value.operands:
-            if type(operand) is Value and operand not in seen:
-                seen.add(operand)
-                stack.append(operand)
-    return False
+    return any(v.op is None and not isinstance(v.params, Leaf) for v in made_of(root))
 
 
 class Builder:
