@@ -284,6 +284,20 @@ class _Driver:
                 self.e.store(self.element(var, i), pointer)
         return known
 
+    def readable(self, atom: Atom) -> str:
+        """The address of all of a value, in C order (`in_order` of the plan): what is in registers,
+        or a literal, is put into memory first."""
+        if isinstance(atom, Const):
+            cell = f"%literal{len(self.spills)}"
+            self.spills.append(f"  {cell} = alloca {memory_type(atom.type.dtype)}")
+            self.e.store(self.atom(atom, 0), cell)
+            return cell
+        if self.plan.places[atom].kind == "tiny":
+            return self.spill(atom)
+        buffer = self.place(atom).buffer
+        assert buffer is not None
+        return self.pointer(buffer)
+
     # Steps
 
     def atom(self, atom: Atom, position: int) -> Scalar:

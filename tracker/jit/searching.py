@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracker.ir.graph import Eqn, Var
-from tracker.jit.emit import literal, llvm_type, memory_type
+from tracker.jit.emit import llvm_type
 from tracker.records import record
 
 
@@ -40,20 +40,9 @@ def write_lookup(driver: Any, lookup: Lookup) -> None:
     driver.needs.intrinsics.add(_ROUTINE.replace("SIZE", size).replace("$", text))
     right = "true" if lookup.eqn.params["right"] else "false"
     driver.lines.append(
-        f"  call void @tk.search.{text}(ptr {_read(driver, row)}, i64 {row.type.size}, "
-        f"ptr {_read(driver, wanted)}, ptr {target}, i64 {wanted.type.size}, i1 {right})"
+        f"  call void @tk.search.{text}(ptr {driver.readable(row)}, i64 {row.type.size}, "
+        f"ptr {driver.readable(wanted)}, ptr {target}, i64 {wanted.type.size}, i1 {right})"
     )
-
-
-def _read(driver: Any, atom: Any) -> str:
-    """The address of an operand's keys."""
-    if isinstance(atom, Var):
-        tiny = driver.plan.places[atom].kind == "tiny"
-        return str(driver.spill(atom) if tiny else driver.pointer(driver.place(atom).buffer))
-    cell = f"%key{len(driver.spills)}"
-    driver.spills.append(f"  {cell} = alloca {memory_type(atom.type.dtype)}")
-    driver.e.store(literal(atom.value, atom.type.dtype), cell)
-    return cell
 
 
 _ROUTINE = """

@@ -59,9 +59,7 @@ def _shape(eqn: Eqn) -> tuple[int, int, int, bool]:
 def write_order(driver: Any, order: Order) -> None:
     """Call the routine for all rows."""
     (keys,), out = order.eqn.operands, order.eqn.out
-    assert isinstance(keys, Var)
-    tiny = driver.plan.places[keys].kind == "tiny"
-    source = driver.spill(keys) if tiny else driver.pointer(driver.place(keys).buffer)
+    source = driver.readable(keys)
     target = driver.pointer(driver.plan.places[out].buffer)
     room = driver.pointer(order.room)
     bits, rows, n, values = _shape(order.eqn)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.graph import Const
 from tracker.jit.dense.code import Code
 from tracker.jit.emit import Scalar
 
@@ -40,13 +39,8 @@ def _pointer(driver: Any, operand: Any) -> str:
     if operand.place is not None:
         where: str = driver.address(operand.place.buffer, operand.place.start)
         return where
-    if isinstance(operand.atom, Const):
-        name = f"%spill{len(driver.spills)}.number"
-        driver.spills.append(f"  {name} = alloca double")
-        driver.e.store(driver.atom(operand.atom, 0), name)
-        return name
-    spilled: str = driver.spill(operand.atom)
-    return spilled
+    put: str = driver.readable(operand.atom)
+    return put
 
 
 def _stacked(driver: Any, call: Any, name: str, count: int, sizes: list[str]) -> str:
