@@ -55,6 +55,7 @@ JIT_LAYERS = [
     {"multiply"},
     {"products", "partition", "accounts", "structured", "scratch"},
     {"folds", "scattering"},
+    {"elements"},
     {"loops"},
     {"lower"},
     {"pipeline", "explain"},

@@ -23,6 +23,7 @@ from tracker.ir.types import Type
 from tracker.jit import memory
 from tracker.jit.complexes import Emitter
 from tracker.jit.dense.calls import write_call
+from tracker.jit.elements import chosen, position
 from tracker.jit.emit import (
     Complex,
     Names,
@@ -35,7 +36,7 @@ from tracker.jit.emit import (
 )
 from tracker.jit.index import Tools
 from tracker.jit.layout import Buffer, Fits, Place, Plan, Slots, Store, c_strides
-from tracker.jit.loops import Shared, chosen, position, write_kernel
+from tracker.jit.loops import Shared, write_kernel
 from tracker.jit.products import write_product
 from tracker.jit.scratch import lay_out
 from tracker.jit.searching import Lookup, write_lookup

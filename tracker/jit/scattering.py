@@ -32,7 +32,7 @@ def cuts(kernel: Any) -> dict[int, set[int]]:
 
 
 def write(body: Any, store: Any, x: Scalar) -> None:
-    """Store an element of a loop body (`loops._Body`) where its equation says."""
+    """Store an element of a loop body (`elements.Body`) where its equation says."""
     lower = store.by.op.lower
     if isinstance(lower, Compact):
         _compact(body, store, x)
