@@ -1,9 +1,8 @@
 """Repetition in traces becomes loops: which, with what in them, and with the same results."""
 
-import sys
-
 import numpy as np
 import pytest
+from counting import lines_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -104,20 +103,7 @@ def comparisons(n):
     lines = [f"  v{k + 1}: f64[] = {name} v{k}" for k, name in enumerate([*block, *block])]
     text = "\n".join(["function f(v0: f64[]) {", *lines, f"  return (v{len(lines)})", "}"])
     body = parse(text).body
-    count = 0
-
-    def trace(frame, event, arg):
-        nonlocal count
-        count += 1
-        return trace
-
-    old = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        find_runs(body, lambda eqn: True)
-    finally:
-        sys.settrace(old)
-    return count
+    return lines_run(lambda: find_runs(body, lambda eqn: True))
 
 
 def test_finding_is_linear():

@@ -1,10 +1,9 @@
 """Compiling takes steps in proportion to the program, counted by the interpreter; long arithmetic
 with checks stays one block of straight-line code."""
 
-import sys
-
 import numpy as np
 import pytest
+from counting import lines_run
 
 import tracker
 from tracker.jit import engine, pipeline
@@ -62,21 +61,8 @@ def kept(n, x):
 
 def counted(f, *args):
     """Lines of Python that run while a gradient is traced and compiled."""
-    count = 0
-
-    def trace(frame, event, arg):
-        nonlocal count
-        count += 1
-        return trace
-
     fast = tracker.jit(lambda *a: tracker.gradient(f, *a))
-    old = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        fast(*args)
-    finally:
-        sys.settrace(old)
-    return count
+    return lines_run(lambda: fast(*args))
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """The layout of scratch: nothing that lives at the same time overlaps, and holes are used."""
 
 import random
-import sys
 
 import pytest
+from counting import lines_run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,19 +46,6 @@ def test_the_work_is_linear(length):
     def steps(count):
         rng = random.Random(0)
         lives = {k: (k, k + rng.randint(0, length), rng.randint(1, 9) * 64) for k in range(count)}
-        counted = 0
-
-        def trace(frame, event, arg):
-            nonlocal counted
-            counted += 1
-            return trace
-
-        old = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            lay_out(lives)
-        finally:
-            sys.settrace(old)
-        return counted
+        return lines_run(lambda: lay_out(lives))
 
     assert steps(2000) < 2.5 * steps(1000)
