@@ -20,11 +20,11 @@ from tracker.ir.graph import Const, Eqn, Var
 from tracker.jit import blas
 from tracker.jit.dense import routines
 from tracker.jit.dense.code import Code, Kind
+from tracker.jit.dense.library import PLAIN, ROWS, TURNED
 from tracker.jit.emit import memory_type
 from tracker.jit.layout import TINY, c_strides
 from tracker.jit.multiply import LETTERS, Matrix, Product, in_loops
 
-_ROW_MAJOR, _PLAIN, _FLIPPED = 101, 111, 112
 _TEXT = {"s": "float", "d": "double", "c": "float", "z": "double"}
 _GRAM = 48  # rows of a product with its own transpose; from here on half of it is computed
 
@@ -178,18 +178,18 @@ def _blas_call(driver: Any, product: Product, where: tuple[str, str, str]) -> tu
     one, zero = _factors(driver, letter)
     if n == 1 and letter in "sd":  # matrix @ vector
         step = right.lead if not right.flipped else 1
-        trans, rows, columns = (_FLIPPED, k, m) if left.flipped else (_PLAIN, m, k)
+        trans, rows, columns = (TURNED, k, m) if left.flipped else (PLAIN, m, k)
         name = f"cblas_{letter}gemv"
         arguments = (
-            f"i32 {_ROW_MAJOR}, i32 {trans}, {integer} {rows}, {integer} {columns}, {one}, "
+            f"i32 {ROWS}, i32 {trans}, {integer} {rows}, {integer} {columns}, {one}, "
             f"ptr {x}, {integer} {left.lead}, ptr {y}, {integer} {step}, {zero}, "
             f"ptr {z}, {integer} 1"
         )
     else:
         name = f"cblas_{letter}gemm"
-        flips = [_FLIPPED if matrix.flipped else _PLAIN for matrix in (left, right)]
+        flips = [TURNED if matrix.flipped else PLAIN for matrix in (left, right)]
         arguments = (
-            f"i32 {_ROW_MAJOR}, i32 {flips[0]}, i32 {flips[1]}, {integer} {m}, {integer} {n}, "
+            f"i32 {ROWS}, i32 {flips[0]}, i32 {flips[1]}, {integer} {m}, {integer} {n}, "
             f"{integer} {k}, {one}, ptr {x}, {integer} {left.lead}, ptr {y}, "
             f"{integer} {right.lead}, {zero}, ptr {z}, {integer} {n}"
         )

@@ -5,10 +5,15 @@ Small matrices are worked on in loops: a call of LAPACK costs more than they do.
 
 from __future__ import annotations
 
-from tracker.jit.dense.code import (
-    SMALL,
-    Code,
-    Kind,
+from tracker.jit.dense.code import SMALL, Code, Kind
+from tracker.jit.dense.library import (
+    ADJOINT,
+    ANY_DIAGONAL,
+    LOWER,
+    PLAIN,
+    RIGHT,
+    ROWS,
+    TURNED,
     extents,
     factor,
     integer_cell,
@@ -16,10 +21,6 @@ from tracker.jit.dense.code import (
     ptr,
     status,
 )
-
-# CBLAS's names for orders, sides, halves, and whether a matrix is transposed
-_ROWS, _RIGHT = 101, 142
-_LOWER, _PLAIN, _TURNED, _ADJOINT = 122, 111, 112, 113
 
 
 def cholesky(kind: Kind) -> Code:
@@ -70,9 +71,9 @@ def gram(kind: Kind) -> Code:
     sizes = (f"i64 %{name}" for name in ("n", "k", "lead", "flip"))
     c = Code(kind.symbol("gram"), ["ptr noalias %a", "ptr noalias %x", *sizes], kind)
     turned = c.test("ne", "%flip", 0)
-    turn = c.let(f"select i1 {turned}, i32 {_TURNED}, i32 {_PLAIN}")
+    turn = c.let(f"select i1 {turned}, i32 {TURNED}, i32 {PLAIN}")
     n, k, lead = extents(c, ("%n", "%k", "%lead"))
-    flags = [f"i32 {flag}" for flag in (_ROWS, _LOWER, turn)]
+    flags = [f"i32 {flag}" for flag in (ROWS, LOWER, turn)]
     one, zero = factor(c, "1.0"), factor(c, "0.0")
     c.call("void", kind.blas("syrk"), [*flags, n, k, one, "ptr %a", lead, zero, "ptr %x", n])
     with c.loop(0, "%n") as i, c.loop(0, i) as j:
@@ -107,7 +108,7 @@ def cholesky_pull(kind: Kind) -> Code:
         ) -> None:
             """%x[at:] -= op(a) b, of m rows, n columns, k terms; rows of `a` are `lead` apart."""
             m, n, k, mine, others = extents(c, (*shape, lead, "%n"))
-            flags = [f"i32 {flag}" for flag in (_ROWS, turn, _PLAIN)]
+            flags = [f"i32 {flag}" for flag in (ROWS, turn, PLAIN)]
             target = ptr(c.at("%x", at))
             arguments = [m, n, k, minus, ptr(a), mine, ptr(b), others, one, target, others]
             c.call("void", kind.blas("gemm"), [*flags, *arguments])
@@ -115,13 +116,13 @@ def cholesky_pull(kind: Kind) -> Code:
         with c.when(c.test("sgt", rest, 0)):
             cl, cx = (c.at(m, c.add(below, j)) for m in ("%l", "%x"))
             _over_triangle(c, one, (rest, size), d, cx)
-            subtract(_PLAIN, (rest, j, size), cx, c.at("%l", row), below)
-            subtract(_ADJOINT, (size, size, rest), cx, cl, c.add(row, j))
-            subtract(_ADJOINT, (size, j, rest), cx, c.at("%l", below), row)
+            subtract(PLAIN, (rest, j, size), cx, c.at("%l", row), below)
+            subtract(ADJOINT, (size, size, rest), cx, cl, c.add(row, j))
+            subtract(ADJOINT, (size, j, rest), cx, c.at("%l", below), row)
         _pull_block(c, d, dx, size)
         with c.when(c.test("sgt", j, 0)):
             _both_halves(c, dx, size)
-            subtract(_PLAIN, (size, j, size), "%work", c.at("%l", row), row, size)
+            subtract(PLAIN, (size, j, size), "%work", c.at("%l", row), row, size)
     with c.loop(0, "%n") as i, c.loop(c.add(i, 1), "%n") as above:
         c.store(c.zero, c.entry("%x", i, above, "%n"))
     c.give()
@@ -167,5 +168,5 @@ def _pull_block(c: Code, d: str, dx: str, size: str) -> None:
 def _over_triangle(c: Code, one: str, shape: tuple[str, str], t: str, x: str) -> None:
     """x = x t^-1, in place, both with rows %n apart."""
     m, k, lead = extents(c, (*shape, "%n"))
-    flags = [f"i32 {flag}" for flag in (_ROWS, _RIGHT, _LOWER, _PLAIN, 131)]
+    flags = [f"i32 {flag}" for flag in (ROWS, RIGHT, LOWER, PLAIN, ANY_DIAGONAL)]
     c.call("void", c.kind.blas("trsm"), [*flags, m, k, one, ptr(t), lead, ptr(x), lead])

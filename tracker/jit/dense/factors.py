@@ -10,19 +10,23 @@ Small matrices are worked on in loops: a call of LAPACK costs more than they do.
 
 from __future__ import annotations
 
-from tracker.jit.dense.code import (
-    SMALL,
-    Code,
-    Kind,
+from tracker.jit.dense.code import SMALL, Code, Kind
+from tracker.jit.dense.library import (
+    ANY_DIAGONAL,
+    COLUMNS,
+    LEFT,
+    LOWER,
+    PLAIN,
+    ROWS,
+    TURNED,
+    UNIT_DIAGONAL,
+    UPPER,
     extents,
     factor,
     integer_cell,
     lapack_integer,
     ptr,
 )
-
-# CBLAS's names for orders and sides
-_ROWS, _COLUMNS, _LEFT = 101, 102, 141
 
 # LU -----------------------------------------------------------------------------------------------
 
@@ -137,15 +141,15 @@ def _call_blas(c: Code, upper: str, flip: str, unit: str) -> None:
         return c.let(f"select i1 {condition}, i32 {yes}, i32 {no}")
 
     n, k, step = extents(c, ("%n", "%k", "1"))
-    diagonal = pick(unit, 132, 131)
+    diagonal = pick(unit, UNIT_DIAGONAL, ANY_DIAGONAL)
     single = c.test("eq", "%k", 1)
     with c.when(single):
-        half, turn = pick(upper, 121, 122), pick(flip, 112, 111)
-        flags = [f"i32 {flag}" for flag in (_COLUMNS, half, turn, diagonal)]
+        half, turn = pick(upper, UPPER, LOWER), pick(flip, TURNED, PLAIN)
+        flags = [f"i32 {flag}" for flag in (COLUMNS, half, turn, diagonal)]
         c.call("void", c.kind.blas("trsv"), [*flags, n, "ptr %t", n, "ptr %x", step])
     with c.when(c.unless(single)):  # by rows, T is its transpose
-        half, turn = pick(upper, 122, 121), pick(flip, 111, 112)
-        flags = [f"i32 {flag}" for flag in (_ROWS, _LEFT, half, turn, diagonal)]
+        half, turn = pick(upper, LOWER, UPPER), pick(flip, PLAIN, TURNED)
+        flags = [f"i32 {flag}" for flag in (ROWS, LEFT, half, turn, diagonal)]
         sizes = [n, k, factor(c, "1.0"), "ptr %t", n, "ptr %x", k]
         c.call("void", c.kind.blas("trsm"), [*flags, *sizes])
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tracker.jit.dense.code import Code, Kind, extents, factor, ptr
+from tracker.jit.dense.code import Code, Kind
+from tracker.jit.dense.library import multiply, ptr
 
 # Up to which norm a degree serves.
 _DEGREES = {
@@ -139,7 +140,4 @@ def _combined(
 
 
 def _product(c: Code, x: str, y: str, target: str) -> None:
-    (n,) = extents(c, ("%n",))
-    flags = [f"i32 {flag}" for flag in (101, 111, 111)]
-    operands = [ptr(x), n, ptr(y), n, factor(c, "0.0"), ptr(target), n]
-    c.call("void", c.kind.blas("gemm"), [*flags, n, n, n, factor(c, "1.0"), *operands])
+    multiply(c, ("%n", "%n", "%n"), x, y, target)

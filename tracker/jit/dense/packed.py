@@ -4,7 +4,8 @@ systems. Orders are whole numbers among the numbers of a result, as in the ops t
 
 from __future__ import annotations
 
-from tracker.jit.dense.code import Code, Kind, integer_cell, lapack_integer
+from tracker.jit.dense.code import Code, Kind
+from tracker.jit.dense.library import integer_cell, lapack_integer
 from tracker.jit.dense.spectra import call_lapack, least_of, routine, workspace_of
 
 

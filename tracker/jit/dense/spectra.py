@@ -11,14 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracker.jit.dense.code import (
-    Code,
-    Kind,
-    extents,
-    factor,
+from tracker.jit.dense.code import Code, Kind
+from tracker.jit.dense.library import (
     integer_cell,
     lapack_integer,
     letter,
+    multiply,
     ptr,
     status,
 )
@@ -199,11 +197,7 @@ def pinv(kind: Kind) -> Code:
             at = c.entry(vt, j, p, k)
             c.store(c.scaled("fmul", c.load(at), kept), at)
     # By rows, what LAPACK leaves is conj(V) (n, k) and U^T (k, m).
-    rows, columns, inner = extents(c, ("%n", "%m", k))
-    flags = [f"i32 {flag}" for flag in (101, 111, 111)]
-    operands = [ptr(vt), inner, ptr(u), columns, factor(c, "0.0"), "ptr %out", columns]
-    sizes = [rows, columns, inner, factor(c, "1.0")]
-    c.call("void", kind.blas("gemm"), [*flags, *sizes, *operands])
+    multiply(c, ("%n", "%m", k), vt, u, "%out")
     c.conjugate("%out", c.mul("%n", "%m"))
     c.give()
     return c
