@@ -246,10 +246,18 @@ def at_repeated_places(a):
     return a * b
 
 
+def written_over_itself(a):
+    b = np.exp(a)
+    b[::-1] = b
+    b[:, ::-1] = b
+    return np.sin(b) * np.arange(6.0).reshape(2, 3)
+
+
 @pytest.mark.parametrize(
     "f, x",
     [
         (placed, M),
+        (written_over_itself, M),
         (views_without_dimensions, M),
         (read_and_written, M),
         (partitioned, M),

@@ -222,7 +222,7 @@ class InPlace(dict[str, Any]):
 def overwrite(op: Op, handle: Any, part: Any, index: Any) -> bool:
     """As `handle._value = op(handle, part)` for the op that is x[index] = part on a copy of x, but
     without the copy, where nobody else can see the array. False: somebody can; nothing was done."""
-    if _listeners or not handle._value:
+    if _listeners or not handle._value or part is handle:  # x[::-1] = x reads what it writes over
         return False
     params = handle._value.params
     holders = params.holders if type(params) is InPlace else 1

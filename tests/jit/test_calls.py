@@ -124,6 +124,7 @@ def _read_only(x):
     return x
 
 
+ROW = np.arange(3.0)
 ARRAYS = {
     "strided": np.arange(80.0)[::2],
     "backwards": np.arange(40.0)[::-1],
@@ -152,6 +153,21 @@ def test_arrays_of_every_kind(name):
     for _ in range(3):
         want = x * 2 + 1, np.sum(x, axis=axis)
         assert_same(f(x), want, tolerance=1e-3 if name == "float16" else 1e-12)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_copies_of_arrays_of_every_kind(name):
+    """What comes out as it went in needs no machine code, and has memory of its own."""
+    x = ARRAYS[name]
+    given, captured = jit(lambda s, x: (s * 2, x.copy())), jit(lambda s: (s * 2, np.copy(x)))
+    for _ in range(2):
+        for doubled, copy in (given(ROW, x), captured(ROW)):
+            assert doubled.tolist() == (ROW * 2).tolist()
+            assert copy.tolist() == x.tolist()
+            assert np.result_type(copy) == np.result_type(x)
+            assert not np.shares_memory(copy, x)
+    alone = jit(np.copy)
+    assert all(alone(x).tolist() == x.tolist() for _ in range(2))
 
 
 @pytest.mark.parametrize("name", [n for n in ARRAYS if ARRAYS[n].dtype == np.float64])

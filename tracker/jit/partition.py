@@ -135,7 +135,9 @@ def _why_not_map(eqn: Eqn, lower: Map) -> str:
 def partition(function: Function) -> list[Segment | HostCall]:
     """Cut a function into native segments and host calls."""
     reasons = host_reasons(function)
-    if not any(reasons.values()):
+    # A result may be an argument as it came, of a dtype that no machine code handles.
+    native = all(atom.type.dtype in SUPPORTED for atom in function.outputs)
+    if native and not any(reasons.values()):
         outputs = tuple(a for a in function.outputs if isinstance(a, Var))
         return [Segment(function, (*function.inputs, *function.captures), outputs)]
     return _cut(function, reasons)

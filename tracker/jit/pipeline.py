@@ -114,8 +114,9 @@ def compile_call(trace: Trace) -> Compiled:
     function = optimise(trace.function)
     optimised = time.perf_counter()
     stages = partition(function)
-    whole = len(stages) == 1 and isinstance(stages[0], Segment) and _is_direct(trace)
-    if whole:
+    first = stages[0] if stages else None
+    whole = isinstance(first, Segment) and first.function is function
+    if whole and _is_direct(trace):
         piece = _native_call(trace, function)
         done = Compiled(function, [piece], [], entry=piece.entry)
     else:
