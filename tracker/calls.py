@@ -1,7 +1,7 @@
 """Calls of functions that bring their own derivative rules.
 
-Owns: `Rule`, what is known of such a function; `apply_rule`, which runs one on tracked arguments;
-`host_call`, a call back into Python that a trace can hold. Start at `apply_rule`.
+Owns: `Rule`, what is known of such a function; `apply_rule`, which runs one on tracked arguments.
+Start at `apply_rule`; the ops that calls are on the tape are made in `call_ops.py`.
 
 How a call lies on the tape: one value whose operands are the tracked leaves of the arguments, and
 whose op brings a joint rule. Several results are parts of a bundle.
@@ -28,29 +28,29 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.errors import ConversionError, RuleError, TrackerError, UnsupportedError, message
-from tracker.ir.op import Host, Joint, Op
-from tracker.ir.types import Bundle, Type, type_of
+from tracker.call_ops import (
+    call_op,
+    host_call,
+    parts_of,
+    read_only,
+    refuse_captured,
+    refuse_second,
+    results,
+    same_results,
+    zero_like,
+)
+from tracker.errors import ConversionError, RuleError, TrackerError, message
 from tracker.leaves import data
-from tracker.ops import bundle
-from tracker.ops.bundle import Parts, pick
+from tracker.ops.bundle import Parts
 from tracker.ops.declare import project
 from tracker.pullbacks import pullback
-from tracker.records import replace
 from tracker.tape import (
-    CLOSED,
-    NO_PARAMS,
-    Value,
-    apply,
-    data_of,
     is_recording,
-    running_leaves,
     snapshot,
-    stand_for,
     value_of,
     wrap,
 )
-from tracker.tracked import Leaf, Tracked
+from tracker.tracked import Tracked
 from tracker.wrapping import depends_elsewhere
 
 _NOT_NUMPY = "a body that is no NumPy code needs host=True"
@@ -87,50 +87,6 @@ class Rule:
     def wrong(self, what: str, instead: str) -> RuleError:
         """The error for a rule that broke its contract."""
         return RuleError(message(f"the rule of {self.name} {what}", instead, self.place))
-
-
-def call_op(
-    name: str, pull: Callable[..., Any], push: Callable[..., Any], evaluate: Callable[..., Any]
-) -> Op:
-    """An op that is made while a program runs: it is in no table, and no trace holds it."""
-    return Op(
-        name,
-        numpy=(),
-        method=None,
-        entry=None,
-        infer=_no_type,
-        evaluate=evaluate,
-        jvp=Joint(push),
-        vjp=Joint(pull),
-        partials=None,
-        lower=Host("its rule is Python"),
-        constant=False,
-        saves=True,
-    )
-
-
-def _no_type(*_: Any, **__: Any) -> Any:
-    raise UnsupportedError(message("a call with a rule of its own is not an equation of the IR"))
-
-
-def parts_of(y: Any) -> list[Any]:
-    """The results of a call, of which a derivative holds the data or a handle."""
-    plain = data_of(y)
-    return list(plain) if isinstance(plain, tuple) else [y]
-
-
-def results(
-    op: Op, params: dict[str, Any], operands: Sequence[Value], outs: list[Any]
-) -> list[Any]:
-    """Handles on the results `outs` (handles or plain) of one call."""
-    found = [data(out) for out in outs]
-    if len(outs) == 1:
-        return [stand_for(Value(found[0], op, tuple(operands), params), outs[0])]
-    whole = Value(tuple(found), op, tuple(operands), params)
-    return [
-        stand_for(Value(x, pick, (whole,), {"at": k}), out)
-        for k, (x, out) in enumerate(zip(found, outs, strict=True))
-    ]
 
 
 _PLAIN = frozenset({float, int, complex, bool, str, type(None), np.ndarray, np.float64, np.float32})
@@ -349,7 +305,7 @@ class _Call:
         return project(c, x)
 
     def _transposed_forward(self, gs: list[Any], xs: list[Any]) -> list[Any]:
-        zeros = [_zero_like(x) for x in xs]
+        zeros = [zero_like(x) for x in xs]
         _, pull = pullback(lambda *ts: self._by_forward(list(ts), xs), *zeros)
         return list(pull(gs))
 
@@ -413,10 +369,10 @@ class _Call:
     ) -> list[Any]:
         def pull(*gs: Any) -> list[Any]:
             found = self.ask(back, list(gs), xs)
-            return [_zero_like(x) if c is None else c for c, x in zip(found, xs, strict=True)]
+            return [zero_like(x) if c is None else c for c, x in zip(found, xs, strict=True)]
 
         try:
-            _, push = pullback(pull, *[_zero_like(out) for out in outs])
+            _, push = pullback(pull, *[zero_like(out) for out in outs])
             return list(push(ts))
         except ConversionError as error:
             raise self.rule.wrong(
@@ -450,13 +406,13 @@ class _Call:
             _, back = self.body(both[count:])
             found = self.ask(back, list(both[:count]), list(both[count:]))
             pairs = zip(found, both[count:], strict=True)
-            return [_zero_like(x) if c is None else c for c, x in pairs]
+            return [zero_like(x) if c is None else c for c, x in pairs]
 
         return host_call(f"{self.rule.name}_back", run, [*gs, *xs])
 
     def _host_push(self, ts: list[Any], xs: list[Any], y: Any) -> list[Any]:
         count = len(ts)
-        filled = [_zero_like(data(x)) if t is None else t for t, x in zip(ts, xs, strict=True)]
+        filled = [zero_like(data(x)) if t is None else t for t, x in zip(ts, xs, strict=True)]
 
         def run(*both: Any) -> list[Any]:
             moved, given = list(both[:count]), list(both[count:])
@@ -478,7 +434,7 @@ class _Call:
         for k, out in enumerate(plain):
             t = np.zeros_like(out, subok=False) if np.ndim(out) else np.zeros((), type(out))
             for position, unit in _units(out):
-                gs = [unit if j == k else _zero_like(other) for j, other in enumerate(plain)]
+                gs = [unit if j == k else zero_like(other) for j, other in enumerate(plain)]
                 cs = self.ask(self.back, gs, xs)
                 slope = sum(
                     np.sum(np.real(np.conjugate(c) * moved))
@@ -501,7 +457,7 @@ def _units(x: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
 def _pull(g: Any, y: Any, xs: list[Any], wanted: Any, times: Any, *, call: _Call) -> list[Any]:
     outs = parts_of(y)
     gs = [
-        _zero_like(data(out)) if part is None else part
+        zero_like(data(out)) if part is None else part
         for part, out in zip(g if type(g) is Parts else (g,), outs, strict=True)
     ]
     found = call.pull(y, gs, xs)
@@ -521,18 +477,6 @@ def _evaluate(*xs: Any, call: _Call) -> Any:
     return found[0] if len(found) == 1 else tuple(found)
 
 
-# Helpers ------------------------------------------------------------------------------------------
-
-
-def read_only(x: Any) -> Any:
-    """Data of the tape, for code that is not ours."""
-    if type(x) is not np.ndarray:
-        return x
-    view = x.view()
-    view.flags.writeable = False
-    return view
-
-
 def _moves(x: Any) -> bool:
     plain = data(x)
     return tree.is_numeric(plain) and np.result_type(plain).kind in "iufc"
@@ -542,118 +486,5 @@ def _depends(x: Any) -> bool:
     return type(x) is Tracked and depends_elsewhere(value_of(x))
 
 
-def _zero_like(x: Any) -> Any:
-    plain = data(x)
-    return type(plain)(0) if type(plain) in (float, complex) else np.zeros_like(plain)[()]
-
-
 def _described(x: Any) -> str:
     return f"a tuple of {len(x)}" if type(x) is tuple else f"a {type(x).__name__}"
-
-
-def same_results(found: list[Any], want: list[Any]) -> bool:
-    """Whether a second run gave what the first gave, up to rounding."""
-    if len(found) != len(want):
-        return False
-    for a, b in zip(found, want, strict=True):
-        if np.shape(a) != np.shape(b):
-            return False
-        kind = np.result_type(b)
-        rtol = 100 * float(np.finfo(kind).eps) if kind.kind in "fc" else 0.0
-        scale = float(np.max(np.abs(b), initial=0.0, where=np.isfinite(b)))
-        if not np.allclose(a, b, rtol=rtol, atol=rtol * scale, equal_nan=True):
-            return False
-    return True
-
-
-def refuse_captured(name: str, outs: list[Any], operands: Sequence[Value], traced: bool) -> None:
-    """Results must depend on nothing that has a derivative but the operands."""
-    stack = [value_of(out) for out in outs if type(out) is Tracked]
-    if not stack:
-        return
-    seen = {*operands, *stack}
-    running = running_leaves()
-    while stack:
-        value = stack.pop()
-        if value in operands:
-            continue
-        open_leaf = value.op is None and (not traced or isinstance(value.params, Leaf))
-        if open_leaf or value in running:
-            raise RuleError(
-                message(
-                    f"the rule of {name} uses a tracked value that is not among its arguments, "
-                    "whose gradient would be lost",
-                    "Pass it as an argument, or tracker.data(x) where no gradient is wanted",
-                )
-            )
-        for operand in value.operands:
-            if type(operand) is Value and operand not in seen:
-                seen.add(operand)
-                stack.append(operand)
-
-
-def _refusal(*_: Any, name: str, **__: Any) -> Any:
-    raise RuleError(
-        message(
-            f"nested derivatives are not defined for {name}",
-            "Write its rule in NumPy, without host=True and nobacksies, to have them",
-        )
-    )
-
-
-_refuse = call_op("nobacksies", _refusal, _refusal, lambda *xs, name: xs[0])
-
-
-def refuse_second(name: str, x: Any, of: Sequence[Any]) -> Any:
-    """x, computed from the tracked values among `of`, with a derivative that is an error."""
-    operands = tuple(value_of(o) for o in of if type(o) is Tracked)
-    if x is None or not operands:
-        return x
-    return stand_for(Value(data(x), _refuse, operands, {"name": name}), x)
-
-
-def detached(x: Any) -> Any:
-    """A handle on the same data, without a derivative; a trace still sees where it comes from."""
-    if type(x) is not Tracked:
-        return x
-    if not is_recording():
-        return data(x)
-    return stand_for(Value(value_of(x).data, CLOSED, (), NO_PARAMS), x)
-
-
-# Calls back into Python ---------------------------------------------------------------------------
-
-_made = 0
-
-
-def host_call(name: str, run: Callable[..., list[Any]], operands: Sequence[Any]) -> list[Any]:
-    """run(*plain operands) -> numbers and arrays, as an op that a trace holds."""
-    global _made
-    _made += 1
-    types: list[Type] = []
-
-    def evaluate(*xs: Any) -> Any:
-        outs = run(*map(read_only, xs))
-        found = list(map(type_of, outs))
-        if not types:
-            types.extend(found)
-        elif types != found:
-            raise RuleError(
-                message(
-                    f"{name} gave {', '.join(map(str, found))}; while it was traced it gave "
-                    f"{', '.join(map(str, types))}",
-                    "Results of a host=True rule may not change their shapes and dtypes",
-                )
-            )
-        return outs[0] if len(outs) == 1 else tuple(outs)
-
-    def refuse(*_: Any, **__: Any) -> Any:
-        return _refusal(name=name)
-
-    op = replace(
-        call_op(f"{name}_{_made}", refuse, refuse, evaluate),
-        infer=lambda *_: types[0] if len(types) == 1 else Bundle.of(types),
-        lower=Host("a rule with host=True runs in Python"),
-    )
-    made = apply(op, tuple(operands))
-    return [made] if len(types) == 1 else bundle.parts_of(made)

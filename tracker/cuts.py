@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracker import tree
-from tracker.calls import call_op, detached, host_call, read_only
+from tracker.call_ops import call_op, detached, host_call, read_only
 from tracker.leaves import data
 from tracker.tape import Cut, Value, is_deriving, is_recording, stand_for, value_of
 from tracker.tracked import Tracked

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.calls import (
+from tracker.call_ops import (
     call_op,
     detached,
     parts_of,

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.calls import Rule, apply_rule, refuse_captured, refuse_second
+from tracker.call_ops import refuse_captured, refuse_second
+from tracker.calls import Rule, apply_rule
 from tracker.errors import RuleError, message
 from tracker.ir.op import NUMPY, UFUNCS, Host, Op
 from tracker.leaves import data
