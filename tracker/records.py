@@ -1,8 +1,9 @@
 """Classes that are a few named fields: `record`, and `replace`, a copy with some fields changed.
 
-They are the standard library's dataclasses, as far as this code base needs them, at a fifth of the
-time to import: the methods of a class are compiled in one go. A frozen record hashes by value;
-that nobody changes it is checked by the type checker, not on every assignment.
+They are the standard library's dataclasses, as far as this code base needs them, at a small part of
+the time to import: the methods of a class are compiled in one go, when the first of them is called.
+A frozen record hashes by value; that nobody changes it is checked by the type checker, not on every
+assignment.
 
 Start at `record`. Invariant: fields are slots, in the order of the annotations, those of a base
 that is a record before them.
@@ -53,14 +54,21 @@ def record(
         }
         defaults = {**getattr(cls, "_defaults", {}), **own}
         space = {name: thing for name, thing in vars(cls).items() if name not in own}
-        space.update(_methods(space, defaults, frozen, eq))
+        stubs = _stubs(space, defaults, frozen, eq)
+        space.update(stubs, _defaults=defaults)
+        space.setdefault("__repr__", _repr)
+        if eq and not frozen:
+            space.setdefault("__hash__", None)
         for name in ("__dict__", "__weakref__"):
             space.pop(name, None)
         if slots:
             space["__slots__"] = tuple(own)
         made: Any = type(cls)
         space["__qualname__"] = cls.__qualname__
-        return cast(type[_Record], made(cls.__name__, cls.__bases__, space))
+        whole = made(cls.__name__, cls.__bases__, space)
+        for stub in stubs.values():
+            stub.owner = whole
+        return cast(type[_Record], whole)
 
     return make
 
@@ -77,22 +85,39 @@ def names(cls: type) -> tuple[str, ...]:
     return tuple(cls._defaults)  # type: ignore[attr-defined]
 
 
-def _methods(
+def _stubs(
     space: dict[str, Any], defaults: dict[str, Any], frozen: bool, eq: bool
 ) -> dict[str, Any]:
-    """The methods that a record has, but for those that the class brings itself."""
+    """Methods that compile all of a record's, put these in their own place, and call theirs: most
+    records of a program that only imports this package are never made."""
+    names = ["__init__", *(["__eq__"] if eq else []), *(["__hash__"] if eq and frozen else [])]
+    names = [name for name in names if name not in space]
+
+    def stub(name: str) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            made = _methods(defaults)
+            for each in names:
+                setattr(call.owner, each, made[each])  # type: ignore[attr-defined]
+            return made[name](*args, **kwargs)
+
+        return call
+
+    return {name: stub(name) for name in names}
+
+
+def _methods(defaults: dict[str, Any]) -> dict[str, Any]:
+    """All methods that a record may have."""
     compared = [
         name for name, given in defaults.items() if not isinstance(given, _Field) or given.compare
     ]
-    lines = _initialiser(defaults)
-    if eq:
-        lines += [
-            "def __eq__(self, other):",
-            "    if other.__class__ is not self.__class__: return NotImplemented",
-            f"    return {_tuple('self', compared)} == {_tuple('other', compared)}",
-        ]
-        if frozen:
-            lines += ["def __hash__(self):", f"    return hash({_tuple('self', compared)})"]
+    lines = [
+        *_initialiser(defaults),
+        "def __eq__(self, other):",
+        "    if other.__class__ is not self.__class__: return NotImplemented",
+        f"    return {_tuple('self', compared)} == {_tuple('other', compared)}",
+        "def __hash__(self):",
+        f"    return hash({_tuple('self', compared)})",
+    ]
     made: dict[str, Any] = {}
     scope = {f"_{name}": given for name, given in defaults.items()}
     for name, given in defaults.items():
@@ -100,11 +125,7 @@ def _methods(
             scope[f"_{name}"] = _UNSET
             scope[f"_make_{name}"] = given.factory
     builtins.exec("\n".join(lines), {**scope, "_unset": _UNSET}, made)
-    made["__repr__"] = _repr
-    if eq and not frozen:
-        made["__hash__"] = None
-    made = {name: thing for name, thing in made.items() if name not in space}
-    return {**made, "_defaults": defaults}
+    return made
 
 
 def _initialiser(defaults: dict[str, Any]) -> list[str]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,6 +121,8 @@ def _trial(path: str) -> str:
     """Examine a library in a process of its own; the reason why not, or nothing."""
     if not Path(path).is_file():
         return "there is no such file"
+    import subprocess
+
     code = "import sys; from tracker.jit import blas; sys.exit(blas.examine(sys.argv[1])[1] or 0)"
     places = os.pathsep.join(filter(None, sys.path))
     try:

@@ -19,6 +19,7 @@ from tracker import gradients
 from tracker.errors import CompileError, UnsupportedError, message
 from tracker.ir.graph import Function
 from tracker.jit import signature
+from tracker.jit.collecting import without_collecting
 from tracker.jit.jitted import Jitted, Options, Special, name_of
 from tracker.jit.staging import stage
 from tracker.jit.standins import TURN
@@ -89,11 +90,12 @@ def _static(f: Callable[..., Any], static: Iterable[int | str]) -> frozenset[int
 
 
 def _make(f: Callable[..., Any], options: Options) -> Any:
+    cls = _jit_type()
     from tracker.jit import callable as native
 
     state = Jitted(f, options)
     state.make = _make
-    made = native.new(_jit_type(), state.slow)
+    made = native.new(cls, state.slow)
     state.native = weakref.ref(made)
     made._jitted = state
     functools.update_wrapper(made, f)
@@ -122,9 +124,10 @@ def in_python() -> Iterator[None]:
 
 @functools.cache
 def _jit_type() -> type:
-    from tracker.jit import callable as native
+    with without_collecting():
+        from tracker.jit import callable as native
 
-    return native.make_type("tracker.Jitted", _METHODS)
+        return native.make_type("tracker.Jitted", _METHODS)
 
 
 def _specials(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Special:

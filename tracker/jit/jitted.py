@@ -26,9 +26,18 @@ from tracker.draws import Journal
 from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError
 from tracker.ir.graph import Guard
 from tracker.jit import signature
+from tracker.jit.collecting import without_collecting
 from tracker.jit.places import Place, difference, with_places
 from tracker.jit.reads import places_of
-from tracker.jit.staging import Effects, Entangled, Staged, Trace, stage, static_leaves
+from tracker.jit.staging import (
+    Effects,
+    Entangled,
+    GuardFailed,
+    Staged,
+    Trace,
+    stage,
+    static_leaves,
+)
 from tracker.jit.standins import TURN
 from tracker.jit.varying import Varying
 from tracker.records import field, record
@@ -324,14 +333,15 @@ class Jitted:
                 self._give_up(family, "each call changes what the next one reads")
 
     def _compile(self, family: Family, trace: Trace, full: signature.Signature) -> None:
-        from tracker.jit import cache
-        from tracker.jit import callable as native
-        from tracker.jit.pipeline import compile_call
-
         if any(each.matches(trace) for each in family.specials):
             return  # it holds no more often than the trace that has just failed
-        with cache.kept(self.options.cache):
-            compiled = compile_call(trace)
+        with without_collecting():
+            from tracker.jit import cache
+            from tracker.jit import callable as native
+            from tracker.jit.pipeline import compile_call
+
+            with cache.kept(self.options.cache):
+                compiled = compile_call(trace)
         if self.options.strict and compiled.hosts:
             lines = "; ".join(f"{h.eqn.op.name} ({h.why}) at {h.eqn.where}" for h in compiled.hosts)
             raise CompileError(f"{self.name} is strict, and NumPy would run {lines}")
@@ -398,8 +408,6 @@ def _usual(x: Any) -> Any:
 
 def _run_one(family: Family, call: signature.Signature, leaves: list[Any]) -> Any:
     """The result of the first trace that holds; _NONE if none does."""
-    from tracker.jit.pipeline import GuardFailed
-
     for special in family.specials:
         everything = _leaves_for(special, call, leaves)
         if everything is not None:
@@ -455,7 +463,6 @@ def _last_cause(family: Family) -> str:
 
 def _python_call(trace: Trace, compiled: Compiled) -> Callable[[Sequence[Any]], Any]:
     """How the slow path runs a trace: an executor's values in, structured results out."""
-    from tracker.jit.pipeline import GuardFailed
 
     def call(leaves: Sequence[Any]) -> Any:
         if compiled.run is None or _overlap(trace, leaves):

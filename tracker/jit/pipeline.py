@@ -44,7 +44,7 @@ from tracker.jit.signature import (
     ScalarOut,
     Signature,
 )
-from tracker.jit.staging import Output, Trace
+from tracker.jit.staging import GuardFailed, Output, Trace
 from tracker.records import field, record
 from tracker.tree import LEAF, Structure
 
@@ -87,10 +87,6 @@ class Compiled:
     entry: Any = None
     run: Callable[[Sequence[Any]], tuple[Any, ...]] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
-
-
-class GuardFailed(Exception):
-    """An executor's segment met a guard that does not hold."""
 
 
 def optimise(function: Function) -> Function:
@@ -190,7 +186,7 @@ def _piece(
     plan = make_plan(function, strides)
     lowered = lower(plan, slots)
     symbols: dict[str, int] = {}
-    library = blas.find()
+    library = blas.find() if lowered.symbols else None
     for name in lowered.symbols:
         if library is not None and name in library.symbols:
             symbols[name] = library.symbols[name]

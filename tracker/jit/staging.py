@@ -151,6 +151,10 @@ class Staged:
         return self.trace
 
 
+class GuardFailed(Exception):
+    """A compiled trace met a guard that does not hold."""
+
+
 class Entangled(Exception):
     """The function reached a value that a derivative around the call is following."""
 
