@@ -1,8 +1,11 @@
 """Searching, membership, unique values, bins and running extremes, compiled: NumPy's answers."""
 
+import warnings
+
 import numpy as np
 import pytest
 from test_integers import agree, numbers
+from test_native_ops import assert_native
 
 from tracker import gradient, jit
 
@@ -107,3 +110,29 @@ def test_positions_of_extremes_but_for_nan():
             np.testing.assert_array_equal(g(HOLES), f(HOLES, axis=1))
         with pytest.raises(ValueError, match="All-NaN"):
             g(np.where(np.arange(3)[:, None] < 1, np.nan, HOLES))
+
+
+@pytest.mark.parametrize("kth", [0, 3, -2, [1, 4]])
+def test_partitions(kth):
+    """Compiled, both sides are in order: a choice that NumPy leaves open."""
+    x = np.random.default_rng(0).normal(size=(6, 9))
+    for axis in (0, 1, None):
+        compiled = jit(lambda x, axis=axis: np.partition(x, kth, axis) * 1.0)
+        places = jit(lambda x, axis=axis: np.argpartition(x, kth, axis))
+        plain, at = np.partition(x, kth, axis), axis or 0
+        flat = x.ravel() if axis is None else x
+        for first in (True, False):
+            found, picked = compiled(x), np.take_along_axis(flat, places(x), at)
+            for each in (found, picked):
+                np.testing.assert_array_equal(np.take(each, kth, at), np.take(plain, kth, at))
+                assert first or (each == np.sort(x, axis)).all()
+        assert_native(compiled, x)
+        assert_native(places, x)
+
+
+def test_folds_of_nothing():
+    for f in (np.sum, np.mean, np.prod, np.any, np.all, lambda x: np.max(x, axis=0)):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            agree(lambda x, f=f: f(x * 2.0), np.zeros((3, 0)))
+    agree(lambda x: np.sum(x, axis=1) + np.unique(x).size, np.zeros((3, 0)))

@@ -16,6 +16,7 @@ Invariants
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,22 @@ def _kind(eqn: Eqn) -> str:
 def of_literals(eqn: Eqn, defs: Definitions) -> Atom | None:
     """exp 1.0 -> its value, here too, because other rules look at literals."""
     return fold(eqn)
+
+
+@rule("sum", "prod", "mean", "max", "min", "any", "all")
+def of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """A fold of no elements -> the number that NumPy says it is; where it raises, it is left."""
+    type = eqn.operands[0].type
+    if type.size:
+        return None
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the mean of nothing, which is NaN
+        try:
+            found = np.ravel(eqn.op.evaluate(np.zeros(type.shape, type.dtype), **eqn.params))
+        except ValueError:
+            return None
+    number = found[0] if found.size else 0
+    return spread(eqn, _scalar(number, eqn.out.type.dtype))
 
 
 @rule("multiply", "strong_multiply")

@@ -18,6 +18,8 @@ from tracker.jit.arcs import Arcs
 from tracker.jit.emit import Complex, Reals, Scalar, literal, part_of
 
 _BOOL = np.dtype(bool)
+_INT64 = np.dtype(np.int64)
+_SMALL_POWER = 100  # below, NumPy multiplies
 _FAR = 650.0  # beyond, exp is scaled, so that a factor below one can bring it back
 # So are sinh and cosh: beyond the first, the second is taken off, and what is left is large enough
 # for both to be half an exponential.
@@ -84,13 +86,44 @@ class Emitter(Reals, Arcs):
         return Complex(x.re, super().neg(x.im)) if isinstance(x, Complex) else x
 
     def power(self, x: Scalar, n: Scalar) -> Scalar:
-        """Of complex numbers only to whole powers, as NumPy goes about these."""
-        if not isinstance(x, Complex):
+        """Small whole powers are products, as in NumPy."""
+        if not isinstance(x, Complex) or not isinstance(n, Complex):
             return super().power(x, n)
+        if n.value is None:
+            whole = self.compare("==", n.re, self.rounded("rint", n.re))
+            whole = self.logical_and(whole, self.compare("==", n.im, literal(0, n.im.dtype)))
+            small = self.compare("<", super().abs(n.re), literal(_SMALL_POWER, n.re.dtype))
+            small = self.logical_and(whole, small)
+            return self.select(small, self._small_power(x, n.re, small), self._any_power(x, n))
+        if abs(n.value) >= _SMALL_POWER or n.value != round(n.value.real):
+            return self._any_power(x, n)
         count = int(n.value.real)
         y = self.whole_power(x, abs(count))
         result: Scalar = self._inverse(y, x) if count < 0 else y
         return result
+
+    def _small_power(self, x: Complex, n: Scalar, small: Scalar) -> Scalar:
+        """Bit by bit of the count; it means nothing where it is not small and whole."""
+        count = self.cast(self.select(small, super().abs(n), literal(0, n.dtype)), _INT64)
+        y: Scalar = literal(1, x.dtype)
+        factor: Scalar = x
+        for bit in range(_SMALL_POWER.bit_length()):
+            factor = self.mul(factor, factor) if bit else factor
+            mask = self.bitwise("and", count, literal(1 << bit, _INT64))
+            y = self.select(self.truth(mask), self.mul(y, factor), y)
+        negative = self.compare("<", n, literal(0, n.dtype))
+        return self.select(negative, self._inverse(y, x), y)
+
+    def _any_power(self, x: Complex, n: Complex) -> Scalar:
+        """exp(n log(x)); of zero, zero to a power on the right, one to none, and else NaN."""
+        zero, one = literal(0, x.dtype), literal(1, x.dtype)
+        nothing = self.compare("==", x, zero)
+        right = self.compare(">", n.re, literal(0, n.re.dtype))
+        nan = literal(complex(math.nan, math.nan), x.dtype)
+        size = self.math("log", self.select(nothing, one, x))
+        y = self.math("exp", self.mul(n, size))
+        y = self.select(nothing, self.select(right, zero, nan), y)
+        return self.select(self.compare("==", n, zero), one, y)
 
     def reciprocal(self, x: Scalar) -> Scalar:
         if x.dtype.kind != "f":
@@ -224,13 +257,52 @@ class Emitter(Reals, Arcs):
         great = self.logical_and(lost, self.compare("==", super().abs(size), infinite))
         return self.select(great, infinite, product)
 
+    def _sigmoid(self, z: Complex) -> Scalar:
+        one = literal(1, z.dtype)
+        return self.div(one, self.add(one, self.math("exp", self.neg(z))))
+
+    def sign(self, x: Scalar) -> Scalar:
+        """The direction: of an infinite part, that of its axis; of two, none."""
+        if not isinstance(x, Complex):
+            return super().sign(x)
+        zero, infinite = (literal(v, x.re.dtype) for v in (0, math.inf))
+        size = self.abs(x)
+        wide, high = super().isinf(x.re), super().isinf(x.im)
+        none, endless = self.compare("==", size, zero), self.compare("==", size, infinite)
+        parts = []
+        for part, own, other in ((x.re, wide, high), (x.im, high, wide)):
+            unit = self.intrinsic("copysign", literal(1, part.dtype), part)
+            lost = literal(math.nan, part.dtype)
+            far = self.select(own, self.select(other, lost, unit), zero)
+            near = self.select(none, zero, super().div(part, size))
+            parts.append(self.select(endless, far, near))
+        return Complex(*parts)
+
+    def rounded(self, name: str, x: Scalar) -> Scalar:
+        if isinstance(x, Complex):
+            return Complex(super().rounded(name, x.re), super().rounded(name, x.im))
+        return super().rounded(name, x)
+
     # Logic
 
     def compare(self, relation: str, a: Scalar, b: Scalar) -> Scalar:
+        """By real parts, and where these are equal by imaginary ones; a NaN is not in order."""
         if not isinstance(a, Complex) or not isinstance(b, Complex):
             return super().compare(relation, a, b)
-        both = super().compare(relation, a.re, b.re), super().compare(relation, a.im, b.im)
-        return self.logical_and(*both) if relation == "==" else self.logical_or(*both)
+        if relation in ("==", "!="):
+            both = super().compare(relation, a.re, b.re), super().compare(relation, a.im, b.im)
+            return self.logical_and(*both) if relation == "==" else self.logical_or(*both)
+        first = super().compare(relation[0], a.re, b.re)
+        known = self._op("fcmp ord", a.im, b.im, dtype=_BOOL)
+        level = super().compare("==", a.re, b.re)
+        second = self.logical_and(level, super().compare(relation, a.im, b.im))
+        return self.logical_or(self.logical_and(first, known), second)
+
+    def extremum(self, relation: str, a: Scalar, b: Scalar) -> Scalar:
+        if not isinstance(a, Complex) or not isinstance(b, Complex):
+            return super().extremum(relation, a, b)
+        stays = self.logical_or(self.isnan(a), self.compare(f"{relation}=", a, b))
+        return self.select(stays, a, b)
 
     def isinf(self, x: Scalar) -> Scalar:
         if not isinstance(x, Complex):

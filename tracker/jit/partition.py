@@ -74,7 +74,7 @@ def why_host(eqn: Eqn) -> str:
     if isinstance(lower, Map):
         return _why_not_map(eqn, lower)
     if isinstance(lower, Reduce) and eqn.operands[0].type.size == 0:
-        return "an empty reduction"
+        return "NumPy raises"
     if isinstance(lower, Reduce) and eqn.out.type.dtype.kind not in lower.kinds:
         return f"{eqn.op.name} of dtype {eqn.out.type.dtype}"
     if isinstance(lower, (View, Reduce)) and eqn.out.type.dtype not in SUPPORTED:

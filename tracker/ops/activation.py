@@ -38,7 +38,7 @@ sigmoid = declare(
         )
     ],
     partials=[_slope],
-    lower=map_lowering(np.exp, lambda e, x: e.math("sigmoid", x), "f"),
+    lower=map_lowering(np.exp, lambda e, x: e.math("sigmoid", x), "fc"),
 )
 held = declare(
     "held",

@@ -1,9 +1,9 @@
 """Running sums, products and extremes, and what is left out of them when NaN.
 
-The ops are `cumsum`, `cumprod` and `latest_extreme` (where a running maximum comes from; compiled,
-it is made of `running_maximum` or `running_minimum`); the rest is composed. A product's derivative
-is a linear recurrence, so that nothing is ever divided by an element, which may be zero;
-`_recurrence` solves it in a logarithmic number of array steps.
+The ops are `cumsum`, `cumprod`, `running_maximum`, `running_minimum` and `latest_extreme` (where a
+running extreme comes from); the rest is composed. A product's derivative is a linear recurrence, so
+that nothing is ever divided by an element, which may be zero; `_recurrence` solves it in a
+logarithmic number of array steps.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from tracker.ir.types import Type
 from tracker.ops.binary import equal, logical_or, where
 from tracker.ops.create import iota
 from tracker.ops.declare import as_array, declare, discrete, implements, into, project
+from tracker.ops.index import added
+from tracker.ops.rearrange import along_axis
 from tracker.ops.unary import isnan
 from tracker.tape import apply
 
@@ -174,15 +176,24 @@ def _latest_extreme(x: Any, axis: int, largest: bool) -> Any:
     return np.maximum.accumulate(np.where((x == extreme) | np.isnan(x), places, 0), axis)
 
 
+def _places(x: Any, axis: int, largest: bool) -> Any:
+    return apply(latest_extreme, (x,), {"axis": axis, "largest": largest})
+
+
 def _running(name: str, ufunc: Any, relation: str) -> Any:
+    largest = relation == ">"
+
+    def vjp(g: Any, y: Any, x: Any, *, axis: int) -> Any:
+        return project(added(np.shape(x), along_axis(x, _places(x, axis, largest), axis), g), x)
+
     return declare(
         name,
         method=None,
         entry=None,
         infer=lambda x, *, axis: x,
         evaluate=lambda x, *, axis: ufunc.accumulate(x, axis),
-        jvp=[None],
-        vjp=[None],
+        jvp=[lambda t, y, x, *, axis: np.take_along_axis(t, _places(x, axis, largest), axis)],
+        vjp=[vjp],
         lower=Scan(lambda e, acc, x: e.extremum(relation, acc, x)),
     )
 
@@ -192,10 +203,8 @@ running_minimum = _running("running_minimum", np.minimum, "<")
 
 
 def _latest_build(b: Any, x: Any, *, axis: int, largest: bool) -> Any:
-    if x.type.dtype.kind not in "biuf":
-        return f"a running extreme of {x.type.dtype}"
     hit = b(equal, x, b(running_maximum if largest else running_minimum, x, axis=axis))
-    if x.type.dtype.kind == "f":
+    if x.type.dtype.kind in "fc":
         hit = b(logical_or, hit, b(isnan, x))
     place = b(where, hit, b(iota, shape=x.type.shape, axis=axis), np.intp(0))
     return b(running_maximum, place, axis=axis)
@@ -209,10 +218,3 @@ latest_extreme = discrete(
     name="latest_extreme",
     lower=Expand(_latest_build),
 )
-
-
-def running_extreme(x: Any, axis: int, largest: bool) -> Any:
-    """`np.maximum.accumulate` or `np.minimum.accumulate`."""
-    axis = normalize_axis_index(axis, np.ndim(x))
-    places = apply(latest_extreme, (x,), {"axis": axis, "largest": largest})
-    return np.take_along_axis(x, places, axis)

@@ -1,8 +1,8 @@
 """Order and membership: partial sorts, searching, unique values, sets.
 
 Places are found by ops without a derivative (`searchsorted`, `argpartition`, `lexsort`, `isin`,
-`unique_order`); values are then picked by indexing, which has one. Compiled, all but
-`argpartition` (which leaves NumPy a choice) are made of sorting and of searching in what is sorted.
+`unique_order`); values are then picked by indexing, which has one. Compiled, all of them are made
+of sorting and of searching in what is sorted.
 """
 
 from __future__ import annotations
@@ -13,15 +13,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from tracker.ir.op import Expand, Host, Search
+from tracker.ir.op import Expand, Search
 from tracker.ir.types import Type
-from tracker.ops.binary import equal, logical_and, logical_or, minimum, not_equal
-from tracker.ops.create import to_discrete
+from tracker.ops.binary import (
+    equal,
+    greater_equal,
+    less,
+    logical_and,
+    logical_or,
+    minimum,
+    not_equal,
+)
+from tracker.ops.create import astype, to_discrete
+from tracker.ops.cumulative import cumsum
 from tracker.ops.declare import as_array, constant, declare, discrete, implements, refuse
 from tracker.ops.index import getitem
 from tracker.ops.places import HOLE, taken
 from tracker.ops.shape import broadcast_to, concatenate, reshape, stack, transpose
-from tracker.ops.sorting import argsort, sort, sort_key
+from tracker.ops.sorting import argsort, order_by, sort, sort_key
 from tracker.ops.unary import isnan, logical_not
 from tracker.tape import apply
 
@@ -44,12 +53,25 @@ key_places = declare(  # where keys would go in a row of keys in order
 
 def _search_build(b: Any, a: Any, v: Any, *, side: str = "left") -> Any:
     common = np.promote_types(a.type.dtype, v.type.dtype)
-    if common.kind not in "biuf":
-        return f"searching among {common}"
     if a.type.ndim != 1 or side not in ("left", "right"):
         return "NumPy raises"
-    row, keys = (b(sort_key, _as(b, x, common)) for x in (a, v))
-    return b(key_places, row, keys, right=side == "right")
+    row, keys = (_as(b, x, common) for x in (a, v))
+    if common.kind == "c":
+        return _merged_places(b, row, keys, right=side == "right")
+    return b(key_places, b(sort_key, row), b(sort_key, keys), right=side == "right")
+
+
+def _merged_places(b: Any, row: Any, keys: Any, *, right: bool) -> Any:
+    """Of numbers that have no single key: how many of the row come before each of the keys where
+    all of them are put in order."""
+    n, many = row.type.size, keys.type.size
+    own = _flat(b, keys)
+    found = order_by(b, [b(concatenate, *((row, own) if right else (own, row)), axis=0)])
+    of_row = b(less, found, np.intp(n)) if right else b(greater_equal, found, np.intp(many))
+    before = b(cumsum, b(astype, of_row, dtype=_INTP), axis=0)
+    first = n if right else 0
+    places = b(getitem, order_by(b, [found]), index=(slice(first, first + many, 1),))
+    return b(reshape, b(taken, before, places, index=(HOLE,)), shape=keys.type.shape)
 
 
 def _as(b: Any, x: Any, dtype: Any) -> Any:
@@ -62,8 +84,8 @@ def _isin_build(
     """What stands where it would go is equal to it; a NaN is equal to nothing."""
     n = among.type.size
     common = np.promote_types(element.type.dtype, among.type.dtype)
-    if common.kind not in "biuf" or kind is not None:
-        return f"membership among {common}"
+    if kind is not None:
+        return "a way that was asked for"
     if n == 0:
         return b(broadcast_to, np.bool_(invert), shape=element.type.shape)
     row = b(sort, _as(b, _flat(b, among), common), axis=0)
@@ -78,9 +100,9 @@ def _flat(b: Any, x: Any) -> Any:
 
 
 def _lexsort_build(b: Any, keys: Any, *, axis: int = -1) -> Any:
-    if keys.type.ndim != 2 or keys.type.shape[0] > _MANY or keys.type.dtype.kind not in "biuf":
+    if keys.type.ndim != 2 or not 0 < keys.type.shape[0] <= _MANY:
         return f"an order by {keys.type}"
-    return _order_by(b, [_line(b, keys, k) for k in range(keys.type.shape[0])])
+    return order_by(b, [_line(b, keys, k) for k in range(keys.type.shape[0])])
 
 
 def _line(b: Any, x: Any, k: int) -> Any:
@@ -88,13 +110,13 @@ def _line(b: Any, x: Any, k: int) -> Any:
     return b(getitem, x, index=(k, slice(0, x.type.shape[1], 1)))
 
 
-def _order_by(b: Any, keys: list[Any]) -> Any:
-    """The order by the last of some keys, where they are equal by the one before, and so on."""
-    order = b(argsort, keys[0], axis=0)
-    for key in keys[1:]:
-        turn = b(argsort, b(taken, key, order, index=(HOLE,)), axis=0)
-        order = b(taken, order, turn, index=(HOLE,))
-    return order
+def _argpartition_build(
+    b: Any, a: Any, *, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None
+) -> Any:
+    """All of them in order: NumPy says of the rest only on what side of the `kth` they are."""
+    if axis is None:
+        a, axis = _flat(b, a), 0
+    return b(argsort, a, axis=normalize_axis_index(axis, a.type.ndim))
 
 
 searchsorted = discrete(np.searchsorted, "a v", "side", numpy=False, lower=Expand(_search_build))
@@ -103,7 +125,7 @@ argpartition = discrete(
     "a",
     "kth axis kind order",
     method="argpartition",
-    lower=Host("the order of the rest is NumPy's"),
+    lower=Expand(_argpartition_build),
 )
 lexsort = discrete(np.lexsort, "keys", "axis", lower=Expand(_lexsort_build))
 isin = discrete(
@@ -170,20 +192,22 @@ def _unique_order(x: Any, axis: int, equal_nan: bool) -> Any:
 def _unique_order_build(b: Any, x: Any, *, axis: int, equal_nan: bool) -> Any:
     shape, n = x.type.shape, x.type.shape[axis]
     many = x.type.size // max(n, 1)
-    if n == 0 or many == 0 or many > _MANY or x.type.dtype.kind not in "biuf":
+    if n == 0:
+        return b(broadcast_to, np.intp(0), shape=(2, 0))
+    if many == 0 or many > _MANY:
         return f"an order of {x.type}"
     turn = (axis, *(i for i in range(len(shape)) if i != axis))
     rows = b(reshape, b(transpose, x, axes=turn), shape=(n, many))
     columns = b(transpose, rows, axes=(1, 0))
     lines = [_line(b, columns, k) for k in reversed(range(many))]
-    order = _order_by(b, lines)
+    order = order_by(b, lines)
     differs = None
     for line in lines:
         ordered = b(taken, line, order, index=(HOLE,))
         before = b(getitem, ordered, index=(slice(0, n - 1, 1),))
         after = b(getitem, ordered, index=(slice(1, n, 1),))
         apart = b(not_equal, after, before)
-        if equal_nan and x.type.dtype.kind == "f":
+        if equal_nan and x.type.dtype.kind in "fc":
             both = b(logical_and, b(isnan, after), b(isnan, before))
             apart = b(logical_and, apart, b(logical_not, both))
         differs = apart if differs is None else b(logical_or, differs, apart)

@@ -271,12 +271,16 @@ def _extreme_jvp(t: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: boo
 def _lowest(dtype: Any) -> Any:
     if dtype.kind == "b":
         return False
+    if dtype.kind == "c":
+        return dtype.type(complex(-np.inf, -np.inf))
     return dtype.type(-np.inf) if dtype.kind == "f" else np.iinfo(dtype).min
 
 
 def _highest(dtype: Any) -> Any:
     if dtype.kind == "b":
         return True
+    if dtype.kind == "c":
+        return dtype.type(complex(np.inf, np.inf))
     return dtype.type(np.inf) if dtype.kind == "f" else np.iinfo(dtype).max
 
 
@@ -288,7 +292,7 @@ max_ = declare(
     evaluate=lambda x, *, axis, keepdims: np.maximum.reduce(x, axis, keepdims=keepdims),
     jvp=[_extreme_jvp],
     vjp=[_extreme_vjp],
-    lower=Reduce(_lowest, lambda e, acc, x: e.extremum(">", acc, x), kinds="biuf"),
+    lower=Reduce(_lowest, lambda e, acc, x: e.extremum(">", acc, x)),
 )
 min_ = declare(
     "min",
@@ -298,7 +302,7 @@ min_ = declare(
     evaluate=lambda x, *, axis, keepdims: np.minimum.reduce(x, axis, keepdims=keepdims),
     jvp=[_extreme_jvp],
     vjp=[_extreme_vjp],
-    lower=Reduce(_highest, lambda e, acc, x: e.extremum("<", acc, x), kinds="biuf"),
+    lower=Reduce(_highest, lambda e, acc, x: e.extremum("<", acc, x)),
 )
 _reduction(max_, np.max, None, np.maximum)
 _reduction(min_, np.min, None, np.minimum)

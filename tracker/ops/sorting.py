@@ -2,7 +2,8 @@
 
 Numbers become keys, unsigned integers in the same order (`sort_key`), and these are put in order
 row by row (`order`): stably, NaNs last, and zeros of both signs alike, as in NumPy. `sort` has keys
-that can be turned back (`value_key`), where a negative zero comes first. `argsort` of
+that can be turned back (`value_key`), where a negative zero comes first. Complex
+numbers have several keys, and are put in order by one after the other (`order_by`). `argsort` of
 traced values is stable whatever kind is asked for, which NumPy leaves open but for "stable".
 """
 
@@ -15,8 +16,12 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.ir.op import Expand, Map, Sort
 from tracker.ir.types import Type
+from tracker.ops.binary import add, multiply
+from tracker.ops.create import astype, iota
 from tracker.ops.declare import declare, implements, refuse
+from tracker.ops.places import HOLE, taken
 from tracker.ops.shape import transpose
+from tracker.ops.unary import imag, isnan, real
 from tracker.tape import apply
 
 
@@ -100,26 +105,54 @@ order = declare(
 )
 
 
-def _along_last(b: Any, op: Any, x: Any, axis: int) -> Any:
-    """An op that works along the last axis, along another one."""
+def _along_last(b: Any, work: Any, x: Any, axis: int) -> Any:
+    """What is done along the last axis, along another one."""
     last = x.type.ndim - 1
     if axis == last:
-        return b(op, x)
+        return work(x)
     turn = (*(i for i in range(last + 1) if i != axis), axis)
     back = tuple(int(i) for i in np.argsort(turn))
-    return b(transpose, b(op, b(transpose, x, axes=turn)), axes=back)
+    return b(transpose, work(b(transpose, x, axes=turn)), axes=back)
+
+
+def parts_in_order(b: Any, x: Any) -> list[Any]:
+    """What orders numbers, the first to look at last. Complex ones go by their real parts, then
+    by their imaginary ones; those with a NaN come after all others, by what else they have."""
+    if x.type.dtype.kind != "c":
+        return [x]
+    re, im = b(real, x), b(imag, x)
+    lost = (b(astype, b(isnan, part), dtype=np.dtype(np.uint8)) for part in (im, re))
+    return [im, re, b(add, next(lost), b(multiply, next(lost), np.uint8(2)))]
+
+
+def in_rows(b: Any, x: Any, positions: Any) -> Any:
+    """x[..., positions], row by row along the last axis."""
+    shape = x.type.shape
+    places = [b(iota, shape=shape, axis=i) for i in range(len(shape) - 1)]
+    return b(taken, x, *places, positions, index=(HOLE,) * len(shape))
+
+
+def order_by(b: Any, keys: list[Any]) -> Any:
+    """The order along the last axis by the last of some keys, where they are equal by the one
+    before, and so on."""
+    found = None
+    for part in (part for key in keys for part in parts_in_order(b, key)):
+        if found is None:
+            found = b(order, b(sort_key, part))
+        else:
+            found = in_rows(b, found, b(order, b(sort_key, in_rows(b, part, found))))
+    return found
 
 
 def _argsort_build(b: Any, x: Any, *, axis: int) -> Any:
-    if x.type.dtype.kind not in "biuf":
-        return f"sorting {x.type}"
-    return _along_last(b, order, b(sort_key, x), axis)
+    return _along_last(b, lambda rows: order_by(b, [rows]), x, axis)
 
 
 def _sort_build(b: Any, x: Any, *, axis: int) -> Any:
-    if x.type.dtype.kind not in "biuf":
-        return f"sorting {x.type}"
-    return b(key_value, _along_last(b, ordered, b(value_key, x), axis), dtype=x.type.dtype)
+    if x.type.dtype.kind == "c":
+        return _along_last(b, lambda rows: in_rows(b, rows, order_by(b, [rows])), x, axis)
+    keys = _along_last(b, lambda rows: b(ordered, rows), b(value_key, x), axis)
+    return b(key_value, keys, dtype=x.type.dtype)
 
 
 argsort = declare(

@@ -20,10 +20,8 @@ from tracker.ops.create import astype, iota
 from tracker.ops.declare import NO_VALUE, declare, infer_by_example, into
 from tracker.ops.reduce import axes_of, max_, min_, reduced_shape, sum_
 from tracker.ops.shape import reshape
-from tracker.ops.unary import isnan
+from tracker.ops.unary import isnan, logical_not
 from tracker.tape import apply
-
-_NUMBERS = "biuf"
 
 
 def _truth(function: Callable[..., Any], ufunc: Any, start: bool, body: Callable[..., Any]) -> Op:
@@ -96,8 +94,8 @@ def _first(extreme: Op) -> Expand:
     """The first position of an extreme, or of a NaN."""
 
     def build(b: Any, x: Any, *, axis: Any, keepdims: Any = False) -> Any:
-        if x.type.size == 0 or x.type.dtype.kind not in _NUMBERS:
-            return f"the position of an extreme of {x.type}"
+        if x.type.size == 0:
+            return "NumPy raises"
         shape = (1,) * x.type.ndim if axis is None and keepdims else None
         if axis is None:
             x = b(reshape, x, shape=(x.type.size,))
@@ -105,6 +103,8 @@ def _first(extreme: Op) -> Expand:
         hit = b(equal, x, b(extreme, x, axis=axes, keepdims=True))
         if x.type.dtype.kind == "f":  # a NaN is the extreme, and equals nothing
             hit = b(logical_or, hit, b(isnan, x))
+        if x.type.dtype.kind == "c":  # NumPy may pass over one with half a NaN
+            b.require(b(logical_not, whole(b, any_, b(isnan, x))))
         place = b(iota, shape=x.type.shape, axis=axes[0])
         none = np.intp(x.type.shape[axes[0]])
         y = b(min_, b(where, hit, place, none), axis=axes, keepdims=bool(keepdims and not shape))
@@ -114,8 +114,6 @@ def _first(extreme: Op) -> Expand:
 
 
 def _count_true(b: Any, x: Any, *, axis: Any, keepdims: Any = False) -> Any:
-    if x.type.dtype.kind not in _NUMBERS:
-        return f"counting {x.type}"
     axes = range(x.type.ndim) if axis is None else normalize_axis_tuple(axis, x.type.ndim)
     true = b(astype, b(not_equal, x, x.type.dtype.type(0)), dtype=np.dtype(np.intp))
     return b(sum_, true, axis=tuple(sorted(axes)), keepdims=bool(keepdims))

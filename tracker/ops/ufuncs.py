@@ -20,7 +20,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from tracker.errors import ConversionError, UnsupportedError, message, user_frame
 from tracker.ir.op import NUMPY, UFUNCS, Op
 from tracker.ops import index
-from tracker.ops.cumulative import along, running_extreme
+from tracker.ops.cumulative import along, running_maximum, running_minimum
 from tracker.ops.declare import as_array, fitted, into, refuse
 from tracker.ops.reduce import axes_of, kept
 from tracker.tape import apply, data_of
@@ -137,7 +137,9 @@ def _accumulate(
 ) -> Any:
     array = _typed(array, dtype)
     if ufunc in (np.maximum, np.minimum):
-        return into(out, running_extreme(array, axis, ufunc is np.maximum))
+        running = running_maximum if ufunc is np.maximum else running_minimum
+        axis = normalize_axis_index(axis, np.ndim(array))
+        return into(out, apply(running, (array,), {"axis": axis}))
     lines = list(np.moveaxis(array, axis, 0))
     return into(out, np.stack(list(accumulate(lines, ufunc)), axis=axis))
 

@@ -84,7 +84,7 @@ sign = declare(
     evaluate=np.sign,
     jvp=[_turn],
     vjp=[_turn],
-    lower=map_lowering(np.sign, lambda e, x: e.sign(x), "iuf"),
+    lower=map_lowering(np.sign, lambda e, x: e.sign(x), "iufc"),
 )
 UFUNCS[np.sign] = sign
 
@@ -179,7 +179,7 @@ def _rounded(name: str) -> Any:
 floor = elementwise(np.floor, partials=[0], lower=_rounded("floor"), kinds="biuf")
 ceil = elementwise(np.ceil, partials=[0], lower=_rounded("ceil"), kinds="biuf")
 trunc = elementwise(np.trunc, partials=[0], lower=_rounded("trunc"), kinds="biuf")
-rint = elementwise(np.rint, partials=[0], lower=lambda e, x: e.intrinsic("rint", x))
+rint = elementwise(np.rint, partials=[0], lower=_rounded("rint"), kinds="fc")
 
 isnan = piecewise(np.isnan, lower=lambda e, x: e.isnan(x), kinds="biufc")
 isinf = piecewise(np.isinf, lower=lambda e, x: e.isinf(x), kinds="biufc")
