@@ -21,6 +21,7 @@ from tracker.config import current
 from tracker.draws import Journal
 from tracker.ir import passes
 from tracker.ir.expand import expand
+from tracker.ir.factoring import factor_products
 from tracker.ir.graph import Atom, Const, Function, Guard, Var
 from tracker.ir.joining import batch_products, join_products
 from tracker.ir.layouts import common_layouts
@@ -56,6 +57,7 @@ PASSES = (
     simplify,
     batch_products,
     join_products,
+    factor_products,
     passes.common_subexpressions,
     passes.dead_code,
     unused_results,
