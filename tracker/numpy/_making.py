@@ -115,6 +115,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
 def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
     """`numpy.require`."""
     if holds_tracked(a):
+        np.require(np.empty(0), None, requirements)  # raises as NumPy does
         return asarray(a, dtype)
     return _of_plain(a, np.require(a, dtype, requirements))
 

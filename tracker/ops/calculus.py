@@ -199,7 +199,14 @@ def interp(
     else:
         at = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, n - 2)
         (x0, f0), (x1, f1) = ([read(p, i)[0] for p in (xp, fp)] for i in (at, at + 1))
-        inside = (f1 - f0) / (x1 - x0) * (x - x0) + f0
+        slope = (f1 - f0) / (x1 - x0)
+        inside = slope * (x - x0) + f0
+        lost = np.isnan(inside)
+        if np.any(lost):  # at a knot, between infinite ones, or after one
+            inside = np.where(lost, slope * (x - x1) + f1, inside)
+            at_knot = x == x0
+            inside = np.where(lost & at_knot, f0, np.where(lost & (x == x1), f1, inside))
+            inside = np.where(np.isnan(inside) & (f0 == f1), f0, inside)
     return np.where(x < xp[0], low, np.where(x > xp[-1], high, inside))[()]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tracker.ir.op import LINEAR, METHODS, NUMPY, Iota, Map, Table, View
 from tracker.ir.types import Type, type_of
-from tracker.ops.declare import as_array, declare, holds_tracked, implements, project
+from tracker.ops.declare import as_array, declare, dtype_of, holds_tracked, implements, project
 from tracker.ops.shape import contiguous
 from tracker.tape import CLOSED, NO_PARAMS, Value, apply, data_of, wrap
 from tracker.tracked import Tracked
@@ -53,7 +53,7 @@ to_discrete = declare(
 
 @implements(np.astype)
 def astype_(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    want = np.dtype(dtype)
+    want = dtype_of(dtype)
     data = data_of(x)
     if hasattr(data, "dtype") and data.dtype == want:
         return x
@@ -157,7 +157,7 @@ def _like(op: Any) -> Any:
     def call(
         a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any
     ) -> Any:
-        want = np.dtype(dtype) if dtype is not None else np.result_type(data_of(a))
+        want = dtype_of(dtype) if dtype is not None else np.result_type(data_of(a))
         extent = np.shape(a) if shape is None else _shape_tuple(shape)
         return buffer(apply(op, (a,), {"shape": extent, "dtype": want}))
 

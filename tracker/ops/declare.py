@@ -402,6 +402,13 @@ def fitted(y: Any, out: Any, casting: Any = "same_kind") -> Any:
     return np.astype(as_array(y), out.dtype)
 
 
+def dtype_of(dtype: Any) -> np.dtype[Any]:
+    """What a `dtype=` says: a dtype, or what NumPy makes one of, also one of NumPy's classes."""
+    is_class = isinstance(dtype, type) and issubclass(dtype, np.dtype)
+    made: np.dtype[Any] = np.dtype(dtype() if is_class else dtype)
+    return made
+
+
 def as_array(x: Any) -> Any:
     """An array, tracked or plain: what NumPy's functions make of what they are given first."""
     if hasattr(x, "dtype"):

@@ -15,6 +15,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from tracker.ops.create import buffer
 from tracker.ops.cumulative import along
 from tracker.ops.declare import as_array, constant, implements
+from tracker.ops.shape import laid_out_as
 from tracker.tape import data_of
 
 # Axes ---------------------------------------------------------------------------------------------
@@ -117,7 +118,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         lined.append(np.reshape(as_array(x), (1,) * at + (-1,) + (1,) * (n - at - 1)))
     if not sparse:
         lined = list(np.broadcast_arrays(*lined))
-    return tuple(np.copy(x) if copy else x for x in lined)
+    return tuple(x.copy() if copy else x for x in lined)
 
 
 @implements(np.ix_)
@@ -161,7 +162,10 @@ def diag_indices_from(arr: Any) -> Any:
 
 def _plain(obj: Any) -> Any:
     """Positions as NumPy wants them (a traced array of integers becomes a guard)."""
-    return obj if isinstance(obj, (slice, int)) else np.asarray(obj)
+    if isinstance(obj, (slice, int)):
+        return obj
+    places = np.asarray(obj)
+    return places.astype(np.intp) if isinstance(obj, list) and not obj else places
 
 
 @implements(np.delete)
@@ -170,7 +174,8 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     if axis is None:
         arr, axis = np.ravel(arr), 0
     axis = normalize_axis_index(axis, np.ndim(arr))
-    return np.take(arr, np.delete(np.arange(np.shape(arr)[axis]), _plain(obj)), axis)
+    left = np.delete(np.arange(np.shape(arr)[axis]), _plain(obj))
+    return laid_out_as(np.take(arr, left, axis), arr)
 
 
 @implements(np.insert)
@@ -199,7 +204,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         places = places[np.argsort(np.argsort(np.where(obj < 0, obj + n, obj), kind="stable"))]
     out[cut(places)] = values
     out[cut(np.flatnonzero(~fresh))] = arr
-    return out
+    return laid_out_as(out, arr)
 
 
 def _with(arr: Any, axis: int, n: int | None, values: Any) -> tuple[int, ...]:
@@ -255,10 +260,25 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     unknown = set(kwargs) - set(_DEFAULTS[mode])
     if unknown:
         raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown}")
+    _check_pad(np.shape(a), widths, mode, kwargs.get("stat_length"))
     for axis, (before, after) in enumerate(widths):
         if before or after:
             a = _PADS[mode](a, axis, before, after, **{**_DEFAULTS[mode], **kwargs})
-    return np.copy(a) if a is array else a
+    return np.copy(a) if a is array else laid_out_as(a, array)
+
+
+def _check_pad(
+    shape: tuple[int, ...], widths: list[tuple[int, int]], mode: str, lengths: Any
+) -> None:
+    if mode in ("maximum", "minimum") and lengths is not None and 0 in np.ravel(lengths):
+        raise ValueError("stat_length of 0 yields no value for padding")
+    if mode in ("constant", "empty"):
+        return
+    for axis, (n, width) in enumerate(zip(shape, widths, strict=True)):
+        if n == 0 and width != (0, 0):
+            raise ValueError(
+                f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'"
+            )
 
 
 def _pairs(x: Any, ndim: int, whole: bool = True) -> list[tuple[Any, Any]]:

@@ -31,7 +31,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: A
     """As NumPy's, in both call forms; `optimize` may be a path from `np.einsum_path`.
 
     A contraction of more than two operands goes pair by pair, in the order of `optimize`, or a good
-    one. The axes of an ellipsis broadcast.
+    one. Axes of extent 1 broadcast.
     """
     dtype = keywords.pop("dtype", None)
     keywords.pop("order", None)  # layout: nobody's business here
@@ -134,7 +134,7 @@ def _check_extents(arrays: Sequence[Any], labels: Sequence[Labels], text: str) -
     known: dict[str, int] = {}
     for a, ls in zip(arrays, labels, strict=True):
         for label, n in zip(ls, np.shape(a), strict=True):
-            broadcast = len(label) > 1 and 1 in (n, known.get(label))
+            broadcast = 1 in (n, known.get(label)) and ls.count(label) == 1
             if known.setdefault(label, n) != n and not broadcast:
                 raise ValueError(
                     f"einsum subscript {label!r} of {text!r} has extents {known[label]} and {n}"

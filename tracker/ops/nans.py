@@ -13,8 +13,8 @@ import numpy as np
 from tracker.ir.op import Expand, Op
 from tracker.ops.binary import where
 from tracker.ops.cumulative import without_nan
-from tracker.ops.declare import NO_VALUE, as_array, discrete, implements, into
-from tracker.ops.reduce import axes_of
+from tracker.ops.declare import NO_VALUE, as_array, discrete, dtype_of, implements, into
+from tracker.ops.reduce import axes_of, corrected
 from tracker.ops.sorting import sort_key
 from tracker.ops.truths import all_, any_, argmax, argmin, whole
 from tracker.ops.unary import isnan, logical_not
@@ -52,7 +52,7 @@ nansum = implements(np.nansum)(_fold(np.sum, 0))
 nanprod = implements(np.nanprod)(_fold(np.prod, 1))
 
 
-def _extreme(function: Any, worst: float) -> Any:
+def _extreme(full: Any, passing: Any, worst: float) -> Any:
     def call(
         a: Any,
         axis: Any = None,
@@ -65,11 +65,12 @@ def _extreme(function: Any, worst: float) -> Any:
         a = as_array(a)
         if a.dtype.kind != "f":
             given = _given(keepdims=keepdims, initial=initial, where=where)
+            function = passing.reduce if a.dtype.kind == "c" else full
             return function(a, axis=axis, out=out, **given)
         given = _given(keepdims=keepdims, initial=initial)
         if where is not True and where is not _NO:
             given["where"] = where
-        y = function(without_nan(a, worst), axis=axis, **given)
+        y = full(without_nan(a, worst), axis=axis, **given)
         some = np.any(~np.isnan(a), axis=axis, keepdims=given.get("keepdims", False))
         missing = np.nan if initial is _NO else y
         return into(out, np.where(some, y, missing)[()])
@@ -77,8 +78,16 @@ def _extreme(function: Any, worst: float) -> Any:
     return call
 
 
-nanmax = implements(np.nanmax)(_extreme(np.max, -np.inf))
-nanmin = implements(np.nanmin)(_extreme(np.min, np.inf))
+nanmax = implements(np.nanmax)(_extreme(np.max, np.fmax, -np.inf))
+nanmin = implements(np.nanmin)(_extreme(np.min, np.fmin, np.inf))
+
+
+def _refuse_whole_results(a: Any, dtype: Any, out: Any) -> None:
+    if a.dtype.kind not in "fc":
+        return
+    for name, given in (("dtype", dtype), ("out", None if out is None else out.dtype)):
+        if given is not None and dtype_of(given).kind not in "fc":
+            raise TypeError(f"If a is inexact, then {name} must be inexact")
 
 
 @implements(np.nanmean)
@@ -92,6 +101,7 @@ def nanmean(
     where: Any = True,
 ) -> Any:
     a = as_array(a)
+    _refuse_whole_results(a, dtype, out)
     given = _given(keepdims=keepdims)
     return np.mean(without_nan(a, 0), axis, dtype, out, where=_both(a, where), **given)
 
@@ -110,9 +120,12 @@ def nanvar(
     correction: Any = _NO,
 ) -> Any:
     a = as_array(a)
+    _refuse_whole_results(a, dtype, out)
     given = _given(keepdims=keepdims, mean=mean)
-    ddof = ddof if correction is _NO else correction
-    return np.var(without_nan(a, 0), axis, dtype, out, ddof, where=_both(a, where), **given)
+    ddof, here = corrected(ddof, correction), _both(a, where)
+    y = np.var(without_nan(a, 0), axis, dtype, None, ddof, where=here, **given)
+    few = np.sum(here, axis=axis, keepdims=given.get("keepdims", False)) <= ddof
+    return into(out, np.where(few, np.nan, y)[()])
 
 
 @implements(np.nanstd)

@@ -35,9 +35,10 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     rows = [i for i in range(np.ndim(a)) if i not in left]
     columns = [i for i in range(np.ndim(b)) if i not in right]
     shape = (*(np.shape(a)[i] for i in rows), *(np.shape(b)[i] for i in columns))
-    size = math.prod(np.shape(a)[i] for i in left)
-    x = np.reshape(np.transpose(a, (*rows, *left)), (np.size(a) // size if size else -1, size))
-    y = np.reshape(np.transpose(b, (*right, *columns)), (size, np.size(b) // size if size else -1))
+    size, m = (math.prod(np.shape(a)[i] for i in some) for some in (left, rows))
+    n = math.prod(np.shape(b)[i] for i in columns)
+    x = np.reshape(np.transpose(a, (*rows, *left)), (m, size))
+    y = np.reshape(np.transpose(b, (*right, *columns)), (size, n))
     return np.reshape(np.matmul(x, y), shape)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ops.declare import as_array, implements, into
+from tracker.ops.declare import NO_VALUE, as_array, implements, into
 from tracker.ops.reduce import axes_of
 from tracker.tape import data_of
 
@@ -52,7 +52,8 @@ def _place(method: str, n: Any, q: Any) -> tuple[Any, Any]:
     elif method == "averaged_inverted_cdf":
         at = n * q - 1
         low = np.floor(at)
-        return low, np.where(at == low, 0.5, 1.0)
+        unit = np.ones_like(low)
+        return low, np.where(at == low, 0.5 * unit, unit)
     elif method in _CONTINUOUS:
         alpha, beta = _CONTINUOUS[method]
         at = n * q + (alpha + q * (1 - alpha - beta)) - 1
@@ -72,15 +73,27 @@ def _pick(ordered: Any, place: Any, n: Any) -> Any:
 
 def _interpolated(ordered: Any, n: Any, q: Any, method: str, weak: bool) -> Any:
     """Quantiles q (Q, 1) of the sorted columns of an (N, R) array, the first n of each: (Q, R)."""
+    if method == _MIDDLE:
+        return _middle(ordered, n)
     low, share = _place(method, n, q)
     before = _pick(ordered, low, n)
     if share is None:
         return before
     after = _pick(ordered, low + 1, n)
-    if weak:
+    if weak and ordered.dtype.kind == "f":
         share = np.astype(as_array(share), ordered.dtype)
     apart = after - before
     return np.where(share >= 0.5, after - apart * (1 - share), before + apart * share)
+
+
+_MIDDLE = "median"  # of an even number of elements the mean of two, also where they are infinite
+
+
+def _middle(ordered: Any, n: Any) -> Any:
+    """The medians of the sorted columns of an (N, R) array, the first n of each: (1, R)."""
+    half, odd = np.atleast_2d(n // 2), np.atleast_2d(n % 2 == 1)
+    high = _pick(ordered, half, n)
+    return np.where(odd, high, (_pick(ordered, half - 1, n) + high) / 2)
 
 
 def _columns(a: Any, axis: tuple[int, ...]) -> Any:
@@ -100,6 +113,13 @@ def _weighted(columns: Any, weights: Any, q: Any) -> Any:
     return _pick(np.take_along_axis(columns, order, axis=0), place, np.shape(columns)[0])
 
 
+def _check_weights(weights: Any) -> None:
+    if np.any(weights < 0):
+        raise ValueError("Weights must be non-negative.")
+    if not np.all(np.isfinite(weights)) or np.all(weights == 0):
+        raise ValueError("Weights included NaN, inf or were all zero.")
+
+
 def _quantile(
     a: Any,
     q: Any,
@@ -112,6 +132,8 @@ def _quantile(
     skip_nan: bool,
 ) -> Any:
     a = as_array(a)
+    if skip_nan and np.size(a) == 0:
+        return np.nanmean(a, axis, out=out, keepdims=keepdims)  # NaN, one for all q
     axes = axes_of(a, axis)
     weak = type(data_of(q)) in (int, float)
     q = as_array(q)
@@ -126,6 +148,7 @@ def _quantile(
             lined = [1] * np.ndim(a)
             lined[axes[0]] = -1
             weights = np.broadcast_to(np.reshape(weights, lined), np.shape(a))
+        _check_weights(weights)
         weights = _columns(np.astype(weights, float), axes)
         if skip_nan:
             weights, columns = np.where(hole, 0.0, weights), np.where(hole, np.inf, columns)
@@ -134,9 +157,10 @@ def _quantile(
         n = np.sum(~hole, axis=0) if skip_nan else np.shape(columns)[0]
         found = _interpolated(np.sort(columns, axis=0), n, flat, method, weak)
     lost = np.all(hole, axis=0) if skip_nan else np.any(hole, axis=0)
-    found = np.where(lost, np.nan, found)
+    if columns.dtype.kind == "f":
+        found = np.where(lost, np.nan, found)
     shape = np.shape(a)
-    keep = keepdims is not np._NoValue and keepdims
+    keep = keepdims is not NO_VALUE and keepdims
     kept = tuple(1 if i in axes else n for i, n in enumerate(shape) if keep or i not in axes)
     return into(out, np.reshape(found, (*np.shape(q), *kept))[()])
 
@@ -186,7 +210,7 @@ def _median(skip_nan: bool) -> Any:
         a = as_array(a)
         if 0 in (np.shape(a)[i] for i in axes_of(a, axis)):
             return np.mean(a, axis, out=out, keepdims=keepdims)  # NaN
-        return _quantile(a, 0.5, axis, out, "linear", keepdims, None, skip_nan=skip_nan)
+        return _quantile(a, 0.5, axis, out, _MIDDLE, keepdims, None, skip_nan=skip_nan)
 
     return call
 

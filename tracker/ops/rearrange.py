@@ -31,7 +31,11 @@ def along_axis(arr: Any, indices: Any, axis: int) -> tuple[Any, ...]:
 
 @implements(np.take_along_axis)
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
-    return np.ravel(arr)[indices] if axis is None else arr[along_axis(arr, indices, axis)]
+    if axis is not None:
+        return arr[along_axis(arr, indices, axis)]
+    if np.ndim(indices) != 1:
+        raise ValueError("when axis=None, `indices` must have a single dimension.")
+    return np.ravel(arr)[indices]
 
 
 # Picking ------------------------------------------------------------------------------------------
@@ -120,7 +124,8 @@ def tile(A: Any, reps: Any) -> Any:
     split = tuple(m for n in shape for m in (1, n))
     spread = tuple(m for n, k in zip(shape, counts, strict=True) for m in (k, n))
     whole = tuple(n * k for n, k in zip(shape, counts, strict=True))
-    return np.reshape(np.broadcast_to(np.reshape(A, split), spread), whole)
+    made = np.reshape(np.broadcast_to(np.reshape(A, split), spread), whole)
+    return np.copy(made) if whole == shape else contiguous(made)
 
 
 @implements(np.nonzero, method="nonzero")

@@ -22,7 +22,7 @@ from tracker.ops.declare import (
     into,
     refuse,
 )
-from tracker.tape import apply
+from tracker.tape import apply, data_of
 from tracker.tracked import Tracked
 
 _NO = NO_VALUE
@@ -112,11 +112,17 @@ def _reduction(
                     "mask one has to specify 'initial'"
                 )
             a = np.where(where, a, fill)
-        y = apply(op, (a,), {"axis": _folded_axes(a, axis), "keepdims": _flag(keepdims)})
+        started = initial is not _NO and initial is not None
+        axes, keep = _folded_axes(a, axis), _flag(keepdims)
+        if started and neutral is None and 0 in (np.shape(a)[i] for i in axes):
+            a = as_array(a)
+            kept_shape = reduced_shape(Type(a.shape, a.dtype), axes, keep)
+            return into(out, np.full_like(a, initial, shape=kept_shape)[()])
+        y = apply(op, (a,), {"axis": axes, "keepdims": keep})
         if dtype is not None:  # NumPy adds small integers in larger ones unless told so
             y = np.astype(as_array(y), dtype)[()]
-        if initial is not _NO and initial is not None:
-            y = join(y, initial)
+        if started:
+            y = join(y, np.astype(as_array(initial), np.result_type(data_of(y))))
         return into(out, y)
 
     def positional(a: Any, axis: Any = None, out: Any = None, *rest: Any, **kwargs: Any) -> Any:
@@ -313,6 +319,15 @@ NUMPY[np.amin] = NUMPY[np.min]
 # Composites -------------------------------------------------------------------------------------
 
 
+def corrected(ddof: Any, correction: Any) -> Any:
+    """`correction` is the other name of `ddof`."""
+    if correction is _NO:
+        return ddof
+    if ddof != 0:
+        raise ValueError("ddof and correction can't be provided simultaneously.")
+    return correction
+
+
 @implements(np.var, method="var")
 def var(
     a: Any,
@@ -326,7 +341,7 @@ def var(
     mean: Any = _NO,
     correction: Any = _NO,
 ) -> Any:
-    ddof = ddof if correction is _NO else correction
+    ddof = corrected(ddof, correction)
     masked = where is not True and where is not _NO
     mask = {"where": where} if masked else {}
     # dtype= is that of the two sums; between them, NumPy keeps the array's own

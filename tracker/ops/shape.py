@@ -67,6 +67,15 @@ def contiguous(a: Any) -> Any:
     return apply(reshape, (flat,), {"shape": data.shape})
 
 
+def laid_out_as(a: Any, other: Any) -> Any:
+    """A new array in the order in which NumPy fills one made after another: Fortran's where that
+    one's is, else C's."""
+    data = data_of(other)
+    if isinstance(data, np.ndarray) and data.flags.fnc:
+        return np.transpose(contiguous(np.transpose(a)))
+    return contiguous(a)
+
+
 def _reshape_method(a: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
     return reshape_(a, shape[0] if len(shape) == 1 else shape, order)
 

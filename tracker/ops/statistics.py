@@ -6,11 +6,13 @@ chooses them.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
 from tracker.ops import index
+from tracker.ops.create import joined
 from tracker.ops.declare import NO_VALUE, as_array, discrete, implements
 from tracker.tape import apply, data_of
 from tracker.tracked import Tracked
@@ -66,9 +68,16 @@ def cov(
     *,
     dtype: Any = None,
 ) -> Any:
-    rows = _rows(as_array(m), rowvar)
+    if ddof is not None and ddof != int(ddof):
+        raise ValueError("ddof must be integer")
+    rows = _observed(m, "m")
+    rows = rows.T if not rowvar and np.ndim(m) != 1 else rows
+    if np.shape(rows)[0] == 0:
+        return np.empty((0, 0))
     if y is not None:
-        rows = np.concatenate([rows, _rows(as_array(y), rowvar)], axis=0)
+        more = _observed(y, "y")
+        more = more.T if not rowvar and np.shape(more)[0] != 1 else more
+        rows = np.concatenate([rows, more], axis=0)
     if dtype is None:
         dtype = np.result_type(data_of(rows), np.float64)
     rows = np.astype(rows, dtype)
@@ -80,14 +89,13 @@ def cov(
     else:
         apart = rows - np.average(rows, axis=1, weights=weights)[:, None]
         weighed = apart * weights
-    return np.squeeze(np.dot(apart, np.conjugate(weighed.T)) * (1 / fact))
+    return np.squeeze(np.astype(np.dot(apart, np.conjugate(weighed.T)) * (1 / fact), dtype))
 
 
-def _rows(m: Any, rowvar: bool) -> Any:
+def _observed(m: Any, name: str) -> Any:
     if np.ndim(m) > 2:
-        raise ValueError("m has more than 2 dimensions")
-    rows = np.atleast_2d(m)
-    return rows.T if not rowvar and np.ndim(m) > 1 and np.shape(rows)[0] != 1 else rows
+        raise ValueError(f"{name} has more than 2 dimensions")
+    return np.atleast_2d(as_array(m))
 
 
 def _weights(n: int, ddof: int, fweights: Any, aweights: Any) -> tuple[Any, Any]:
@@ -95,8 +103,8 @@ def _weights(n: int, ddof: int, fweights: Any, aweights: Any) -> tuple[Any, Any]
     if fweights is None and aweights is None:
         return None, np.float64(max(n - ddof, 0))
     for name, given in (("fweights", fweights), ("aweights", aweights)):
-        if given is not None and np.shape(given) != (n,):
-            raise RuntimeError(f"incompatible numbers of samples and {name}")
+        if given is not None:
+            _check_weights(name, as_array(given), n)
     weights = np.ones(n) if fweights is None else as_array(fweights) * 1.0
     if aweights is not None:
         weights = weights * as_array(aweights)
@@ -106,6 +114,17 @@ def _weights(n: int, ddof: int, fweights: Any, aweights: Any) -> tuple[Any, Any]
     if aweights is None:
         return weights, total - ddof
     return weights, total - ddof * np.sum(weights * as_array(aweights)) / total
+
+
+def _check_weights(name: str, given: Any, n: int) -> None:
+    if name == "fweights" and not np.all(given == np.round(given)):
+        raise TypeError("fweights must be integer")
+    if np.ndim(given) > 1:
+        raise RuntimeError(f"cannot handle multidimensional {name}")
+    if np.shape(given) != (n,):
+        raise RuntimeError(f"incompatible numbers of samples and {name}")
+    if np.any(given < 0):
+        raise ValueError(f"{name} cannot be negative")
 
 
 @implements(np.corrcoef)
@@ -144,29 +163,56 @@ bin_count = discrete(_bin_count, "a", "bins range", numpy=False, name="bin_count
 @implements(np.histogram_bin_edges)
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
     a = np.ravel(as_array(a))
+    bins = joined(bins)
     if isinstance(bins, str):
         if weights is not None:
             raise TypeError("The number of bins is not estimated for weighted data")
         bins = int(apply(bin_count, (a,), {"bins": bins, "range": range}))
     if np.ndim(bins):
-        return as_array(bins)
-    low, high = range or ((np.min(a), np.max(a)) if np.size(a) else (0.0, 1.0))
-    if low > high:
-        raise ValueError("max must be larger than min in range parameter.")
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, int(bins) + 1)
+        return _given_edges(as_array(bins))
+    count = _whole_count(bins)
+    low, high = _outer_edges(a, range)
+    edges = np.linspace(low, high, count + 1)
+    if np.any(edges[:-1] >= edges[1:]):
+        raise ValueError(f"Too many bins for data range. Cannot create {count} finite-sized bins.")
+    return edges
+
+
+def _given_edges(edges: Any) -> Any:
+    if np.ndim(edges) > 1:
+        raise ValueError("`bins` must be 1d, when an array")
+    if np.any(edges[:-1] > edges[1:]):
+        raise ValueError("`bins` must increase monotonically, when an array")
+    return edges
+
+
+def _whole_count(bins: Any) -> int:
+    try:
+        count = operator.index(bins)
+    except TypeError as error:
+        raise TypeError("`bins` must be an integer, a string, or an array") from error
+    if count < 1:
+        raise ValueError("`bins` must be positive, when an integer")
+    return count
+
+
+def _outer_edges(a: Any, range: Any) -> tuple[Any, Any]:
+    if range is not None:
+        (low, high), what = range, "supplied"
+        if low > high:
+            raise ValueError("max must be larger than min in range parameter.")
+    else:
+        low, high = (np.min(a), np.max(a)) if np.size(a) else (0.0, 1.0)
+        what = "autodetected"
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise ValueError(f"{what} range of [{data_of(low)}, {data_of(high)}] is not finite")
+    return (low - 0.5, high + 0.5) if low == high else (low, high)
 
 
 def _bins(a: Any, edges: Any) -> Any:
     """Which bin each element is in, counting from 1; 0 and n + 1 are outside."""
     after = np.searchsorted(edges, a, side="right")
     return after - np.astype(as_array(a == edges[-1]), np.intp)  # the last bin has both its edges
-
-
-def _refuse_nan(a: Any) -> None:
-    if not np.all(np.isfinite(a)):
-        raise ValueError("autodetected range of non-finite data; give range=")
 
 
 @implements(np.histogram)
@@ -177,6 +223,8 @@ def histogram(
     edges = histogram_bin_edges(a, bins, range, weights)
     n = np.size(edges) - 1
     counts = _counted(_bins(a, edges), weights, n + 2)[1:-1]
+    if weights is not None:
+        counts = np.astype(counts, as_array(weights).dtype)
     if not density:
         return counts, edges
     widths = np.diff(edges)
@@ -200,7 +248,8 @@ def histogramdd(
 ) -> Any:
     columns = _columns_of(sample)
     many = len(columns)
-    each = list(bins) if np.ndim(bins) or isinstance(bins, (list, tuple)) else [bins] * many
+    several = isinstance(bins, (list, tuple)) or np.ndim(bins) > 0
+    each = list(bins) if several else [bins] * many
     if len(each) != many:
         raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
     ranges = [None] * many if range is None else list(range)
@@ -217,7 +266,7 @@ def histogramdd(
             lined = (1,) * at + (-1,) + (1,) * (many - at - 1)
             counts = counts / np.reshape(np.diff(edge), lined)
         counts = counts / total
-    return counts, tuple(edges)
+    return counts, edges
 
 
 def _columns_of(sample: Any) -> list[Any]:
@@ -237,7 +286,10 @@ def histogram2d(
     density: Any = None,
     weights: Any = None,
 ) -> Any:
-    if np.ndim(bins) == 1 and np.size(bins) not in (1, 2):
+    if np.shape(x) != np.shape(y):
+        raise ValueError("x and y must have the same length.")
+    several = isinstance(bins, (list, tuple)) or np.ndim(bins) > 0
+    if several and len(bins) not in (1, 2):
         bins = [as_array(bins)] * 2
     counts, edges = histogramdd([x, y], bins, range, density, weights)
     return counts, edges[0], edges[1]

@@ -21,7 +21,7 @@ from tracker.errors import ConversionError, UnsupportedError, message, user_fram
 from tracker.ir.op import NUMPY, UFUNCS, Op
 from tracker.ops import index
 from tracker.ops.cumulative import along, running_maximum, running_minimum
-from tracker.ops.declare import as_array, fitted, into, refuse
+from tracker.ops.declare import NO_VALUE, as_array, dtype_of, fitted, into, refuse
 from tracker.ops.reduce import axes_of, kept
 from tracker.tape import apply, data_of
 from tracker.tracked import Tracked, set_ufunc_protocol
@@ -92,7 +92,7 @@ def _reduce(
     dtype: Any = None,
     out: Any = None,
     keepdims: bool = False,
-    initial: Any = np._NoValue,
+    initial: Any = NO_VALUE,
     where: Any = True,
 ) -> Any:
     array = _typed(array, dtype)
@@ -107,9 +107,9 @@ def _reduce(
         return np.reshape(moved, (-1, *np.shape(moved)[len(axes) :]))
 
     lines = list(rows(array))
-    given = initial is not np._NoValue and initial is not None
+    given = initial is not NO_VALUE and initial is not None
     masks = None if where is True else list(rows(np.broadcast_to(where, np.shape(array))))
-    start = [initial] if given else []
+    start = [np.astype(as_array(initial), array.dtype)] if given else []
     if not given and (not lines or masks is not None):
         if ufunc.identity is None:
             raise ValueError(
@@ -214,6 +214,7 @@ def _replaced(flat: Any, at: Any, values: Any) -> Any:
 def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     out = kwargs.pop("out", None)
     where = kwargs.pop("where", True)
+    where = True if where is NO_VALUE else where
     dtype = kwargs.pop("dtype", None)
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     references = sys.getrefcount(target)  # with those of the calls that lead here
@@ -233,7 +234,7 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
             )
         )
     if dtype is not None and not (op is not None and op.constant):
-        inputs = tuple(_computed_in(x, np.dtype(dtype), casting) for x in inputs)
+        inputs = tuple(_computed_in(x, dtype_of(dtype), casting) for x in inputs)
     with np.errstate(all=None if where is True else "ignore"):
         result = NUMPY[ufunc](*inputs) if op is None else call(op, inputs)
     if ufunc.nout > 1:

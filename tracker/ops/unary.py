@@ -291,13 +291,14 @@ def nan_to_num(
 ) -> Any:
     kind = np.result_type(data_of(x))
     if kind.kind == "c":
-        parts = (nan_to_num(p, copy, nan, posinf, neginf) for p in (np.real(x), np.imag(x)))
-        return next(parts) + 1j * next(parts)
+        parts = (nan_to_num(p, True, nan, posinf, neginf) for p in (np.real(x), np.imag(x)))
+        y = next(parts) + 1j * next(parts)
+        return y if copy or np.ndim(x) == 0 else into(x, y)
     if kind.kind != "f":
         return np.copy(x)
     limits = np.finfo(kind)
     high = limits.max if posinf is None else posinf
     low = limits.min if neginf is None else neginf
-    x = np.where(np.isnan(x), nan, x)
-    x = np.where(x == np.inf, high, x)
-    return np.where(x == -np.inf, low, x)
+    finite = np.where(x == np.inf, high, np.where(x == -np.inf, low, x))
+    y = np.where(np.isnan(x), nan, finite)
+    return y if copy or np.ndim(x) == 0 else into(x, y)
