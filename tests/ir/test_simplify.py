@@ -227,6 +227,8 @@ ROWS = [
     ("reduction_of_one", "r: i64[3] = sum n {axis=(), keepdims=False}", "n"),
 ]
 STAY = [
+    "c: f64[1] = embed s {index=(0,), shape=(1,)}; a: f64[3] = add x c;"
+    " r: f64[] = getitem a {index=(1,)}",
     "r: f64[3] = add x 0.0",
     "r: f64[3] = add x 0",
     "r: f64[3] = subtract x -0.0",

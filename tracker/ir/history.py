@@ -84,8 +84,8 @@ class History:
         self._places[eqn.out] = (chain, 1)
 
     def add(self, eqn: Eqn, total: Atom, part: Eqn) -> None:
-        """Enter the sum of an array and an embedded part."""
-        if total.type == eqn.out.type:
+        """Enter the sum of an array and an embedded part, unless one of them is broadcast."""
+        if total.type == eqn.out.type and part.out.type.shape == eqn.out.type.shape:
             self._append(total, Write(eqn.out, part.params["index"], None))
 
     def _append(self, base: Atom, write: Write) -> None:
