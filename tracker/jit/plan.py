@@ -109,6 +109,7 @@ class _Planner:
         self.wholes: dict[Var, Place] = {}
         self.factors: dict[Any, tuple[Buffer, int]] = {}  # of matrices (see `dense/planning.py`)
         self.kernels: dict[tuple[tuple[int, ...], int], Kernel] = {}
+        self.beyond: dict[tuple[tuple[int, ...], int], int] = {}  # past full kernels
         given = len(function.inputs)
         for number, var in enumerate(function.inputs):
             self._arrive(var, "input", number, strides[number])
@@ -234,6 +235,19 @@ class _Planner:
             self.plan.kernels.append(kernel)
         return kernel
 
+    def _roomy(self, space: tuple[int, ...], level: int) -> Kernel:
+        """The first kernel from a level on that is not full; full ones are passed once, for they
+        stay full."""
+        most = _CROWD if math.prod(space) <= _NEAR else _BIG_CROWD
+        kernel = self._kernel(space, level)
+        passed = []
+        while kernel.weight >= most:
+            passed.append(kernel.level)
+            kernel = self._kernel(space, self.beyond.get((space, kernel.level), kernel.level + 1))
+        for level in passed:
+            self.beyond[space, level] = kernel.level
+        return kernel
+
     def _map(self, eqn: Eqn, operands: list[Var]) -> None:
         space = eqn.out.type.shape
         level = 0
@@ -246,9 +260,7 @@ class _Planner:
                 level = max(level, place.home.level)
             else:
                 level = max(level, self.reach(o))
-        kernel = self._kernel(space, level)
-        while kernel.weight >= (_CROWD if math.prod(space) <= _NEAR else _BIG_CROWD):
-            kernel = self._kernel(space, kernel.level + 1)
+        kernel = self._roomy(space, level)
         crowded, level = kernel.level > level, kernel.level
         cost = _MATH if _is_math(eqn) else 1
         kernel.weight += 1 if cost == 1 else _HEAVY
