@@ -132,7 +132,7 @@ ROWS = [
         "f64(0.0)",
     ),
     (
-        "fold_of_nothing",
+        "of_nothing",
         f"a: f64[0] = getitem x {{index=(slice(0, 0, 1),)}}; r: f64[] = prod a {SUM}",
         "f64(1.0)",
     ),

@@ -321,14 +321,6 @@ def product_of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     return spread(eqn, _scalar(0, eqn.out.type.dtype))
 
 
-@rule("sum", "prod", "any", "all")
-def fold_of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
-    """sum(x[:0]) -> 0."""
-    if eqn.operands[0].type.size:
-        return None
-    return spread(eqn, _scalar(eqn.op.name in ("prod", "all"), eqn.out.type.dtype))
-
-
 @rule()
 def broadcast_operand(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """a * broadcast_to(b) -> a * b: elementwise ops broadcast by themselves.
