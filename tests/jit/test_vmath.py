@@ -157,12 +157,91 @@ def softplus(x: object) -> object:
     return (x if x > 0 else 0) + context.log1p(context.exp(-abs(x)))
 
 
+def exact_sinpi(x: object) -> object:
+    if x == context.floor(x):
+        raise ZeroDivisionError  # a zero, whose sign is of the argument
+    return context.sinpi(x)
+
+
+BERNOULLI = [context.bernoulli(2 * k) for k in range(1, 24)]
+
+
+def exact_trigamma(x: object) -> object:
+    if x < 0:
+        return (context.pi / exact_sinpi(x)) ** 2 - exact_trigamma(1 - x)
+    near, step = context.mpf(0), 1 / (x * x)
+    while x < 12:
+        near, x = near + step, x + 1
+        step = 1 / (x * x)
+    far = context.mpf(0)
+    for bernoulli in reversed(BERNOULLI):
+        far = (far + bernoulli) * step
+    return near + (1 + far) / x + step / 2
+
+
+def exact_erfcx(x: object) -> object:
+    if x < 30:
+        return context.exp(x * x) * context.erfc(x) if x > -60 else context.mpf(2) ** 1200
+    return context.hyperu(0.5, 0.5, x * x) / context.sqrt(context.pi)
+
+
+def exact_ndtr(x: object) -> object:
+    return exact_erfc(-x / context.sqrt(2)) / 2
+
+
+def exact_log_ndtr(x: object) -> object:
+    if x > 0:
+        return context.log1p(-exact_ndtr(-x))
+    return context.log(exact_erfcx(-x / context.sqrt(2)) / 2) - x * x / 2
+
+
+def exact_erfcinv(y: object) -> object:
+    """By Newton's method, on the logarithm, which is nearly a parabola; from SciPy's number."""
+    if y in (0, 2):
+        raise ZeroDivisionError
+    if not 0 < y < 2:
+        return context.nan
+    if y > 1:
+        return -exact_erfcinv(2 - y)
+    z = context.mpf(scipy.special.erfcinv(float(y)) if y > 1e-300 else 26.2)
+    for _ in range(2 if y > 1e-300 else 5):
+        density = 2 / context.sqrt(context.pi) / exact_erfcx(z)
+        z += (context.log(context.erfc(z)) - context.log(y)) / density
+    return z
+
+
+def exact_erfinv(x: object) -> object:
+    return context.erfinv(x) if abs(x) < 0.5 else context.sign(x) * exact_erfcinv(1 - abs(x))
+
+
+def exact_ndtri(p: object) -> object:
+    return -context.sqrt(2) * exact_erfcinv(2 * p)
+
+
+def bessel(order: int, scaled: bool) -> Callable[..., object]:
+    def exact(x: object) -> object:
+        if abs(x) > 900 and not scaled:
+            return context.sign(x) ** order * context.mpf(2) ** 1200
+        if abs(x) > 1e4:  # DLMF 10.40.1
+            mu, a = 4 * order**2, abs(x)
+            term = total = context.mpf(1)
+            for k in range(1, 12):
+                term *= -(mu - (2 * k - 1) ** 2) / (8 * k * a)
+                total += term
+            return context.sign(x) ** order * total / context.sqrt(2 * context.pi * a)
+        y = context.besseli(order, x)
+        return y * context.exp(-abs(x)) if scaled else y
+
+    return exact
+
+
 NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh"}
 NUMPY_NAMES |= {"acosh": "arccosh", "atanh": "arctanh", "pow": "power", "atan2": "arctan2"}
 
 EXACT: dict[str, Callable[..., object]] = {
     "exp2": lambda x: context.exp(x * context.log(2)),
     "log2": lambda x: context.log(x, 2),
+    "sinpi": exact_sinpi,
     "cbrt": lambda x: context.sign(x) * context.cbrt(abs(x)),
     "sigmoid": sigmoid,
     "softplus": softplus,
@@ -171,8 +250,29 @@ EXACT: dict[str, Callable[..., object]] = {
     "pow": exact_pow,
     "lgamma": lambda x: context.re(context.loggamma(x)),
     "logaddexp": lambda x, y: max(x, y) + context.log1p(context.exp(-abs(x - y))),
+    "trigamma": exact_trigamma,
+    "gamma": lambda x: context.gamma(x) if x < 400 else context.mpf(2) ** 1200,
+    "erfcx": exact_erfcx,
+    "ndtr": exact_ndtr,
+    "log_ndtr": exact_log_ndtr,
+    "erfinv": exact_erfinv,
+    "erfcinv": exact_erfcinv,
+    "ndtri": exact_ndtri,
+    **{f"i{n}": bessel(n, scaled=False) for n in (0, 1)},
+    **{f"i{n}e": bessel(n, scaled=True) for n in (0, 1)},
 }
 LIMITS: dict[str, Callable[..., object]] = {
+    **{name: getattr(scipy.special, name) for name in ("gamma", "erfcx", "ndtr", "log_ndtr")},
+    **{name: getattr(scipy.special, name) for name in ("erfcinv", "ndtri")},
+    "erfinv": lambda x: scipy.special.erfinv(x) if x else x,
+    "trigamma": lambda x: scipy.special.zeta(2.0, x) if x > -math.inf else math.nan,
+    "sinpi": lambda x: math.copysign(0.0, x) if math.isfinite(x) else math.nan,
+    "cospi": lambda x: 1.0 if x == 0 else math.nan,
+    # SciPy's own i0 is NaN at infinity, and its i1 and erfinv lose the sign of zero.
+    "i0": lambda x: abs(x) if x else 1.0,
+    "i1": lambda x: x,
+    "i0e": scipy.special.i0e,
+    "i1e": lambda x: x if not x else math.copysign(scipy.special.i1e(x), x),
     "sigmoid": scipy.special.expit,
     "softplus": lambda x: np.logaddexp(x, 0.0),
     "erf": scipy.special.erf,
@@ -256,10 +356,24 @@ DENSE = {
     "sin": (-50, 50),
     "cos": (-50, 50),
     "tan": (-50, 50),
+    "sinpi": (-50, 50),
+    "cospi": (-50, 50),
     "pow": (0, 4),
     "lgamma": (-12, 12),
     "digamma": (-12, 12),
     "logaddexp": (-40, 40),
+    "gamma": (-20, 172),
+    "trigamma": (-12, 12),
+    "erfcx": (-27, 60),
+    "ndtr": (-39, 9),
+    "log_ndtr": (-100, 9),
+    "erfinv": (-1, 1),
+    "erfcinv": (0, 2),
+    "ndtri": (0, 1),
+    "i0": (-30, 715),
+    "i1": (-30, 715),
+    "i0e": (-30, 715),
+    "i1e": (-30, 715),
 }
 HALF_PI_MULTIPLES = [k * math.pi / 2 for k in (1, 2, 3, 4, 5, 710, 10**6)]
 # The double closest to a multiple of pi / 2, relative to its size.
@@ -422,7 +536,7 @@ def test_vectorises(name: str, type: str, cpu: str) -> None:
     lanes = 256 // (64 if widened or type == "double" else 32)
     widths = [int(n) for n in re.findall(r"store <(\d+) x \w+>", text)]
     assert widths and max(widths) >= lanes
-    assert "@vm." not in re.sub("@vm.two_over_pi", "", text)
+    assert "@vm." not in re.sub("@vm.(two_over_pi|factorials)", "", text)
 
 
 def test_definitions_are_complete_and_deterministic() -> None:

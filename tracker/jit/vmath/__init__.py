@@ -5,8 +5,8 @@ Each is straight-line code, complete in itself. Start at `_TABLE`; `text.py` is 
 functions are written in, and every other file holds one subject.
 
 A function is written once for a `Format`. Most are computed in float for float; the others (waves,
-powers, `atan2`, gamma functions) widen a float to double and round once: half the speed, and right
-to 0.501 ulp.
+powers, `atan2`, quantiles, gamma and Bessel functions) widen a float to double and round once: half
+the speed, and right to 0.501 ulp.
 
 `sin`, `cos` and `tan` are right for every argument, at the price of four gathers. `sin_near`,
 `cos_near` and `tan_near` are four times as fast and mean nothing beyond `RANGE_LIMIT`: for callers
@@ -38,6 +38,12 @@ NumPy 2.4 on the same machine:
     sin_near 1.06 0.64 |                logaddexp 2.17 1.86 |
     cos_near 1.05 0.60 |                lgamma    6.68 6.04 |
     tan_near 1.54 0.79 |                digamma   3.32 2.81 |
+    sinpi    1.53 1.27 |                trigamma  3.06 2.70 |
+    cospi    1.50 1.25 |                gamma     7.35 6.94 |
+    erfcx    2.64 1.08 |                i0, i1    3.21 3.14 |
+    ndtr     3.16 1.28 |                i0e, i1e  3.37 3.02 |
+    log_ndtr 12.3 4.95 |                erfinv    7.78 7.39 |
+    ndtri    7.83 7.62 |                erfcinv   7.75 7.35 |
 """
 
 from __future__ import annotations
@@ -47,11 +53,13 @@ from functools import cache
 from types import MappingProxyType
 
 from tracker.jit.vmath import (
+    bessel,
     exponential,
     gamma,
     hyperbolic,
     inverse,
     logarithm,
+    normal,
     power,
     special,
     trigonometric,
@@ -94,6 +102,8 @@ _TABLE = {
     "sin_near": _Function(trigonometric.sin_near, 1.0),
     "cos_near": _Function(trigonometric.cos_near, 1.0),
     "tan_near": _Function(trigonometric.tan_near, 1.0),
+    "sinpi": _Function(trigonometric.sinpi, 1.0),
+    "cospi": _Function(trigonometric.cospi, 1.0),
     "asin": _native(inverse.asin, 2.0),
     "acos": _native(inverse.acos, 2.0),
     "atan": _native(inverse.atan, 2.0),
@@ -112,6 +122,18 @@ _TABLE = {
     "lgamma": _Function(gamma.lgamma, 3.0),
     # 8 for x > 0; below, terms of the size of log|x| cancel.
     "digamma": _Function(gamma.digamma, 32.0),
+    "trigamma": _Function(gamma.trigamma, 8.0),
+    "gamma": _Function(gamma.gamma, 16.0),
+    "erfcx": _native(normal.erfcx, 4.0),
+    "ndtr": _native(normal.ndtr, 4.0),
+    "log_ndtr": _native(normal.log_ndtr, 6.0),
+    "erfinv": _Function(normal.erfinv, 4.0),
+    "erfcinv": _Function(normal.erfcinv, 4.0),
+    "ndtri": _Function(normal.ndtri, 4.0),
+    "i0": _Function(bessel.i0, 4.0),
+    "i1": _Function(bessel.i1, 4.0),
+    "i0e": _Function(bessel.i0e, 4.0),
+    "i1e": _Function(bessel.i1e, 4.0),
 }
 
 NAMES: Mapping[str, int] = MappingProxyType({name: f.arity for name, f in _TABLE.items()})

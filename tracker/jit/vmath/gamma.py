@@ -1,7 +1,8 @@
-"""lgamma and digamma.
+"""gamma, lgamma, digamma and trigamma.
 
 Owns: the fit of lgamma around two, the asymptotic series past eight and the moves to one of them.
-Start at `_lgamma_positive`. Coefficients are Remez fits (mpmath, 200 bits) rounded to double.
+Start at `_lgamma_positive`. Coefficients are Remez fits (mpmath, 200 bits) rounded to double. Of
+whole numbers gamma is a table.
 
 Invariant: the error is measured against the larger of the result and one: between its poles each
 function crosses zero where no double is near the root.
@@ -10,7 +11,9 @@ function crosses zero where no double is near the root.
 from __future__ import annotations
 
 import math
+import struct
 
+from tracker.jit.vmath.exponential import exp_parts
 from tracker.jit.vmath.logarithm import log, log_parts
 from tracker.jit.vmath.text import (
     Value,
@@ -21,7 +24,7 @@ from tracker.jit.vmath.text import (
     two_product,
     two_sum,
 )
-from tracker.jit.vmath.trigonometric import half_turns
+from tracker.jit.vmath.trigonometric import half_turns, sinpi
 
 PI = math.pi
 HALF_LOG_2PI_LESS_HALF = 0.4189385332046727
@@ -65,6 +68,18 @@ DIGAMMA = (
     0.0075717071468823,
     -0.020698819495037095,
     0.06363577710867939,
+)
+
+# x**3 (trigamma(x) - 1 / x - 1 / (2 x**2)), in x**-2 for x >= 8
+TRIGAMMA = (
+    0.16666666666666666,
+    -0.03333333333330606,
+    0.02380952377224063,
+    -0.033333313863325865,
+    0.07575255585992724,
+    -0.2524033253231284,
+    1.1097610667341908,
+    -4.582615302937364,
 )
 
 
@@ -125,3 +140,45 @@ def digamma(x: Value) -> Value:
     mirrored = result - cosine / sine * PI
     pole = negative & sine.equals(0.0)
     return select(pole, math.nan, select(negative, mirrored, result))
+
+
+def trigamma(x: Value) -> Value:
+    """pi**2 / sin(pi x)**2 - trigamma(1 - x) for x < 0."""
+    negative = x < 0.0
+    z = select(negative, 1.0 - x, x)
+    near = z < 8.0
+    # The sum of 1 / (z + i)**2 as one fraction, the largest term last.
+    w = select(near, z, 1.0)
+    bottom, top = (w + 7.0) * (w + 7.0), w.like(1.0)
+    for step in (6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0):
+        factor = (w + step) * (w + step) if step else w * w
+        top = fma(top, factor, bottom)
+        bottom = bottom * factor
+    inverse = 1.0 / select(near, z + 8.0, z)
+    square = inverse * inverse
+    tail = fma(square * inverse, polynomial(square, TRIGAMMA), fma(square, 0.5, inverse))
+    result = tail + select(near, top / bottom, 0.0)
+    turn = x.like(PI) / sinpi(x)
+    return select(negative, turn * turn - result, result)
+
+
+# Gamma(1), ..., Gamma(171)
+FACTORIALS = struct.pack("<171d", *(float(math.factorial(n)) for n in range(171)))
+
+
+def gamma(x: Value) -> Value:
+    """exp(lgamma(x)); -pi / (a sin(pi a) Gamma(a)) for x = -a < 0."""
+    negative, a = x < 0.0, abs(x)
+    tiny = a < 2.0**-60
+    log_high, log_low = two_sum(*_lgamma_positive(select(tiny, 1.0, a)))
+    log_low = select(log_high < 1000.0, log_low, 0.0)
+    high, low, first, second = exp_parts(select(negative, -log_high, log_high))
+    low = fma(high, select(negative, -log_low, log_low), low)
+    sine = sinpi(x)
+    factor = select(negative, x.like(PI) / (a * sine), 1.0)
+    result = fma(factor, high, factor * low) * first * second
+    result = select(negative & sine.equals(0.0), math.nan, result)
+    result = select(tiny, 1.0 / x, result)
+    inside = (x >= 1.0) & (x < 171.5) & round_even(x).equals(x)
+    cell = (select(inside, x, 1.0) + (x.format.magic - 1.0)).bits & 0xFF
+    return select(inside, x.body.word_at("vm.factorials", FACTORIALS, cell << 3).number, result)

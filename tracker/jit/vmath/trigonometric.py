@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from tracker.jit.vmath.text import (
     Value,
+    copysign,
     fma,
     polynomial,
     quick_sum,
@@ -212,3 +213,19 @@ def half_turns(x: Value) -> tuple[Value, Value]:
     sine, cosine = (high + low for high, low in (_sin(r, rest), _cos(r, rest)))
     beside = quarter.equals(0.0)
     return select(beside, sine, quarter * cosine), select(beside, cosine, -quarter * sine)
+
+
+def _signed(x: Value, part: Value) -> Value:
+    """What `half_turns` gives, with its own sign: that of cos(pi n) taken back."""
+    half = round_even(x) * 0.5
+    return select(abs(half - round_even(half)).equals(0.5), -part, part)
+
+
+def sinpi(x: Value) -> Value:
+    result = _signed(x, half_turns(x)[0])
+    return select(result.equals(0.0), copysign(result, x), result)
+
+
+def cospi(x: Value) -> Value:
+    result = _signed(x, half_turns(x)[1])
+    return select(result.equals(0.0), 0.0, result)

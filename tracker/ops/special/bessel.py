@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.ops.special.table import function, functions, of_reals, ufunc_named
+from tracker.ops.special.table import call, function, functions, of_reals, ufunc_named
 
 ORDER = "v, the order"
 _COUNT = "n, the order"
@@ -62,9 +62,26 @@ _ive = _scaled(_ive_slope, -1, 1 / math.sqrt(2 * math.pi))
 _kve = _scaled(_kve_slope, 1, math.sqrt(math.pi / 2))
 
 
-def _mirrored(parity: int, v: float) -> Function:
+def _second(x: Any, zeroth: Function, first: Function, scale: Any) -> Any:
+    """I of order two, for it is what the slopes of orders zero and one are made of; scaled as the
+    others are. Near zero by its series (DLMF 10.25.2), elsewhere by recurrence."""
+    near = np.abs(x) < 1
+    small, large = np.where(near, x, 0.0), np.where(near, 1.0, x)
+    z = np.square(small) / 4
+    series: Any = 0.0
+    for k in range(9, 0, -1):
+        series = z / (k * (k + 2)) * (1 + series)
+    return np.where(near, z / 2 * (1 + series) * scale, zeroth(large) - 2 * first(large) / large)
+
+
+def _mirrored(parity: int, v: float, slope: Function) -> Function:
     """Of i0e and i1e, which are even or odd; their slopes are the opposite."""
-    return lambda y, x: np.where(x < 0, -parity, 1) * _ive(v, np.abs(x))
+    scaled = _scaled(lambda v, x: slope(x), -1, 1 / math.sqrt(2 * math.pi))
+    return lambda y, x: np.where(x < 0, -parity, 1) * scaled(v, np.abs(x))
+
+
+def _i1e_slope(x: Any) -> Any:
+    return 0.5 * (sc.i0e(x) + _second(x, sc.i0e, sc.i1e, np.exp(-x))) - sc.i1e(x)
 
 
 # The order of K
@@ -92,12 +109,12 @@ function("j0", lambda y, x: -sc.j1(x))
 function("j1", lambda y, x: 0.5 * (sc.j0(x) - sc.jv(2, x)))
 function("y0", lambda y, x: -sc.y1(x))
 function("y1", lambda y, x: 0.5 * (sc.y0(x) - sc.yv(2, x)))
-function("i0", lambda y, x: sc.i1(x))
-function("i1", lambda y, x: 0.5 * (sc.i0(x) + sc.iv(2, x)))
+function("i0", lambda y, x: sc.i1(x), lower=call("i0"))
+function("i1", lambda y, x: 0.5 * (sc.i0(x) + _second(x, sc.i0, sc.i1, 1.0)), lower=call("i1"))
 function("k0", lambda y, x: -sc.k1(x))
 function("k1", lambda y, x: -0.5 * (sc.k0(x) + sc.kv(2, x)))
-function("i0e", _mirrored(1, 0.0))
-function("i1e", _mirrored(-1, 1.0))
+function("i0e", _mirrored(1, 0.0, lambda x: sc.i1e(x) - sc.i0e(x)), lower=call("i0e"))
+function("i1e", _mirrored(-1, 1.0, _i1e_slope), lower=call("i1e"))
 function("k0e", lambda y, x: _kve(0.0, x))
 function("k1e", lambda y, x: _kve(1.0, x))
 

@@ -15,10 +15,14 @@ _LN2, _LN10, _DEG = math.log(2.0), math.log(10.0), math.pi / 180
 # What NumPy has as well
 function("cbrt", lambda y, x: 1 / (3 * np.square(y)), lower=call("cbrt"))
 function("exp2", lambda y, x: y * _LN2, lower=call("exp2"))
-function("exp10", lambda y, x: y * _LN10)
+function(
+    "exp10",
+    lambda y, x: y * _LN10,
+    lower=lambda e, x: e.math("pow", e.constant(10.0, x), x),
+)
 function("expm1", lambda y, x: np.exp(x), lower=call("expm1"))
 function("log1p", lambda y, x: 1 / (1 + x), lower=call("log1p"))
-function("round", 0)
+function("round", 0, lower=lambda e, x: e.intrinsic("rint", x))
 
 # Degrees
 function("sindg", lambda y, x: _DEG * sc.cosdg(x))
@@ -26,8 +30,8 @@ function("cosdg", lambda y, x: -_DEG * sc.sindg(x))
 function("tandg", lambda y, x: _DEG * (1 + np.square(y)))
 function("cotdg", lambda y, x: -_DEG * (1 + np.square(y)))
 function("radian", _DEG, _DEG / 60, _DEG / 3600)
-function("_sinpi", lambda y, x: math.pi * _cospi(x))
-function("_cospi", lambda y, x: -math.pi * _sinpi(x))
+function("_sinpi", lambda y, x: math.pi * _cospi(x), lower=call("sinpi"))
+function("_cospi", lambda y, x: -math.pi * _sinpi(x), lower=call("cospi"))
 
 
 def _sinpi(x: Any) -> Any:
@@ -109,16 +113,54 @@ def _entr_body(e: Any, x: Any) -> Any:
 
 
 function("entr", lambda y, x: -1 - np.log(x), lower=_entr_body)
+
+
+def _log_ratio(e: Any, x: Any, y: Any) -> Any:
+    """log(x / y) of positive numbers, also where they are nearly the same, or far apart."""
+    ratio = e.div(x, y)
+    near = e.logical_and(
+        e.compare(">", ratio, e.constant(0.5, x)), e.compare("<", ratio, e.constant(2.0, x))
+    )
+    low, high = (1e-300, 1e300) if x.dtype.itemsize == 8 else (1e-36, 1e36)
+    whole = e.logical_and(
+        e.compare(">", ratio, e.constant(low, x)), e.compare("<", ratio, e.constant(high, x))
+    )
+    apart = e.sub(e.math("log", x), e.math("log", y))
+    close = e.math("log1p", e.div(e.sub(x, y), y))
+    return e.select(near, close, e.select(whole, e.math("log", ratio), apart))
+
+
+def _entropy(e: Any, x: Any, y: Any, inside: Any, at_zero: Any) -> Any:
+    """A relative entropy where both are positive, where x is zero, and infinity elsewhere."""
+    zero = e.constant(0, x)
+    right = e.compare(">", y, zero)
+    flat = e.logical_and(e.compare("==", x, zero), e.compare(">=", y, zero))
+    outside = e.select(flat, at_zero, _infinite(e, 1, x))
+    outside = e.select(e.logical_or(e.isnan(x), e.isnan(y)), e.add(x, y), outside)
+    return e.select(e.logical_and(e.compare(">", x, zero), right), inside, outside)
+
+
+def _rel_entr_body(e: Any, x: Any, y: Any) -> Any:
+    return _entropy(e, x, y, e.mul(x, _log_ratio(e, x, y)), e.constant(0, x))
+
+
+def _kl_div_body(e: Any, x: Any, y: Any) -> Any:
+    inside = e.add(e.sub(e.mul(x, _log_ratio(e, x, y)), x), y)
+    return _entropy(e, x, y, inside, y)
+
+
 # SciPy takes care that x / y neither overflows nor vanishes: log(x) - log(y) does neither.
 function(
     "rel_entr",
     lambda r, x, y: np.log(x) - np.log(y) + 1,
     lambda r, x, y: -_ratio(x, y),
+    lower=_rel_entr_body,
 )
 function(
     "kl_div",
     lambda r, x, y: np.log(x) - np.log(y),
     lambda r, x, y: 1 - _ratio(x, y),
+    lower=_kl_div_body,
 )
 
 # Losses
@@ -150,7 +192,19 @@ function(
     lambda y, d, r: np.where(np.abs(r) <= d, r, d * np.sign(r)),
     lower=_huber_body,
 )
-function("pseudo_huber", _pseudo_huber_delta, _pseudo_huber_residual)
+
+
+def _pseudo_huber_body(e: Any, delta: Any, r: Any) -> Any:
+    """delta r u / (1 + sqrt(1 + u**2)) for u = r / delta."""
+    zero, one = e.constant(0, r), e.constant(1, r)
+    none = e.logical_or(e.compare("==", delta, zero), e.compare("==", r, zero))
+    u = e.div(r, e.select(none, one, delta))
+    share = e.div(u, e.add(one, e.math("hypot", one, u)))
+    value = e.select(none, zero, e.mul(e.mul(delta, r), share))
+    return e.select(e.compare("<", delta, zero), _infinite(e, 1, r), value)
+
+
+function("pseudo_huber", _pseudo_huber_delta, _pseudo_huber_residual, lower=_pseudo_huber_body)
 
 # Powers
 
@@ -165,7 +219,42 @@ def _exprel_slope(y: Any, x: Any) -> Any:
     return np.where(near, series, (np.exp(large) - np.where(near, 1.0, y)) / large)
 
 
-function("exprel", _exprel_slope)
+def _growth(e: Any, t: Any, p: Any) -> Any:
+    """(exp(t) - 1) / p, which may be finite where exp(t) is not."""
+    limit = e.constant(700.0 if t.dtype.itemsize == 8 else 85.0, t)
+    half = e.math("exp", e.mul(t, e.constant(0.5, t)))
+    steep = e.sub(e.mul(e.div(half, p), half), e.div(e.constant(1, t), p))
+    return e.select(e.compare(">", t, limit), steep, e.div(e.math("expm1", t), p))
+
+
+def _exprel_body(e: Any, x: Any) -> Any:
+    one = e.constant(1, x)
+    none = e.compare("==", x, e.constant(0, x))
+    safe = e.select(none, one, x)
+    return e.select(none, one, _growth(e, safe, safe))
+
+
+def _boxcox_body(name: str) -> Any:
+    def body(e: Any, x: Any, p: Any) -> Any:
+        size = e.math(name, x)
+        none = e.compare("<", e.abs(p), e.constant(1e-19, p))
+        safe = e.select(none, e.constant(1, p), p)
+        return e.select(none, size, _growth(e, e.mul(safe, size), safe))
+
+    return body
+
+
+def _inv_boxcox_body(name: str) -> Any:
+    def body(e: Any, x: Any, p: Any) -> Any:
+        none = e.compare("==", p, e.constant(0, p))
+        safe = e.select(none, e.constant(1, p), p)
+        size = e.div(e.math("log1p", e.mul(safe, x)), safe)
+        return e.math(name, e.select(none, x, size))
+
+    return body
+
+
+function("exprel", _exprel_slope, lower=_exprel_body)
 function(
     "powm1",
     lambda r, x, y: y * np.power(x, y - 1),
@@ -182,11 +271,13 @@ function(
     "boxcox",
     lambda y, x, p: np.power(x, p - 1),
     lambda y, x, p: power_slope(np.log(x), p),
+    lower=_boxcox_body("log"),
 )
 function(
     "boxcox1p",
     lambda y, x, p: np.power(1 + x, p - 1),
     lambda y, x, p: power_slope(np.log1p(x), p),
+    lower=_boxcox_body("log1p"),
 )
 
 
@@ -206,9 +297,11 @@ function(
     "inv_boxcox",
     lambda y, x, p: y / (1 + p * x),
     lambda y, x, p: _root_order(y, x, p),
+    lower=_inv_boxcox_body("exp"),
 )
 function(
     "inv_boxcox1p",
     lambda y, x, p: (1 + y) / (1 + p * x),
     lambda y, x, p: _root_order(1 + y, x, p),
+    lower=_inv_boxcox_body("expm1"),
 )

@@ -66,22 +66,17 @@ def mills(x: Any) -> Any:
 
 function("erf", lambda y, x: 2 / ROOT_PI * np.exp(-np.square(x)), lower=call("erf"))
 function("erfc", lambda y, x: -2 / ROOT_PI * np.exp(-np.square(x)), lower=call("erfc"))
-function("erfcx", _erfcx_slope)
+function("erfcx", _erfcx_slope, lower=call("erfcx"))
 function("erfi", lambda y, x: 2 / ROOT_PI * np.exp(np.square(x)))
-function("erfinv", lambda y, x: ROOT_PI / 2 * np.exp(np.square(y)))
-function("erfcinv", lambda y, x: -ROOT_PI / 2 * np.exp(np.square(y)))
+function("erfinv", lambda y, x: ROOT_PI / 2 * np.exp(np.square(y)), lower=call("erfinv"))
+function("erfcinv", lambda y, x: -ROOT_PI / 2 * np.exp(np.square(y)), lower=call("erfcinv"))
 function("dawsn", _dawsn_slope)
 function("wofz", wofz_slope)
 
 
-def _ndtr_body(e: Any, x: Any) -> Any:
-    half = e.constant(0.5, x)
-    return e.mul(half, e.math("erfc", e.mul(x, e.constant(-1 / ROOT_2, x))))
-
-
-function("ndtr", lambda y, x: normal_density(x), lower=_ndtr_body)
-function("ndtri", lambda y, x: ROOT_2PI * np.exp(0.5 * np.square(y)))
-function("log_ndtr", lambda y, x: mills(x))
+function("ndtr", lambda y, x: normal_density(x), lower=call("ndtr"))
+function("ndtri", lambda y, x: ROOT_2PI * np.exp(0.5 * np.square(y)), lower=call("ndtri"))
+function("log_ndtr", lambda y, x: mills(x), lower=call("log_ndtr"))
 function("ndtri_exp", lambda y, x: 1 / mills(y))
 function(
     "owens_t",

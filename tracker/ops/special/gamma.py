@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
+from tracker.ir.graph import Const
 from tracker.ops.special.table import call, function
 
 
@@ -63,7 +64,7 @@ _BERNOULLI = (
     -236364091 / 2730,
 )
 
-function("gamma", lambda y, x: y * sc.psi(x))
+function("gamma", lambda y, x: y * sc.psi(x), lower=call("gamma"))
 
 
 def _gammaln_body(e: Any, x: Any) -> Any:
@@ -73,8 +74,24 @@ def _gammaln_body(e: Any, x: Any) -> Any:
 
 
 function("gammaln", lambda y, x: sc.psi(x), lower=_gammaln_body)
-function("loggamma", lambda y, x: sc.psi(x))
-function("rgamma", lambda y, x: rgamma_slope(x))
+
+
+def _loggamma_body(e: Any, x: Any) -> Any:
+    """Of reals: none where Gamma may be negative."""
+    return e.select(
+        e.compare("<", x, e.constant(0, x)), e.constant(math.nan, x), e.math("lgamma", x)
+    )
+
+
+def _rgamma_body(e: Any, x: Any) -> Any:
+    zero = e.constant(0, x)
+    whole = e.compare("==", x, e.intrinsic("rint", x))
+    pole = e.logical_and(whole, e.compare("<=", x, zero))
+    return e.select(pole, zero, e.div(e.constant(1, x), e.math("gamma", x)))
+
+
+function("loggamma", lambda y, x: sc.psi(x), lower=_loggamma_body)
+function("rgamma", lambda y, x: rgamma_slope(x), lower=_rgamma_body)
 function("gammasgn", 0)
 function("psi", lambda y, x: trigamma(x), lower=call("digamma"))
 
@@ -178,6 +195,12 @@ def _riemann_slope(s: Any) -> Any:
     return np.where(left, mirrored, right)
 
 
-function("_zeta", lambda y, s, q: _zeta_order(s, q), lambda y, s, q: -s * sc.zeta(s + 1, q))
+function(
+    "_zeta",
+    lambda y, s, q: _zeta_order(s, q),
+    lambda y, s, q: -s * sc.zeta(s + 1, q),
+    lower=lambda e, s, q: e.math("trigamma", q),
+    refuses=lambda s, q: "" if isinstance(s, Const) and s.value == 2 else "SciPy's zeta",
+)
 function("_riemann_zeta", lambda y, s: _riemann_slope(s))
 function("zetac", lambda y, s: _riemann_slope(s))

@@ -47,8 +47,14 @@ def ufunc_named(name: str) -> np.ufunc | None:
     return None
 
 
-def function(name: str, *derivatives: Derivative, lower: Body | None = None) -> Op | None:
-    """Enter a ufunc with one result. `lower` is its scalar body, where there is one."""
+def function(
+    name: str,
+    *derivatives: Derivative,
+    lower: Body | None = None,
+    refuses: Callable[..., str] | None = None,
+) -> Op | None:
+    """Enter a ufunc with one result. `lower` is its scalar body, where there is one; `refuses` says
+    for which operands there is none (see `Map`)."""
     ufunc = ufunc_named(name)
     if ufunc is None:
         return None
@@ -59,7 +65,7 @@ def function(name: str, *derivatives: Derivative, lower: Body | None = None) -> 
         0,
         derivatives,
         ufunc,
-        host if lower is None else map_lowering(ufunc, lower, "f"),
+        host if lower is None else map_lowering(ufunc, lower, "f", refuses=refuses),
     )
     if ufunc.nin > 2:
         NUMPY[ufunc] = lambda *xs: apply(op, xs)
