@@ -220,6 +220,8 @@ def _with(arr: Any, axis: int, n: int | None, values: Any) -> tuple[int, ...]:
 @implements(np.trim_zeros)
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     a = as_array(filt)
+    if np.ndim(a) == 0:
+        return a
     places = np.nonzero(a)
     axes = normalize_axis_tuple(range(np.ndim(a)) if axis is None else axis, np.ndim(a))
     cuts = [slice(None)] * np.ndim(a)

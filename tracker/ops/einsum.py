@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ops.contraction import added
-from tracker.ops.declare import implements, into, refuse
+from tracker.ops.declare import dtype_of, implements, into, refuse
 from tracker.ops.linalg.parts import as_array
 from tracker.tape import data_of
 
@@ -34,11 +34,12 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: A
     one. Axes of extent 1 broadcast.
     """
     dtype = keywords.pop("dtype", None)
+    casting = keywords.pop("casting", "safe")
     keywords.pop("order", None)  # layout: nobody's business here
-    refuse("np.einsum", **{k: v for k, v in keywords.items() if _DEFAULTS.get(k) != v})
+    refuse("np.einsum", **keywords)
     arrays, labels, wanted = _read(operands)
     if dtype is not None:
-        arrays = [np.astype(a, dtype) for a in arrays]
+        arrays = [_cast(a, dtype_of(dtype), casting) for a in arrays]
     elif len({a.dtype for a in arrays}) > 1:  # sums of integers must not wrap around
         common = np.result_type(*(a.dtype for a in arrays))
         arrays = [np.astype(a, common) if a.dtype.kind in "biu" else a for a in arrays]
@@ -51,10 +52,16 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: A
             later = {label for _, ls in (*picked[at + 1 :], *terms) for label in ls}
             made = _pair(made, other, later | set(wanted))
         terms.append(made)
-    return into(out, _finish(terms[0], wanted))
+    return into(out, _finish(terms[0], wanted), "same_kind" if casting == "safe" else casting)
 
 
-_DEFAULTS = {"casting": "safe"}
+def _cast(a: Any, dtype: np.dtype[Any], casting: Any) -> Any:
+    if not np.can_cast(a.dtype, dtype, casting):
+        raise TypeError(
+            f"Cannot cast einsum operand from {a.dtype!r} to {dtype!r} with casting rule "
+            f"{casting!r}"
+        )
+    return np.astype(a, dtype)
 
 
 # Reading ------------------------------------------------------------------------------------------
@@ -133,14 +140,16 @@ def _spread(count: int) -> Labels:
 def _check_extents(arrays: Sequence[Any], labels: Sequence[Labels], text: str) -> None:
     known: dict[str, int] = {}
     for a, ls in zip(arrays, labels, strict=True):
+        own: dict[str, int] = {}
         for label, n in zip(ls, np.shape(a), strict=True):
-            broadcast = 1 in (n, known.get(label)) and ls.count(label) == 1
-            if known.setdefault(label, n) != n and not broadcast:
+            before = own.setdefault(label, n)
+            if before == n and 1 not in (n, known.get(label, n)):
+                before = known.get(label, n)
+            if before != n:
                 raise ValueError(
-                    f"einsum subscript {label!r} of {text!r} has extents {known[label]} and {n}"
+                    f"einsum subscript {label!r} of {text!r} has extents {before} and {n}"
                 )
-            if known[label] == 1:
-                known[label] = n
+            known[label] = max(n, known.get(label, n)) if n else 0
 
 
 def _result_labels(

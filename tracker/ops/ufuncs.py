@@ -46,6 +46,8 @@ def protocol(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
     if folded in NUMPY:
         names = ("axis", "dtype", "out", "keepdims", "initial", "where")
         given = {"axis": 0, **dict(zip(names, inputs[1:], strict=False)), **kwargs}
+        if folded in (np.any, np.all):
+            given.pop("dtype", None)  # they give bools
         return NUMPY[folded](
             inputs[0], **{k: v for k, v in given.items() if v is not None or k == "axis"}
         )
