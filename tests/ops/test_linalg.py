@@ -510,3 +510,15 @@ def test_refusals():
     for bad in ("x", 3, 0):
         with pytest.raises(ValueError, match="Invalid norm order"):
             la.norm(param(A), bad)
+
+
+# (in forward mode the vectors move, too, though nobody asks for them)
+@pytest.mark.filterwarnings("ignore::tracker.DegenerateWarning")
+@pytest.mark.parametrize("a", [np.zeros((2, 2)), np.zeros((2, 3)), np.diag([2.0, 0.0])])
+@pytest.mark.parametrize("values", [np.linalg.svdvals, lambda a: np.linalg.svd(a)[1]])
+def test_a_zero_singular_value_has_derivative_zero_in_both_modes(values, a):
+    t = np.arange(1.0, 1 + a.size).reshape(a.shape)
+    s, ds = tracker.jvp(values, (a,), (t,))
+    np.testing.assert_array_equal(ds[s == 0], 0)
+    (g,) = tracker.pullback(values, a)[1](np.ones_like(s))
+    np.testing.assert_allclose(np.sum(g * t), np.sum(ds))

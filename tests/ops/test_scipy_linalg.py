@@ -78,6 +78,43 @@ CASES = {
         B,
     ),
     "solve diagonal": (lambda m, a: m.solve(a, V, assume_a="diagonal"), np.diag(V)),
+    "solve tridiagonal": (
+        lambda m, a, b: (
+            m.solve(a, b, assume_a="tridiagonal")
+            + m.solve(a, b, assume_a="tridiagonal", transposed=True)
+        ),
+        square(4),
+        x(4),
+    ),
+    "solve pos": (
+        lambda m, a, b: m.solve(a, b, assume_a="pos") + m.solve(a, b, lower=True, assume_a="pos"),
+        CP,
+        z(3, 2),
+    ),
+    "solveh_banded": (
+        lambda m, ab, b: (
+            m.solveh_banded(ab, b)
+            * m.solveh_banded(np.abs(ab[::-1]) + np.array([[7.0], [0], [0]]), b[:, 0], lower=True)[
+                :, None
+            ]
+        ),
+        z(3, 5) + np.array([[0.0], [0.0], [9.0]]),
+        z(5, 2),
+    ),
+    "inv read": (
+        lambda m, a: sum(
+            m.inv(a, assume_a=kind, lower=lower)
+            for kind in ("sym", "her", "pos")
+            for lower in (False, True)
+        ),
+        P,
+    ),
+    "inv her": (lambda m, a: m.inv(a, assume_a="her") + m.inv(a, assume_a="pos", lower=True), CP),
+    "lstsq parts": (
+        lambda m, a, b: m.lstsq(a, b)[0] * m.lstsq(a, b)[1] + m.lstsq(a, b)[3],
+        x(5, 3),
+        x(5),
+    ),
     "inv det": (lambda m, a: m.inv(a) * m.det(a), A),
     "lu": (lambda m, a: sum(np.prod(f[:2], axis=0).sum() for f in m.lu(a)) * m.lu(a)[2], A),
     "lu tall": (lambda m, a: m.lu(a, permute_l=True)[0] @ m.lu(a)[2][:, ::-1], x(4, 3)),
@@ -198,6 +235,20 @@ def test_what_scipy_raises_or_warns_of():
     np.testing.assert_allclose(exponential(A), scipy.linalg.expm(A))
 
 
+def test_types_of_results():
+    narrow = A.astype("f")
+    assert tracker.data(sl.det(param(narrow))).dtype == scipy.linalg.det(narrow).dtype == "f8"
+    assert tracker.data(sl.solve(param(narrow), V > 0)).dtype == "f4"
+    for driver in ("gelsd", "gelsy"):
+        for a, b in ((CA, V), (z(4, 3), z(4)), (x(4, 3), x(4, 2))):
+            theirs = scipy.linalg.lstsq(a, b, lapack_driver=driver)
+            ours = sl.lstsq(param(a), b, lapack_driver=driver)
+            for o, t in zip(map(tracker.data, ours), theirs, strict=True):
+                assert type(o) is type(t)
+                assert np.shape(o) == np.shape(t)
+                assert t is None or np.result_type(o) == np.result_type(t)
+
+
 def test_plain_arguments_are_scipys():
     assert type(sl.lu(A)[0]) is np.ndarray
     np.testing.assert_array_equal(sl.cho_factor(P)[0], scipy.linalg.cho_factor(P)[0])
@@ -208,6 +259,12 @@ def test_plain_arguments_are_scipys():
 def test_refusals():
     with pytest.raises(tracker.UnsupportedError, match=r"with left=True.*Use eig"):
         sl.eig(param(A), left=True)
+    for f in (sl.eig, sl.eigvals):
+        with pytest.raises(tracker.UnsupportedError, match="homogeneous_eigvals=True"):
+            f(param(A), homogeneous_eigvals=True)
+    for f in (sl.logm, sl.sqrtm):
+        with pytest.raises(tracker.UnsupportedError, match="disp=False"):
+            f(param(P), disp=False)
     with pytest.raises(tracker.UnsupportedError, match=r"with atol.*Use rtol"):
         sl.pinv(param(A), atol=1e-3)
     with pytest.raises(ValueError, match="x is not a recognized matrix structure"):
@@ -217,7 +274,11 @@ def test_refusals():
     for f in (sl.logm, sl.sqrtm):
         with pytest.raises(tracker.UnsupportedError, match=r"negative real axis.*Move"):
             f(param(-P))
+    with pytest.raises(ValueError, match="not compatible"):
+        sl.solveh_banded(param(BAND), x(3))
     with pytest.raises(np.linalg.LinAlgError):
         sl.cholesky(param(-P))
+    with pytest.raises(np.linalg.LinAlgError):
+        sl.inv(param(-P), assume_a="pos")
     with pytest.raises(tracker.ConversionError):
         sl.hessenberg(param(A))

@@ -9,6 +9,7 @@ Owns: the handler behind `Tracked.__array_ufunc__`. Start at `protocol`.
 from __future__ import annotations
 
 import dis
+import math
 import sys
 from functools import reduce
 from itertools import accumulate
@@ -106,7 +107,8 @@ def _reduce(
     def rows(of: Any) -> Any:
         """The elements that are folded, along a first axis."""
         moved = np.transpose(of, axes + tuple(i for i in range(np.ndim(of)) if i not in axes))
-        return np.reshape(moved, (-1, *np.shape(moved)[len(axes) :]))
+        front, rest = np.shape(moved)[: len(axes)], np.shape(moved)[len(axes) :]
+        return np.reshape(moved, (math.prod(front), *rest))
 
     lines = list(rows(array))
     given = initial is not NO_VALUE and initial is not None

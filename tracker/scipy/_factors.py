@@ -284,6 +284,28 @@ def solve_banded(
     return x[:, 0] if np.ndim(b) == 1 else x
 
 
+@drop_in(scipy.linalg)
+def solveh_banded(
+    ab: Any,
+    b: Any,
+    overwrite_ab: bool = False,
+    overwrite_b: bool = False,
+    lower: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """A Hermitian matrix, of which the diagonals of one triangle are given. That it is positive
+    definite is not checked."""
+    ab, b = as_array(ab), as_array(b)
+    count = np.shape(ab)[0] - 1
+    if np.shape(ab)[-1] != np.shape(b)[0]:
+        raise ValueError("shapes of ab and b are not compatible.")
+    middle = np.real(ab[0 if lower else count])
+    given = [ab[k if lower else count - k] for k in range(1, count + 1)]
+    turned = [_shifted(np.conjugate(row), -k if lower else k) for k, row in enumerate(given, 1)]
+    below, above = (given, turned) if lower else (turned, given)
+    return solve_banded((count, count), np.stack([*above[::-1], middle, *below]), b)
+
+
 # Sylvester's equation -----------------------------------------------------------------------------
 
 

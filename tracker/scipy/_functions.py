@@ -16,7 +16,7 @@ import scipy.linalg
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import Host, Lowering, Op, Routine
 from tracker.ir.types import Type
-from tracker.ops.declare import declare, project
+from tracker.ops.declare import declare, project, refuse
 from tracker.ops.linalg.parts import adjoint, as_array, is_square, kind
 from tracker.scipy._dropin import drop_in
 from tracker.tape import apply
@@ -94,12 +94,14 @@ def _principal(op: Op, a: Any) -> Any:
 @drop_in(scipy.linalg)
 def logm(A: Any, disp: bool = True) -> Any:
     """The principal logarithm."""
+    refuse("scipy.linalg.logm", disp=None if disp else disp)
     return _principal(_logm, A)
 
 
 @drop_in(scipy.linalg)
 def sqrtm(A: Any, disp: bool = True, blocksize: int = 64) -> Any:
     """The principal square root; without a derivative at singular matrices."""
+    refuse("scipy.linalg.sqrtm", disp=None if disp else disp)
     return _principal(_sqrtm, A)
 
 

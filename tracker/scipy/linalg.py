@@ -15,6 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from tracker.errors import UnsupportedError, message
+from tracker.ops.declare import refuse
 from tracker.ops.linalg.parts import adjoint, as_array, hermitian_of
 from tracker.ops.linalg.solves import triangular
 from tracker.scipy._dropin import drop_in
@@ -25,6 +26,7 @@ from tracker.scipy._factors import (
     qr,
     solve_banded,
     solve_sylvester,
+    solveh_banded,
 )
 from tracker.scipy._functions import coshm, cosm, expm, logm, sinhm, sinm, sqrtm, tanhm, tanm
 from tracker.scipy._special_matrices import block_diag, circulant, hankel, toeplitz
@@ -60,6 +62,7 @@ __all__ = [
     "solve_banded",
     "solve_sylvester",
     "solve_triangular",
+    "solveh_banded",
     "sqrtm",
     "svd",
     "svdvals",
@@ -119,31 +122,61 @@ def solve(
 ) -> Any:
     """a x = b. `assume_a` says which part of `a` is read."""
     a, b = as_array(a), as_array(b)
+    b = np.astype(b, np.result_type(a.dtype, b.dtype))
     kind = "general" if assume_a is None else assume_a
     if kind in ("upper triangular", "lower triangular"):
         trans = "T" if transposed else "N"
         return solve_triangular(a, b, trans=trans, lower=kind.startswith("lower"))
-    if kind in ("sym", "symmetric"):
-        half = np.tril(a) if lower else np.triu(a)
-        rest = np.tril(a, -1) if lower else np.triu(a, 1)
-        a = half + np.swapaxes(rest, -1, -2)
-    elif kind in ("her", "hermitian", "pos", "positive definite"):
-        a = hermitian_of(a, bool(lower))
-    elif kind == "diagonal":
-        a = np.triu(np.tril(a))
-    elif kind not in ("gen", "general", "banded", "tridiagonal"):
+    if kind in _POSITIVE:
+        factor = np.linalg.cholesky(a, upper=not lower)
+        if not transposed or a.dtype.kind != "c":
+            return cho_solve((factor, lower), b)
+        return np.conjugate(cho_solve((factor, lower), np.conjugate(b)))
+    if kind not in _READ:
         raise ValueError(f"{kind} is not a recognized matrix structure")
+    a = _READ[kind](a, bool(lower))
     return np.linalg.solve(np.swapaxes(a, -1, -2) if transposed else a, b)
 
 
+def _symmetric_of(a: Any, lower: bool) -> Any:
+    half = np.tril(a) if lower else np.triu(a)
+    rest = np.tril(a, -1) if lower else np.triu(a, 1)
+    return half + np.swapaxes(rest, -1, -2)
+
+
+# What `assume_a` reads of a matrix, by its names; the rest has no derivative.
+_POSITIVE = ("pos", "positive definite")
+_READ: dict[str, Any] = {
+    **dict.fromkeys(("gen", "general", "banded"), lambda a, lower: a),
+    **dict.fromkeys(("sym", "symmetric"), _symmetric_of),
+    **dict.fromkeys(("her", "hermitian"), hermitian_of),
+    "diagonal": lambda a, lower: np.triu(np.tril(a)),
+    "tridiagonal": lambda a, lower: np.triu(np.tril(a, 1), -1),
+}
+
+
 @drop_in(scipy.linalg)
-def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True, **_: Any) -> Any:
-    return np.linalg.inv(a)
+def inv(
+    a: Any,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    assume_a: str | None = None,
+    lower: bool = False,
+) -> Any:
+    """`assume_a` says which part of `a` is read."""
+    a = as_array(a)
+    if assume_a in (None, "gen", "general"):
+        return np.linalg.inv(a)
+    unit = np.broadcast_to(np.eye(np.shape(a)[-1], dtype=a.dtype), np.shape(a))
+    return solve(a, unit, lower, assume_a=assume_a)
 
 
 @drop_in(scipy.linalg)
 def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    return np.linalg.det(a)
+    """In double precision, whatever that of `a` is."""
+    a = as_array(a)
+    return np.linalg.det(np.astype(a, np.result_type(a.dtype, np.float64)))
 
 
 @drop_in(scipy.linalg)
@@ -187,13 +220,28 @@ def norm(
 
 
 @drop_in(scipy.linalg)
-def lstsq(a: Any, b: Any, cond: Any = None, *_: Any, **__: Any) -> tuple[Any, Any, Any, Any]:
-    """x, residuals, rank, singular values. As SciPy's, the residual of a vector is a number."""
-    x, residuals, rank, s = np.linalg.lstsq(
-        a, b, rcond=np.finfo(float).eps if cond is None else cond
-    )
-    one = np.ndim(b) == 1 and np.size(residuals) == 1
-    return x, residuals[0] if one else residuals, rank, s
+def lstsq(
+    a: Any,
+    b: Any,
+    cond: Any = None,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str | None = None,
+) -> tuple[Any, Any, Any, Any]:
+    """x, residuals, rank, singular values. As SciPy's, the residual of a vector is a number, and
+    the driver "gelsy" gives neither residuals nor singular values."""
+    a, b = as_array(a), as_array(b)
+    kind = np.result_type(a.dtype, b.dtype)
+    cond = np.finfo(kind if kind.kind in "fc" else float).eps if cond is None else cond
+    x, residuals, rank, s = np.linalg.lstsq(a, b, rcond=cond)
+    if lapack_driver == "gelsy":
+        return x, np.empty(0, x.dtype), int(rank), None
+    if np.size(residuals) == 0:
+        residuals = np.empty(0, x.dtype)
+    elif np.ndim(b) == 1:
+        residuals = residuals[0]
+    return x, residuals, int(rank), s
 
 
 @drop_in(scipy.linalg)
@@ -305,8 +353,18 @@ def eigvalsh(a: Any, b: Any = None, **keywords: Any) -> Any:
 
 
 @drop_in(scipy.linalg)
-def eig(a: Any, b: Any = None, left: bool = False, right: bool = True, **_: Any) -> Any:
+def eig(
+    a: Any,
+    b: Any = None,
+    left: bool = False,
+    right: bool = True,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    homogeneous_eigvals: bool = False,
+) -> Any:
     """Always complex, as SciPy's."""
+    refuse("scipy.linalg.eig", homogeneous_eigvals=homogeneous_eigvals or None)
     if left:
         raise UnsupportedError(
             message(
@@ -323,5 +381,12 @@ def eig(a: Any, b: Any = None, left: bool = False, right: bool = True, **_: Any)
 
 
 @drop_in(scipy.linalg)
-def eigvals(a: Any, b: Any = None, **_: Any) -> Any:
+def eigvals(
+    a: Any,
+    b: Any = None,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    homogeneous_eigvals: bool = False,
+) -> Any:
+    refuse("scipy.linalg.eigvals", homogeneous_eigvals=homogeneous_eigvals or None)
     return np.linalg.eigvals(a if b is None else np.linalg.solve(b, a)) * (1 + 0j)

@@ -109,6 +109,7 @@ def sinc(x: Any) -> Any:
 @drop_in(scipy.special)
 def diric(x: Any, n: Any) -> Any:
     """sin(n x / 2) / (n sin(x / 2)): the Dirichlet kernel, for a whole number n."""
+    x, n = as_array(x), np.asarray(n)
     turns = np.rint(x / (2 * math.pi))
     near = np.abs(x - 2 * math.pi * turns) < 1e-7
     safe = np.where(near, 1.0, x)

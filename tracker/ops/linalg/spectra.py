@@ -369,7 +369,8 @@ def _svd_jvp(t: Any, y: Any, a: Any, *, full: bool) -> Any:
     if full:
         du = _completed(du, u[..., :k], u[..., k:])
         dv = _completed(dv, v1, adjoint(vh[..., k:, :]))
-    return _flat([real(diagonal_of(d)), du, adjoint(dv)], _svd_shapes(a, full))
+    ds = np.where(s == 0, np.zeros_like(s), real(diagonal_of(d)))
+    return _flat([ds, du, adjoint(dv)], _svd_shapes(a, full))
 
 
 def _completed(d: Any, first: Any, rest: Any) -> Any:
