@@ -8,7 +8,8 @@ from then on each piece is added in place, so that n reads cost n, and not n tim
 the pass is recorded, equations say `total + embed(piece)` all the same, but the array of zeros
 around the piece is never made: its data stands for its shape and dtype only.
 
-Invariant: an array is changed in place only if this pass made it and nobody else has seen it.
+Invariant: an array is changed in place only if this pass made it and nobody else has seen it; and
+if its numbers are there (a trace may have put them off: then there is no array to be spared).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tracker.ops.binary import add
 from tracker.ops.declare import project
 from tracker.ops.index import embed, getitem, put
 from tracker.ops.places import Piece
-from tracker.tape import apply, data_of, record
+from tracker.tape import apply, data_of, form_of, is_put_off, record
 from tracker.tracked import Tracked
 
 
@@ -53,10 +54,11 @@ def merged(old: Any, mine: bool, c: Any) -> tuple[Any, bool]:
 
 def _fits(total: Any, c: Piece) -> bool:
     """Whether a piece can be added to the array itself."""
-    array = data_of(total)
+    array = form_of(total)
     return (
         type(array) is np.ndarray
-        and array.dtype == np.result_type(data_of(c.g))
+        and not is_put_off(total)
+        and array.dtype == np.result_type(form_of(c.g))
         and isinstance(total, Tracked) == isinstance(c.g, Tracked)
     )
 
@@ -78,4 +80,4 @@ def handed_back(g: Any, v: Any, index: Any) -> list[Any]:
 
 def can_hand_back(op: Any, g: Any) -> bool:
     """Whether `handed_back` is for this op and cotangent."""
-    return op is put and type(data_of(g)) is np.ndarray
+    return op is put and type(form_of(g)) is np.ndarray and not is_put_off(g)

@@ -26,7 +26,7 @@ from tracker.errors import UnsupportedError, message
 from tracker.ir.op import Host, Joint, define
 from tracker.ir.types import type_of
 from tracker.ops.declare import match, project
-from tracker.tape import Unstructured, current_stage, data_of, record
+from tracker.tape import Unstructured, current_stage, data_of, form_of, record
 from tracker.tracked import Tracked
 
 # States of generators ---------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def _path(name: str, y: Any, xs: Sequence[Any], params: Any) -> Any:
 
 
 def _is_float(x: Any) -> bool:
-    return np.result_type(data_of(x)).kind in "fc"
+    return np.result_type(form_of(x)).kind in "fc"
 
 
 def _vjp(g: Any, y: Any, xs: Any, wanted: Any, times: Any, **params: Any) -> list[Any]:

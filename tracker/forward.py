@@ -77,7 +77,7 @@ def _pass(
                 continue
             t = _tangent(value, ts, foreign, times)
             if t is not None:
-                tangents[value] = t if type(t) is Parts else match(t, value.data)
+                tangents[value] = t if type(t) is Parts else match(t, value.form)
     return [tangents.get(root) for root in roots]
 
 

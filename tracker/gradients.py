@@ -24,7 +24,7 @@ from tracker.errors import (
 from tracker.leaves import check_loss, data, history
 from tracker.params import Grads, Params
 from tracker.reverse import sweep
-from tracker.tape import Deriving, Value, is_recording, value_of, wrap
+from tracker.tape import Deriving, Value, is_recording, most_likely, value_of, wrap
 from tracker.tracked import Leaf, Tracked
 from tracker.wrapping import Wrapped, compiled_derivative, entry, release, run
 
@@ -93,7 +93,7 @@ def withgradient(
         if structure.cls is not None:
             for i in range(at, at + structure.count):
                 value = wrapped.leaves[i]
-                if value is not None and np.result_type(value.data).kind in "biu":
+                if value is not None and np.result_type(value.form).kind in "biu":
                     entries[i] = None
         at += structure.count
     return ValueAndGradient(tree.map(release, y), wrapped.restore(entries))
@@ -196,10 +196,13 @@ def _withgradient_of(f: Callable[..., Any], check_finite: bool) -> Callable[...,
 
 def _scalar_root(y: Any, who: str, check_finite: bool) -> Value | None:
     """The value to differentiate; None if the result is a plain number."""
-    plain = value_of(y).data if isinstance(y, Tracked) else y
-    plainest = type(plain) is float or type(plain) is np.float64
-    if plainest and math.isfinite(plain) and not is_recording():
-        return value_of(y) if isinstance(y, Tracked) else None
+    root = value_of(y) if isinstance(y, Tracked) else None
+    if is_recording():
+        plain = y if root is None else root.form
+    else:
+        plain = y if root is None else root.data
+        if (type(plain) is float or type(plain) is np.float64) and math.isfinite(plain):
+            return root
     if not tree.is_numeric(plain):
         raise NotScalarError(
             message(
@@ -221,10 +224,11 @@ def _scalar_root(y: Any, who: str, check_finite: bool) -> Value | None:
                 "Use np.real or np.abs, or tracker.jacobian",
             )
         )
-    # Under a trace this comparison becomes a guard.
-    if check_finite and not bool(np.isfinite(y if is_recording() else plain)):
-        check_loss(plain, who)
-    return value_of(y) if isinstance(y, Tracked) else None
+    if check_finite:  # under a trace this comparison becomes a guard
+        finite = most_likely(np.isfinite(y), True) if is_recording() else np.isfinite(plain)
+        if not finite:
+            check_loss(data(y), who)
+    return root
 
 
 def _gradient_entries(wrapped: Wrapped, root: Value | None) -> list[Any]:
@@ -239,9 +243,9 @@ def _gradient_entries(wrapped: Wrapped, root: Value | None) -> list[Any]:
 
 def _one(y: Any, root: Value) -> Any:
     """The seed of a scalar: traced, so that a compiled pullback sees where it comes from."""
-    if (type(root.data) is float or type(root.data) is np.float64) and not is_recording():
-        return type(root.data)(1.0)
-    kind = np.result_type(root.data)
+    if (type(root.form) is float or type(root.form) is np.float64) and not is_recording():
+        return type(root.form)(1.0)
+    kind = np.result_type(root.form)
     return np.ones_like(
-        y if is_recording() else root.data, dtype=kind if kind.kind in "fc" else float
+        y if is_recording() else root.form, dtype=kind if kind.kind in "fc" else float
     )[()]

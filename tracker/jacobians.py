@@ -23,7 +23,7 @@ from tracker.leaves import data
 from tracker.params import Grads, Params
 from tracker.pullbacks import jvp, linearized, pullback, pushforward
 from tracker.reverse import sweep
-from tracker.tape import value_of
+from tracker.tape import form_of, value_of
 from tracker.tracked import Tracked
 from tracker.vmapping import vmap
 from tracker.wrapping import entry
@@ -54,7 +54,7 @@ def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Val
         y, found = _implicit(f, params, shaped)
         return ValueAndGradient(y, Grads(params, found))
     args = tuple(np.array(a) if tree.is_number_list(a) else a for a in args)
-    moving = [i for i, a in enumerate(args) if tree.is_numeric(data(a)) and type(a) is not bool]
+    moving = [i for i, a in enumerate(args) if tree.is_numeric(form_of(a)) and type(a) is not bool]
     y, pull, push = linearized(lambda *xs: _collected(f(*xs)), args, {})
     _check_output(y)
     size = sum(np.size(args[i]) for i in moving)
@@ -72,7 +72,7 @@ def _collected(y: Any) -> Any:
 
 
 def _check_output(y: Any) -> None:
-    if not tree.is_numeric(data(y)):
+    if not tree.is_numeric(form_of(y)):
         raise NotScalarError(
             message(
                 f"jacobian needs a number or an array; the output is a {type(y).__name__}",
@@ -95,7 +95,7 @@ def _on_basis(linear: Callable[[Any], Any], x: Any) -> Any:
 
 def _identity(x: Any) -> Any:
     """The identity matrix of x's space; a big one is recorded while x is, and never in memory."""
-    kind = np.result_type(data(x))
+    kind = np.result_type(form_of(x))
     dtype = kind if kind.kind in "fc" else np.dtype(float)
     if isinstance(x, Tracked) and np.size(x) > _BIG:
         return np.diag(np.ones_like(np.reshape(x, (-1,)), dtype=dtype))
@@ -120,10 +120,10 @@ def _by_rows(pull: Callable[..., Any], y: Any, moving: list[int]) -> dict[int, A
 
 def _formed(matrix: Any, y: Any, x: Any, shaped: bool) -> Any:
     """A matrix (y.size, x.size) in the form the user gets."""
-    if not tree.is_numeric(data(x)):
+    if not tree.is_numeric(form_of(x)):
         return None
     if matrix is None:
-        if np.result_type(data(x)).kind in "biu":
+        if np.result_type(form_of(x)).kind in "biu":
             return None
         matrix = np.zeros((np.size(y), np.size(x)))
     if shaped:
@@ -204,7 +204,7 @@ def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
     args = tuple(map(_as_array, args))
     out: list[Any] = []
     for at, x in enumerate(args):
-        if not tree.is_numeric(data(x)):
+        if not tree.is_numeric(form_of(x)):
             out.append(None)
             continue
 

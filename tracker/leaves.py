@@ -126,11 +126,11 @@ def update(x: Any, delta: Any) -> Any:
             )
         )
     note_write(value)
-    if isinstance(value.data, np.ndarray):
+    if isinstance(value.form, np.ndarray):
         moved = value.data.copy()
         moved += delta
     else:
-        moved = type(value.data)(value.data + delta)
+        moved = type(value.form)(value.data + delta)
     return replace_data(x, moved)
 
 
@@ -164,17 +164,17 @@ def back(y: Any, seed: Any = None, *, once: bool = True) -> None:
         )
     root = value_of(y)
     if seed is None:
-        if np.shape(root.data) != ():
+        if np.shape(root.form) != ():
             raise NotScalarError(
                 message(
-                    f"value has shape {np.shape(root.data)}",
+                    f"value has shape {np.shape(root.form)}",
                     "Use back(np.sum(y)) or back(y, seed)",
                 )
             )
-        if np.iscomplexobj(root.data):
+        if np.iscomplexobj(root.form):
             raise ComplexLossError(
                 message(
-                    f"back needs a real number; the value is complex ({np.result_type(root.data)})",
+                    f"back needs a real number; the value is complex ({np.result_type(root.form)})",
                     "Use np.real or np.abs, or back(y, seed)",
                 )
             )
@@ -182,9 +182,9 @@ def back(y: Any, seed: Any = None, *, once: bool = True) -> None:
         seed = np.ones_like(root.data)[()]
     else:
         seed = np.asarray(data(seed))
-        if seed.shape != np.shape(root.data):
+        if seed.shape != np.shape(root.form):
             raise NotScalarError(
-                message(f"seed has shape {seed.shape}, the value has shape {np.shape(root.data)}")
+                message(f"seed has shape {seed.shape}, the value has shape {np.shape(root.form)}")
             )
         seed = np.array(seed, dtype=np.result_type(seed, np.float16))[()]
     _back(root, seed, once)

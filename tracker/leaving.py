@@ -73,7 +73,7 @@ def shown(handle: Any) -> bool:
         _pin(handle, value, stage)
     else:
         stage.spoilt = stage.spoilt or message(
-            f"text is made of a value of shape {np.shape(value.data)}",
+            f"text is made of a value of shape {np.shape(value.form)}",
             "Print or format what the function returns",
             user_line(),
         )
@@ -167,7 +167,7 @@ def is_count(value: Value) -> bool:
     if frame is None or not _calls(frame.f_code, frame.f_lasti, "arange"):
         return False
     origins = (at for at in made_of(value) if not any(type(o) is Value for o in at.operands))
-    return all(np.result_type(at.data).kind in "biu" for at in origins)
+    return all(np.result_type(at.form).kind in "biu" for at in origins)
 
 
 @functools.lru_cache(1024)

@@ -59,7 +59,7 @@ def dead(
         value = note[0]
         if id(value) in asked:  # who pulls through it looks at all that it was made of
             asked.update(map(id, value.operands))
-        elif not references and type(value.data) is np.ndarray:
+        elif not references and type(value.form) is np.ndarray:
             yield value
 
 

@@ -26,7 +26,7 @@ from tracker.ops.create import buffer, identity, joined
 from tracker.ops.declare import as_array, fitted, implements, refuse
 from tracker.ops.rearrange import along_axis
 from tracker.standing import HANDLES, is_settled, settled, settled_within
-from tracker.tape import Value, apply, data_of, note_write, value_of, wrap
+from tracker.tape import Value, apply, form_of, note_write, value_of, wrap
 from tracker.tracked import Leaf, Tracked, install, install_property
 
 
@@ -73,7 +73,7 @@ def write(handle: Tracked, new: Any) -> None:
         return  # the handle is read again when it is next used: in the layout it has in NumPy
     old = value_of(handle)
     given = old.op is None or old.op is identity  # an argument, as the caller gave it
-    if given and type(old.data) is np.ndarray and not old.data.flags.writeable:
+    if given and type(old.form) is np.ndarray and not old.form.flags.writeable:
         raise ValueError(message("assignment destination is read-only", "Write into x.copy()"))
     note_write(old)
     handle._value = value_of(new if isinstance(new, Tracked) else buffer(new))
@@ -99,19 +99,19 @@ def _getitem(self: Tracked, key: Any) -> Any:
         return settled(self)[settled_within(key)]
     if type(key) is int:
         value = self._value or self._refresh()
-        data = value.data
-        if type(data) is np.ndarray and data.ndim == 1 and -data.size <= key < data.size:
-            place = (key % data.size,)
+        form = value.form
+        if type(form) is np.ndarray and form.ndim == 1 and -form.size <= key < form.size:
+            place = (key % form.size,)
             found = index.stored(self, place) if value.op is index.put else None
             return apply(index.getitem, (self,), {"index": place}) if found is None else found
     try:
         part, place, arrays = index.read(self, key)
     except IndexError:
-        kind = type(value_of(self).data)
+        kind = type(value_of(self).form)
         if kind in (float, int, complex, bool):
             raise TypeError(f"{kind.__name__!r} object is not subscriptable") from None
         raise
-    if type(data_of(part)) is not np.ndarray or not index.is_view(arrays):
+    if type(form_of(part)) is not np.ndarray or not index.is_view(arrays):
         return part
     return link(
         self,
@@ -126,7 +126,7 @@ def _setitem(self: Tracked, key: Any, v: Any) -> None:
     if HANDLES and not is_settled(self, key):
         settled(self)[settled_within(key)] = settled_within(v)
         return
-    kind = type(value_of(self).data)
+    kind = type(value_of(self).form)
     if kind is not np.ndarray and not (issubclass(kind, np.generic) and key in ((), ...)):
         raise TypeError(f"a tracked {kind.__name__} does not support item assignment")
     v = joined(v)
@@ -141,10 +141,10 @@ def _in_place(name: str, plain: Callable[[Any, Any], Any]) -> None:
         if HANDLES and settled(self) is not self:
             return in_place(settled(self), settled(other))
         result = plain(self, other)
-        data = value_of(self).data
-        if type(data) is not np.ndarray:
+        form = value_of(self).form
+        if type(form) is not np.ndarray:
             return result
-        write(self, fitted(result, data))
+        write(self, fitted(result, form))
         return self
 
     install(f"__i{name}__")(method)
@@ -231,8 +231,8 @@ METHODS["resize"] = _resize
 @implements(np.copyto)
 def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     _written_in_place("np.copyto", dst)
-    kind = np.result_type(data_of(src))
-    if not np.can_cast(kind, dst.dtype, casting) and not isinstance(data_of(src), (int, float)):
+    kind = np.result_type(form_of(src))
+    if not np.can_cast(kind, dst.dtype, casting) and not isinstance(form_of(src), (int, float)):
         raise TypeError(
             f"Cannot cast array data from {kind!r} to {dst.dtype!r} according to the rule "
             f"{casting!r}"
@@ -302,8 +302,8 @@ def _linked(function: Callable[..., Any], undo: Callable[..., Any]) -> Callable[
         part = function(a, *args, **kwargs)
         if not isinstance(a, Tracked) or not isinstance(part, Tracked) or part is a:
             return part
-        if type(data_of(part)) is not np.ndarray or not np.may_share_memory(
-            data_of(part), data_of(a)
+        if type(form_of(part)) is not np.ndarray or not np.may_share_memory(
+            form_of(part), form_of(a)
         ):
             return part
         return link(
@@ -338,7 +338,7 @@ def _undo_by_position(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def undo(base: Any, new: Any, *args: Any, **kwargs: Any) -> Any:
         shape = np.shape(base)
-        places = np.empty_like(data_of(base), dtype=np.intp)  # orders A and K ask for the layout
+        places = np.empty_like(form_of(base), dtype=np.intp)  # orders A and K ask for the layout
         places[...] = np.arange(places.size).reshape(shape)
         went = np.asarray(function(places, *args, **kwargs))
         order = np.argsort(went, axis=None)
@@ -376,7 +376,7 @@ def _part(function: Callable[[Any], Any], paste: Callable[[Any, Any], Any]) -> C
         if function is NUMPY[np.real] and not np.iscomplexobj(self):
             return self
         part = function(self)
-        shared = np.iscomplexobj(self) and type(data_of(part)) is np.ndarray
+        shared = np.iscomplexobj(self) and type(form_of(part)) is np.ndarray
         return link(self, part, function, paste) if shared else part
 
     return call

@@ -22,7 +22,7 @@ from tracker import tree
 from tracker.errors import message
 from tracker.ops.create import item
 from tracker.ops.declare import as_array
-from tracker.tape import apply, data_of
+from tracker.tape import apply, form_of
 from tracker.wrapping import trained
 
 Rate = float | Callable[[Any], Any]
@@ -158,7 +158,7 @@ def _optimiser(rate: Rate, means: int, move: Move) -> Optimiser:
 
 def _like(new: Any, p: Any) -> Any:
     """A Python number stays one: compiled code knows calls by their arguments' classes."""
-    return apply(item, (new,)) if type(data_of(p)) in (float, complex) else new
+    return apply(item, (new,)) if type(form_of(p)) in (float, complex) else new
 
 
 def _leaves(params: Any) -> tuple[list[Any], list[bool], tree.Structure]:
@@ -166,7 +166,7 @@ def _leaves(params: Any) -> tuple[list[Any], list[bool], tree.Structure]:
     leaves, structure = tree.flatten(params, tree.is_number_list)
     leaves = [np.array(p) if type(p) is list else p for p in leaves]
     flags = [
-        yes and tree.is_numeric(p) and np.result_type(data_of(p)).kind in "fc"
+        yes and tree.is_numeric(p) and np.result_type(form_of(p)).kind in "fc"
         for p, yes in zip(leaves, trained(params, structure), strict=True)
     ]
     return leaves, flags, structure

@@ -132,7 +132,7 @@ def _like_structure(y: Any, structure: tree.Structure, seed: Any, what: str) -> 
 
 
 def _seed_for(value: Value, seed: Any, what: str = "seed", of: str = "output") -> Any:
-    shape = np.shape(value.data)
+    shape = np.shape(value.form)
     if not isinstance(seed, Tracked):
         seed = np.asarray(seed)
         if seed.dtype.kind in "biu":
@@ -161,15 +161,15 @@ def pushforward(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., A
 
 def _tangent_for(value: Value, seed: Any) -> Any:
     t = _seed_for(value, seed, "tangent", "argument")
-    if isinstance(t, np.ndarray) and isinstance(value.data, np.ndarray):
-        kind = value.data.dtype
+    if isinstance(t, np.ndarray) and isinstance(value.form, np.ndarray):
+        kind = value.form.dtype
         return t.astype(kind) if kind.kind in "fc" and kind != t.dtype else t
     return t
 
 
 def _tangent_entry(t: Any, value: Value) -> Any:
     if t is None:
-        return np.zeros_like(value.data)[()]
+        return np.zeros_like(value.form)[()]
     if isinstance(t, Tracked):
         return t if is_followed(t) else data(t)
     return t

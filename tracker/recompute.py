@@ -167,7 +167,7 @@ def _push(ts: list[Any], y: Any, xs: list[Any], times: Any, *, segment: _Segment
     roots, leaves, since = segment.again(y, xs, token)
     found = _stripped(push(list(zip(leaves, ts, strict=True)), roots, since, times), [*ts, *xs])
     found = [
-        np.zeros_like(r.data)[()] if t is None else t for t, r in zip(found, roots, strict=True)
+        np.zeros_like(r.form)[()] if t is None else t for t, r in zip(found, roots, strict=True)
     ]
     return found[0] if len(found) == 1 else Parts(found)
 

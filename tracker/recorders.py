@@ -21,7 +21,7 @@ from tracker.draws import record_draw
 from tracker.errors import UnsupportedError, message
 from tracker.ops.create import buffer, joined
 from tracker.ops.declare import holds_tracked
-from tracker.tape import Stage, current_stage, data_of, is_following, stages
+from tracker.tape import Stage, current_stage, data_of, form_of, is_following, stages
 from tracker.tracked import Tracked
 
 _default_rng = own.default_rng  # while a function is traced, ours stands there
@@ -121,7 +121,7 @@ def _method(base: type, name: str) -> Callable[..., Any]:
             return _constant_draw(self._own, method, given, self._fills)
         if method in _REORDERS:
             return _reordered(self._own, method, given)
-        if method == "choice" and np.ndim(data_of(given["a"])):
+        if method == "choice" and np.ndim(form_of(given["a"])):
             return _chosen(self._own, given)
         out = given.pop("out", None)
         made = record_draw(self._own, method, given)
@@ -140,7 +140,7 @@ def _constant_draw(source: Any, method: str, given: dict[str, Any], fills: bool)
         return buffer(made) if fills and "out" not in given else made
     if method in _REORDERS:
         return _reordered(source, method, given, plain=True)
-    if method == "choice" and np.ndim(data_of(given["a"])):
+    if method == "choice" and np.ndim(form_of(given["a"])):
         return _chosen(source, given, plain=True)
     if current_stage() is not None:
         raise UnsupportedError(

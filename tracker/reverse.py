@@ -40,6 +40,7 @@ from tracker.tape import (
     current_watch,
     forgive,
     is_recording,
+    most_likely,
     wrap,
 )
 
@@ -114,7 +115,7 @@ def _has_nan(c: Any) -> bool:
     if type(c) is float:
         return c != c
     total = np.sum(c)
-    return bool(total != total)
+    return most_likely(total != total, False)
 
 
 def _consumers(

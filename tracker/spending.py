@@ -25,7 +25,7 @@ LARGE = 1 << 16  # bytes of one array; below, looking for NaNs at each step cost
 
 def is_large(values: Sequence[Value]) -> bool:
     """Whether it is worth the trouble."""
-    return any(type(v.data) is np.ndarray and v.data.nbytes >= LARGE for v in values)
+    return any(type(v.form) is np.ndarray and v.form.nbytes >= LARGE for v in values)
 
 
 def spend(

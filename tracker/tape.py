@@ -1,9 +1,9 @@
 """Recording: the one gate through which every op passes, and staging.
 
-Owns: `Value` (one SSA value: its data and the equation that made it), the gates `apply`, `apply1`,
-`apply2`, `snapshot`; `Stage`, which listens to the gate while a function is traced; `Cut`, within
-which what is computed is constant for every derivative; `Watch`, which is told of everything.
-Start at `apply`.
+Owns: the gates `apply`, `apply1`, `apply2`, `snapshot`; `Stage`, which listens to the gate while a
+function is traced; `Cut`, within which what is computed is constant for every derivative; `Watch`,
+which is told of everything. Start at `apply`. What passes the gate is a `Value` (`values.py`); in a
+trace, its numbers may be put off (`deferral.py`).
 
 There is no global tape. A value holds the values it was made from, so history lives exactly as
 long as somebody can reach it. A leaf is a value whose `op` is None; when the derivative that made
@@ -17,6 +17,7 @@ Invariants
 3. A plain array on the tape is a private copy, so nobody can change it behind the tape's back;
    while staging it is kept by reference, for the compiler to read afresh on every call.
 4. `epoch` never decreases: a value cannot depend on a leaf of a later epoch.
+5. What the gate computes for nobody who listens costs nothing more than that.
 """
 
 from __future__ import annotations
@@ -30,43 +31,21 @@ from typing import Any
 import numpy as np
 
 from tracker.attribution import attributed
+from tracker.deferral import Deferral
 from tracker.errors import TrackerError, UnsupportedError, message, user_frame, user_line
 from tracker.ir.op import Op
 from tracker.ir.types import type_of
 from tracker.liveness import dead
 from tracker.standing import HANDLES, settled
+from tracker.values import NO_PARAMS as NO_PARAMS
+from tracker.values import Value as Value
+from tracker.values import is_due
+from tracker.values import new_epoch as new_epoch
 
-NO_PARAMS: dict[str, Any] = {}
 _ndarray = np.ndarray
 _new = object.__new__
 _errstate: Any = np._core.umath._extobj_contextvar  # type: ignore[attr-defined]
-_epoch = 0
 _listeners = 0  # how many stages are listening, in all threads together
-
-
-class Value:
-    """One SSA value: `data`, made by `op(*operands, **params)`.
-
-    An operand is a Value, or plain data. A leaf has `op` None; what `params` holds then is its
-    owner's business (a `Leaf` for `param`). `grad` is unset until a `back` reaches the value.
-    """
-
-    __slots__ = ("__weakref__", "data", "epoch", "grad", "op", "operands", "params")
-    grad: Any
-
-    def __init__(self, data: Any, op: Any, operands: tuple[Any, ...], params: Any) -> None:
-        self.data = data
-        self.op = op
-        self.operands = operands
-        self.params = params
-        self.epoch = _epoch
-
-
-def new_epoch() -> int:
-    """Start an epoch: leaves made from now on are out of reach of older values."""
-    global _epoch
-    _epoch += 1
-    return _epoch
 
 
 _handle: Any = object
@@ -98,21 +77,30 @@ def data_of(x: Any) -> Any:
     return value_of(x).data if type(x) is _handle else x
 
 
+def is_put_off(x: Any) -> bool:
+    """Whether a handle's numbers have yet to be computed."""
+    return type(x) is _handle and is_due(value_of(x))
+
+
+def form_of(x: Any) -> Any:
+    """As `data_of`, for those who do not look at the numbers."""
+    if HANDLES:
+        x = settled(x)
+    return value_of(x).form if type(x) is _handle else x
+
+
 def apply1(op: Op, a: Any) -> Any:
     """Record `op(a)` for a tracked `a`: the fast way for an elementwise op without params."""
     if HANDLES and settled(a) is not a:
         return op.evaluate(settled(a))
     value = a._value or a._refresh()
+    if _listeners:
+        return _heard(op, (value,), NO_PARAMS)
     try:
         data = op.evaluate(value.data)
     except RuntimeWarning as warning:
         data = attributed(warning, op.evaluate, (value.data,), NO_PARAMS)
-    except Exception as error:
-        _note_failure(error, op, (value.data,))
-        raise
     made = Value(data, op, (value,), NO_PARAMS)
-    if _listeners:
-        _note(made)
     handle: Any = _new(_handle)
     handle._value = made
     return handle
@@ -124,6 +112,9 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
         a, b = settled(a), settled(b)
         if type(a) is not _handle and type(b) is not _handle:
             return op.evaluate(a, b)
+    if _listeners:
+        taken = (_taken(a, op), _taken(b, op))
+        return _heard(op, taken, NO_PARAMS)
     if type(a) is _handle:
         left = a._value or a._refresh()
         x = left.data
@@ -138,12 +129,7 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
         data = op.evaluate(x, y)
     except RuntimeWarning as warning:
         data = attributed(warning, op.evaluate, (x, y), NO_PARAMS)
-    except Exception as error:
-        _note_failure(error, op, (x, y))
-        raise
     made = Value(data, op, (left, right), NO_PARAMS)
-    if _listeners:
-        _note(made)
     handle: Any = _new(_handle)
     handle._value = made
     return handle
@@ -160,6 +146,12 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
     taken: list[Any] = []
     data: list[Any] = []
     tracked = False
+    if (
+        _listeners
+        and (not op.constant or current_stage() is not None)
+        and any(type(operand) is _handle for operand in operands)
+    ):
+        return _heard(op, tuple([_taken(operand, op) for operand in operands]), params)
     for operand in operands:
         if type(operand) is _handle:
             value = operand._value or operand._refresh()
@@ -169,7 +161,7 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
         else:
             taken.append(operand)
             data.append(operand)
-    plain = not tracked or (op.constant and (not _listeners or current_stage() is None))
+    plain = op.constant or not tracked
     if not plain:
         for i, operand in enumerate(taken):
             if type(operand) is not Value:
@@ -178,15 +170,29 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
         result = op.evaluate(*data, **params)
     except RuntimeWarning as warning:
         result = attributed(warning, op.evaluate, data, params)
-    except Exception as error:
-        if not plain:
+    return result if plain else wrap(Value(result, op, tuple(taken), params))
+
+
+def _taken(operand: Any, op: Op) -> Any:
+    """What an equation takes of an operand: its value, or plain data."""
+    return value_of(operand) if type(operand) is _handle else _plain(operand, op)
+
+
+def _heard(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """Record `op(*operands)` while somebody listens; a trace may put the numbers off."""
+    stage = current_stage()
+    made = None if stage is None else stage.postponed(op, operands, params)
+    if made is None:
+        data = [o.data if type(o) is Value else o for o in operands]
+        try:
+            result = op.evaluate(*data, **params)
+        except RuntimeWarning as warning:
+            result = attributed(warning, op.evaluate, data, params)
+        except Exception as error:
             _note_failure(error, op, data, params)
-        raise
-    if plain:
-        return result
-    made = Value(result, op, tuple(taken), params)
-    if _listeners:
-        _note(made)
+            raise
+        made = Value(result, op, operands, params)
+    _note(made)
     return wrap(made)
 
 
@@ -393,9 +399,10 @@ class Stage:
     """Listens to the gate in this thread, between `with` and its end.
 
     `notes`: the equations in order, each (value, code, line). `guards`: each (how many equations
-    came before, value, kind, (code, line)). `images`: what each plain operand held, and how many
-    equations came before, when it was first seen and whenever it was seen changed. `aliases`:
-    values that were not computed, but stand for others under another derivative.
+    came before, value, kind, (code, line), what it is taken to be: None if that is known).
+    `images`: what each plain operand held, and how many equations came before, when it was first
+    seen and whenever it was seen changed. `aliases`: values that were not computed, but stand for
+    others under another derivative.
     `since`, if it is not 0: the body of a loop or branch is being traced, and what is older than
     this epoch is outside of it. `inner`: what the traces of such bodies within this one made, which
     is nobody else's business. `apart`: arguments that a derivative found to be written into.
@@ -405,14 +412,16 @@ class Stage:
     those that were dead by then were let go (they leave their type), `allowance` how many may come.
     `spoilt`: why the trace cannot be used, if it cannot: what goes on is a plain run. `errors`:
     those raised because of values: who goes on after one has branched on values unheard.
+    `deferral`: what is put off, if anything may be.
     """
 
-    def __init__(self, since: int = 0) -> None:
+    def __init__(self, since: int = 0, deferral: Deferral | None = None) -> None:
         self.since = since
+        self.deferral = deferral
         self.apart: set[Value] = set()
         self.inner: set[Value] = set()
         self.notes: list[tuple[Value, Any, int]] = []
-        self.guards: list[tuple[int, Value, str, tuple[Any, int]]] = []
+        self.guards: list[tuple[int, Value, str, tuple[Any, int], Any]] = []
         self.images: dict[int, list[tuple[int, Any]]] = {}
         self.aliases: dict[Value, Value] = {}
         self.given: frozenset[Value] = frozenset()
@@ -434,39 +443,68 @@ class Stage:
         global _listeners
         _thread.__dict__.setdefault("stages", []).append(self)
         _listeners += 1
+        if self.deferral is not None:
+            self.deferral.grow = self.grow
         return self
 
     def __exit__(self, *_: object) -> None:
         global _listeners
+        if self.deferral is not None:
+            self.deferral.grow = None
         _thread.stages.remove(self)
         _listeners -= 1
 
+    def postponed(self, op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Value | None:
+        """The value of an equation whose numbers are put off; None if they are to be computed."""
+        if self.deferral is None or _thread.watch is not None or _thread.cut is not None:
+            return None
+        self._look_at_errstate()
+        if self.spoilt:
+            return None
+        plain = tuple([self.see(o) if type(o) is _ndarray else o for o in operands])
+        return self.deferral.take(op, operands, params, plain)
+
     def hear(self, value: Value, depth: int) -> None:
         """Note an equation."""
-        settings = _errstate.get()
-        if settings is not self.errstate:
-            self.errstate = settings
-            self._check_errstate()
+        self._look_at_errstate()
         for operand in value.operands:
             if type(operand) is _ndarray:
                 self.see(operand)
         self.notes.append((value, *_where(depth)))
-        if type(value.data) is _ndarray:
-            self.fresh += value.data.nbytes
-            if self.fresh > self.allowance:
-                self.let_go()
+        if type(value.form) is _ndarray:
+            self.grow(value.form.nbytes)
+
+    def grow(self, nbytes: int) -> None:
+        """The trace holds so many bytes more."""
+        self.fresh += nbytes
+        if self.fresh > self.allowance:
+            self.let_go()
 
     def let_go(self) -> None:
         """Free the arrays that nobody can ask for any more."""
         deriving = _thread.deriving
         if not self.structured and len(_thread.stages) == 1 and all(deriving):
             running = [leaf for leaves in deriving for leaf in leaves]
-            for value in dead(self.notes, self.given | self.placed, running, self.closed):
-                value.data = type_of(value.data)
+            found = set(dead(self.notes, self.given | self.placed, running, self.closed))
+            for value in found - self._needed(found):
+                value.form = type_of(value.form)
         self.fresh = 0
         self.allowance = max(_ALLOWANCE, _SCAN * len(self.notes))
 
-    def _check_errstate(self) -> None:
+    def _needed(self, dead: Container[Value]) -> set[Value]:
+        """What the numbers that may still be asked for are to be computed of."""
+        needed: set[Value] = set()
+        if self.deferral is not None:
+            for value, _, _ in reversed(self.notes):
+                if is_due(value) and (value not in dead or value in needed):
+                    needed.update(o for o in value.operands if type(o) is Value)
+        return needed
+
+    def _look_at_errstate(self) -> None:
+        settings = _errstate.get()
+        if settings is self.errstate:
+            return
+        self.errstate = settings
         if not self.spoilt and "raise" in np.geterr().values():
             self.spoilt = message(
                 "np.errstate has floating-point errors raised, which compiled code does not do",
@@ -474,11 +512,12 @@ class Stage:
                 user_line(),
             )
 
-    def see(self, array: Any) -> None:
-        """Remember what a plain operand holds now."""
+    def see(self, array: Any) -> Any:
+        """Remember what a plain operand holds now: a copy that nobody changes."""
         images = self.images.setdefault(id(array), [])
         if not images or not same_bytes(images[-1][1], array):
-            images.append((len(self.notes), array.copy()))
+            images.append((len(self.notes), own_copy(array)))
+        return images[-1][1]
 
     def as_seen(self, array: Any, value: Value) -> Any:
         """A plain operand as it was when the value was made: itself, if it has not changed."""
@@ -490,13 +529,25 @@ class Stage:
             return array  # another stage heard of the value
         return next(image for since, image in reversed(images) if since <= at)
 
-    def guard(self, value: Value, kind: str) -> None:
-        """Python is about to depend on `kind(value)`."""
-        self.guards.append((len(self.notes), value, kind, _where(4)))
+    def guard(self, value: Value, kind: str, expected: Any = None) -> None:
+        """Python is about to depend on `kind(value)`: what it is, or is taken to be."""
+        self.guards.append((len(self.notes), value, kind, _where(4), expected))
 
 
 class Unstructured(Exception):
     """A body that is traced once, for all steps of a loop, does what one trace cannot say."""
+
+
+def most_likely(x: Any, answer: bool) -> bool:
+    """What `bool(x)` is. A trace that has put the numbers off takes it to be `answer`, and sees to
+    it that this is looked at before anybody gets numbers."""
+    stage = current_stage()
+    if stage is None or stage.deferral is None or not is_put_off(x):
+        return bool(x)
+    value = value_of(x)
+    stage.guard(value, "bool", answer)
+    stage.deferral.grant(value, answer)
+    return answer
 
 
 def note_apart(value: Value) -> None:

@@ -91,7 +91,7 @@ class Tracked:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:  # isinstance(t, np.ndarray), isinstance(t, float), as code asks
-        return type(value_of(self).data)
+        return type(value_of(self).form)
 
     @property
     def data(self) -> Any:
@@ -110,20 +110,20 @@ class Tracked:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return np.shape(value_of(self).data)
+        return np.shape(value_of(self).form)
 
     @property
     def ndim(self) -> int:
-        return np.ndim(value_of(self).data)
+        return np.ndim(value_of(self).form)
 
     @property
     def size(self) -> int:
-        return int(np.size(value_of(self).data))
+        return int(np.size(value_of(self).form))
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        data = value_of(self).data
-        return data.dtype if hasattr(data, "dtype") else np.asarray(data).dtype
+        form = value_of(self).form
+        return form.dtype if hasattr(form, "dtype") else np.asarray(form).dtype
 
     @property
     def itemsize(self) -> int:
@@ -154,7 +154,7 @@ class Tracked:
         return str(value_of(self).data) if shown(self) else repr(self)
 
     def __len__(self) -> int:
-        return len(value_of(self).data)
+        return len(value_of(self).form)
 
     def __iter__(self) -> Iterator[Any]:
         if self.ndim == 0:
@@ -165,11 +165,11 @@ class Tracked:
         return bool(np.any(self == x))
 
     def __hash__(self) -> int:
-        data = value_of(self).data
-        if isinstance(data, np.ndarray):
+        value = value_of(self)
+        if isinstance(value.form, np.ndarray):
             raise TypeError("unhashable type: a tracked array; use id(x) or tracker.Params")
         note_guard(self, "hash")
-        return hash(data)
+        return hash(value.data)
 
     def __getattr__(self, name: str) -> Any:
         if HANDLES and not name.startswith("_") and settled(self) is not self:
@@ -179,7 +179,7 @@ class Tracked:
             return MethodType(method, self)
         if name.startswith("_"):
             raise AttributeError(name)
-        if name in _OF_NUMBERS and hasattr(type(value_of(self).data), name):
+        if name in _OF_NUMBERS and hasattr(type(value_of(self).form), name):
             if name == "is_integer":
                 return lambda: bool(self % 1 == 0)  # type: ignore[operator]
             note_guard(self, "hash")
@@ -226,16 +226,17 @@ class Tracked:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if settled(self) is not self:
             return np.asarray(settled(self), dtype=dtype, copy=copy)
-        data = value_of(self).data
-        discrete = np.asarray(data).dtype.kind in "biu" or _is_discrete(dtype)
+        discrete = self.dtype.kind in "biu" or _is_discrete(dtype)
         if discrete or is_constant(value_of(self)):
             if current_stage() is not None:  # Python is about to depend on every element
                 kind = "hash" if not discrete else "bool" if self.dtype.kind == "b" else "int"
                 for element in NUMPY[np.ravel](self) if self.ndim else (self,):
                     note_guard(element, kind)
-            return np.array(data, dtype=dtype)
+            return np.array(value_of(self).data, dtype=dtype)
         if current_stage() is None and _TESTING in sys._getframe(1).f_code.co_filename:
-            return np.array(data, dtype=dtype)  # np.testing compares, and gives nothing back
+            return np.array(
+                value_of(self).data, dtype=dtype
+            )  # np.testing compares, and gives nothing back
         plain = self._leave(
             "np.array([t]), np.asarray(t), or storing t into a plain array",
             "Use np.stack([...]) to join tracked values; allocate what you fill with "
@@ -291,7 +292,7 @@ class Tracked:
                 except ArithmeticError as error:
                     forgive(error)
                 else:
-                    if type(made._value.data) not in _PYTHON_NUMBERS:
+                    if type(made._value.form) not in _PYTHON_NUMBERS:
                         return made
         try:
             return _ufunc_protocol(ufunc, method, inputs, kwargs)
@@ -366,7 +367,7 @@ def grad_of(value: Value) -> Any:
     owner = value.params
     if isinstance(owner, Leaf):
         if owner.grad is None:
-            return np.zeros_like(value.data)[()]
+            return np.zeros_like(value.form)[()]
         return owner.grad
     return getattr(value, "grad", None)
 

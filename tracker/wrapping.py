@@ -28,6 +28,7 @@ from tracker.tape import (
     apply,
     close,
     current_watch,
+    form_of,
     is_deriving,
     is_recording,
     leaf,
@@ -210,7 +211,7 @@ def run(
 
 def entry(c: Any, value: Value) -> Any:
     """What the user gets for one leaf."""
-    x = value.data
+    x = value.form
     discrete = np.result_type(x).kind in "biu"
     if c is None:
         if discrete:
@@ -228,7 +229,7 @@ def _zero_like(x: Any) -> Any:
 def _in_class_of(c: Any, x: Any) -> Any:
     """A recorded cotangent as the class that `plain_cotangent` gives: array, NumPy's or Python's
     number."""
-    have = type(data(c))
+    have = type(form_of(c))
     if isinstance(x, np.ndarray):
         c = np.astype(c, x.dtype if x.dtype.kind in "fc" else np.float64)
         return c if have is np.ndarray else np.reshape(np.reshape(c, (1,)), ())
@@ -246,7 +247,7 @@ def release(y: Any) -> Any:
     if is_followed(y):
         return y
     value = value_of(y)
-    return data(y) if not isinstance(value.data, np.ndarray) else value.data.copy()
+    return data(y) if not isinstance(value.form, np.ndarray) else value.data.copy()
 
 
 def is_followed(x: Tracked) -> bool:

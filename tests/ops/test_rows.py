@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from op_rows import CHECKS, grid
 
-from tracker import pullback, testing
-from tracker.ir.op import OPS
+from tracker import deferral, pullback, testing
+from tracker.ir.op import OPS, Reduce
 from tracker.ir.types import type_of
 from tracker.tape import apply
 
@@ -70,6 +70,41 @@ def test_sample(op, sample):
 @pytest.mark.parametrize("op, sample", EXTREMES)
 def test_extreme(op, sample):
     testing.check_extremes(op, sample.operands, sample.params)
+
+
+def _has_forms(op):
+    return isinstance(op.lower, Reduce) or getattr(op.lower, "order", "") != ""
+
+
+LAYOUTS = {
+    "C": lambda x: x,
+    "F": np.asfortranarray,
+    "backwards": lambda x: np.flip(np.flip(x).copy()),
+    "spread": lambda x: np.repeat(x[..., None], 2, -1)[..., 0],
+    "broadcast": lambda x: np.broadcast_to(x[:1], x.shape) if x.ndim else x,
+}
+
+
+@pytest.mark.parametrize("op, sample", [case for case in CASES if _has_forms(case.values[0])])
+def test_forms_lie_as_what_is_computed(op, sample):
+    """The form of a result that is put off has the class, type and strides of the result."""
+    for one, other in itertools.product(LAYOUTS.values(), repeat=2):
+        layouts = itertools.cycle((one, other))
+        given_ = [
+            next(layouts)(x) if type(x) is np.ndarray and x.ndim else x for x in sample.operands
+        ]
+        form = deferral.result_form(op, given_, sample.params)
+        if form is None:
+            continue
+        try:
+            with np.errstate(all="ignore"):
+                found = op.evaluate(*given_, **sample.params)
+        except np.linalg.LinAlgError:
+            continue
+        assert type(form) is type(found)
+        assert (form.shape, form.dtype) == (found.shape, found.dtype)
+        steps = zip(form.shape, form.strides, found.strides, strict=True)
+        assert all(have == want for n, have, want in steps if n > 1), (form.strides, found.strides)
 
 
 KINDS = ["?", "i1", "u1", "i4", "i8", "u8", "f2", "f4", "f8", "g", "F", "D"]

@@ -26,7 +26,7 @@ from tracker.control.nested import cut, nest
 from tracker.control.whiles import run_while
 from tracker.errors import UnsupportedError, message
 from tracker.replay import PathLeft
-from tracker.tape import Unstructured, current_stage, data_of
+from tracker.tape import Unstructured, current_stage, data_of, form_of
 from tracker.tracked import Tracked
 
 __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]
@@ -80,10 +80,10 @@ def _steps(xs: Any, length: int | None) -> int:
     """How many rows there are."""
     found = [x for x in tree.leaves(xs) if x is not None]
     for x in found:
-        if not tree.is_numeric(data_of(x)) or not np.shape(x):
+        if not tree.is_numeric(form_of(x)) or not np.shape(x):
             raise UnsupportedError(
                 message(
-                    f"scan goes through the rows of arrays; xs holds a {type(data_of(x)).__name__}"
+                    f"scan goes through the rows of arrays; xs holds a {type(form_of(x)).__name__}"
                     f" of shape {np.shape(x)}",
                     "Give arrays, or xs=None and length=n",
                 )
@@ -115,7 +115,7 @@ def _no_rows(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any) -> An
         _, y = f(tree.map(data_of, init), row)
     return tree.map(
         lambda leaf: (
-            None if leaf is None else np.zeros((0, *np.shape(leaf)), np.result_type(data_of(leaf)))
+            None if leaf is None else np.zeros((0, *np.shape(leaf)), np.result_type(form_of(leaf)))
         ),
         y,
     )

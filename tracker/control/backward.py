@@ -24,7 +24,7 @@ from tracker.ops.contraction import matmul
 from tracker.records import record, replace
 from tracker.replay import replay
 from tracker.reverse import sweep
-from tracker.tape import Value, close, data_of, new_epoch, value_of, wrap
+from tracker.tape import Value, close, data_of, form_of, new_epoch, value_of, wrap
 from tracker.tracked import Tracked
 from tracker.wrapping import entry
 
@@ -179,10 +179,10 @@ def _without(nested: Nested, before: int, places: list[int]) -> Function:
 def _factors(c: Any, leaf: Value) -> list[tuple[Any, Any]] | None:
     """The factors of a sum of matrix products, where they are smaller than the product."""
     pairs = _terms(value_of(c)) if isinstance(c, Tracked) else None
-    if pairs is None or np.result_type(data_of(c)) != np.result_type(leaf.data):
+    if pairs is None or np.result_type(form_of(c)) != np.result_type(leaf.form):
         return None
-    size = sum(np.size(data_of(a)) + np.size(data_of(b)) for a, b in pairs)
-    return pairs if 2 * size <= np.size(leaf.data) else None
+    size = sum(np.size(form_of(a)) + np.size(form_of(b)) for a, b in pairs)
+    return pairs if 2 * size <= np.size(leaf.form) else None
 
 
 def _terms(value: Value) -> list[tuple[Any, Any]] | None:

@@ -19,7 +19,7 @@ from tracker.control.nested import Nested, nest
 from tracker.ir.types import PYTHON, Type, type_of
 from tracker.ops.create import item
 from tracker.records import record
-from tracker.tape import Unstructured, apply, data_of
+from tracker.tape import Unstructured, apply, form_of
 from tracker.tracked import Tracked
 
 _ATTEMPTS = 4
@@ -41,7 +41,7 @@ class Flat:
         places = [i for i, leaf in enumerate(found) if leaf is not None]
         numbers = [found[i] for i in places]
         for leaf in numbers:
-            if not tree.is_numeric(data_of(leaf)):
+            if not tree.is_numeric(form_of(leaf)):
                 raise Unstructured(f"a {type(leaf).__name__} is no number")
         return Flat(x, structure, places, numbers)
 
@@ -65,7 +65,7 @@ def settle(
 ) -> tuple[Nested, list[Any]]:
     """Trace a body whose first results are its next first arguments; the trace, and these in
     the types that the loop carries."""
-    types = [type_of(data_of(x)) for x in start]
+    types = [type_of(form_of(x)) for x in start]
     for _ in range(_ATTEMPTS):
         carries = [as_type(x, type) for x, type in zip(start, types, strict=True)]
         fixed = tuple(types)
@@ -95,13 +95,13 @@ def joined(a: Type, b: Type) -> Type:
 
 def _fitted(x: Any, type: Type) -> Any:
     """A result in the carried type, where that can hold it; otherwise as it is."""
-    have = type_of(data_of(x))
+    have = type_of(form_of(x))
     return as_type(x, type) if have != type and joined(have, type) == type else x
 
 
 def as_type(x: Any, type: Type) -> Any:
     """A number or array in another type of its shape."""
-    if type_of(data_of(x)) == type:
+    if type_of(form_of(x)) == type:
         return x
     if type.weak:
         y = apply(item, (x,)) if isinstance(x, Tracked) else x

@@ -29,6 +29,7 @@ from tracker.tape import (
     close,
     current_stage,
     data_of,
+    form_of,
     leaf,
     new_epoch,
     same_bytes,
@@ -113,7 +114,7 @@ class _Builder(Builder):
 
 def moves(x: Any) -> bool:
     """Whether an operand can have a derivative."""
-    return np.result_type(data_of(x)).kind in "fc"
+    return np.result_type(form_of(x)).kind in "fc"
 
 
 def stand_in(x: Any) -> Value:

@@ -53,7 +53,7 @@ class _Checker(Watch):
         raise NonFiniteError(
             message(
                 f"{value.op.name} gave {found[1]} at {list(found[0])} of its result, shape "
-                f"{np.shape(value.data)}; it was given {given}",
+                f"{np.shape(value.form)}; it was given {given}",
                 "np.where with a safe value inside, or np.clip, keeps the argument in range",
                 line,
             )

@@ -32,6 +32,8 @@ class Map:
     where Python's own arithmetic gives this number; elsewhere it raises (division by zero).
     `refuses(*operands)` says why NumPy must do it for these operands, or nothing.
     `requires(b, *operands)` writes, as an `Expand` does, what must hold: elsewhere NumPy raises.
+    `order` says how what `evaluate` gives lies in memory: 'K', as its operands do (a ufunc's), or
+    'C'. Where it is not said, a trace computes the result at once (see `deferral.py`).
     """
 
     body: Callable[..., Any]
@@ -40,6 +42,7 @@ class Map:
     defined: Callable[..., Any] | None = None
     refuses: Callable[..., str] | None = None
     requires: Callable[..., None] | None = None
+    order: str = ""
 
 
 @record(frozen=True)
@@ -62,6 +65,8 @@ class View:
 
     writes(*types, **params) -> `Writes` says the same of a view that is put together of pieces.
 
+    `order` is that of `Map`; 'V' says that `evaluate` gives a view, wherever there can be one.
+
     `e.held(k, index, extent)` is the position that operand k, an array of integers, holds at an
     index: from the end if it is negative, and always inside of `extent` (who must know whether it
     was asks first: see `Expand`).
@@ -69,6 +74,7 @@ class View:
 
     source: Callable[..., Any]
     writes: Callable[..., Writes] | None = None
+    order: str = ""
 
 
 @record(frozen=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from tracker.jit import cache, engine, native
@@ -251,6 +251,19 @@ def push_entry(callable_: Any, entry: Entry) -> None:
     call = _cell(callable_, CALL)
     entry.next = call.value or 0
     call.value = entry.address
+
+
+def once(
+    entry: Entry, slow: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """A call of an entry that is not in use yet; what it does not take goes to `slow`."""
+    alone = new(_function_self(), slow)
+    push_entry(alone, entry)
+    try:
+        return alone(*args, **kwargs)
+    finally:
+        drop(alone, [entry])
+        entry.next = 0
 
 
 def reset(callable_: Any) -> None:

@@ -6,8 +6,8 @@ Owns: `Jitted`, its `Family` of traces for each signature, and `Special`, a comp
 A trace holds for one signature (of the arguments, and of what the function reads besides them) and
 one way through the guards. Invariant: a call runs the user's function once, whether it is traced,
 compiled, or given up; twice only where a derivative's error stopped the trace, where arrays that
-share memory were written into, where a loop's body gave away a value of its own, and where it could
-not do with a captured number that varies.
+share memory were written into, where a loop's body gave away a value of its own, where it could
+not do with a captured number that varies, and where large arrays gave a derivative with NaNs.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ import functools
 import itertools
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tracker import tree
 from tracker.config import current
+from tracker.deferral import Misjudged
 from tracker.draws import Journal
 from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError
 from tracker.ir.graph import Guard
@@ -127,7 +129,7 @@ class Jitted:
                 staged = stage(self.function, args, kwargs, self.options.static)
         except (Entangled, *_UNTRACEABLE):
             return self.function(*args, **kwargs)
-        return _finish(staged)
+        return staged.finish()
 
     def _unusual(
         self,
@@ -233,9 +235,28 @@ class Jitted:
 
         full, _ = with_places(call, leaves, places)
         self.varying.look([special.trace.call for special in family.specials], full)
+        try:
+            return self._traced(family, args, kwargs, places, full, run, deferring=True)
+        except Misjudged:
+            return self._traced(family, args, kwargs, places, full, run, deferring=False)
+
+    def _traced(
+        self,
+        family: Family,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        places: list[Place],
+        full: signature.Signature,
+        run: bool,
+        deferring: bool,
+    ) -> Any:
+        """Make a trace, and keep it; the result is machine code's where numbers were put off."""
         drawn = Journal()
         try:
-            staged = self._stage(args, kwargs, places, drawn)
+            staged = self._stage(args, kwargs, places, drawn, deferring)
+        except Misjudged:
+            drawn.undo()
+            raise
         except Entangled:
             return self._plainly(args, kwargs, drawn, run)
         except Exception as error:
@@ -243,6 +264,7 @@ class Jitted:
                 raise
             self._refuse(family, str(error), error)
             return self._plainly(args, kwargs, drawn, run)
+        special = None
         if staged.trace is None:
             self._refuse(family, staged.why)
         elif any(staged.trace.owners) and not self.is_derived:
@@ -251,14 +273,40 @@ class Jitted:
         elif _overlap(staged.trace, staged.leaves):
             return self._plainly(args, kwargs, drawn, run)
         else:
-            self._keep(family, staged.trace, full)
-        if run:
-            return _finish(staged)
-        drawn.undo()
-        return None
+            special = self._keep(family, staged.trace, full)
+        try:
+            if not run:
+                drawn.undo()
+                return None
+            if staged.computed or special is None or drawn.has_moved():
+                result = staged.finish()
+            else:
+                result = _first_call(special, staged, args, kwargs)
+        except Misjudged:
+            drawn.undo()
+            raise
+        finally:
+            self._enter(special)
+        deferral = staged.deferral
+        if deferral is not None:
+            del staged
+            deferral.end()
+        return result
+
+    def _enter(self, special: Special | None) -> None:
+        """Have machine code take the calls that a trace holds for."""
+        from tracker.jit import callable as native
+
+        if special is not None and special.compiled.entry is not None:
+            native.push_entry(self.native(), special.compiled.entry)
 
     def _stage(
-        self, args: Sequence[Any], kwargs: dict[str, Any], places: list[Place], drawn: Journal
+        self,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        places: list[Place],
+        drawn: Journal,
+        deferring: bool,
     ) -> Staged:
         """Trace a call. Where the function cannot do with numbers that vary, it runs again."""
         varying = self.varying.spots
@@ -283,13 +331,14 @@ class Jitted:
                     places=places,
                     varying=varying,
                     with_views=True,
+                    deferring=deferring,
                 )
         except Exception as error:
             if not cannot(error):
                 raise
         self.varying.give_up()
         drawn.undo()
-        return self._stage(args, kwargs, places, drawn)
+        return self._stage(args, kwargs, places, drawn, deferring)
 
     def _plainly(
         self, args: Sequence[Any], kwargs: dict[str, Any], drawn: Journal, run: bool
@@ -323,21 +372,20 @@ class Jitted:
             raise CompileError(f"{self.name} cannot be traced: {why}") from error
         self._give_up(family, f"it cannot be traced: {why}")
 
-    def _keep(self, family: Family, trace: Trace, full: signature.Signature) -> None:
+    def _keep(self, family: Family, trace: Trace, full: signature.Signature) -> Special | None:
         """Compile a trace, if it can be of use again."""
         if trace.lasting:
-            self._compile(family, trace, full)
-        else:
-            family.unsteady += 1
-            if family.unsteady == _PATIENCE:
-                self._give_up(family, "each call changes what the next one reads")
+            return self._compile(family, trace, full)
+        family.unsteady += 1
+        if family.unsteady == _PATIENCE:
+            self._give_up(family, "each call changes what the next one reads")
+        return None
 
-    def _compile(self, family: Family, trace: Trace, full: signature.Signature) -> None:
+    def _compile(self, family: Family, trace: Trace, full: signature.Signature) -> Special | None:
         if any(each.matches(trace) for each in family.specials):
-            return  # it holds no more often than the trace that has just failed
+            return None  # it holds no more often than the trace that has just failed
         with without_collecting():
             from tracker.jit import cache
-            from tracker.jit import callable as native
             from tracker.jit.pipeline import compile_call
 
             with cache.kept(self.options.cache):
@@ -345,17 +393,18 @@ class Jitted:
         if self.options.strict and compiled.hosts:
             lines = "; ".join(f"{h.eqn.op.name} ({h.why}) at {h.eqn.where}" for h in compiled.hosts)
             raise CompileError(f"{self.name} is strict, and NumPy would run {lines}")
-        if compiled.entry is not None:
-            native.push_entry(self.native(), compiled.entry)
-        cause = _cause(family, trace, full)
-        family.specials.append(Special(trace, compiled, _python_call(trace, compiled), cause))
+        special = Special(
+            trace, compiled, _python_call(trace, compiled), _cause(family, trace, full)
+        )
+        family.specials.append(special)
+        return special
 
     def _give_up(self, family: Family, why: str) -> None:
         family.eager = why
         warnings.warn(
             f"{self.name} runs in plain Python from now on for these arguments: {why}",
             RuntimeWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
     def derive(self, key: Any, build: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Any:
@@ -418,17 +467,29 @@ def _run_one(family: Family, call: signature.Signature, leaves: list[Any]) -> An
     return _NONE
 
 
+def _first_call(
+    special: Special, staged: Staged, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """What a call gives that has just been traced: machine code computes what the trace has put
+    off, if it can without NumPy, and if the trace holds."""
+    from tracker.jit import callable as native
+
+    compiled, result = special.compiled, _NONE
+    if compiled.entry is not None:
+        staged.effects.detach()
+        result = native.once(compiled.entry, lambda *_, **__: _NONE, args, kwargs)
+    elif not compiled.hosts:
+        staged.effects.detach()
+        with suppress(GuardFailed):
+            result = special.call(staged.leaves)
+    return staged.finish() if result is _NONE else result
+
+
 def _leaves_for(special: Special, call: signature.Signature, leaves: list[Any]) -> list[Any] | None:
     """All leaves of a call, as a trace takes them; None if what it reads differs."""
     trace = special.trace
     full, everything = with_places(call, leaves, trace.call.places, trace.varying)
     return everything if full == trace.call else None
-
-
-def _finish(staged: Staged) -> Any:
-    """The result of the traced run, after what it wrote was carried out."""
-    staged.effects.carry_out()
-    return staged.result
 
 
 def _cause(family: Family, trace: Trace, full: signature.Signature) -> str:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
+from tracker.deferral import Deferral, Misjudged
 from tracker.draws import Patched, Watch, is_generator, stand_in
 from tracker.errors import CompileError, UnsupportedError, message
 from tracker.ir.graph import (
@@ -54,8 +55,20 @@ from tracker.jit.standins import Containers, StandIns, holds_handle, plain
 from tracker.ops.create import item, to_discrete
 from tracker.records import record
 from tracker.replay import CONVERSIONS
-from tracker.tape import Stage, Value, close, leaf, made_of, own_copy, same_bytes, value_of, wrap
+from tracker.tape import (
+    Stage,
+    Value,
+    close,
+    is_put_off,
+    leaf,
+    made_of,
+    own_copy,
+    same_bytes,
+    value_of,
+    wrap,
+)
 from tracker.tracked import Leaf, Tracked
+from tracker.values import is_anything_due
 
 
 @record()
@@ -83,14 +96,16 @@ class ViewOf:
 
 @record()
 class Write:
-    """An array, by leaf number, that the function wrote into, and its handle in the trace."""
+    """An array, by leaf number, that the function wrote into, and its handle in the trace; `leaf`
+    is what that was at first."""
 
     number: int
     array: Any
     handle: Tracked
+    leaf: Value
 
-    def carry_out(self) -> None:
-        self.array[...] = np.reshape(value_of(self.handle).data, self.array.shape)
+    def data(self) -> Any:
+        return np.reshape(value_of(self.handle).data, self.array.shape)
 
 
 @record()
@@ -101,10 +116,18 @@ class Effects:
     containers: Containers
     originals: dict[int, Any]  # the id of a handle -> the leaf that it stands for
 
+    def detach(self) -> None:
+        """What is written into is about to change: values that are computed later find a copy."""
+        for write in self.writes if is_anything_due() else ():
+            if write.leaf.data is write.array:
+                write.leaf.form = own_copy(write.array)
+
     def carry_out(self) -> None:
-        for write in self.writes:
-            write.carry_out()
+        written = [write.data() for write in self.writes]  # all, before anything is changed
+        self.detach()
         self.containers.carry_out(lambda x: self.originals.get(id(x), plain(x)))
+        for write, data in zip(self.writes, written, strict=True):
+            write.array[...] = data
 
 
 @record()
@@ -138,10 +161,23 @@ class Staged:
     `leaves` are those of the call, and of what stands at places."""
 
     trace: Trace | None
-    result: Any
+    returned: _Returned
     effects: Effects
     leaves: list[Any]
+    deferral: Deferral | None
     why: str = ""
+
+    @property
+    def computed(self) -> bool:
+        """Whether all that the call gives and writes is there."""
+        handles = (*self.returned.outputs, *(write.handle for write in self.effects.writes))
+        return not any(map(is_put_off, handles))
+
+    def finish(self) -> Any:
+        """The plain function's result, after what it wrote was carried out."""
+        result = self.returned.plain()
+        self.effects.carry_out()
+        return result
 
     @property
     def whole(self) -> Trace:
@@ -149,6 +185,21 @@ class Staged:
         if self.trace is None:
             raise CompileError(f"it cannot be traced: {self.why}")
         return self.trace
+
+
+@record()
+class _Returned:
+    """What a function returned: the leaves, as handles where they are values, and the structure.
+    `known`: the id of a handle -> the very object that the caller gets."""
+
+    outputs: list[Any]
+    structure: tree.Structure
+    template: Any
+    known: dict[int, Any]
+
+    def plain(self) -> Any:
+        results = [self.known.setdefault(id(x), plain(x)) for x in self.outputs]
+        return tree.unflatten(self.structure, results, self.template)
 
 
 class GuardFailed(Exception):
@@ -179,6 +230,7 @@ def stage(
     places: Sequence[Place] | None = None,
     varying: frozenset[Spot] = frozenset(),
     with_views: bool = False,
+    deferring: bool = False,
 ) -> Staged:
     """Trace `f` at these arguments, whose own arrays are left alone.
 
@@ -186,17 +238,19 @@ def stage(
     places    what `f` can read, where that is known already
     varying   where captured numbers are inputs, not constants
     with_views  whether a result that is a view of an argument is one of the caller's array
+    deferring   whether the numbers of large arrays may be put off
     """
     kwargs = kwargs or {}
     given, own = signature_of(args, kwargs, static)
     if places is None:
         places = places_of(f, static_leaves(given, own))
     call, leaves = with_places(given, own, places, varying)
-    inputs = _Inputs(call, leaves, len(own))
+    deferral = Deferral() if deferring else None
+    inputs = _Inputs(call, leaves, len(own), deferral)
     positional, named = _rebuilt(given, inputs.whole, args, kwargs)
     containers = Containers((*args, *kwargs.values()), (*positional, *named.values()))
     stand_ins = StandIns(places, inputs.at_places, inputs.at_spots)
-    listener = Stage()
+    listener = Stage(deferral=deferral)
     listener.given, listener.placed = frozenset(inputs.values), frozenset(inputs.placed)
     with listener, Watch(inputs.generators) as watch, Patched():
         try:
@@ -208,19 +262,23 @@ def stage(
                 if isinstance(handle, Tracked):
                     value_of(handle)
         except Exception as error:
+            if deferral is not None:
+                deferral.asked()
             if on_error is not None:
                 on_error(error, inputs.effects(containers))
             raise
         finally:
             stand_ins.take_back()
             inputs.close()
+    if deferral is not None and deferral.wrong:
+        raise Misjudged
     _refuse_holders(outputs)
     views = _views(outputs, inputs) if with_views else {}
     made = inputs.originals()
     made |= {key: view.cut(leaves[view.out.leaf]) for key, view in views.items()}
-    results = [made.setdefault(id(x), plain(x)) for x in outputs]
     effects = inputs.effects(containers)
-    staged = Staged(None, tree.unflatten(out_structure, results, result), effects, leaves)
+    returned = _Returned(outputs, out_structure, result, made)
+    staged = Staged(None, returned, effects, leaves, deferral)
     staged.why = listener.spoilt or _caught(listener.errors)
     if staged.why:
         return staged
@@ -331,7 +389,9 @@ class _Inputs:
     `given` are the numbers of arguments; arrays at places come after them, one for each array.
     """
 
-    def __init__(self, call: Signature, leaves: Sequence[Any], own: int) -> None:
+    def __init__(
+        self, call: Signature, leaves: Sequence[Any], own: int, deferral: Deferral | None
+    ) -> None:
         self.given: list[int] = []
         self.values: list[Value] = []
         self.handles: list[Any] = []
@@ -341,7 +401,7 @@ class _Inputs:
         recorders = {id(x): stand_in(x) for x in self.generators}
         for number, (x, shown) in enumerate(zip(leaves[:own], call.leaves, strict=False)):
             if is_input(x) and not isinstance(shown, Static):
-                value = leaf(own_copy(x) if isinstance(x, np.ndarray) else x)
+                value = _private(x, deferral)
                 self.given.append(number)
                 self.values.append(value)
                 self.handles.append(wrap(value))
@@ -392,10 +452,18 @@ class _Inputs:
         """Which arrays hold something else than they did."""
         known = dict(zip(self.values, self.given, strict=True)) | self.placed
         return [
-            Write(number, self.arrays[number], self.whole[number])
+            Write(number, self.arrays[number], self.whole[number], value)
             for value, number in known.items()
             if value_of(self.whole[number]) is not value
         ]
+
+
+def _private(x: Any, deferral: Deferral | None) -> Value:
+    """A leaf for a number, or with its own copy of an array."""
+    if not isinstance(x, np.ndarray):
+        return leaf(x)
+    put_off = None if deferral is None else deferral.leaf(x, own_copy)
+    return leaf(own_copy(x)) if put_off is None else put_off
 
 
 def _views(outputs: list[Any], inputs: _Inputs) -> dict[int, ViewOf]:
@@ -413,7 +481,7 @@ def _views(outputs: list[Any], inputs: _Inputs) -> dict[int, ViewOf]:
         array = inputs.arrays[number]
         cut = functools.partial(_cut, tuple(reversed(cuts)))
         if isinstance(array_leaf(array), Array):
-            made, value = cut(array), value_of(x).data
+            made, value = cut(array), value_of(x).form
             if type(made) is np.ndarray and np.may_share_memory(made, array):
                 assert (made.shape, made.dtype) == (value.shape, value.dtype)
                 offset = _address(made) - _address(array)
@@ -464,7 +532,7 @@ class Builder:
     ) -> None:
         self.listener = listener
         self.placed = placed or {}  # what stands at places -> its leaf number
-        self.vars: dict[Value, Var] = {value: Var(type_of(value.data)) for value in inputs}
+        self.vars: dict[Value, Var] = {value: Var(type_of(value.form)) for value in inputs}
         self.body: list[Eqn | Guard] = []
         self.captured: list[Var] = []
         self.arrays: list[Any] = []
@@ -483,9 +551,9 @@ class Builder:
                 self._guard(*due[1:])
                 due = next(guards, None)
             operands = tuple(self.atom(o) for o in value.operands)
-            if type(value.data) in (int, float, complex):
+            if type(value.form) in (int, float, complex):
                 operands = tuple(map(self._number, operands, value.operands))
-            out = Var(type_of(value.data))
+            out = Var(type_of(value.form))
             self.vars[value] = out
             assert value.op is not None
             self.body.append(Eqn(value.op, operands, value.params, out, self._where(code, line)))
@@ -495,7 +563,7 @@ class Builder:
 
     def _number(self, atom: Atom, operand: Any) -> Atom:
         """An operand of Python's arithmetic, in which a bool is an int."""
-        if type(operand.data if type(operand) is Value else operand) is not bool:
+        if type(operand.form if type(operand) is Value else operand) is not bool:
             return atom
         if isinstance(atom, Const):
             return Const.of(int(atom.value))
@@ -515,10 +583,11 @@ class Builder:
             text = self.lines[key] = "" if code is None else f"{code.co_filename}:{line}"
         return text
 
-    def _guard(self, value: Value, kind: str, at: tuple[Any, int]) -> None:
+    def _guard(self, value: Value, kind: str, at: tuple[Any, int], expected: Any) -> None:
         atom = self.atom(value)
         if isinstance(atom, Var):
-            expected = CONVERSIONS[kind](value.data)
+            if expected is None:
+                expected = CONVERSIONS[kind](value.data)
             self.body.append(Guard(atom, kind, expected, self._where(*at)))
 
     def atom(self, operand: Any) -> Atom:
@@ -548,7 +617,7 @@ class Builder:
             return self._capture(value.data, value.params, id(value.params))
         if _is_followed(value):
             raise Entangled
-        if isinstance(value.data, np.ndarray):
+        if isinstance(value.form, np.ndarray):
             return self._capture(value.data, None, id(value.data))
         return Const.of(value.data)
 
@@ -574,6 +643,6 @@ class Builder:
             return Output("constant", None, x)
         value = value_of(x)
         atom = self.atom(value)
-        if isinstance(value.data, np.ndarray):
+        if isinstance(value.form, np.ndarray):
             return Output("array", atom)
-        return Output("numpy" if isinstance(value.data, np.generic) else "python", atom)
+        return Output("numpy" if isinstance(value.form, np.generic) else "python", atom)

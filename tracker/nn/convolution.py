@@ -16,7 +16,7 @@ import numpy as np
 from tracker.errors import message
 from tracker.ops.declare import as_array
 from tracker.ops.windows import places_of, windows
-from tracker.tape import apply, data_of
+from tracker.tape import apply, form_of
 
 Size = int | Sequence[int]
 Padding = int | str | Sequence[int] | Sequence[tuple[int, int]]
@@ -111,7 +111,7 @@ def maxpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 0
     array([[[3., 2.]]])
     """
     x = as_array(x)
-    kind = np.result_type(data_of(x))
+    kind = np.result_type(form_of(x))
     least = -np.inf if kind.kind == "f" else np.iinfo(kind).min
     return np.max(*_pooled("maxpool", x, k, stride, padding, least))
 

@@ -22,7 +22,7 @@ from tracker.numpy._tracking import is_conversion, trackable
 from tracker.ops.create import asarray as join
 from tracker.ops.create import buffer, ones_like, zeros_like
 from tracker.ops.declare import holds_tracked
-from tracker.tape import apply, data_of, is_following, is_recording
+from tracker.tape import apply, data_of, form_of, is_following, is_recording
 from tracker.tracked import Tracked
 
 NAMES = (
@@ -74,7 +74,7 @@ def _of_tracked(given: Any, dtype: Any, copy: bool | None) -> Any:
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
         return _in_dtype(join(given), dtype)
-    if not isinstance(data_of(given), np.ndarray):
+    if not isinstance(form_of(given), np.ndarray):
         return _in_dtype(np.copy(np.broadcast_to(given, ())), dtype)
     changed = _in_dtype(given, dtype)
     return np.copy(given) if copy and changed is given else changed

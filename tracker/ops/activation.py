@@ -48,7 +48,7 @@ held = declare(
     evaluate=lambda x: x,
     jvp=[None],
     vjp=[None],
-    lower=View(lambda e, index, x: (0, index, None)),
+    lower=View(lambda e, index, x: (0, index, None), order="V"),
 )
 
 

@@ -414,6 +414,7 @@ where = declare(
         lambda e, c, a, b: e.select(c, a, b),
         lambda c, a, b: (np.dtype(bool), *(_where_infer(c, a, b).dtype,) * 2),
         "biufc",
+        order="K",
     ),
 )
 

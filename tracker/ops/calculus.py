@@ -19,7 +19,7 @@ from tracker.ops.declare import as_array, declare, implements, project
 from tracker.ops.index import read
 from tracker.ops.shape import reshape
 from tracker.ops.windows import overlaps
-from tracker.tape import apply, data_of
+from tracker.tape import apply, form_of
 
 # Differences --------------------------------------------------------------------------------------
 
@@ -38,7 +38,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     cut = along(a, axis)
     for _ in range(n):
         after, before = a[cut(slice(1, None))], a[cut(slice(None, -1))]
-        a = after != before if np.result_type(data_of(a)) == np.bool_ else after - before
+        a = after != before if np.result_type(form_of(a)) == np.bool_ else after - before
     return a
 
 
@@ -162,7 +162,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     p = as_array(p)
     axis = normalize_axis_index(axis, np.ndim(p))
     steps = np.diff(p, axis=axis)
-    whole = np.result_type(data_of(steps), data_of(period)).kind in "iu"
+    whole = np.result_type(form_of(steps), form_of(period)).kind in "iu"
     high, rest = divmod(period, 2) if whole else (period / 2, 0)
     low = -high
     jump = np.mod(steps - low, period) + low

@@ -13,7 +13,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import METHODS
 from tracker.ops.declare import as_array, implements, into
-from tracker.tape import data_of
+from tracker.tape import form_of
 
 
 @implements(np.select)
@@ -23,7 +23,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     if not len(condlist):
         raise ValueError("select with an empty condition list is not possible")
     for i, condition in enumerate(condlist):
-        if np.result_type(data_of(as_array(condition))) != np.bool_:
+        if np.result_type(form_of(as_array(condition))) != np.bool_:
             raise TypeError(f"invalid entry {i} in condlist: should be boolean ndarray")
     y = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
@@ -42,7 +42,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     for at in range(n - 2, -1, -1):
         y = np.where(places == at, options[at], y)
     shape = np.broadcast_shapes(np.shape(places), *(np.shape(c) for c in options))
-    kind = np.result_type(*(data_of(c) for c in options))
+    kind = np.result_type(*(form_of(c) for c in options))
     return into(out, np.astype(as_array(np.broadcast_to(y, shape)), kind))
 
 
@@ -63,7 +63,7 @@ def extract(condition: Any, arr: Any) -> Any:
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     x = as_array(x)
     functions = list(funclist)
-    if (isinstance(condlist, (list, tuple)) and np.ndim(data_of(condlist[0]))) or (
+    if (isinstance(condlist, (list, tuple)) and np.ndim(form_of(condlist[0]))) or (
         isinstance(condlist, (list, tuple)) and np.ndim(x) == 0
     ):
         conditions = [as_array(c) for c in condlist]

@@ -15,7 +15,7 @@ from tracker.ir.op import LINEAR, METHODS, NUMPY, Iota, Map, Table, View
 from tracker.ir.types import Type, type_of
 from tracker.ops.declare import as_array, declare, dtype_of, holds_tracked, implements, project
 from tracker.ops.shape import contiguous
-from tracker.tape import CLOSED, NO_PARAMS, Value, apply, data_of, wrap
+from tracker.tape import CLOSED, NO_PARAMS, Value, apply, data_of, form_of, wrap
 from tracker.tracked import Tracked
 
 
@@ -36,7 +36,7 @@ astype = declare(
     evaluate=lambda x, *, dtype: np.asarray(x).astype(dtype)[()],
     jvp=LINEAR,
     vjp=[_astype_vjp],
-    lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biufc"),
+    lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biufc", order="K"),
 )
 # To a discrete dtype no derivative goes through.
 to_discrete = declare(
@@ -47,15 +47,15 @@ to_discrete = declare(
     evaluate=lambda x, *, dtype: np.asarray(x).astype(dtype)[()],
     jvp=[None],
     vjp=[None],
-    lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biufc"),
+    lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biufc", order="K"),
 )
 
 
 @implements(np.astype)
 def astype_(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     want = dtype_of(dtype)
-    data = data_of(x)
-    if hasattr(data, "dtype") and data.dtype == want:
+    form = form_of(x)
+    if hasattr(form, "dtype") and form.dtype == want:
         return x
     if want.kind not in "fc":
         return apply(to_discrete, (x,), {"dtype": want})
@@ -72,7 +72,7 @@ identity = declare(  # the same value under another identity: how derivatives ma
     evaluate=lambda x: x,
     jvp=LINEAR,
     vjp=[lambda g, y, x: g],
-    lower=View(lambda e, index, x: (0, index, None)),
+    lower=View(lambda e, index, x: (0, index, None), order="V"),
 )
 
 
@@ -99,7 +99,7 @@ copy = declare(
     evaluate=lambda x: np.copy(x)[()],
     jvp=LINEAR,
     vjp=[lambda g, y, x: g],
-    lower=View(lambda e, index, x: (0, index, None)),
+    lower=View(lambda e, index, x: (0, index, None), order="K"),
 )
 
 
@@ -122,7 +122,10 @@ def _fill(name: str, function: Any, value: int) -> Any:
         jvp=[None],
         vjp=[None],
         lower=Map(
-            lambda e, x, *, shape, dtype: e.literal(value, dtype), lambda x: (x.dtype,), "biufc"
+            lambda e, x, *, shape, dtype: e.literal(value, dtype),
+            lambda x: (x.dtype,),
+            "biufc",
+            order="C",
         ),
     )
 
@@ -157,7 +160,7 @@ def _like(op: Any) -> Any:
     def call(
         a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any
     ) -> Any:
-        want = dtype_of(dtype) if dtype is not None else np.result_type(data_of(a))
+        want = dtype_of(dtype) if dtype is not None else np.result_type(form_of(a))
         extent = np.shape(a) if shape is None else _shape_tuple(shape)
         return buffer(apply(op, (a,), {"shape": extent, "dtype": want}))
 
@@ -229,12 +232,12 @@ def asarray(a: Any, dtype: Any = None, *rest: Any, like: Any = None, **kwargs: A
 
 
 def _static(function: Any) -> Any:
-    return lambda a, *args, **kwargs: function(data_of(a), *args, **kwargs)
+    return lambda a, *args, **kwargs: function(form_of(a), *args, **kwargs)
 
 
 NUMPY.update((f, _static(f)) for f in (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj))
-NUMPY[np.result_type] = lambda *args: np.result_type(*(data_of(a) for a in args))
-NUMPY[np.can_cast] = lambda a, *rest, **kw: np.can_cast(data_of(a), *rest, **kw)
+NUMPY[np.result_type] = lambda *args: np.result_type(*(form_of(a) for a in args))
+NUMPY[np.can_cast] = lambda a, *rest, **kw: np.can_cast(form_of(a), *rest, **kw)
 NUMPY[np.may_share_memory] = NUMPY[np.shares_memory] = lambda a, b, *_: np.shares_memory(
     data_of(a), data_of(b)
 )
@@ -245,13 +248,13 @@ def _item(a: Any, *index: Any) -> Any:
     if not index:
         if np.size(a) != 1:
             raise ValueError("can only convert an array of size 1 to a Python scalar")
-        return _as_python(np.ravel(a)[0] if isinstance(data_of(a), np.ndarray) else a)
+        return _as_python(np.ravel(a)[0] if isinstance(form_of(a), np.ndarray) else a)
     return _as_python(a[index] if len(index) > 1 else np.ravel(a)[index[0]])
 
 
 def _as_python(number: Any) -> Any:
-    data = data_of(number)
-    if not isinstance(data, np.generic) or isinstance(data, (np.longdouble, np.clongdouble)):
+    form = form_of(number)
+    if not isinstance(form, np.generic) or isinstance(form, (np.longdouble, np.clongdouble)):
         return number
     return apply(item, (number,))
 

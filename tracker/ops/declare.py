@@ -28,7 +28,7 @@ from tracker.ir.op import (
     define,
 )
 from tracker.ir.types import Type, type_of
-from tracker.tape import apply, apply2, data_of
+from tracker.tape import apply, apply2, form_of
 from tracker.tracked import Tracked, install, public_name
 
 NO_VALUE: Any = np._NoValue
@@ -129,10 +129,10 @@ def match(t: Any, y: Any) -> Any:
 
 def as_numpy(x: Any) -> Any:
     """A Python number as NumPy's, whose arithmetic gives inf and NaN instead of raising."""
-    data = data_of(x)
-    if not isinstance(data, (int, float, complex)):
+    form = form_of(x)
+    if not isinstance(form, (int, float, complex)):
         return x
-    kind = np.result_type(data, 0.0)
+    kind = np.result_type(form, 0.0)
     return np.astype(x, kind) if isinstance(x, Tracked) else kind.type(x)
 
 
@@ -245,7 +245,7 @@ def map_lowering(
     def dtypes(*types: Type) -> tuple[np.dtype[Any], ...]:
         return loop_dtypes(ufunc, types)[: ufunc.nin]
 
-    return Map(body, dtypes, kinds, defined, refuses, requires)
+    return Map(body, dtypes, kinds, defined, refuses, requires, "K")
 
 
 _COMPARISONS = {"lt", "le", "eq", "ne", "gt", "ge"}
@@ -392,7 +392,7 @@ def fitted(y: Any, out: Any, casting: Any = "same_kind") -> Any:
     """A result in the dtype of the array `out` that it is to go into, which it must fit."""
     if np.shape(y) != out.shape:
         raise ValueError(f"output array has shape {out.shape}, the result has shape {np.shape(y)}")
-    kind = np.result_type(data_of(y))
+    kind = np.result_type(form_of(y))
     if kind == out.dtype:
         return y
     if not np.can_cast(kind, out.dtype, casting):

@@ -16,7 +16,7 @@ from tracker.ops.create import buffer
 from tracker.ops.cumulative import along
 from tracker.ops.declare import as_array, constant, implements
 from tracker.ops.shape import laid_out_as
-from tracker.tape import data_of
+from tracker.tape import form_of
 
 # Axes ---------------------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ def ix_(*args: Any) -> Any:
         a = as_array(given)
         if np.ndim(a) != 1:
             raise ValueError("Cross index must be 1 dimensional")
-        if np.result_type(data_of(a)) == np.bool_:
+        if np.result_type(form_of(a)) == np.bool_:
             a = np.nonzero(a)[0]
         out.append(np.reshape(a, (1,) * at + (-1,) + (1,) * (len(args) - at - 1)))
     return tuple(out)

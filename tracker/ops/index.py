@@ -33,7 +33,7 @@ from tracker.ops.places import (
     taken,
 )
 from tracker.ops.shape import broadcast_to, reshape
-from tracker.tape import Value, apply, data_of, is_recording, overwrite, value_of, wrap
+from tracker.tape import Value, apply, data_of, form_of, is_recording, overwrite, value_of, wrap
 from tracker.tracked import Tracked
 
 _INT = np.dtype(np.intp)
@@ -196,7 +196,7 @@ getitem: Op = declare(
     evaluate=lambda x, *, index: x[index],
     jvp=LINEAR,
     vjp=[lambda g, y, x, *, index: Piece(g, index, np.shape(x))],
-    lower=View(_getitem_source),
+    lower=View(_getitem_source, order="V"),
 )
 embed: Op = declare(
     "embed",
@@ -206,7 +206,7 @@ embed: Op = declare(
     evaluate=_embed,
     jvp=LINEAR,
     vjp=[lambda g, y, x, *, index, shape: apply(getitem, (g,), {"index": index})],
-    lower=View(_embed_source, lambda g, *, index, shape: Writes(None, ((0, index),))),
+    lower=View(_embed_source, lambda g, *, index, shape: Writes(None, ((0, index),)), "C"),
 )
 
 
@@ -250,6 +250,7 @@ put: Op = declare(
             _embed_source(e, at, v, index=index, shape=x.shape), v, at
         ),
         lambda x, v, *, index: Writes(0, ((1, index),)),
+        "K",
     ),
 )
 
@@ -383,7 +384,7 @@ def _scatter_vjp_base(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index
 
 def _scatter_vjp_value(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index, **_: Any) -> Any:
     piece = _gathered(g, arrays, index)
-    if all(np.result_type(data_of(a)) == np.bool_ for a in arrays):
+    if all(np.result_type(form_of(a)) == np.bool_ for a in arrays):
         return project(piece, v)  # a mask writes nowhere twice
     alive = apply(winners, arrays, {**_places(index, arrays), "shape": np.shape(x)})
     return project(np.where(alive, piece, np.zeros_like(piece)), v)
@@ -430,12 +431,12 @@ scatter: Op = declare(
 
 def read(x: Any, key: Any) -> tuple[Any, Index, tuple[Any, ...]]:
     """x[key], and the index and arrays of the subscript."""
-    index, arrays = split(key, np.shape(data_of(x)))
+    index, arrays = split(key, np.shape(form_of(x)))
     if arrays:
         _fix_masks(arrays)
         return _gathered(x, arrays, index), index, arrays
     part = apply(getitem, (x,), {"index": index})
-    if type(data_of(part)) is not np.ndarray and _has_ellipsis(key):
+    if type(form_of(part)) is not np.ndarray and _has_ellipsis(key):
         part = apply(as_view, (part,))
     return part, index, ()
 
@@ -454,14 +455,14 @@ as_view: Op = declare(  # a number as the array without dimensions that `x[0, ..
     evaluate=np.asarray,
     jvp=LINEAR,
     vjp=[lambda g, y, x: g],
-    lower=View(lambda e, index, x: (0, index, None)),
+    lower=View(lambda e, index, x: (0, index, None), order="V"),
 )
 
 
 def is_view(arrays: tuple[Any, ...]) -> bool:
     """Whether what was read with these arrays is a view in NumPy: they are traced integers."""
     for a in arrays:  # noqa: SIM110 (every subscript asks; a generator costs more)
-        if type(a) is not Tracked or np.ndim(data_of(a)):
+        if type(a) is not Tracked or np.ndim(form_of(a)):
             return False
     return True
 
@@ -481,7 +482,7 @@ def paste(x: Any, part: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
 
 def written(x: Any, key: Any, v: Any) -> Any:
     """The value of x after x[key] = v; v is cast to x's dtype, as assignment does."""
-    index, arrays = split(key, np.shape(data_of(x)))
+    index, arrays = split(key, np.shape(form_of(x)))
     if len(arrays) == len(index) == 1 and np.ndim(v) == 0 and _is_mask_of(arrays[0], x):
         return apply(where, (arrays[0], _cast(v, x), x))
     if arrays:
@@ -494,7 +495,7 @@ def overwritten(x: Tracked, key: Any, v: Any) -> bool:
     """x[key] = v in the array of x itself, if the index is basic and nobody else can see it."""
     if is_recording():
         return False
-    index, arrays = split(key, np.shape(data_of(x)))
+    index, arrays = split(key, np.shape(form_of(x)))
     return not arrays and overwrite(put, x, _fit(_cast(v, x), index, x), index)
 
 
@@ -512,7 +513,7 @@ def stored(x: Tracked, place: Index) -> Any:
             return None
         at, v = value.params["index"], value.operands[1]
         if at == place:
-            kept = type(v) is Value and type(v.data) is value.data.dtype.type
+            kept = type(v) is Value and type(v.form) is value.form.dtype.type
             return wrap(v) if kept and not is_recording() else None
         if not all(type(part) is int for part in at):
             return None
@@ -548,7 +549,7 @@ def _fix_masks(arrays: tuple[Any, ...]) -> None:
 
 def _cast(v: Any, x: Any) -> Any:
     v = as_array(v)
-    want, have = np.result_type(data_of(x)), np.result_type(data_of(v))
+    want, have = np.result_type(form_of(x)), np.result_type(form_of(v))
     if have == want:
         return v
     if have.kind == "c" != want.kind:
@@ -558,8 +559,8 @@ def _cast(v: Any, x: Any) -> Any:
 
 def _fit(v: Any, index: Index, x: Any) -> Any:
     """Drop leading axes of extent 1 that assignment ignores; raise if v does not fit."""
-    place = lengths(index, np.shape(data_of(x)))
-    if np.shape(data_of(v)) in ((), place):
+    place = lengths(index, np.shape(form_of(x)))
+    if np.shape(form_of(v)) in ((), place):
         return v
     while np.ndim(v) > len(place) and np.shape(v)[0] == 1:
         v = np.reshape(v, np.shape(v)[1:])

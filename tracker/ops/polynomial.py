@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ops.declare import as_array, implements
-from tracker.tape import data_of
+from tracker.tape import form_of
 
 
 @implements(np.polyval)
@@ -63,7 +63,7 @@ def polydiv(u: Any, v: Any) -> Any:
     u, v = (np.atleast_1d(as_array(c)) + 0.0 for c in (u, v))
     m, n = np.size(u) - 1, np.size(v) - 1
     scale = 1.0 / v[0]
-    kind = np.result_type(data_of(u), data_of(v))
+    kind = np.result_type(form_of(u), form_of(v))
     if m < n:
         return np.zeros(1, kind), u
     quotient = []
@@ -109,7 +109,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     if np.ndim(x) != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
     n = np.size(x) if N is None else N
-    kind = np.promote_types(np.result_type(data_of(x)), int)
+    kind = np.promote_types(np.result_type(form_of(x)), int)
     columns = [np.ones_like(x, kind)]
     for _ in range(n - 1):
         columns.append(columns[-1] * x)
@@ -145,7 +145,7 @@ def roots(p: Any) -> Any:
         return np.zeros(0)
     zeros = np.size(p) - 1 - places[-1]
     p = p[places[0] : places[-1] + 1]
-    kind = np.result_type(data_of(p), np.float64 if p.dtype.kind in "biu" else data_of(p))
+    kind = np.result_type(form_of(p), np.float64 if p.dtype.kind in "biu" else form_of(p))
     n = np.size(p) - 1
     if n == 0:
         return np.zeros(int(zeros), kind)

@@ -16,7 +16,7 @@ import numpy as np
 
 from tracker.ops.declare import NO_VALUE, as_array, implements, into
 from tracker.ops.reduce import axes_of
-from tracker.tape import data_of
+from tracker.tape import form_of
 
 # The continuous methods: n*q + alpha + q*(1 - alpha - beta) - 1 is the place of quantile q.
 _CONTINUOUS = {
@@ -135,7 +135,7 @@ def _quantile(
     if skip_nan and np.size(a) == 0:
         return np.nanmean(a, axis, out=out, keepdims=keepdims)  # NaN, one for all q
     axes = axes_of(a, axis)
-    weak = type(data_of(q)) in (int, float)
+    weak = type(form_of(q)) in (int, float)
     q = as_array(q)
     flat = np.reshape(q, (-1, 1))
     columns = _columns(a, axes)
@@ -183,7 +183,7 @@ def _entry(scale: float, what: str, skip_nan: bool) -> Any:
         *,
         weights: Any = None,
     ) -> Any:
-        a, q = as_array(a), q if type(data_of(q)) in (int, float) else as_array(q)
+        a, q = as_array(a), q if type(form_of(q)) in (int, float) else as_array(q)
         if a.dtype.kind == "c":
             raise TypeError("a must be an array of real numbers")
         q = _checked(q, scale, what)

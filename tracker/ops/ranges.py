@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ops.declare import as_array, implements
-from tracker.tape import data_of
+from tracker.tape import form_of
 
 
 @implements(np.linspace)
@@ -25,7 +25,7 @@ def linspace(
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
     start, stop = as_array(start) * 1.0, as_array(stop) * 1.0
-    kind = np.result_type(data_of(start), data_of(stop), float(num))
+    kind = np.result_type(form_of(start), form_of(stop), float(num))
     steps = num - 1 if endpoint else num
     step = (stop - start) / steps if steps > 0 else (stop - start) * np.nan
     ndim = max(np.ndim(start), np.ndim(stop))
@@ -63,7 +63,7 @@ def geomspace(
     start, stop = as_array(start) * 1.0, as_array(stop) * 1.0
     if np.any(start == 0) or np.any(stop == 0):
         raise ValueError("Geometric sequence cannot include zero")
-    kind = np.result_type(data_of(start), data_of(stop), float(num))
+    kind = np.result_type(form_of(start), form_of(stop), float(num))
     start, stop = np.broadcast_arrays(np.astype(start, kind), np.astype(stop, kind))
     ratio = stop / start
     if kind.kind != "c" and np.any(ratio < 0):

@@ -22,7 +22,7 @@ from tracker.ops.declare import (
     into,
     refuse,
 )
-from tracker.tape import apply, data_of
+from tracker.tape import apply, form_of
 from tracker.tracked import Tracked
 
 _NO = NO_VALUE
@@ -122,7 +122,7 @@ def _reduction(
         if dtype is not None:  # NumPy adds small integers in larger ones unless told so
             y = np.astype(as_array(y), dtype)[()]
         if started:
-            y = join(y, np.astype(as_array(initial), np.result_type(data_of(y))))
+            y = join(y, np.astype(as_array(initial), np.result_type(form_of(y))))
         return into(out, y)
 
     def positional(a: Any, axis: Any = None, out: Any = None, *rest: Any, **kwargs: Any) -> Any:

@@ -16,7 +16,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from tracker.ir.op import LINEAR, METHODS, View, Writes
 from tracker.ir.types import Type
 from tracker.ops.declare import declare, implements, into, project, sum_to
-from tracker.tape import apply, data_of
+from tracker.tape import apply, form_of
 from tracker.tracked import Tracked
 
 # reshape ----------------------------------------------------------------------------------------
@@ -30,7 +30,8 @@ reshape = declare(
     jvp=LINEAR,
     vjp=[lambda g, y, x, *, shape: np.reshape(g, np.shape(x))],
     lower=View(
-        lambda e, index, x, *, shape: (0, e.unflatten(e.flatten(index, shape), x.shape), None)
+        lambda e, index, x, *, shape: (0, e.unflatten(e.flatten(index, shape), x.shape), None),
+        order="V",
     ),
 )
 
@@ -38,7 +39,7 @@ reshape = declare(
 @implements(np.reshape)
 def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None) -> Any:
     if order in ("F", "A") and np.ndim(a) > 1:
-        if order == "A" and not data_of(a).flags.f_contiguous:
+        if order == "A" and not form_of(a).flags.f_contiguous:
             return reshape_(a, shape)
         return np.transpose(reshape_(np.transpose(a), tuple(reversed(_full_shape(a, shape)))))
     return apply(reshape, (a,), {"shape": _full_shape(a, shape)})
@@ -47,7 +48,7 @@ def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None
 def _full_shape(a: Any, shape: Any) -> tuple[int, ...]:
     """A target shape with its -1 worked out."""
     given = tuple(map(int, shape)) if isinstance(shape, (tuple, list)) else (int(shape),)
-    size = data_of(a).size if isinstance(a, Tracked) and a.ndim else np.size(a)
+    size = form_of(a).size if isinstance(a, Tracked) and a.ndim else np.size(a)
     if -1 in given:
         known = -math.prod(given)
         if known > 0 and size % known == 0 and given.count(-1) == 1:
@@ -60,18 +61,18 @@ def _full_shape(a: Any, shape: Any) -> tuple[int, ...]:
 def contiguous(a: Any) -> Any:
     """A new array laid out in C order, where NumPy's is: what is written into a reshape of it then
     reaches it."""
-    data = data_of(a)
-    if type(data) is not np.ndarray or data.flags.c_contiguous:
+    form = form_of(a)
+    if type(form) is not np.ndarray or form.flags.c_contiguous:
         return a
-    flat = apply(reshape, (a,), {"shape": (data.size,)})
-    return apply(reshape, (flat,), {"shape": data.shape})
+    flat = apply(reshape, (a,), {"shape": (form.size,)})
+    return apply(reshape, (flat,), {"shape": form.shape})
 
 
 def laid_out_as(a: Any, other: Any) -> Any:
     """A new array in the order in which NumPy fills one made after another: Fortran's where that
     one's is, else C's."""
-    data = data_of(other)
-    if isinstance(data, np.ndarray) and data.flags.fnc:
+    form = form_of(other)
+    if isinstance(form, np.ndarray) and form.flags.fnc:
         return np.transpose(contiguous(np.transpose(a)))
     return contiguous(a)
 
@@ -85,13 +86,13 @@ METHODS["reshape"] = _reshape_method
 
 @implements(np.ravel, method="ravel")
 def ravel(a: Any, order: str = "C") -> Any:
-    data = data_of(a)
+    form = form_of(a)
     if order == "K":  # as the elements lie in memory
-        steps = [-abs(stride) for stride in getattr(data, "strides", ())]
+        steps = [-abs(stride) for stride in getattr(form, "strides", ())]
         return ravel(np.transpose(a, np.argsort(steps, kind="stable")) if steps else a)
     flat = reshape_(a, (-1,), order)
-    if isinstance(data, np.ndarray) and np.may_share_memory(data, data_of(flat)):
-        flags = data.flags
+    if isinstance(form, np.ndarray) and np.may_share_memory(form, form_of(flat)):
+        flags = form.flags
         if not (flags.f_contiguous if order == "F" else flags.c_contiguous):
             return np.copy(flat)  # reshape sees a view where ravel makes a copy
     return flat
@@ -148,7 +149,10 @@ transpose = declare(
     evaluate=lambda x, *, axes: np.transpose(x, axes),
     jvp=LINEAR,
     vjp=[lambda g, y, x, *, axes: np.transpose(g, _inverse(axes))],
-    lower=View(lambda e, index, x, *, axes: (0, tuple(index[i] for i in _inverse(axes)), None)),
+    lower=View(
+        lambda e, index, x, *, axes: (0, tuple(index[i] for i in _inverse(axes)), None),
+        order="V",
+    ),
 )
 
 
@@ -212,7 +216,7 @@ broadcast_to = declare(
     evaluate=lambda x, *, shape: np.broadcast_to(x, shape),
     jvp=LINEAR,
     vjp=[lambda g, y, x, *, shape: sum_to(g, np.shape(x))],
-    lower=View(_broadcast_source),
+    lower=View(_broadcast_source, order="V"),
 )
 
 
@@ -275,7 +279,7 @@ concatenate = declare(
     evaluate=lambda *xs, axis: np.concatenate(xs, axis),
     jvp=LINEAR,
     vjp=[_concatenate_vjp],
-    lower=View(_concatenate_source, _concatenate_writes),
+    lower=View(_concatenate_source, _concatenate_writes, "K"),
 )
 
 
@@ -327,7 +331,7 @@ stack = declare(
     evaluate=lambda *xs, axis: np.array(xs) if np.ndim(xs[0]) == 0 else np.stack(xs, axis),
     jvp=LINEAR,
     vjp=[_stack_vjp],
-    lower=View(_stack_source),
+    lower=View(_stack_source, order="K"),
 )
 
 
@@ -338,7 +342,7 @@ def stack_(
     parts = [a if isinstance(a, Tracked) else np.asarray(a) for a in arrays]
     if not parts:
         raise ValueError("need at least one array to stack")
-    if len({np.shape(data_of(a)) for a in parts}) != 1:
+    if len({np.shape(form_of(a)) for a in parts}) != 1:
         raise ValueError("all input arrays must have the same shape")
     parts = _cast(parts, dtype, casting)
     axis = normalize_axis_index(axis, np.ndim(parts[0]) + 1)

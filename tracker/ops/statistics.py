@@ -14,7 +14,7 @@ import numpy as np
 from tracker.ops import index
 from tracker.ops.create import joined
 from tracker.ops.declare import NO_VALUE, as_array, discrete, implements
-from tracker.tape import apply, data_of
+from tracker.tape import apply, data_of, form_of
 from tracker.tracked import Tracked
 
 
@@ -31,7 +31,7 @@ def average(
     weights = as_array(weights)
     if np.shape(weights) != np.shape(a):
         weights = _spread_weights(weights, a, axis)
-    kind = np.result_type(data_of(a), data_of(weights), *(["f8"] if a.dtype.kind in "biu" else []))
+    kind = np.result_type(form_of(a), form_of(weights), *(["f8"] if a.dtype.kind in "biu" else []))
     weights = np.astype(weights, kind)
     total = np.sum(weights, axis=axis, keepdims=keep)
     if np.any(total == 0.0):
@@ -79,7 +79,7 @@ def cov(
         more = more.T if not rowvar and np.shape(more)[0] != 1 else more
         rows = np.concatenate([rows, more], axis=0)
     if dtype is None:
-        dtype = np.result_type(data_of(rows), np.float64)
+        dtype = np.result_type(form_of(rows), np.float64)
     rows = np.astype(rows, dtype)
     ddof = (0 if bias else 1) if ddof is None else ddof
     weights, fact = _weights(np.shape(rows)[1], ddof, fweights, aweights)

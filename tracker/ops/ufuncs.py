@@ -24,7 +24,7 @@ from tracker.ops import index
 from tracker.ops.cumulative import along, running_maximum, running_minimum
 from tracker.ops.declare import NO_VALUE, as_array, dtype_of, fitted, into, refuse
 from tracker.ops.reduce import axes_of, kept
-from tracker.tape import apply, data_of
+from tracker.tape import apply, form_of
 from tracker.tracked import Tracked, set_ufunc_protocol
 
 _PYTHON_NUMBERS = (float, int, complex, bool)
@@ -32,8 +32,8 @@ _PYTHON_NUMBERS = (float, int, complex, bool)
 
 def call(op: Op, operands: tuple[Any, ...]) -> Any:
     """A ufunc applied by name: Python numbers become NumPy's first, as NumPy itself does."""
-    if all(type(data_of(x)) in _PYTHON_NUMBERS for x in operands):
-        operands = tuple(np.astype(x, np.result_type(data_of(x))) for x in map(as_array, operands))
+    if all(type(form_of(x)) in _PYTHON_NUMBERS for x in operands):
+        operands = tuple(np.astype(x, np.result_type(form_of(x))) for x in map(as_array, operands))
     return apply(op, operands)
 
 
@@ -259,7 +259,7 @@ def _selected(y: Any, where: Any, target: Any) -> Any:
     if where is True:
         return y
     if target is None:
-        return np.where(where, y, np.zeros((), np.result_type(data_of(y))))[()]
+        return np.where(where, y, np.zeros((), np.result_type(form_of(y))))[()]
     return np.where(where, y, target)
 
 

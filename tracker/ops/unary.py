@@ -22,7 +22,7 @@ from tracker.ops.declare import (
     map_lowering,
     piecewise,
 )
-from tracker.tape import apply, apply1, data_of
+from tracker.tape import apply, apply1, form_of
 
 _LN2 = float(np.log(2.0))
 _LN10 = float(np.log(10.0))
@@ -212,7 +212,7 @@ real = declare(
     evaluate=np.real,
     jvp=LINEAR,
     vjp=[lambda g, y, x: g + np.zeros_like(x) if np.iscomplexobj(x) else g],
-    lower=Map(lambda e, x: e.real(x), lambda x: (x.dtype,), "biufc"),
+    lower=Map(lambda e, x: e.real(x), lambda x: (x.dtype,), "biufc", order="V"),
 )
 imag = declare(
     "imag",
@@ -223,7 +223,7 @@ imag = declare(
     evaluate=np.imag,
     jvp=LINEAR,
     vjp=[lambda g, y, x: 1j * g + np.zeros_like(x) if np.iscomplexobj(x) else np.zeros_like(x)],
-    lower=Map(lambda e, x: e.imag(x), lambda x: (x.dtype,), "biufc"),
+    lower=Map(lambda e, x: e.imag(x), lambda x: (x.dtype,), "biufc", order="V"),
 )
 conjugate = declare(
     "conjugate",
@@ -234,7 +234,7 @@ conjugate = declare(
     evaluate=np.conjugate,
     jvp=LINEAR,
     vjp=[lambda g, y, x: np.conjugate(g)],
-    lower=Map(lambda e, x: e.conjugate(x), lambda x: (x.dtype,), "biufc"),
+    lower=Map(lambda e, x: e.conjugate(x), lambda x: (x.dtype,), "biufc", order="K"),
 )
 
 
@@ -244,7 +244,7 @@ def _conjugate(x: Any) -> Any:
 
 def _own_conjugate(x: Any) -> Any:
     made = _conjugate(x)
-    return apply(item, (made,)) if type(data_of(x)) is complex else made
+    return apply(item, (made,)) if type(form_of(x)) is complex else made
 
 
 for _name in ("conj", "conjugate"):
@@ -261,7 +261,7 @@ def angle(z: Any, deg: bool = False) -> Any:
 @implements(np.round, np.around, method="round")
 def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """To places after the point, or before it; integers stay integers."""
-    kind = np.result_type(data_of(a))
+    kind = np.result_type(form_of(a))
     if decimals >= 0:
         if kind.kind in "iu":
             return into(out, a * kind.type(1))
@@ -289,7 +289,7 @@ def sinc(x: Any) -> Any:
 def nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Any:
-    kind = np.result_type(data_of(x))
+    kind = np.result_type(form_of(x))
     if kind.kind == "c":
         parts = (nan_to_num(p, True, nan, posinf, neginf) for p in (np.real(x), np.imag(x)))
         y = next(parts) + 1j * next(parts)

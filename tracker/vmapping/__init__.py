@@ -21,7 +21,7 @@ import numpy as np
 from tracker import tree
 from tracker.control.nested import Nested, nest
 from tracker.errors import UnsupportedError, message
-from tracker.tape import Unstructured, data_of
+from tracker.tape import Unstructured, data_of, form_of
 from tracker.vmapping.replay import replay_rows
 from tracker.vmapping.rules import Answer, front
 from tracker.wrapping import compiled_derivative
@@ -116,12 +116,12 @@ def _extent(leaves: Sequence[Any], axes: Sequence[int | None]) -> int:
     for x, axis in zip(leaves, axes, strict=True):
         if axis is None:
             continue
-        rank = np.ndim(data_of(x)) if tree.is_numeric(data_of(x)) else 0
+        rank = np.ndim(form_of(x)) if tree.is_numeric(form_of(x)) else 0
         if not -rank <= axis < rank:
             raise UnsupportedError(
                 message(
-                    f"vmap cannot go along axis {axis} of a {type(data_of(x)).__name__} of shape "
-                    f"{np.shape(data_of(x))}",
+                    f"vmap cannot go along axis {axis} of a {type(form_of(x)).__name__} of shape "
+                    f"{np.shape(form_of(x))}",
                     "Give None in in_axes for what all rows share",
                 )
             )
@@ -164,7 +164,7 @@ def _on_path(
 
     def numeric(*flat: Any) -> list[Any]:
         found = one(*flat)
-        constants.update((i, x) for i, x in enumerate(found) if not tree.is_numeric(data_of(x)))
+        constants.update((i, x) for i, x in enumerate(found) if not tree.is_numeric(form_of(x)))
         return [x for i, x in enumerate(found) if i not in constants]
 
     nested: Nested = nest("row", numeric, [data_of(x)[at] for x in rows])

@@ -16,7 +16,7 @@ from tracker.control.nested import cut, nest
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ops.bundle import pick
 from tracker.replay import CONVERSIONS, PathLeft
-from tracker.tape import apply, data_of
+from tracker.tape import apply, data_of, form_of
 from tracker.vmapping.rules import Answer, batched, front, row_by_row
 
 _ROUNDING = {"int": np.trunc, "floor": np.floor, "ceil": np.ceil, "round": np.rint}
@@ -50,7 +50,7 @@ def _holds(guard: Guard, x: Any, mark: bool) -> Any:
         return True
     if guard.kind == "bool":
         x = np.not_equal(x, 0)
-    elif guard.kind in _ROUNDING and np.result_type(data_of(x)).kind == "f":
+    elif guard.kind in _ROUNDING and np.result_type(form_of(x)).kind == "f":
         x = _ROUNDING[guard.kind](x)
     return np.equal(x, guard.expected)
 

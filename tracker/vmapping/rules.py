@@ -20,7 +20,7 @@ from tracker.ir.op import OPS, Contract, Map, Op, Reduce
 from tracker.ops import index
 from tracker.ops.bundle import parts_of
 from tracker.ops.places import HOLE
-from tracker.tape import apply, current_stage, data_of
+from tracker.tape import apply, current_stage, data_of, form_of
 
 Params = dict[str, Any]
 Answer = tuple[Any, Any]
@@ -74,7 +74,7 @@ def row_by_row(op: Op, xs: Sequence[Any], marks: Sequence[bool], params: Params,
     if current_stage() is not None:
         return _traced_rows(one, moving, n)
     rows = [one(*(x[i] for x in moving)) for i in range(n)]
-    if type(data_of(rows[0])) is not tuple:
+    if type(form_of(rows[0])) is not tuple:
         return np.stack(rows), True
     columns = zip(*map(parts_of, rows), strict=True)
     return [(np.stack(column), True) for column in columns], True
@@ -86,7 +86,7 @@ def _traced_rows(one: Callable[..., Any], moving: Sequence[Any], n: int) -> Answ
     def body(*rows: Any) -> list[Any]:
         nonlocal several
         y = one(*rows)
-        several = type(data_of(y)) is tuple
+        several = type(form_of(y)) is tuple
         return parts_of(y) if several else [y]
 
     nested = nest("row", body, [data_of(x)[0] for x in moving])
@@ -142,7 +142,7 @@ def _stacked(op: Op, xs: Sequence[Any], marks: Sequence[bool], params: Params, n
     rank = max(len(row_shape(x, m)) for x, m in zip(xs, marks, strict=True))
     given = [padded(front(x, m, n), rank) for x, m in zip(xs, marks, strict=True)]
     y = apply(op, tuple(given), params)
-    if type(data_of(y)) is tuple:
+    if type(form_of(y)) is tuple:
         return [(part, True) for part in parts_of(y)], True
     return y, True
 
@@ -199,7 +199,7 @@ def _gather(op: Op, xs: Sequence[Any], marks: Sequence[bool], params: Params, n:
     key = params["index"]
     holes = [at for at, part in enumerate(key) if part is HOLE or part == HOLE]
     together = holes == list(range(holes[0], holes[0] + len(holes)))
-    masks = any(np.result_type(data_of(a)) == np.bool_ for a in places)
+    masks = any(np.result_type(form_of(a)) == np.bool_ for a in places)
     if masks or not together or (marks[0] and any(marks[1:])):
         return row_by_row(op, xs, marks, params, n)
     if marks[0]:

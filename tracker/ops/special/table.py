@@ -33,7 +33,7 @@ from tracker.ops.declare import (
     project,
     tangent_product,
 )
-from tracker.tape import apply, data_of
+from tracker.tape import apply, data_of, form_of
 
 Derivative = Rule | float | str
 
@@ -136,7 +136,7 @@ def _of_floats(derivative: Rule, moving: Sequence[bool]) -> Rule:
 
 
 def _as_float(x: Any, y: Any) -> Any:
-    if type(x) is float or np.result_type(data_of(x)).kind in "fc":
+    if type(x) is float or np.result_type(form_of(x)).kind in "fc":
         return x
     return np.multiply(x, np.real(data_of(y)).dtype.type(1))
 
@@ -174,7 +174,7 @@ def _jvp(name: str, derivative: Derivative, at: int) -> Rule:
 
 def _refuse(name: str, argument: str, x: Any) -> None:
     """No derivative in this argument: nothing for an integer, an error for anything else."""
-    if np.result_type(data_of(x)).kind in "biu":
+    if np.result_type(form_of(x)).kind in "biu":
         return
     raise UnsupportedError(
         message(
@@ -197,7 +197,7 @@ def of_reals(name: str, slope: Rule) -> Rule:
     """A derivative that holds for real arguments only."""
 
     def partial(y: Any, *xs: Any) -> Any:
-        if any(np.iscomplexobj(data_of(x)) for x in xs):
+        if any(np.iscomplexobj(form_of(x)) for x in xs):
             raise UnsupportedError(
                 message(
                     f"scipy.special.{name} has no derivative rule for complex arguments",

@@ -1,0 +1,211 @@
+"""Which equations of a trace are put off, and the forms of their results.
+
+Owns: `Deferral`, what one trace has put off and taken for granted; `result_form`, the form that an
+equation's result has, found without computing it; `Misjudged`. A form is an array in the layout of
+the result, of memory that is never written; see `values.py`, which computes numbers when they are
+asked for. Start at `Deferral.take`.
+
+An equation is put off if it takes in or gives an array of `LARGE` bytes, or a value that was put
+off, if its op says how its result lies in memory (`Map.order`, `View.order`; a `Reduce` to one
+number, or of a C-contiguous array), and if its values cannot make it raise.
+
+Invariants
+1. A form has the class, shape, dtype and strides of what `evaluate` gives, and is a view where that
+   is one.
+2. What was taken for granted is looked at before anybody gets numbers: where it was wrong, all that
+   came after it was wrong, and `Misjudged` ends the trace.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import mmap
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Const, Var
+from tracker.ir.op import Map, Op, Reduce, View
+from tracker.ir.types import type_of
+from tracker.values import NO_PARAMS, Postponed, Value, is_due, postpone, put_off_by
+
+LARGE = 1 << 18  # bytes
+_ndarray = np.ndarray
+
+
+class Misjudged(BaseException):
+    """A trace has taken something for granted that is not so: it must be made again."""
+
+
+class Deferral(Postponed):
+    """`granted`: bools that were taken to be what they most likely are. `wrong`: whether one of
+    them was found to be otherwise. `grow` is told of bytes that were computed after all."""
+
+    def __init__(self) -> None:
+        self.granted: list[tuple[Value, bool]] = []
+        self.wrong = False
+        self.grow: Callable[[int], None] | None = None
+
+    def leaf(self, array: Any, copy: Callable[[Any], Any]) -> Value | None:
+        """A leaf whose data is a copy of an array, made when it is asked for; None if the array is
+        small, or lies in an unusual way."""
+        if not (_is_large(array) and array.size and array.flags.c_contiguous):
+            return None
+        value = Value(blank(array.shape, array.dtype), None, (), NO_PARAMS)
+        postpone(value, copy, (array,), NO_PARAMS, self)
+        return value
+
+    def take(
+        self, op: Op, operands: tuple[Any, ...], params: dict[str, Any], plain: tuple[Any, ...]
+    ) -> Value | None:
+        """The value of an equation that is put off; None of one that is to be computed now.
+        `plain`: the operands, arrays among them as copies that nobody changes."""
+        forms = [o.form if type(o) is Value else o for o in operands]
+        if not any(map(is_due, operands)) and not any(map(_is_large, forms)):
+            return None
+        form = result_form(op, forms, params) if _never_raises(op, operands, forms) else None
+        if form is None:
+            return None
+        value = Value(form, op, operands, params)
+        postpone(value, op.evaluate, plain, params, self)
+        return value
+
+    def grant(self, value: Value, answer: bool) -> None:
+        """Take it for granted that a value that was put off is this."""
+        self.granted.append((value, answer))
+
+    def end(self) -> None:
+        """The trace is over: what somebody still holds is computed."""
+        self.granted.clear()
+        if put_off_by(self):
+            gc.collect()
+        for value in put_off_by(self):
+            value.data  # noqa: B018 (the door computes it)
+
+    def asked(self) -> None:
+        granted, self.granted = self.granted, []
+        for value, answer in granted:
+            self.wrong |= bool(value.data) is not answer
+        if granted and self.wrong:
+            raise Misjudged
+
+    def computed(self, nbytes: int) -> None:
+        if self.grow is not None:
+            self.grow(nbytes)
+
+
+def _is_large(form: Any) -> bool:
+    return type(form) is _ndarray and form.nbytes >= LARGE
+
+
+def _never_raises(op: Op, operands: Sequence[Any], forms: Sequence[Any]) -> bool:
+    """Whether NumPy computes the op whatever the numbers of values are."""
+    how = op.lower
+    if not isinstance(how, Map) or (how.requires is None and how.refuses is None):
+        return True
+    atoms = [
+        Var(type_of(form)) if type(o) is Value or type(o) is _ndarray else Const.of(o)
+        for o, form in zip(operands, forms, strict=True)
+    ]
+    if how.refuses is not None and how.refuses(*atoms):
+        return False
+    asked = _Asked()
+    if how.requires is not None:
+        how.requires(asked, *atoms)
+    return not asked.anything
+
+
+class _Asked:
+    """Who writes down what must hold (see `Map.requires`): whether there is anything."""
+
+    anything = False
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        self.anything = True
+
+    require = __call__
+
+
+# Forms --------------------------------------------------------------------------------------------
+
+
+def result_form(op: Op, forms: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The form of `op(*operands, **params)`, given those of the operands; None if that is not
+    known."""
+    how = op.lower
+    order = how.order if isinstance(how, Map | View) else "K" if isinstance(how, Reduce) else ""
+    if not order or any(type(form) is _ndarray and not form.size for form in forms):
+        return None
+    if not any(hasattr(form, "dtype") for form in forms):
+        return None  # Python's arithmetic
+    try:
+        made = op.infer(*map(type_of, forms), **params)
+        if made.weak or made.dtype.kind not in "biufc" or not made.size:
+            return None
+        if order == "V":
+            return op.evaluate(*forms, **params)
+        _check_numbers(forms)
+        if not made.shape:
+            number = isinstance(how, Reduce) or _gives_number(op, forms, params)
+            return blank((), made.dtype)[() if number else ...]
+        return _laid_out(made.shape, made.dtype, order, how, forms)
+    except Exception:  # which NumPy will raise, too
+        return None
+
+
+def _check_numbers(forms: Sequence[Any]) -> None:
+    """Raise as NumPy does for a Python int that the other operand's dtype has no room for."""
+    for number in forms:
+        if type(number) is int:
+            for other in forms:
+                if hasattr(other, "dtype"):
+                    other.dtype.type(number)
+
+
+def _gives_number(op: Op, forms: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Whether NumPy makes a number of operands without dimensions, and not an array."""
+    with np.errstate(all="ignore"):
+        return type(op.evaluate(*forms, **params)) is not _ndarray
+
+
+def _laid_out(
+    shape: tuple[int, ...], dtype: np.dtype[Any], order: str, how: Any, forms: Sequence[Any]
+) -> Any:
+    arrays = [form for form in forms if type(form) is _ndarray]
+    simple = all(
+        x.flags.c_contiguous and (x.shape == shape or not isinstance(how, Map)) for x in arrays
+    )
+    if order == "C" or simple:
+        return blank(shape, dtype)
+    if not isinstance(how, Map):
+        return None
+    roles = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
+    kinds = [*(x.dtype for x in arrays), dtype]
+    walk: Any = np.nditer  # as ufuncs do
+    laid = walk([*arrays, None], [], roles, kinds, "K").operands[-1]
+    return None if laid.shape != shape else blank(shape, dtype, laid.strides)
+
+
+_FLAGS = ("MAP_PRIVATE", "MAP_ANONYMOUS", "MAP_NORESERVE")  # those that the system has
+
+
+def _room(size: int) -> Any:
+    """Addresses, which take no memory as long as nobody writes there."""
+    flags = sum(getattr(mmap, name, 0) for name in _FLAGS)
+    return mmap.mmap(-1, size, **({"flags": flags} if flags else {}))
+
+
+_blank = _room(1 << 20)
+
+
+def blank(
+    shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...] | None = None
+) -> Any:
+    """An array that is there for its form. All of them lie in the same addresses."""
+    global _blank
+    size = math.prod(shape) * dtype.itemsize
+    if size > len(_blank):
+        _blank = _room(2 * size)
+    return _ndarray(shape, dtype, _blank, 0, strides)

@@ -1,0 +1,179 @@
+"""The values of the tape, and those of a trace whose numbers have not been computed.
+
+Owns: `Value` (one SSA value: its data and the equation that made it), epochs, and the door through
+which data is read: `Value.data`. Start at `Value`, then `postpone`.
+
+While a function is traced, the numbers of large arrays are put off: machine code will compute them
+(`deferral.py` says which). Such a value has a *form* only: an array in NumPy's layout, of memory
+that nobody has written. `Value.form` and `Value.data` are two names of one slot. As long as there
+is a value without numbers, a `_Door` stands in the place of the second name, and computes the
+numbers of a value that is asked for them: its equation and those before it, through NumPy.
+
+Invariants
+1. Whoever wants numbers reads `data`; `form` is for type, shape, dtype, layout and sharing only.
+2. The numbers are those that NumPy would have given when the equation was recorded: operands are
+   values, or arrays that nobody changes.
+3. Nothing is in the way where nothing is put off: then `data` is the slot itself.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracker.records import record
+
+NO_PARAMS: dict[str, Any] = {}
+_epoch = 0
+
+
+class Value:
+    """One SSA value: `data`, made by `op(*operands, **params)`.
+
+    An operand is a Value, or plain data. A leaf has `op` None; what `params` holds then is its
+    owner's business (a `Leaf` for `param`). `grad` is unset until a `back` reaches the value.
+    `form` is `data`, for those who do not look at the numbers (see the file's header).
+    """
+
+    __slots__ = ("__weakref__", "data", "epoch", "grad", "op", "operands", "params")
+    data: Any
+    form: Any
+    grad: Any
+
+    def __init__(self, data: Any, op: Any, operands: tuple[Any, ...], params: Any) -> None:
+        self.form = data
+        self.op = op
+        self.operands = operands
+        self.params = params
+        self.epoch = _epoch
+
+
+_slot: Any = Value.__dict__["data"]
+Value.form = _slot
+
+
+def new_epoch() -> int:
+    """Start an epoch: leaves made from now on are out of reach of older values."""
+    global _epoch
+    _epoch += 1
+    return _epoch
+
+
+# Values whose numbers are put off -----------------------------------------------------------------
+
+
+@record()
+class _Due:
+    """How the numbers of a value are computed, while it lives; and the trace that has put them
+    off, as long as it goes on."""
+
+    alive: weakref.ref[Value]
+    evaluate: Callable[..., Any]
+    operands: tuple[Any, ...]
+    params: dict[str, Any]
+    trace: weakref.ref[Postponed]
+
+
+class Postponed:
+    """What a trace does about the values that it has put off."""
+
+    def asked(self) -> None:
+        """Somebody needs numbers."""
+
+    def computed(self, nbytes: int) -> None:
+        """So many bytes of them are there now."""
+
+
+_due: dict[int, _Due] = {}  # by the id of the value
+_lock = threading.RLock()  # of whether the door stands
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
+
+
+class _Door:
+    """`Value.data` while there are values without numbers."""
+
+    def __get__(self, value: Value | None, _: type) -> Any:
+        if value is not None and id(value) in _due:
+            _fill(value)
+        return _slot.__get__(value, Value)
+
+    def __set__(self, value: Value, data: Any) -> None:
+        _settle(id(value))
+        value.form = data
+
+
+_door: Any = _Door()
+
+
+def is_anything_due() -> bool:
+    """Whether there are values without numbers."""
+    return bool(_due)
+
+
+def is_due(value: Any) -> bool:
+    """Whether the numbers of a value have yet to be computed."""
+    return id(value) in _due
+
+
+def put_off_by(trace: Postponed) -> list[Value]:
+    """The values that a trace has put off, and that are alive and without numbers."""
+    found = [due.alive() for due in list(_due.values()) if due.trace() is trace]
+    return [value for value in found if value is not None]
+
+
+def postpone(
+    value: Value,
+    evaluate: Callable[..., Any],
+    operands: tuple[Any, ...],
+    params: dict[str, Any],
+    trace: Postponed,
+) -> None:
+    """The numbers of a value, whose form it has, are those of `evaluate(*operands, **params)`, and
+    are computed when they are asked for. No operand that is an array is changed."""
+    key = id(value)
+    alive = weakref.ref(value, lambda _: _settle(key))
+    with _lock:
+        _due[key] = _Due(alive, evaluate, operands, params, weakref.ref(trace))
+        if Value.__dict__["data"] is not _door:
+            Value.data = _door  # type: ignore[misc]
+
+
+def _settle(key: int) -> None:
+    """A value has its numbers, or is gone."""
+    if _due.pop(key, None) is not None and not _due:
+        with _lock:
+            if not _due:
+                Value.data = _slot  # type: ignore[misc]
+
+
+def _fill(value: Value) -> None:
+    """Compute the numbers of a value, and of those that it was made of."""
+    first = _due.get(id(value))
+    if first is None:
+        return
+    trace = first.trace()
+    if trace is not None:
+        trace.asked()
+    todo = [value]
+    with np.errstate(all="ignore"):
+        while todo:
+            at = todo[-1]
+            due = _due.get(id(at))
+            before = () if due is None else [o for o in due.operands if is_due(o)]
+            if before:
+                todo += before
+                continue
+            if due is not None:
+                xs = [o.form if type(o) is Value else o for o in due.operands]
+                at.form = due.evaluate(*xs, **due.params)
+                _settle(id(at))
+                if trace is not None:
+                    trace.computed(getattr(at.form, "nbytes", 0))
+            todo.pop()
