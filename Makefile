@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check smoke bench memcheck clean
+.PHONY: demo test check smoke bench memcheck guarded deep clean
 
 demo: $(VENV)/.examples
 	$(BIN)/python examples/digits.py
@@ -35,6 +35,14 @@ check: $(VENV)/.test
 # The native calls under valgrind: Linux only, and minutes long.
 memcheck: $(VENV)/.test
 	$(BIN)/python tests/jit/memcheck.py
+
+# The compiler's tests with every array between pages that nobody may touch: Linux only.
+guarded: $(VENV)/.test
+	PYTHONPATH=tests $(BIN)/python -m pytest -n 2 -p guarded tests/jit tests/ops
+
+# A thousand random programs for each property, arrays guarded as above.
+deep: $(VENV)/.test
+	PYTHONPATH=tests TRACKER_HYPOTHESIS=deep $(BIN)/python -m pytest -n 2 -p guarded -m hypothesis tests
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py

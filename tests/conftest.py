@@ -3,6 +3,10 @@
 import os
 import threading
 import warnings
+import zlib
+
+# Threads of BLAS that wait for one another take more time than the tests; it reads this at first.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
@@ -10,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from tracker import tape
 from tracker.ir import op
+from tracker.jit import engine
 from tracker.ops import special  # noqa: F401  (declared late otherwise: in the middle of a test)
 from tracker.scipy import signal  # noqa: F401  (as above)
 from tracker.scipy import special as _special  # noqa: F401  (as above)
@@ -20,7 +25,9 @@ _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ci", max_examples=10, derandomize=True, database=None, **_QUIET)
 settings.register_profile("dev", max_examples=50, **_QUIET)
 settings.register_profile("deep", max_examples=1000, **_QUIET)
-settings.load_profile(os.environ.get("TRACKER_HYPOTHESIS", "ci"))
+PROFILE = os.environ.get("TRACKER_HYPOTHESIS", "ci")
+settings.load_profile(PROFILE)
+FULLY = 8  # of so many kernels of deeply tested programs, one goes through LLVM's optimiser
 
 
 def _state():
@@ -46,3 +53,18 @@ def nothing_left_behind():
     after = _state()
     changed = [name for name in before if before[name] != after[name]]
     assert not changed, f"the test left these changed: {', '.join(changed)}"
+
+
+@pytest.fixture(autouse=True)
+def compiled_quickly(request, monkeypatch):
+    """The deep profile draws programs for our own passes: LLVM's take longer than all of them, and
+    look at some only."""
+    if PROFILE != "deep" or request.node.get_closest_marker("hypothesis") is None:
+        return
+    compile_module = engine.compile_module
+
+    def quickly(text, *, level=3, symbols=None):
+        full = zlib.crc32(text.encode()) % FULLY == 0
+        return compile_module(text, level=level if full else 0, symbols=symbols)
+
+    monkeypatch.setattr(engine, "compile_module", quickly)

@@ -196,8 +196,8 @@ def _scatter(draw: Any, values: list[Any]) -> Step | None:
         flat = t.reshape(-1)
         if adds:
             np.add.at(flat, at, np.sin(v).astype(flat.dtype))
-        else:
-            flat[at] = np.sin(v)
+        else:  # of several dimensions, NumPy would write in the order in which they lie in memory
+            flat[np.ravel(at)] = np.sin(np.ravel(v))
         return t
 
     return Step(f"scatter[adds={adds}]", call, (i, j))

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from op_rows import CHECKS, grid
 
@@ -163,6 +163,7 @@ def operands(draw, row):
 
 
 @pytest.mark.parametrize("row", ELEMENTWISE)
+@settings(max_examples=min(settings.default.max_examples, 100))  # of each of many rows
 @given(data=st.data())
 def test_elementwise(row, data):
     drawn = data.draw(operands(row))
