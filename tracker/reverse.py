@@ -356,10 +356,7 @@ def _ruled(
 
 
 def _by_rule(op: Any, at: int, g: Any, y: Any, xs: list[Any], params: dict[str, Any]) -> Any:
-    rules = op.vjp
-    if len(rules) == 1 and len(xs) > 1:  # a variadic op
-        return rules[0](g, y, *xs, **params, at=at)
-    rule = rules[min(at, len(rules) - 1)]
+    rule = op.vjp[min(at, len(op.vjp) - 1)]  # the last is for all that follow
     if rule is None:
         return None
     c = rule(g, y, *xs, **params)

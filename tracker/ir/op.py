@@ -322,8 +322,7 @@ def define(
     evaluate  (*arrays, **params) -> array, usually the NumPy function
     jvp       per operand rule(t, y, *operands, **params) -> tangent of y; LINEAR: the op itself
     vjp       per operand rule(g, y, *operands, **params) -> cotangent of the operand;
-              None: no derivative. A single rule serves any number of operands when the op is
-              variadic: it then receives the operand's position as keyword `at`. Both jvp and
+              None: no derivative. The last is for all operands that follow, too. Both jvp and
               vjp may be `Joint` instead.
     lower     which kind of loop
     partials  elementwise only: what jvp and vjp were derived from; per operand a

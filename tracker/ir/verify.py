@@ -4,10 +4,10 @@ Owns: `verify`, which raises an IRError that shows the offending step among its 
 always runs when staging ends, so it is cheap: `infer` is asked once per op, types and params.
 
 Checked: 1. inputs, captures and results are distinct variables, each defined before it is used;
-2. an op has as many operands as rules, or more if it is variadic; 3. a result has the type that
-`op.infer` gives; 4. a literal is a scalar with its own type; 5. a guard looks at one number, and
-expects what its kind of conversion gives; 6. outputs are defined; 7. nested functions hold to the
-same, and params refer to no others.
+2. an op has no fewer operands than rules; 3. a result has the type that `op.infer` gives; 4. a
+literal is a scalar with its own type; 5. a guard looks at one number, and expects what its kind of
+conversion gives; 6. outputs are defined; 7. nested functions hold to the same, and params refer to
+no others.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class _Checker:
 
     def count(self, eqn: Eqn) -> None:
         rules, given = eqn.op.arity or 0, len(eqn.operands)
-        if given < rules:  # more than rules: the op is variadic, or `infer` complains
+        if given < rules:  # of too many, `infer` complains
             self.fail(f"{eqn.op.name} takes {rules} operands, and is given {given}")
 
     def nested(self, params: dict[str, Any]) -> None:

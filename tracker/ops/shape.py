@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from tracker.ir.op import LINEAR, METHODS, View, Writes
+from tracker.ir.op import LINEAR, METHODS, Joint, View, Writes
 from tracker.ir.types import Type
 from tracker.ops.declare import declare, implements, into, project, sum_to
 from tracker.tape import apply, form_of
@@ -243,10 +243,13 @@ def _concatenate_infer(*xs: Type, axis: int) -> Type:
     return Type(tuple(shape), np.result_type(*(x.dtype for x in xs)))
 
 
-def _concatenate_vjp(g: Any, y: Any, *xs: Any, axis: int, at: int = 0) -> Any:
-    start = sum(np.shape(x)[axis] for x in xs[:at])
-    cut = (slice(None),) * axis + (slice(start, start + np.shape(xs[at])[axis]),)
-    return project(g[cut], xs[at])
+def _concatenate_vjp(g: Any, y: Any, xs: list[Any], wanted: list[bool], _: Any, axis: int) -> Any:
+    whole = (slice(None),) * axis
+    start = 0
+    for x, asked in zip(xs, wanted, strict=True):
+        stop = start + np.shape(x)[axis]
+        yield project(g[(*whole, slice(start, stop))], x) if asked else None
+        start = stop
 
 
 def _concatenate_source(e: Any, index: Any, *xs: Type, axis: int) -> Any:
@@ -278,7 +281,7 @@ concatenate = declare(
     infer=_concatenate_infer,
     evaluate=lambda *xs, axis: np.concatenate(xs, axis),
     jvp=LINEAR,
-    vjp=[_concatenate_vjp],
+    vjp=Joint(_concatenate_vjp),
     lower=View(_concatenate_source, _concatenate_writes, "K"),
 )
 
@@ -314,8 +317,10 @@ def _stack_infer(*xs: Type, axis: int) -> Type:
     return Type((*shape[:axis], len(xs), *shape[axis:]), kind)
 
 
-def _stack_vjp(g: Any, y: Any, *xs: Any, axis: int, at: int = 0) -> Any:
-    return project(g[(slice(None),) * axis + (at,)], xs[at])
+def _stack_vjp(g: Any, y: Any, xs: list[Any], wanted: list[bool], _: Any, axis: int) -> Any:
+    whole = (slice(None),) * axis
+    for at, (x, asked) in enumerate(zip(xs, wanted, strict=True)):
+        yield project(g[(*whole, at)], x) if asked else None
 
 
 def _stack_source(e: Any, index: Any, *xs: Type, axis: int) -> Any:
@@ -330,7 +335,7 @@ stack = declare(
     infer=_stack_infer,
     evaluate=lambda *xs, axis: np.array(xs) if np.ndim(xs[0]) == 0 else np.stack(xs, axis),
     jvp=LINEAR,
-    vjp=[_stack_vjp],
+    vjp=Joint(_stack_vjp),
     lower=View(_stack_source, order="K"),
 )
 
