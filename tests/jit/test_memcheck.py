@@ -25,3 +25,7 @@ def test_nobody_may_write_outside_of_a_block():
     (text,) = found("InvalidWrite", PYTHON)
     assert text.startswith("InvalidWrite: some text") and "libpython" in text
     assert found("InvalidFree", BLAS)
+
+
+def test_what_lives_until_the_end_is_no_finding():
+    assert not found("Leak_PossiblyLost", GENERATED, PYTHON)
