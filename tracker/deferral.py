@@ -54,14 +54,14 @@ class Deferral(Postponed):
         if not (_is_large(array) and array.size and array.flags.c_contiguous):
             return None
         value = Value(blank(array.shape, array.dtype), None, (), NO_PARAMS)
-        postpone(value, copy, (array,), NO_PARAMS, self)
+        postpone(value, copy, (array,), (array,), NO_PARAMS, self)
         return value
 
     def take(
-        self, op: Op, operands: tuple[Any, ...], params: dict[str, Any], plain: tuple[Any, ...]
+        self, op: Op, operands: tuple[Any, ...], params: dict[str, Any], see: Callable[[Any], Any]
     ) -> Value | None:
         """The value of an equation that is put off; None of one that is to be computed now.
-        `plain`: the operands, arrays among them as copies that nobody changes."""
+        `see` gives a copy of an array, which nobody changes."""
         forms = [o.form if type(o) is Value else o for o in operands]
         if not any(map(is_due, operands)) and not any(map(_is_large, forms)):
             return None
@@ -69,7 +69,8 @@ class Deferral(Postponed):
         if form is None:
             return None
         value = Value(form, op, operands, params)
-        postpone(value, op.evaluate, plain, params, self)
+        arrays = [see(o) for o in operands if type(o) is _ndarray]
+        postpone(value, op.evaluate, operands, arrays, params, self)
         return value
 
     def grant(self, value: Value, answer: bool) -> None:

@@ -461,8 +461,7 @@ class Stage:
         self._look_at_errstate()
         if self.spoilt:
             return None
-        plain = tuple([self.see(o) if type(o) is _ndarray else o for o in operands])
-        return self.deferral.take(op, operands, params, plain)
+        return self.deferral.take(op, operands, params, self.see)
 
     def hear(self, value: Value, depth: int) -> None:
         """Note an equation."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,11 +70,13 @@ def new_epoch() -> int:
 @record()
 class _Due:
     """How the numbers of a value are computed, while it lives; and the trace that has put them
-    off, as long as it goes on."""
+    off, as long as it goes on. `operands` is the value's own tuple, so that nothing is held for
+    longer than by the value (see `liveness.py`); `arrays` are copies of the arrays in it."""
 
     alive: weakref.ref[Value]
     evaluate: Callable[..., Any]
     operands: tuple[Any, ...]
+    arrays: Sequence[Any]
     params: dict[str, Any]
     trace: weakref.ref[Postponed]
 
@@ -132,17 +134,29 @@ def postpone(
     value: Value,
     evaluate: Callable[..., Any],
     operands: tuple[Any, ...],
+    arrays: Sequence[Any],
     params: dict[str, Any],
     trace: Postponed,
 ) -> None:
     """The numbers of a value, whose form it has, are those of `evaluate(*operands, **params)`, and
-    are computed when they are asked for. No operand that is an array is changed."""
+    are computed when they are asked for; of `arrays`, which nobody changes, in the places of those
+    operands that are arrays."""
     key = id(value)
     alive = weakref.ref(value, lambda _: _settle(key))
     with _lock:
-        _due[key] = _Due(alive, evaluate, operands, params, weakref.ref(trace))
+        _due[key] = _Due(alive, evaluate, operands, arrays, params, weakref.ref(trace))
         if Value.__dict__["data"] is not _door:
             Value.data = _door  # type: ignore[misc]
+
+
+def _given(due: _Due) -> Iterator[Any]:
+    """The operands, all of which have their numbers."""
+    arrays = iter(due.arrays)
+    for operand in due.operands:
+        if type(operand) is Value:
+            yield operand.form
+        else:
+            yield next(arrays) if type(operand) is np.ndarray else operand
 
 
 def _settle(key: int) -> None:
@@ -171,8 +185,7 @@ def _fill(value: Value) -> None:
                 todo += before
                 continue
             if due is not None:
-                xs = [o.form if type(o) is Value else o for o in due.operands]
-                at.form = due.evaluate(*xs, **due.params)
+                at.form = due.evaluate(*_given(due), **due.params)
                 _settle(id(at))
                 if trace is not None:
                     trace.computed(getattr(at.form, "nbytes", 0))
