@@ -116,6 +116,41 @@ def test_matrices_of_another_width(f, compiled):
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
 
 
+def pairs(x, w):
+    apart = x[:, None] - x[None, :]
+    return np.sum(w[:, None] * w / np.sqrt(apart**2 + 0.1))
+
+
+@pytest.mark.parametrize("f", [smooth, slices, pairs], ids=lambda f: f.__name__)
+def test_short_vectors(f, compiled):
+    fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
+    for n in (50, 64, 47, 101):
+        x, w = RNG.standard_normal((2, n))
+        done = len(compiled)
+        fast(x, w)
+        assert n == 50 or len(compiled) == done
+        got, want = fast(x, w), tracker.withgradient(f, x, w)
+        np.testing.assert_allclose(got.val, want.val, rtol=1e-10)
+        for a, b in zip(got.grad, want.grad, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+def test_which_extents_are_equal_is_no_part_of_the_code(compiled):
+    def loss(w, b, v, x):
+        return np.mean((np.tanh(x @ w + b) @ v) ** 2)
+
+    fast = tracker.jit(lambda *a: tracker.gradient(loss, *a))
+    first = (60, 70, 90)
+    for rows, inputs, units in (first, (50, 50, 70), (70, 70, 80)):
+        w, v = RNG.standard_normal((inputs, units)), RNG.standard_normal((units, 20))
+        b, x = RNG.standard_normal(units), RNG.standard_normal((rows, inputs))
+        done = len(compiled)
+        fast(w, b, v, x)
+        assert (rows, inputs, units) == first or len(compiled) == done
+        for got, want in zip(fast(w, b, v, x), tracker.gradient(loss, w, b, v, x), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads(threads, compiled):
     fast = tracker.jit(lambda x, w: tracker.withgradient(smooth, x, w))
@@ -144,40 +179,49 @@ define internal void @k0(ptr noalias %p0) {
   %acc0 = alloca [500 x i64]
   br label %loop
 loop:
-  %i = phi i64 [ 200, %pre ], [ %n, %latch ]
+  %i = phi i64 [ 200, %pre ], [ %nv1, %latch ]
   %a = mul nsw i64 %i, 1000
   %b = add nsw i64 %a, 1000
   %c = getelementptr inbounds double, ptr %p0, i64 1000
   %d = fmul contract double %x, 0x3FB999999999999A
   %e = fadd contract float 0x3FB99999A0000000, 0x4000000000000000
-  %n = add nuw nsw i64 %i, 1
-  %t = icmp ult i64 %n, 300
-  br i1 %t, label %loop, label %done
+  %nv1 = add nuw nsw i64 %i, 1
+  %cv1 = icmp ult i64 %nv1, 300
+  br i1 %cv1, label %loop, label %done
 }"""
 
 
 def test_what_is_taken_out_and_what_stays():
     text, table = lift(KERNEL)
-    entries = {n: f"%size.i64.{i}" for i, n in enumerate((200, 1000))}
     for line in (
         "%acc0 = alloca [500 x i64]",
-        f"phi i64 [ {entries[200]}, %pre ]",
-        "%a = mul nsw i64 %i, 1000",
-        f"%b = add nsw i64 %a, {entries[1000]}",
-        f"ptr %p0, i64 {entries[1000]}",
-        "%d = fmul contract double %x, %size.double.2",
-        "%e = fadd contract float %size.float.3, 0x4000000000000000",
-        "%n = add nuw nsw i64 %i, 1\n",
-        "icmp ult i64 %n, %size.i64.4",
+        "%size.0 = load i64, ptr getelementptr (i64, ptr @sizes, i64 0)",
+        "phi i64 [ %size.0, %pre ]",
+        "%size.1.far = add nuw nsw i64 %size.1, 9",
+        "%a = mul nsw i64 %i, %size.1.far",
+        "%b = add nsw i64 %a, %size.2",
+        "ptr %p0, i64 %size.3",
+        "%d = fmul contract double %x, %size.4",
+        "%e = fadd contract float %size.5, 0x4000000000000000",
+        "%nv1 = add nuw nsw i64 %i, 1\n",
+        "%cv1 = icmp ult i64 %nv1, %size.6",
     ):
         assert line in text
-    want = struct.pack("<qqdfxxxxq", 200, 1000, 0.1, np.float32(0.1), 300)
+    want = struct.pack("<qqqqdfxxxxq", 200, 991, 1000, 1000, 0.1, np.float32(0.1), 300)
     assert table == want
     other, _ = lift(KERNEL.replace("300", "301").replace("999A", "999B"))
     assert other == text
 
 
+def test_whether_a_loop_is_short_stays():
+    texts = {n: lift(KERNEL.replace("300", str(n)))[0] for n in (9, 10, 100, 128, 129, 1000)}
+    assert texts[10] == texts[100] == texts[128] != texts[129] == texts[1000]
+    assert "label %done, !llvm.loop !4" in texts[10]
+    assert "label %done, !llvm.loop" not in texts[129]
+    assert "icmp ult i64 %nv1, 9\n" in texts[9]
+
+
 def test_functions_of_others_and_long_ones_stay():
     assert lift(KERNEL.replace("@k0", "@vm.exp")) == (KERNEL.replace("@k0", "@vm.exp"), b"")
-    many = KERNEL.replace("  br label %loop\n", "  store i64 1000, ptr %p0\n" * 1000, 1)
+    many = KERNEL.replace("  br label %loop\n", "  store i64 1000, ptr %p0\n" * 3000, 1)
     assert lift(many) == (many, b"")

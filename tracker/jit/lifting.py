@@ -5,9 +5,11 @@ loops, extents that are checked, offsets and the extents of products become load
 their function; so do odd floats (1/n). Object code is then good for any table.
 
 What is in the table and what stays in the text is free: text and table together are the program.
-Small bounds stay (loops of few steps are unrolled), and so do divisors and the factors of an inner
-loop's index: LLVM makes shifts and constant strides of them. Those of an outer loop's index are
-multiplied once for each of its steps. Long functions stay as they are.
+Numbers of one digit stay (loops of few steps are unrolled), and so do divisors, which LLVM makes
+shifts and products of. Very long functions stay as they are.
+
+LLVM does several vectors at a time in a loop of unknown length, and the rest one by one: too much
+rest for a short loop. So that a loop is short stays in the text, and it takes a vector at a time.
 
 Invariant: only numbers that stand where a register may stand are taken out.
 """
@@ -19,36 +21,43 @@ import struct
 from collections.abc import Iterator
 
 SYMBOL = "sizes"
-_SMALL = 128  # up to here integers stay in the text
-_DIGIT = 9  # up to here as factors of an outer loop's index, in checks, and in lines of `_ANY`
+_SMALL = 9  # up to here integers stay in the text
+_SHORT = 128  # steps of a loop; up to here it is short
 _PLAIN = 64.0  # up to here floats that are quarters stay
-_LONG = 600  # lines of a function; beyond, its numbers stay
+_LONG = 2400  # lines of a function; beyond, its numbers stay
 
 _FUNCTION = re.compile(r"^define [^@\n]*@([\w.]+)\(.*$", re.MULTILINE)
 _OURS = re.compile(r"(k\d+(\.far|\.task)?|plan|body\d+|entry)$")
 _KEPT = re.compile(
     r"\b(alloca|switch|mul(?! i64 %tid)|[us]div|[us]rem|shl|lshr|ashr)\b|%slots|%self|%args"
 )
-_FACTOR = re.compile(r"(= mul(?: nuw| nsw)* i64 (%iv\d+), )(\d{2,})$")
-_INDEX = re.compile(r"  (%iv\d+) = phi i64 ")
+_FACTOR = re.compile(r"(= mul(?: nuw| nsw)* i64 [^,]+, )(\d{2,})$")
 _TYPED = re.compile(r"(?<=\bi64 )-?\d{2,}(?=[,)\s]|$)")
 _SECOND = re.compile(r"(= (?:add|sub|mul|icmp \w+)(?: nuw| nsw)* i64 [^,]+, )(-?\d{2,})$")
 _PHI = re.compile(r"(?<=\[ )-?\d{2,}(?=, %)")
+_LATCH = re.compile(r"  %cv\d+ = icmp ult i64 %nv\d+, (\d+)$")
 _CHECKED = re.compile(r"= icmp eq i64 |^  store i64 ")  # lines of the entry that hold extents
 _ANY = re.compile(r"call void @cblas|%tid\b|%lo\b")  # calls of BLAS, and the parts of threads
 _FLOAT = re.compile(r"\b0x[0-9A-F]{16}\b")
 _KIND = re.compile(r"(?:= [^@(\[]*?\b|store )(float|double)\b")
 
 
+_ONE_AT_A_TIME = ", !llvm.loop !4"
+_NOTES = """!3 = !{}
+!4 = distinct !{!4, !7}
+!7 = !{!"llvm.loop.interleave.count", i32 1}
+"""
+
+
 def lift(text: str) -> tuple[str, bytes]:
     """The text without its sizes, and the table of 8-byte entries that `@sizes` must be."""
-    table = _Table()
+    table: list[bytes] = []
     parts = list(_functions(text))
     done = "".join(part if name is None else _lifted(name, part, table) for name, part in parts)
-    if not table.entries:
+    if not table:
         return text, b""
-    head = f"@{SYMBOL} = external global [{len(table.entries)} x i64]\n!3 = !{{}}\n"
-    return head + done, table.bytes()
+    head = f"@{SYMBOL} = external global [{len(table)} x i64]\n{_NOTES}"
+    return head + done, b"".join(table)
 
 
 def _functions(text: str) -> Iterator[tuple[str | None, str]]:
@@ -64,31 +73,29 @@ def _functions(text: str) -> Iterator[tuple[str | None, str]]:
     yield None, text[at:]
 
 
-class _Table:
-    """The entries so far, as bits, in order of first use; equal bits are one entry."""
-
-    def __init__(self) -> None:
-        self.entries: dict[bytes, int] = {}
-
-    def place(self, bits: bytes) -> int:
-        return self.entries.setdefault(bits, len(self.entries))
-
-    def bytes(self) -> bytes:
-        return b"".join(self.entries)
-
-
 class _Function:
-    """The numbers taken out of one function, by register name."""
+    """The numbers taken out of one function. Each is an entry of its own: that two are equal is a
+    fact of one shape."""
 
-    def __init__(self, table: _Table) -> None:
+    def __init__(self, table: list[bytes]) -> None:
         self.table = table
-        self.loads: dict[str, str] = {}
+        self.loads: list[str] = []
 
-    def integer(self, number: str, small: int = _SMALL) -> str:
+    def integer(self, number: str) -> str:
         value = int(number)
-        if abs(value) <= small or abs(value) >= 2**62:
+        if abs(value) <= _SMALL or abs(value) >= 2**62:
             return number
         return self._load("i64", struct.pack("<q", value))
+
+    def factor(self, number: str) -> str:
+        """A factor of a loop's index. LLVM asks of one that it does not know whether it is 1, and
+        writes the loop twice; so it is handed a sum, of which it does not."""
+        value = int(number)
+        if value <= _SMALL:
+            return number
+        rest = self._load("i64", struct.pack("<q", value - _SMALL))
+        self.loads.append(f"  {rest}.far = add nuw nsw i64 {rest}, {_SMALL}")
+        return f"{rest}.far"
 
     def real(self, kind: str, number: str) -> str:
         """A float literal, which is written as a double whatever its kind."""
@@ -98,32 +105,34 @@ class _Function:
         return self._load(kind, struct.pack("<d" if kind == "double" else "<fxxxx", value))
 
     def _load(self, kind: str, bits: bytes) -> str:
-        at = self.table.place(bits)
-        name = f"%size.{kind}.{at}"
-        self.loads[name] = (
+        at = len(self.table)
+        self.table.append(bits)
+        name = f"%size.{at}"
+        self.loads.append(
             f"  {name} = load {kind}, ptr getelementptr (i64, ptr @{SYMBOL}, i64 {at}), "
             "!invariant.load !3"
         )
         return name
 
 
-def _lifted(name: str, text: str, table: _Table) -> str:
+def _lifted(name: str, text: str, table: list[bytes]) -> str:
     head, *lines = text.split("\n")
     if len(lines) > _LONG:
         return text
     function = _Function(table)
     body: list[str] = []
-    innermost = ""
+    short = False
     for line in lines:
-        index = _INDEX.match(line)
-        if index:
-            innermost = index[1]
+        if short and "!llvm.loop" not in line:
+            line += _ONE_AT_A_TIME
+        latch = _LATCH.match(line)
+        short = latch is not None and _SMALL < int(latch[1]) <= _SHORT
         factor = _FACTOR.search(line)
-        if factor and factor[2] != innermost:
-            line = line[: factor.start(3)] + function.integer(factor[3], _DIGIT)
+        if factor:
+            line = line[: factor.start(2)] + function.factor(factor[2])
         body.append(_without_numbers(line, function, name == "entry"))
     first = next((i for i, line in enumerate(body) if " alloca " not in line), 0)
-    return "\n".join([head, *body[:first], *function.loads.values(), *body[first:]])
+    return "\n".join([head, *body[:first], *function.loads, *body[first:]])
 
 
 def _without_numbers(line: str, function: _Function, entry: bool) -> str:
@@ -134,7 +143,6 @@ def _without_numbers(line: str, function: _Function, entry: bool) -> str:
         return line
     elif "0x" in line and (kind := _KIND.search(line)):
         line = _FLOAT.sub(lambda m: function.real(kind[1], m[0]), line)
-    small = _DIGIT if entry or _ANY.search(line) else _SMALL
-    line = _TYPED.sub(lambda m: function.integer(m[0], small), line)
-    line = _SECOND.sub(lambda m: m[1] + function.integer(m[2], small), line)
+    line = _TYPED.sub(lambda m: function.integer(m[0]), line)
+    line = _SECOND.sub(lambda m: m[1] + function.integer(m[2]), line)
     return _PHI.sub(lambda m: function.integer(m[0]), line) if " phi i64 " in line else line

@@ -554,8 +554,8 @@ class _Driver:
     def _scratch_lines(self, size: int) -> list[str]:
         if not size:
             return []
-        if size <= _ON_STACK:
-            return [f"  %scratch = alloca i8, i64 {size}, align 64"]
+        if size <= _ON_STACK:  # as much for every size: another shape gives the same text
+            return [f"  %scratch = alloca i8, i64 {_ON_STACK}, align 64"]
         if size < memory.LEAST:
             self.needs.intrinsics.add("declare noalias ptr @malloc(i64)")
             return [f"  %scratch = call ptr @malloc(i64 {size})"]
