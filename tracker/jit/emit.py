@@ -10,6 +10,7 @@ carries `contract` only, sums in reductions also `reassoc`; never `nnan` or `nin
 
 from __future__ import annotations
 
+import math
 import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -381,7 +382,20 @@ class Reals(Division, Bits):
     def select(self, c: Scalar, a: Scalar, b: Scalar) -> Scalar:
         if c.value is not None:
             return a if c.value else b
+        if not self.straight:
+            a, b = self._veiled(a), self._veiled(b)
         return Scalar(self.write(f"select i1 {c.name}, {a}, {b}"), a.dtype)
+
+    def _veiled(self, x: Scalar) -> Scalar:
+        """An infinity that LLVM does not recognise. It would draw a selection of one out of a
+        running extreme, max(acc, c ? -inf : x) = c ? acc : max(acc, x), and vectorise neither."""
+        if x.value is None or x.dtype.kind != "f" or not math.isinf(x.value):
+            return x
+        word = "i64" if x.dtype.itemsize == 8 else "i32"
+        bits = self.write(
+            f'call {word} asm "", "=r,0"({word} bitcast ({x} to {word})) nounwind memory(none)'
+        )
+        return Scalar(self.write(f"bitcast {word} {bits} to {_TEXT[x.dtype]}"), x.dtype)
 
     # Conversion
 
