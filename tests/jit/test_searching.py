@@ -136,3 +136,28 @@ def test_folds_of_nothing():
             warnings.simplefilter("ignore")
             agree(lambda x, f=f: f(x * 2.0), np.zeros((3, 0)))
     agree(lambda x: np.sum(x, axis=1) + np.unique(x).size, np.zeros((3, 0)))
+
+
+@pytest.mark.parametrize("n", [4096, 5000, 9 * 512])
+@pytest.mark.parametrize("kind", ["f8", "f4", "i4", "?"])
+def test_positions_in_long_lines(n, kind):
+    """Block by block: the first of equals, in whatever block, in the rest, or the first NaN."""
+    rng = np.random.default_rng(n)
+    x = np.round(rng.normal(size=n)).astype(kind)
+    find = jit(lambda x: (np.argmax(x), np.argmin(x), np.argmax(x.reshape(2, -1))))
+    find(x)
+    for at in (0, 1, 511, 512, 4095, n - 1):
+        for value in [5, -5, np.nan] if x.dtype.kind == "f" else [5, -5]:
+            given = x.copy()
+            given[at] = given[min(at + 700, n - 1)] = value
+            assert find(given) == (np.argmax(given), np.argmin(given), np.argmax(given))
+    assert_native(find, x)
+
+
+def test_extremes_of_what_is_selected():
+    """Infinities stand in for what does not count, in vectors too."""
+    x = np.where(np.arange(5000) % 7 == 3, np.nan, np.random.default_rng(0).normal(size=5000))
+    for kind in ("f8", "f4"):
+        for f in (np.nanmax, np.nanmin, lambda x: np.max(np.where(x > 0, -np.inf, x))):
+            agree(lambda x, f=f: f(x), np.where(np.isnan(x), 1.5, x).astype(kind))
+            agree(lambda x, f=f: f(x), x.astype(kind))

@@ -4,7 +4,7 @@ import numpy as np
 from op_rows import row, sample, x, z
 from test_reduce import AXES, COMPLEX, EMPTY, INTEGERS
 
-from tracker.ops import truths
+from tracker.ops import extremes, truths
 
 NAN = np.array([[0.5, np.nan, 2.0], [2.0, 1.0, 2.0]])
 POSITIONS = [
@@ -28,7 +28,7 @@ HOLES = [
 ROWS = [
     row(truths.any_, *AXES, *EMPTY, *COMPLEX, *INTEGERS, *HOLES),
     row(truths.all_, *AXES, *EMPTY, *COMPLEX, *INTEGERS, *HOLES),
-    row(truths.argmax, *POSITIONS),
-    row(truths.argmin, *POSITIONS),
+    row(extremes.argmax, *POSITIONS),
+    row(extremes.argmin, *POSITIONS),
     row(truths.count_nonzero, *POSITIONS, sample(NAN, axis=(0, 1))),
 ]

@@ -180,8 +180,20 @@ def _places(x: Any, axis: int, largest: bool) -> Any:
     return apply(latest_extreme, (x,), {"axis": axis, "largest": largest})
 
 
-def _running(name: str, ufunc: Any, relation: str) -> Any:
-    largest = relation == ">"
+def _further(relation: str) -> Any:
+    """The extreme of what came before and one more; of equals, and of a NaN, the first."""
+
+    def combine(e: Any, acc: Any, x: Any) -> Any:
+        if acc.dtype.kind != "f":
+            return e.extremum(relation, acc, x)
+        # Each step waits for the one before: one comparison is quicker than LLVM's `maximum`.
+        stays = e.logical_or(e.compare(f"{relation}=", acc, x), e.isnan(acc))
+        return e.select(stays, acc, x)
+
+    return combine
+
+
+def _running(name: str, ufunc: Any, largest: bool) -> Any:
 
     def vjp(g: Any, y: Any, x: Any, *, axis: int) -> Any:
         return project(added(np.shape(x), along_axis(x, _places(x, axis, largest), axis), g), x)
@@ -194,12 +206,12 @@ def _running(name: str, ufunc: Any, relation: str) -> Any:
         evaluate=lambda x, *, axis: ufunc.accumulate(x, axis),
         jvp=[lambda t, y, x, *, axis: np.take_along_axis(t, _places(x, axis, largest), axis)],
         vjp=[vjp],
-        lower=Scan(lambda e, acc, x: e.extremum(relation, acc, x)),
+        lower=Scan(_further(">" if largest else "<")),
     )
 
 
-running_maximum = _running("running_maximum", np.maximum, ">")
-running_minimum = _running("running_minimum", np.minimum, "<")
+running_maximum = _running("running_maximum", np.maximum, True)
+running_minimum = _running("running_minimum", np.minimum, False)
 
 
 def _latest_build(b: Any, x: Any, *, axis: int, largest: bool) -> Any:

@@ -14,9 +14,10 @@ from tracker.ir.op import Expand, Op
 from tracker.ops.binary import where
 from tracker.ops.cumulative import without_nan
 from tracker.ops.declare import NO_VALUE, as_array, discrete, dtype_of, implements, into
+from tracker.ops.extremes import argmax, argmin
 from tracker.ops.reduce import axes_of, corrected
 from tracker.ops.sorting import sort_key
-from tracker.ops.truths import all_, any_, argmax, argmin, whole
+from tracker.ops.truths import all_, any_, whole
 from tracker.ops.unary import isnan, logical_not
 
 _NO = NO_VALUE

@@ -1,8 +1,7 @@
-"""Reductions whose results carry no derivative: any, all, counts and positions.
+"""Reductions whose results carry no derivative: any, all, counts.
 
-`any_` and `all_` are folds over canonical axes, as in `reduce.py`. The others take NumPy's own
-`axis`, and say in other ops what they are compiled to: the position of an extreme is the least of
-the positions at which it is found, so that both loops are vectorised.
+`any_` and `all_` are folds over canonical axes, as in `reduce.py`. What is declared by
+`constant_reduction` takes NumPy's own `axis`, and says in other ops what it is compiled to.
 """
 
 from __future__ import annotations
@@ -15,12 +14,10 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from tracker.ir.op import METHODS, NUMPY, Expand, Op, Reduce
 from tracker.ir.types import Type
-from tracker.ops.binary import equal, logical_or, not_equal, where
-from tracker.ops.create import astype, iota
+from tracker.ops.binary import not_equal
+from tracker.ops.create import astype
 from tracker.ops.declare import NO_VALUE, declare, infer_by_example, into
-from tracker.ops.reduce import axes_of, max_, min_, reduced_shape, sum_
-from tracker.ops.shape import reshape
-from tracker.ops.unary import isnan, logical_not
+from tracker.ops.reduce import axes_of, reduced_shape, sum_
 from tracker.tape import apply
 
 
@@ -65,10 +62,11 @@ def whole(b: Any, fold: Op, x: Any) -> Any:
     return b(fold, x, axis=tuple(range(x.type.ndim)), keepdims=False)
 
 
-# Counts and positions -----------------------------------------------------------------------------
+# Counts ------------------------------------------------------------------------------------------
 
 
-def _constant_reduction(function: Callable[..., Any], method: str | None, lower: Expand) -> Op:
+def constant_reduction(function: Callable[..., Any], method: str | None, lower: Expand) -> Op:
+    """Declare a reduction to integers."""
     op = declare(
         function.__name__,
         method=None,
@@ -90,35 +88,10 @@ def _constant_reduction(function: Callable[..., Any], method: str | None, lower:
     return op
 
 
-def _first(extreme: Op) -> Expand:
-    """The first position of an extreme, or of a NaN."""
-
-    def build(b: Any, x: Any, *, axis: Any, keepdims: Any = False) -> Any:
-        if x.type.size == 0:
-            return "NumPy raises"
-        shape = (1,) * x.type.ndim if axis is None and keepdims else None
-        if axis is None:
-            x = b(reshape, x, shape=(x.type.size,))
-        axes = (0,) if axis is None else normalize_axis_tuple(axis, x.type.ndim)
-        hit = b(equal, x, b(extreme, x, axis=axes, keepdims=True))
-        if x.type.dtype.kind == "f":  # a NaN is the extreme, and equals nothing
-            hit = b(logical_or, hit, b(isnan, x))
-        if x.type.dtype.kind == "c":  # NumPy may pass over one with half a NaN
-            b.require(b(logical_not, whole(b, any_, b(isnan, x))))
-        place = b(iota, shape=x.type.shape, axis=axes[0])
-        none = np.intp(x.type.shape[axes[0]])
-        y = b(min_, b(where, hit, place, none), axis=axes, keepdims=bool(keepdims and not shape))
-        return y if shape is None else b(reshape, y, shape=shape)
-
-    return Expand(build)
-
-
 def _count_true(b: Any, x: Any, *, axis: Any, keepdims: Any = False) -> Any:
     axes = range(x.type.ndim) if axis is None else normalize_axis_tuple(axis, x.type.ndim)
     true = b(astype, b(not_equal, x, x.type.dtype.type(0)), dtype=np.dtype(np.intp))
     return b(sum_, true, axis=tuple(sorted(axes)), keepdims=bool(keepdims))
 
 
-argmax = _constant_reduction(np.argmax, "argmax", _first(max_))
-argmin = _constant_reduction(np.argmin, "argmin", _first(min_))
-count_nonzero = _constant_reduction(np.count_nonzero, None, Expand(_count_true))
+count_nonzero = constant_reduction(np.count_nonzero, None, Expand(_count_true))
