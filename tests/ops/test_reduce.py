@@ -1,9 +1,10 @@
 """Rows of the reductions, and of what is composed of them."""
 
 import numpy as np
+import pytest
 from op_rows import row, sample, x, z
 
-from tracker.ops import reduce
+from tracker.ops import reduce, short
 
 AXES = [
     sample(x(2, 3), axis=(0, 1), keepdims=False),
@@ -42,3 +43,21 @@ ROWS = [
     row(reduce.max_, *AXES, *INTEGERS),
     row(reduce.min_, *AXES, *INTEGERS),
 ]
+
+
+SHORT = [((40, 5, 30, 3), (1, 3)), ((2000, 3), (1,)), ((3, 2000), (0,)), ((64, 64, 2, 2), (2, 3))]
+
+
+@pytest.mark.parametrize("shape, axis", SHORT)
+@pytest.mark.parametrize("kind", ["f8", "f4", "D", "i4", "?", "u1"])
+def test_short_axes_of_large_arrays(shape, axis, kind):
+    """They are folded slice by slice: NumPy's numbers, NaN included."""
+    x = (np.random.default_rng(0).normal(size=shape) * 5).astype(kind)
+    if kind == "f8":
+        x[x > 8] = np.nan
+    for ufunc in (np.maximum, np.minimum, *([np.add] if x.dtype.kind in "biu" else [])):
+        for keepdims in (True, False):
+            found = short.fold(ufunc, x, axis, keepdims)
+            want = ufunc.reduce(x, axis, keepdims=keepdims)
+            np.testing.assert_array_equal(found, want)
+            assert found.dtype == want.dtype

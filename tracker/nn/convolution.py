@@ -15,6 +15,7 @@ import numpy as np
 
 from tracker.errors import message
 from tracker.ops.declare import as_array
+from tracker.ops.reduce import max_
 from tracker.ops.windows import places_of, windows
 from tracker.tape import apply, form_of
 
@@ -113,7 +114,8 @@ def maxpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 0
     x = as_array(x)
     kind = np.result_type(form_of(x))
     least = -np.inf if kind.kind == "f" else np.iinfo(kind).min
-    return np.max(*_pooled("maxpool", x, k, stride, padding, least))
+    cut, axes = _pooled("maxpool", x, k, stride, padding, least)
+    return apply(max_, (cut,), {"axis": axes, "keepdims": False})
 
 
 def meanpool(x: Any, k: Size, *, stride: Size | None = None, padding: Padding = 0) -> Any:

@@ -22,6 +22,7 @@ from tracker.ops.declare import (
     into,
     refuse,
 )
+from tracker.ops.short import fold
 from tracker.tape import apply, form_of
 from tracker.tracked import Tracked
 
@@ -142,12 +143,18 @@ def _flag(keepdims: Any) -> bool:
 # The ops ----------------------------------------------------------------------------------------
 
 
+def _sum(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
+    if type(x) is np.ndarray and x.dtype.kind in "biu":  # sums of these are exact
+        return fold(np.add, x, axis, keepdims)
+    return np.add.reduce(x, axis, keepdims=keepdims)
+
+
 sum_ = declare(
     "sum",
     method=None,
     entry=None,
     infer=_infer_with(np.sum),
-    evaluate=lambda x, *, axis, keepdims: np.add.reduce(x, axis, keepdims=keepdims),
+    evaluate=_sum,
     jvp=LINEAR,
     vjp=[
         lambda g, y, x, *, axis, keepdims: repeat(g, x, axis),
@@ -261,7 +268,7 @@ _reduction(prod_, np.prod, lambda a: 1, np.multiply)
 def _extreme_share(y: Any, x: Any, axis: tuple[int, ...]) -> Any:
     """1/k for each of the k elements that attain the extreme, else 0."""
     hit = x == spread(y, x, axis)
-    count = np.sum(hit, axis=axis, keepdims=True)
+    count = apply(sum_, (hit,), {"axis": axis, "keepdims": True})
     unit = y.dtype.type(1) if hasattr(y, "dtype") and y.dtype.kind in "fc" else 1.0
     return np.where(hit, unit, unit * 0) / np.astype(count, np.result_type(unit))
 
@@ -295,7 +302,7 @@ max_ = declare(
     method=None,
     entry=None,
     infer=_infer_with(np.max),
-    evaluate=lambda x, *, axis, keepdims: np.maximum.reduce(x, axis, keepdims=keepdims),
+    evaluate=lambda x, *, axis, keepdims: fold(np.maximum, x, axis, keepdims),
     jvp=[_extreme_jvp],
     vjp=[_extreme_vjp],
     lower=Reduce(_lowest, lambda e, acc, x: e.extremum(">", acc, x)),
@@ -305,7 +312,7 @@ min_ = declare(
     method=None,
     entry=None,
     infer=_infer_with(np.min),
-    evaluate=lambda x, *, axis, keepdims: np.minimum.reduce(x, axis, keepdims=keepdims),
+    evaluate=lambda x, *, axis, keepdims: fold(np.minimum, x, axis, keepdims),
     jvp=[_extreme_jvp],
     vjp=[_extreme_vjp],
     lower=Reduce(_highest, lambda e, acc, x: e.extremum("<", acc, x)),
