@@ -53,6 +53,7 @@ JIT_LAYERS = [
     },
     {"orders"},
     {"places", "reads", "standins", "varying"},
+    {"inputs"},
     {"bits", "networks"},
     {"emit", "arcs", "complexes", "staging", "arguments", "results", "cache"},
     {"writes"},

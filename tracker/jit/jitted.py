@@ -29,10 +29,10 @@ from tracker.errors import CompileError, ConversionError, IRError, UnsupportedEr
 from tracker.ir.graph import Guard
 from tracker.jit import signature
 from tracker.jit.collecting import without_collecting
+from tracker.jit.inputs import Effects
 from tracker.jit.places import Place, difference, with_places
 from tracker.jit.reads import places_of
 from tracker.jit.staging import (
-    Effects,
     Entangled,
     GuardFailed,
     Staged,

@@ -1,0 +1,152 @@
+"""What a traced function is given: the leaves of its call, and what it does to them.
+
+Owns: `Inputs`, the values and handles that stand for the arguments and for what stands at places;
+`Effects`, the writes that are still to be done to the caller's arrays and containers.
+
+Invariant: while the function is traced, nothing is done to the caller's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.deferral import Deferral
+from tracker.draws import is_generator, stand_in
+from tracker.jit.places import Spot, spots_of
+from tracker.jit.signature import Array, Foreign, Scalar, Signature, Static, Twin
+from tracker.jit.standins import Containers, plain
+from tracker.records import record
+from tracker.tape import Value, close, leaf, own_copy, value_of, wrap
+from tracker.tracked import Tracked
+from tracker.values import is_anything_due
+
+
+@record()
+class Write:
+    """An array, by leaf number, that the function wrote into, and its handle in the trace; `leaf`
+    is what that was at first."""
+
+    number: int
+    array: Any
+    handle: Tracked
+    leaf: Value
+
+    def data(self) -> Any:
+        return np.reshape(value_of(self.handle).data, self.array.shape)
+
+
+@record()
+class Effects:
+    """What a traced function did to what it was given, still to be done to the caller's."""
+
+    writes: list[Write]
+    containers: Containers
+    originals: dict[int, Any]  # the id of a handle -> the leaf that it stands for
+
+    def detach(self) -> None:
+        """What is written into is about to change: values that are computed later find a copy."""
+        for write in self.writes if is_anything_due() else ():
+            if write.leaf.data is write.array:
+                write.leaf.form = own_copy(write.array)
+
+    def carry_out(self) -> None:
+        written = [write.data() for write in self.writes]  # all, before anything is changed
+        self.detach()
+        self.containers.carry_out(lambda x: self.originals.get(id(x), plain(x)))
+        for write, data in zip(self.writes, written, strict=True):
+            write.array[...] = data
+
+
+def is_input(x: Any) -> bool:
+    """Whether an argument's leaf is traced (numbers and numeric arrays) or static."""
+    if isinstance(x, np.ndarray):
+        return x.dtype.kind in "biufc"
+    if type(x) is int:
+        return -(2**63) <= x < 2**63
+    return isinstance(x, (bool, float, complex, np.bool_, np.number))
+
+
+class Inputs:
+    """The leaves of a call that are traced: their numbers, values, and handles.
+
+    `given` are the numbers of arguments; arrays at places come after them, one for each array.
+    """
+
+    def __init__(
+        self, call: Signature, leaves: Sequence[Any], own: int, deferral: Deferral | None
+    ) -> None:
+        self.given: list[int] = []
+        self.values: list[Value] = []
+        self.handles: list[Any] = []
+        self.arrays = leaves
+        self.whole = list(leaves)
+        self.generators = [x for x in leaves if is_generator(x)]
+        recorders = {id(x): stand_in(x) for x in self.generators}
+        for number, (x, shown) in enumerate(zip(leaves[:own], call.leaves, strict=False)):
+            if is_input(x) and not isinstance(shown, Static):
+                value = _private(x, deferral)
+                self.given.append(number)
+                self.values.append(value)
+                self.handles.append(wrap(value))
+                self.whole[number] = self.handles[-1]
+            elif id(x) in recorders:
+                self.whole[number] = recorders[id(x)]
+        self.placed: dict[Value, int] = {}
+        self.at_places: dict[int, Any] = recorders  # the id of an array -> its handle
+        self.at_spots: dict[Spot, Any] = {}
+        for number, spot in enumerate(spots_of(call), own):
+            self._place(number, leaves[number], call.leaves[number], spot)
+
+    def _place(self, number: int, x: Any, shown: Any, spot: Spot) -> None:
+        if isinstance(shown, Twin):
+            self.at_places.setdefault(id(x), self.whole[shown.leaf])
+        elif isinstance(shown, (Array, Foreign, Scalar)):
+            value = leaf(x)
+            self.placed[value] = number
+            self.whole[number] = wrap(value)
+            if isinstance(shown, Scalar):
+                self.at_spots[spot] = self.whole[number]
+            else:
+                self.at_places[id(x)] = self.whole[number]
+
+    def among(self, values: Collection[Value]) -> tuple[int, ...]:
+        """The numbers of the arguments whose leaves are among these."""
+        pairs = zip(self.given, self.values, strict=False)
+        return tuple([number for number, value in pairs if value in values])
+
+    def close(self) -> None:
+        for value in (*self.values, *self.placed):
+            close(value)
+
+    def numbers(self) -> dict[int, int]:
+        """The id of each handle -> the number of its leaf."""
+        numbers = (*self.given, *self.placed.values())
+        return {id(self.whole[number]): number for number in numbers}
+
+    def originals(self) -> dict[int, Any]:
+        """The id of each handle -> the leaf that it stands for."""
+        pairs = zip(self.whole, self.arrays, strict=True)
+        return {id(handle): x for handle, x in pairs if handle is not x}
+
+    def effects(self, containers: Containers) -> Effects:
+        return Effects(self.written(), containers, self.originals())
+
+    def written(self) -> list[Write]:
+        """Which arrays hold something else than they did."""
+        known = dict(zip(self.values, self.given, strict=True)) | self.placed
+        return [
+            Write(number, self.arrays[number], self.whole[number], value)
+            for value, number in known.items()
+            if value_of(self.whole[number]) is not value
+        ]
+
+
+def _private(x: Any, deferral: Deferral | None) -> Value:
+    """A leaf for a number, or with its own copy of an array."""
+    if not isinstance(x, np.ndarray):
+        return leaf(x)
+    put_off = None if deferral is None else deferral.leaf(x, own_copy)
+    return leaf(own_copy(x)) if put_off is None else put_off
