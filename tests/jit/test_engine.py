@@ -89,14 +89,15 @@ def test_an_unbound_symbol_is_named():
 
 def test_pipelines():
     assert engine.longest_block(straight(100)) in range(100, 104)
-    assert engine.pipeline(straight(50), 3) == engine.Pipeline(3, True, False, 3)
-    assert engine.pipeline(straight(200), 3) == engine.Pipeline(3, False, False, 3)
+    note = "; a loop\n%i = phi i64 [0, %a]"
+    assert engine.pipeline(straight(50) + note, 3) == engine.Pipeline(3, True, False, 3)
+    assert engine.pipeline(straight(200) + note, 3) == engine.Pipeline(3, False, False, 3)
+    assert engine.pipeline(straight(50), 3) == engine.Pipeline(3, False, True, 3)
     assert engine.pipeline(straight(1000), 3) == engine.Pipeline(3, False, True, 1)
     assert engine.pipeline(straight(30_000), 3) == engine.Pipeline(3, False, True, 0)
-    loop = straight(1000) + "; a loop\n%i = phi i64 [0, %a]"
-    assert not engine.pipeline(loop, 3).straight
+    assert not engine.pipeline(straight(1000) + note, 3).straight
     many = "".join(straight(100).replace("@f", f"@f{k}") for k in range(20))
-    assert engine.pipeline(many, 3).slp
+    assert engine.pipeline(many + note, 3).slp
 
 
 @pytest.mark.parametrize("count", [1000, 25_000])
