@@ -98,6 +98,46 @@ def test_empty_holds_what_is_written():
         assert slope.dtype == numpy.float32 and slope.tolist() == [4.0, 8.0]
 
 
+def _filled(x):
+    r, s, q = np.zeros(()), np.empty(()), np.full((), 2.0)
+    r[...] = x
+    r += x
+    s.fill(2.0)
+    s[()] = x * s
+    q *= np.sum(np.array([x, x]), out=np.ones(()))
+    return r * s + q
+
+
+def _parts(x):
+    r, s = np.zeros((), complex), np.zeros(3, complex)
+    r.real = x
+    r.imag = 2 * x
+    s.real = x
+    s.imag[1] = x
+    return abs(r) ** 3 + np.sum(abs(s))
+
+
+@pytest.mark.parametrize("f", [_filled, _parts])
+def test_arrays_of_no_axes_are_filled(f):
+    slope = (f(3.0 + 1e-6) - f(3.0 - 1e-6)) / 2e-6
+    numpy.testing.assert_allclose(gradient(f, 3.0), slope, rtol=1e-6)
+    numpy.testing.assert_allclose(jit(lambda x: gradient(f, x))(3.0), slope, rtol=1e-6)
+    numpy.testing.assert_allclose(jit(f)(3.0), f(3.0))
+
+
+def test_scalar_types_compare_with_dtypes():
+    def f(x):
+        kind = numpy.dtype("f4")
+        assert np.float32 == kind
+        assert kind == np.float32
+        assert np.float64 != kind
+        assert np.float32 in (numpy.float64, kind)
+        assert np.float32 != 3
+        return x
+
+    assert gradient(f, 1.0) == (1.0,)
+
+
 def test_joining_tracked_values():
     def f(x):
         a = np.array([[x[0], 1], [x[1] ** 2, x]][0] + [2.0])

@@ -364,8 +364,12 @@ def _link_views() -> None:
         METHODS[name] = _linked(METHODS[name], _undo_by_position(_plain_method(name)))
     install_property("T", lambda self: NUMPY[np.transpose](self))
     install_property("mT", lambda self: NUMPY[np.matrix_transpose](self))
-    install_property("real", _part(NUMPY[np.real], lambda z, new: new + 1j * np.imag(z)))
-    install_property("imag", _part(NUMPY[np.imag], lambda z, new: np.real(z) + 1j * new))
+    parts: list[Any] = [
+        ("real", np.real, lambda z, new: new + 1j * np.imag(z)),
+        ("imag", np.imag, lambda z, new: np.real(z) + 1j * new),
+    ]
+    for name, function, paste in parts:
+        install_property(name, _part(NUMPY[function], paste), paste)
     install_property("flat", _flat)
 
 

@@ -403,8 +403,13 @@ def install(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return put
 
 
-def install_property(name: str, get: Callable[[Any], Any]) -> None:
-    """Make a view an attribute of `Tracked`; assigning to the attribute writes through it."""
+def install_property(
+    name: str, get: Callable[[Any], Any], paste: Callable[[Any, Any], Any] | None = None
+) -> None:
+    """Make a view an attribute of `Tracked`; assigning to the attribute writes through it.
+
+    `paste(x, value)` is x with another value of the attribute: that of a 0-d array is no view.
+    """
 
     def read(self: Any) -> Any:
         mine = settled(self)
@@ -412,7 +417,11 @@ def install_property(name: str, get: Callable[[Any], Any]) -> None:
 
     def put(self: Any, value: Any) -> None:
         part = read(self)
-        if value is not part:
+        if value is part:
+            return
+        if paste is not None and part is not self and np.ndim(part) == 0:
+            self[...] = paste(self, value)
+        else:
             part[...] = value
 
     setattr(Tracked, name, property(read, put))

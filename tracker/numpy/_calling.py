@@ -119,8 +119,8 @@ class _Scalar(type):
     def __subclasscheck__(cls, other: type) -> bool:
         return issubclass(other, cls._own)
 
-    def __eq__(cls, other: object) -> bool:
-        return other is cls or other is cls._own
+    def __eq__(cls, other: object) -> bool:  # a dtype answers for itself
+        return True if other is cls or other is cls._own else NotImplemented
 
     def __hash__(cls) -> int:
         return hash(cls._own)

@@ -147,7 +147,7 @@ def _allocator(function: Callable[..., Any], fill: Any) -> Callable[..., Any]:
         extent = (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
         if is_recording():  # machine code fills it
             return buffer(apply(fill, (buffer(0.0),), {"shape": extent, "dtype": kind}))
-        return trackable(fill.evaluate(0.0, shape=extent, dtype=kind))
+        return trackable(np.asarray(fill.evaluate(0.0, shape=extent, dtype=kind)))
 
     call.__name__ = call.__qualname__ = function.__name__
     call.__doc__ = f"`numpy.{function.__name__}`."

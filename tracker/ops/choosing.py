@@ -66,9 +66,9 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     if (isinstance(condlist, (list, tuple)) and np.ndim(form_of(condlist[0]))) or (
         isinstance(condlist, (list, tuple)) and np.ndim(x) == 0
     ):
-        conditions = [as_array(c) for c in condlist]
+        conditions = [np.astype(as_array(c), bool) for c in condlist]
     else:
-        conditions = [as_array(condlist)]
+        conditions = [np.astype(as_array(condlist), bool)]
     if len(functions) == len(conditions) + 1:
         conditions.append(~reduce(np.logical_or, conditions))
     if len(functions) != len(conditions):

@@ -116,7 +116,8 @@ def _weighted(columns: Any, weights: Any, q: Any) -> Any:
 def _check_weights(weights: Any) -> None:
     if np.any(weights < 0):
         raise ValueError("Weights must be non-negative.")
-    if not np.all(np.isfinite(weights)) or np.all(weights == 0):
+    total = np.sum(weights, axis=0)
+    if not np.all(np.isfinite(total) & (total > 0)):
         raise ValueError("Weights included NaN, inf or were all zero.")
 
 
@@ -148,8 +149,8 @@ def _quantile(
             lined = [1] * np.ndim(a)
             lined[axes[0]] = -1
             weights = np.broadcast_to(np.reshape(weights, lined), np.shape(a))
-        _check_weights(weights)
         weights = _columns(np.astype(weights, float), axes)
+        _check_weights(weights)
         if skip_nan:
             weights, columns = np.where(hole, 0.0, weights), np.where(hole, np.inf, columns)
         found = _weighted(columns, weights, flat)

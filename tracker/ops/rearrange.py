@@ -143,7 +143,12 @@ def nonzero(a: Any) -> Any:
 
 
 NUMPY[np.flatnonzero] = lambda a: np.nonzero(np.ravel(a))[0]
-NUMPY[np.argwhere] = lambda a: np.stack(np.nonzero(a), axis=-1)
+
+
+@implements(np.argwhere)
+def argwhere(a: Any) -> Any:
+    places = np.stack(np.nonzero(np.atleast_1d(a)), axis=-1)
+    return places if np.ndim(a) else places[:, :0]
 
 
 # Cutting ------------------------------------------------------------------------------------------

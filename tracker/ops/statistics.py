@@ -237,7 +237,7 @@ def _counted(places: Any, weights: Any, n: int) -> Any:
     weights = np.ravel(as_array(weights))
     if np.shape(weights) != np.shape(places):
         raise ValueError("weights should have the same shape as a.")
-    if isinstance(weights, Tracked) or isinstance(places, Tracked):
+    if isinstance(weights, Tracked) or isinstance(places, Tracked) or weights.dtype.kind == "c":
         return index.added((n,), places, weights)
     return np.bincount(places, weights, n)
 

@@ -59,9 +59,10 @@ def logsumexp(
     with np.errstate(divide="ignore", invalid="ignore"):
         out, sign = _log_of_sum(total, rest, return_sign)
     out = out + finite
+    given = (out, sign) if return_sign else (out,)
     if not keepdims:
-        out, sign = np.squeeze(out, axis=axis), np.squeeze(sign, axis=axis)
-    return (out, sign) if return_sign else out
+        given = tuple(np.squeeze(y, axis=axis) for y in given)
+    return given if return_sign else given[0]
 
 
 def _log_of_sum(total: Any, rest: Any, split: bool) -> tuple[Any, Any]:

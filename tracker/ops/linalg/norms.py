@@ -140,7 +140,7 @@ def _or_infinite(r: Any, x: Any) -> Any:
     if not bool(np.any(lost)):
         return r
     given = np.any(np.isnan(x), axis=(-2, -1))
-    return np.where(np.logical_and(lost, np.logical_not(given)), np.inf, r)
+    return np.where(np.logical_and(lost, np.logical_not(given)), np.inf, r)[()]
 
 
 @implements(np.linalg.matrix_rank)
