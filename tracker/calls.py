@@ -44,12 +44,8 @@ from tracker.leaves import data
 from tracker.ops.bundle import Parts
 from tracker.ops.declare import project
 from tracker.pullbacks import pullback
-from tracker.tape import (
-    is_recording,
-    snapshot,
-    value_of,
-    wrap,
-)
+from tracker.snapshots import snapshot
+from tracker.tape import is_recording, value_of, wrap
 from tracker.tracked import Tracked
 from tracker.wrapping import depends_elsewhere
 

@@ -34,6 +34,7 @@ from tracker.ops.declare import declare
 from tracker.pullbacks import pushforward
 from tracker.reverse import sweep
 from tracker.rules import custom_gradient
+from tracker.snapshots import snapshot
 from tracker.tape import (
     CLOSED,
     NO_PARAMS,
@@ -45,7 +46,6 @@ from tracker.tape import (
     is_recording,
     leaf,
     new_epoch,
-    snapshot,
     value_of,
     wrap,
 )

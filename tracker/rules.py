@@ -23,7 +23,8 @@ from tracker.errors import RuleError, message
 from tracker.ir.op import NUMPY, UFUNCS, Host, Op
 from tracker.leaves import data
 from tracker.ops.declare import infer_by_example
-from tracker.tape import Value, is_recording, snapshot, stand_for, value_of
+from tracker.snapshots import snapshot
+from tracker.tape import Value, is_recording, stand_for, value_of
 from tracker.tracked import Tracked
 
 _RULES: dict[Any, Rule] = {}

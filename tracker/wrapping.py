@@ -21,6 +21,7 @@ from tracker.errors import UnsupportedError, message
 from tracker.leaves import data, history, plain_cotangent
 from tracker.ops.create import identity, item
 from tracker.ops.declare import project
+from tracker.snapshots import snapshot
 from tracker.standing import settled
 from tracker.tape import (
     Deriving,
@@ -34,7 +35,6 @@ from tracker.tape import (
     leaf,
     new_epoch,
     note_apart,
-    snapshot,
     value_of,
     wrap,
 )

@@ -21,6 +21,7 @@ from tracker.ir.verify import verify
 from tracker.jit.staging import Builder
 from tracker.ops.create import identity, item
 from tracker.records import record
+from tracker.snapshots import same_bytes
 from tracker.tape import (
     Stage,
     Unstructured,
@@ -32,7 +33,6 @@ from tracker.tape import (
     form_of,
     leaf,
     new_epoch,
-    same_bytes,
     value_of,
     wrap,
 )

@@ -19,7 +19,8 @@ from tracker.jit.places import Spot, spots_of
 from tracker.jit.signature import Array, Foreign, Scalar, Signature, Static, Twin
 from tracker.jit.standins import Containers, plain
 from tracker.records import record
-from tracker.tape import Value, close, leaf, own_copy, value_of, wrap
+from tracker.snapshots import own_copy
+from tracker.tape import Value, close, leaf, value_of, wrap
 from tracker.tracked import Tracked
 from tracker.values import is_anything_due
 

@@ -43,7 +43,8 @@ from tracker.jit.staging import (
 from tracker.jit.standins import TURN
 from tracker.jit.varying import Varying
 from tracker.records import field, record
-from tracker.tape import current_stage, current_watch, is_constant, own_copy, same_bytes, value_of
+from tracker.snapshots import own_copy, same_bytes
+from tracker.tape import current_stage, current_watch, is_constant, value_of
 from tracker.tracked import Tracked
 
 if TYPE_CHECKING:

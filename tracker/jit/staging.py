@@ -53,14 +53,8 @@ from tracker.jit.standins import Containers, StandIns, holds_handle, plain
 from tracker.ops.create import item, to_discrete
 from tracker.records import record
 from tracker.replay import CONVERSIONS
-from tracker.tape import (
-    Stage,
-    Value,
-    is_put_off,
-    made_of,
-    same_bytes,
-    value_of,
-)
+from tracker.snapshots import same_bytes
+from tracker.tape import Stage, Value, is_put_off, made_of, value_of
 from tracker.tracked import Leaf, Tracked
 
 
