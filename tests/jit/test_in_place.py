@@ -244,6 +244,19 @@ def test_a_copy_is_made_for_who_reads_the_old_array_later():
     assert len(_wholes(compiled, 49)) == 3
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_is_computed_of_old_numbers_is_not_computed_of_new_ones(turned):
+    """The cotangent is read at the rows, then cleared there; a sum of what was read comes later."""
+
+    def loss(x: Any) -> Any:
+        x[[0, -1]] += np.sum(x) * 0.01
+        return np.sum(np.sin((x.T @ x if turned else x @ x.T) * 0.1))
+
+    x, compiled = np.random.default_rng(0).normal(size=(5, 40)), jit(lambda x: gradient(loss, x))
+    for _ in range(2):
+        assert_same(compiled(x.copy()), gradient(loss, x.copy()), "gradient", 1e-10)
+
+
 def test_a_product_of_a_view_that_is_copied_for_somebody_else_reads_the_view():
     def f(x: Any, y: Any) -> Any:
         turned = (x * 1.0).T

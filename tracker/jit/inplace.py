@@ -8,7 +8,8 @@ A `Home` is a buffer that is written into while the function runs. Levels keep o
 level w comes after all reading at levels up to w, for writes are last in a level. What still reads
 the buffer without having been stored is
 - an expression that would be computed where it is used: `waiting`. A change makes these *stale*:
-  whoever uses one from then on has it stored, at the level where it was planned;
+  whoever uses one from then on has it stored, at the level where it was planned, and reads it from
+  memory: what is computed of it must not be computed from the changed buffer either;
 - a view, which is another way to read the same memory. When it is used it is asked whether its own
   elements have been written since; then it is copied, at the level where it was taken.
 
@@ -116,7 +117,9 @@ class InPlace:
         atom = self.renamed.get(atom, atom)
         if atom in self.stale:
             self.stale.discard(atom)
-            self.planner.store(atom)
+            kept: Var = self.planner.kept(atom)
+            self.renamed[atom] = kept
+            return kept
         elif atom in self.taken:
             place = self.planner.places[atom]
             home = self.homes[place.buffer]

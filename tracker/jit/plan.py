@@ -381,6 +381,15 @@ class _Planner:
         self.places[var] = Place(kind, ready, 0, None, buffer, c_strides(var.type.shape))
         return buffer
 
+    def kept(self, var: Var) -> Var:
+        """An expression as another value, which is in memory and is never computed again."""
+        ready = self.store(var)
+        place = self.places[var]
+        twin = Var(var.type, var.name)
+        self.plan.definitions[twin] = self.plan.definitions[var]
+        self.places[twin] = Place("memory", ready, 0, None, place.buffer, place.strides)
+        return twin
+
     def duplicate(self, var: Var) -> Var:
         """A value that is in memory, as another that has memory of its own."""
         twin = Var(var.type, var.name)
