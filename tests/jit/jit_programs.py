@@ -308,7 +308,10 @@ def assert_same(got: Any, want: Any, where: str = "", tolerance: float = 1e-12) 
             a, b = getattr(got, each.name), getattr(want, each.name)
             assert_same(a, b, f"{where}.{each.name}", tolerance)
         return
-    if want is None or isinstance(want, (str, Raised)):
+    if isinstance(want, Raised):  # who catches the program's error catches this one, too
+        assert issubclass(got.type, want.type), f"{where}: {got!r}, not {want!r}"
+        return
+    if want is None or isinstance(want, str):
         assert got == want, f"{where}: {got!r}, not {want!r}"
         return
     assert np.shape(got) == np.shape(want), f"{where}: {np.shape(got)}, not {np.shape(want)}"

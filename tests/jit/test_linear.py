@@ -59,6 +59,16 @@ def kept(n, x):
     return np.sum(sum(p * q for p, q in zip(parts, reversed(parts), strict=True)))
 
 
+def joined(n, *xs):
+    """Many arrays side by side, each with a gradient of its own."""
+    return np.sum(np.concatenate([np.sin(x) * (k + 1.0) for k, x in enumerate(xs[:n])]) ** 2)
+
+
+def apart(n, x):
+    """What does not depend on one another: all of it could be one kernel, which is to end."""
+    return sum(np.sum(each(x * k)) for k in range(n) for each in (np.sin, np.tanh, np.cos))
+
+
 def counted(f, *args):
     """Lines of Python that run while a gradient is traced and compiled."""
     fast = tracker.jit(lambda *a: tracker.gradient(f, *a))
@@ -73,6 +83,8 @@ def counted(f, *args):
         (writes, 80, (X,)),
         (sweeps, 3, (X,)),
         (steps, 40, (W, ROWS)),
+        (joined, 12, [X[:5] + k for k in range(48)]),
+        (apart, 8, (X * 0.01,)),
         (kept, 110, (X * 0.001,)),  # all three long enough to be rolled
     ],
     ids=lambda v: v.__name__ if callable(v) else "",

@@ -120,7 +120,7 @@ class InPlace:
             kept: Var = self.planner.kept(atom)
             self.renamed[atom] = kept
             return kept
-        elif atom in self.taken:
+        if atom in self.taken:
             place = self.planner.places[atom]
             home = self.homes[place.buffer]
             if home.is_written_since(self.taken[atom], place, atom.type.shape):

@@ -326,7 +326,7 @@ class SameOut:
 OutLeaf = ArrayOut | ScalarOut | ConstOut | InputOut | ViewOut | SameOut
 
 
-@record(frozen=True)
+@record(frozen=True, slots=False)
 class Outputs:
     """The result of a call. Tuples, named tuples, lists and dicts are made by native code, other
     containers by `build(structure, children)`. `writes`: the input leaves that are written into,
@@ -339,7 +339,7 @@ class Outputs:
     writes: tuple[tuple[int, ArrayOut], ...] = ()
     apart: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def offsets(self) -> tuple[int, ...]:
         """The first slot of each leaf, from the first output slot; then the count of slots."""
         return slot_offsets(self.leaves)
