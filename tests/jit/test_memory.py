@@ -12,7 +12,10 @@ import pytest
 import tracker
 from tracker.jit import memory
 
-N = memory.LEAST // 8 + 1000
+
+@pytest.fixture(params=[memory.LEAST, memory.HUGE - memory.UNIT + 8, memory.HUGE])
+def N(request):
+    return request.param // 8 + 1000
 
 
 def address(array):
@@ -20,7 +23,7 @@ def address(array):
 
 
 @pytest.fixture
-def double():
+def double(N):
     f = tracker.jit(lambda x: x * 2.0)
     f(np.ones(N))
     return f
@@ -35,7 +38,7 @@ def blocks():
     return take, give
 
 
-def test_a_freed_result_makes_room_for_the_next(double):
+def test_a_freed_result_makes_room_for_the_next(double, N):
     x = np.arange(float(N))
     places = set()
     for k in range(6):
@@ -47,7 +50,7 @@ def test_a_freed_result_makes_room_for_the_next(double):
     assert len(places) == 1
 
 
-def test_results_that_live_are_left_alone(double):
+def test_results_that_live_are_left_alone(double, N):
     x = np.arange(float(N))
     kept = [double(x + k) for k in range(2 * memory.SLOTS)]
     assert len({address(y) for y in kept}) == len(kept)
@@ -62,7 +65,7 @@ def test_results_that_live_are_left_alone(double):
         assert not np.shares_memory(view, fresh)
 
 
-def test_a_result_can_be_resized(double):
+def test_a_result_can_be_resized(double, N):
     y = double(np.arange(float(N)))
     for size in (3 * N, 10, 2 * N):
         y.resize(size, refcheck=False)
@@ -72,7 +75,7 @@ def test_a_result_can_be_resized(double):
     assert double(np.ones(N))[-1] == 2.0
 
 
-def test_results_are_seen_by_tracemalloc(double):
+def test_results_are_seen_by_tracemalloc(double, N):
     x = np.ones(N)
     tracemalloc.start()
     try:
@@ -97,7 +100,7 @@ def test_scratch_that_is_big_comes_from_the_same_blocks():
     assert any("@tk.take" in module.text for p in plans for module in p.modules)
 
 
-def test_many_threads(double):
+def test_many_threads(double, N):
     def work(k):
         x = np.full(N, float(k))
         return all(bool((double(x + i) == 2.0 * (k + i)).all()) for i in range(20))
@@ -106,10 +109,11 @@ def test_many_threads(double):
         assert all(pool.map(work, range(8)))
 
 
-def test_blocks_of_many_sizes_go_round(blocks):
+@pytest.mark.parametrize("unit", [memory.LEAST, memory.HUGE])
+def test_blocks_of_many_sizes_go_round(blocks, unit):
     take, give = blocks
     for k in range(1, 3 * memory.SLOTS):
-        size = k * memory.LEAST
+        size = k * unit
         block = take(size)
         assert block
         ctypes.memset(block, k % 256, size)

@@ -2,8 +2,9 @@
 
 The system clears every page of a fresh block when it is first touched, which takes longer than
 computing what goes into it. So big results and big scratch come from here: a freed block is kept
-and serves the next request of its size. What is kept is marked as the system's to take back when
-memory runs short.
+and serves the next request of its size. The C library gives the end of its heap back to the system
+already when a few hundred kB are free there. What is kept of `HUGE` bytes or more is marked as the
+system's to take back when memory runs short.
 
 Owns: `symbols`, the addresses of
 
@@ -12,8 +13,9 @@ Owns: `symbols`, the addresses of
     @tk.handler                    NumPy's struct PyDataMem_Handler over these two
 
 Invariants: a block of LEAST bytes or more is as long as the size asked for, rounded up to whole
-`LEAST`; at most `SLOTS` blocks and `_limit()` bytes are kept; whoever finds the list in use by
-another thread asks the C library instead, so that nobody waits, not even a child of fork.
+`UNIT` or, from `HUGE` on, to whole `HUGE`; at most `SLOTS` blocks and `_limit()` bytes are kept;
+whoever finds the list in use by another thread asks the C library instead, so that nobody waits,
+not even a child of fork.
 """
 
 from __future__ import annotations
@@ -23,13 +25,16 @@ import os
 import sys
 
 from tracker.jit import cache, engine
+from tracker.jit.writer import BIG_BYTES
 
 NAMES = ("tk.take", "tk.give")
-LEAST = 1 << 21  # bytes: a huge page
-SLOTS = 16
+LEAST = BIG_BYTES
+UNIT = 1 << 16  # bytes
+HUGE = 1 << 21  # bytes: a huge page
+SLOTS = 32
 _MOST = 1 << 30  # bytes that are kept, however much memory there is
 _SHARE = 16  # the part of the machine's memory that may be kept
-_HUGE, _FREE = 14, 8  # Linux: make huge pages of this; take this when memory runs short
+_JOIN, _FREE = 14, 8  # Linux: make huge pages of this; take this when memory runs short
 
 _TEXT = """
 %block = type {{ ptr, i64 }}
@@ -48,11 +53,25 @@ declare ptr @realloc(ptr, i64)
 declare void @free(ptr)
 
 define internal i64 @length(i64 %size) alwaysinline {{
-  %more = add i64 %size, {rest}
-  %whole = and i64 %more, -{least}
+  %huge = icmp ugt i64 %size, {largest}
+  %unit = select i1 %huge, i64 {huge}, i64 {unit}
+  %rest = sub i64 %unit, 1
+  %more = add i64 %size, %rest
+  %mask = sub i64 0, %unit
+  %whole = and i64 %more, %mask
   %big = icmp uge i64 %size, {least}
   %length = select i1 %big, i64 %whole, i64 %size
   ret i64 %length
+}}
+
+define internal void @advise(ptr %block, i64 %length, i32 %what) {{
+  %huge = icmp uge i64 %length, {huge}
+  br i1 %huge, label %say, label %done
+say:
+  %said = call i32 @madvise(ptr %block, i64 %length, i32 %what)
+  br label %done
+done:
+  ret void
 }}
 
 define internal i1 @enter() alwaysinline {{
@@ -96,12 +115,14 @@ leave:
   br label %fresh
 fresh:
   %where = alloca ptr
-  %bad = call i32 @posix_memalign(ptr %where, i64 {least}, i64 %length)
+  %huge = icmp uge i64 %length, {huge}
+  %start = select i1 %huge, i64 {huge}, i64 64
+  %bad = call i32 @posix_memalign(ptr %where, i64 %start, i64 %length)
   %ok = icmp eq i32 %bad, 0
   br i1 %ok, label %made, label %none
 made:
   %block = load ptr, ptr %where
-  %advised = call i32 @madvise(ptr %block, i64 %length, i32 {huge})
+  call void @advise(ptr %block, i64 %length, i32 {join})
   ret ptr %block
 none:
   ret ptr null
@@ -121,7 +142,7 @@ ask:
   %mine = call i1 @enter()
   br i1 %mine, label %keep, label %drop
 keep:
-  %advised = call i32 @madvise(ptr %block, i64 %length, i32 {free})
+  call void @advise(ptr %block, i64 %length, i32 {free})
   %before = load i64, ptr @kept
   br label %find
 find:  ; an empty slot, else the oldest block's
@@ -231,9 +252,11 @@ def _module() -> engine.Module:
     text = _TEXT.format(
         slots=SLOTS,
         least=LEAST,
-        rest=LEAST - 1,
+        unit=UNIT,
+        huge=HUGE,
+        largest=HUGE - UNIT,
         limit=_limit(),
-        huge=_HUGE,
+        join=_JOIN,
         free=_FREE,
         padding="\\00" * (127 - len("tracker")),
     )

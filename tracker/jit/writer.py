@@ -26,7 +26,7 @@ KIND, BYTEORDER, TYPE_NUMBER, ITEMSIZE = 24, 26, 28, 40
 CALL, DICT, WEAKREFS, SLOW, KEEP, ACTIVE, OBJECT_SIZE = 16, 24, 32, 40, 48, 56, 64
 
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
-BIG_BYTES = 1 << 21  # arrays from here on are made by `native.big`
+BIG_BYTES = 1 << 18  # arrays from here on are made by `native.big`
 _FLOATS = {2: "i16", 4: "float", 8: "double"}
 
 DECLARATIONS = {
