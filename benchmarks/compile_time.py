@@ -46,7 +46,11 @@ def shapes() -> dict[str, float]:
         return np.sum(np.tanh(x * w) * np.exp(-(x**2)))
 
     seconds = {}
-    for group in (((1000,), (1500,), (2500,)), ((200, 300), (210, 301), (150, 640))):
+    for group in (
+        ((50,), (64,), (101,)),
+        ((1000,), (1500,), (2500,)),
+        ((200, 300), (210, 301), (150, 640)),
+    ):
         fast = tracker.jit(lambda x, w: tracker.withgradient(lambda y: loss(y, w), x))
         for shape in group:
             x, w = np.ones(shape), np.linspace(0.0, 2.0, shape[-1])
