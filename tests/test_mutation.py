@@ -626,3 +626,24 @@ def test_what_is_computed_of_broadcast_arrays_lies_as_numpy_has_it(x):
         np.testing.assert_array_equal(fast(x), f(x))
         np.testing.assert_array_equal(tracker.gradient(lambda x: np.sum(f(x)), x)[0], slope)
         np.testing.assert_array_equal(tracker.gradient(lambda x: np.sum(fast(x)), x)[0], slope)
+
+
+@pytest.mark.parametrize(
+    "key", [np.array(1), (..., np.array(1)), (np.array(1), slice(None)), (0, np.array(2))]
+)
+def test_what_an_array_without_dimensions_reads_is_a_copy(key):
+    def f(x, key):
+        y = x * 1.0
+        part = y[key]
+        if np.ndim(part):
+            part[...] = 0.0
+        y[key] += x[0, 0]
+        return y
+
+    x = np.arange(1.0, 7.0).reshape(2, 3)
+    want = f(x, key)
+    for each in (f, tracker.jit(f)):
+        got, pull = tracker.pullback(lambda x, each=each: each(x, key), x)
+        np.testing.assert_array_equal(got, want)
+        (g,) = pull(np.ones((2, 3)))
+        assert g[0, 0] == 1 + np.size(x[key])

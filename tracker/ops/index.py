@@ -72,9 +72,7 @@ def _entry(part: Any) -> tuple[Any, Any]:
         return HOLE, part if hasattr(data, "dtype") else apply(
             to_discrete, (part,), {"dtype": _INT}
         )
-    if isinstance(data, (int, np.integer)) or (
-        isinstance(data, np.ndarray) and data.ndim == 0 and data.dtype.kind in "iu"
-    ):
+    if isinstance(data, (int, np.integer)):
         return _plain_int(part), None
     if isinstance(data, (list, tuple)):
         array = np.asarray(data)
@@ -460,9 +458,10 @@ as_view: Op = declare(  # a number as the array without dimensions that `x[0, ..
 
 
 def is_view(arrays: tuple[Any, ...]) -> bool:
-    """Whether what was read with these arrays is a view in NumPy: they are traced integers."""
+    """Whether what was read with these arrays is a view in NumPy: they are traced integers, and
+    none is an array, not even one without dimensions."""
     for a in arrays:  # noqa: SIM110 (every subscript asks; a generator costs more)
-        if type(a) is not Tracked or np.ndim(form_of(a)):
+        if type(a) is not Tracked or type(form_of(a)) is np.ndarray:
             return False
     return True
 
