@@ -155,6 +155,16 @@ def test_arrays_of_every_kind(name):
         assert_same(f(x), want, tolerance=1e-3 if name == "float16" else 1e-12)
 
 
+@pytest.mark.parametrize("dtype", [">f8", ">f4", ">i8"])
+def test_captured_arrays_of_another_byte_order_are_sorted(dtype):
+    x = np.array([3, -1, 2, 0, -5]).astype(dtype)
+    f = jit(lambda s: (np.sort(x), np.argsort(x), s * 2))
+    for _ in range(2):
+        assert [y.tolist() for y in f(ROW)] == [
+            y.tolist() for y in (np.sort(x), x.argsort(), ROW * 2)
+        ]
+
+
 @pytest.mark.parametrize("name", ARRAYS)
 def test_copies_of_arrays_of_every_kind(name):
     """What comes out as it went in needs no machine code, and has memory of its own."""

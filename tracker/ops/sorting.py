@@ -27,6 +27,7 @@ from tracker.tape import apply
 
 def _sort_key(x: Any, zeros: bool = False) -> Any:
     x = np.asarray(x)
+    x = x.astype(x.dtype.newbyteorder("="), copy=False)
     bits, word = 8 * x.dtype.itemsize, _key_dtype(x)
     if x.dtype.kind in "bu":
         return x.astype(word)[()]
@@ -42,6 +43,8 @@ def _key_value(key: Any, *, dtype: Any) -> Any:
     bits = 8 * key.dtype.itemsize
     if dtype.kind in "bu":
         return key.astype(dtype)[()]
+    if not dtype.isnative:
+        return np.asarray(_key_value(key, dtype=dtype.newbyteorder("="))).astype(dtype)[()]
     top = key.dtype.type(2 ** (bits - 1))
     if dtype.kind == "i":
         return (key ^ top).view(dtype)[()]
