@@ -166,3 +166,22 @@ def test_extrema_of_pythons_complex_numbers_go_by_numpys_order(f):
 def test_second_derivatives_at_ties_and_zeros(f, a, b):
     assert gradcheck(f, a, b, order=2)
     assert gradcheck(f, np.full(2, a), np.full(2, b), order=2)
+
+
+@pytest.mark.parametrize("bounds", [(-1, 1), (0, 300), (-5, None), (None, 256), (-5, 700), (3, 9)])
+def test_clip_of_integers_by_numbers_that_their_dtype_has_no_room_for(bounds):
+    counts = np.array([0, 1, 7, 255], np.uint8)
+    want = np.clip(counts, *bounds)
+    for clip in (lambda x: np.clip(x, *bounds), jit(lambda x: np.clip(x, *bounds))):
+        got = clip(counts)
+        np.testing.assert_array_equal(got, want)
+        assert got.dtype == want.dtype
+
+
+def test_second_derivatives_beside_unsigned_integers():
+    def slope(x):
+        return gradient(lambda x: np.sum(np.arctan2(x, np.array([1, 2], np.uint8))), x)[0]
+
+    for slope_of in (slope, jit(slope)):
+        (second,) = gradient(slope_of, 0.5)
+        assert second == pytest.approx(-2 * 0.5 * (1 / 1.25**2 + 2 / 4.25**2))

@@ -26,7 +26,7 @@ from tracker.ops.declare import (
     project,
     refuse,
 )
-from tracker.tape import apply
+from tracker.tape import apply, form_of
 from tracker.tracked import install
 
 add = elementwise(
@@ -456,5 +456,20 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs
     high = kwargs.pop("max", a_max)
     if kwargs:
         a = _computed_in(a, **kwargs)
+    if type(low) is int or type(high) is int:
+        low, high = _within(form_of(a), low, high)
     y = a if low is None else np.maximum(a, low)
     return into(out, y if high is None else np.minimum(y, high))
+
+
+def _within(a: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    """The bounds but for Python ints beyond all numbers of an integer dtype, which bound nothing:
+    such a dtype has no room for them."""
+    dtype = getattr(a, "dtype", None)
+    if dtype is None or dtype.kind not in "iu":
+        return low, high
+    numbers = np.iinfo(dtype)
+    return (
+        None if type(low) is int and low <= numbers.min else low,
+        None if type(high) is int and high >= numbers.max else high,
+    )
