@@ -1,6 +1,7 @@
 """Hypothesis profiles, and fixtures that fail any test that leaves something behind."""
 
 import os
+import signal
 import threading
 import warnings
 import zlib
@@ -16,10 +17,14 @@ from tracker import tape
 from tracker.ir import op
 from tracker.jit import engine
 from tracker.ops import special  # noqa: F401  (declared late otherwise: in the middle of a test)
-from tracker.scipy import signal  # noqa: F401  (as above)
+from tracker.scipy import signal as _signal  # noqa: F401  (as above)
 from tracker.scipy import special as _special  # noqa: F401  (as above)
 
 os.environ["TRACKER_CACHE"] = "0"  # tests compile; test_cache.py has folders of its own
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell has what it runs in the background ignore interrupts; some tests wait for one.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ci", max_examples=10, derandomize=True, database=None, **_QUIET)
