@@ -19,6 +19,8 @@ import math
 from collections import Counter
 from typing import Any
 
+import numpy as np
+
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.op import Map, Op, Scatter, View
 from tracker.records import field, record
@@ -227,9 +229,16 @@ def is_sum(op: Op) -> bool:
     if known is None:
         probe = _Probe()
         assert isinstance(op.lower, Map)
-        known = op.arity == 2 and op.lower.body(probe, "a", "b") == ("a", "b")
+        a, b = _Scalar(), _Scalar()
+        known = op.arity == 2 and op.lower.body(probe, a, b) == (a, b)
         _sums[op] = known
     return known
+
+
+class _Scalar:
+    """A number, of which a body may ask the dtype."""
+
+    dtype = np.dtype(np.float64)
 
 
 class _Probe:
@@ -239,4 +248,4 @@ class _Probe:
         return a, b
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *_, **__: None
+        return lambda *_, **__: _Scalar()

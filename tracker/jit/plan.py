@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.op import (
     Branch,
@@ -552,7 +554,7 @@ class _Probe:
     """Stands for both emitter and scalars, and notices calls of `math`."""
 
     value = None
-    dtype = None
+    dtype = np.dtype(np.float64)
 
     def __init__(self) -> None:
         self.heavy = False

@@ -109,8 +109,19 @@ function("j0", lambda y, x: -sc.j1(x))
 function("j1", lambda y, x: 0.5 * (sc.j0(x) - sc.jv(2, x)))
 function("y0", lambda y, x: -sc.y1(x))
 function("y1", lambda y, x: 0.5 * (sc.y0(x) - sc.yv(2, x)))
-function("i0", lambda y, x: sc.i1(x), lower=call("i0"))
-function("i1", lambda y, x: 0.5 * (sc.i0(x) + _second(x, sc.i0, sc.i1, 1.0)), lower=call("i1"))
+
+
+def _but_at_infinity(name: str) -> Callable[..., Any]:
+    """The library's function, with SciPy's NaN at infinities."""
+    return lambda e, x: e.select(e.isinf(x), e.constant(math.nan, x), e.math(name, x))
+
+
+function("i0", lambda y, x: sc.i1(x), lower=_but_at_infinity("i0"))
+function(
+    "i1",
+    lambda y, x: 0.5 * (sc.i0(x) + _second(x, sc.i0, sc.i1, 1.0)),
+    lower=_but_at_infinity("i1"),
+)
 function("k0", lambda y, x: -sc.k1(x))
 function("k1", lambda y, x: -0.5 * (sc.k0(x) + sc.kv(2, x)))
 function("i0e", _mirrored(1, 0.0, lambda x: sc.i1e(x) - sc.i0e(x)), lower=call("i0e"))

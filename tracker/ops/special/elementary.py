@@ -200,8 +200,11 @@ def _pseudo_huber_body(e: Any, delta: Any, r: Any) -> Any:
     none = e.logical_or(e.compare("==", delta, zero), e.compare("==", r, zero))
     u = e.div(r, e.select(none, one, delta))
     share = e.div(u, e.add(one, e.math("hypot", one, u)))
-    value = e.select(none, zero, e.mul(e.mul(delta, r), share))
-    return e.select(e.compare("<", delta, zero), _infinite(e, 1, r), value)
+    infinite = _infinite(e, 1, r)
+    far = e.logical_and(e.isinf(r), e.compare("<", e.abs(delta), infinite))
+    value = e.select(far, infinite, e.mul(e.mul(delta, r), share))
+    value = e.select(none, zero, value)
+    return e.select(e.compare("<", delta, zero), infinite, value)
 
 
 function("pseudo_huber", _pseudo_huber_delta, _pseudo_huber_residual, lower=_pseudo_huber_body)
@@ -230,8 +233,10 @@ def _growth(e: Any, t: Any, p: Any) -> Any:
 def _exprel_body(e: Any, x: Any) -> Any:
     one = e.constant(1, x)
     none = e.compare("==", x, e.constant(0, x))
-    safe = e.select(none, one, x)
-    return e.select(none, one, _growth(e, safe, safe))
+    infinite = _infinite(e, 1, x)
+    far = e.compare("==", x, infinite)
+    safe = e.select(e.logical_or(none, far), one, x)
+    return e.select(none, one, e.select(far, infinite, _growth(e, safe, safe)))
 
 
 def _boxcox_body(name: str) -> Any:
