@@ -1,6 +1,7 @@
-"""Work counted by the interpreter, for tests that something is linear: steps, not seconds."""
+"""What a call takes, for tests that something is bounded: steps and bytes, not seconds."""
 
 import sys
+import tracemalloc
 
 
 def lines_run(call):
@@ -19,3 +20,13 @@ def lines_run(call):
     finally:
         sys.settrace(old)
     return count
+
+
+def peak_bytes(call):
+    """The most that is allocated at a time in a call."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

@@ -7,11 +7,11 @@ NaNs: whoever read one would be found out.
 
 import gc
 import threading
-import tracemalloc
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from counting import peak_bytes
 from hypothesis import given
 from jit_programs import check, programs
 
@@ -138,11 +138,7 @@ def test_nothing_is_computed_by_numpy(f, count, computed):
 
 
 def peak(f, *args):
-    tracemalloc.start()
-    f(*args)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return most / ARRAY
+    return peak_bytes(lambda: f(*args)) / ARRAY
 
 
 def test_the_first_call_of_a_gradient_needs_the_memory_of_its_results(computed):

@@ -1,9 +1,8 @@
 """A trace frees what plain Python would have freed, and a compiled call makes results only."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
+from counting import peak_bytes
 
 import tracker
 from tracker import tape
@@ -15,11 +14,7 @@ SLACK = 6  # arrays: what a trace may hold for nobody, and the compiler's own
 
 def peak(f, *args):
     """The most that a call holds at a time, in arrays."""
-    tracemalloc.start()
-    f(*args)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return most / ARRAY
+    return peak_bytes(lambda: f(*args)) / ARRAY
 
 
 def arrays(count):
