@@ -42,6 +42,7 @@ LAYERS = [
 JIT_LAYERS = [
     {
         "collecting",
+        "probing",
         "vmath",
         "portable",
         "sharing",

@@ -19,10 +19,9 @@ import math
 from collections import Counter
 from typing import Any
 
-import numpy as np
-
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
-from tracker.ir.op import Map, Op, Scatter, View
+from tracker.ir.op import Map, Scatter, View
+from tracker.jit.probing import is_sum
 from tracker.records import field, record
 
 _LONG = 5  # pieces; from here on a chain is written in place
@@ -218,34 +217,3 @@ def _reordered(function: Function, before: dict[int, list[int]]) -> list[Eqn | G
 
 def _variables(atoms: Any) -> list[Var]:
     return [atom for atom in atoms if isinstance(atom, Var)]
-
-
-_sums: dict[Op, bool] = {}
-
-
-def is_sum(op: Op) -> bool:
-    """Whether an elementwise op adds its two operands: asked of its body, once."""
-    known = _sums.get(op)
-    if known is None:
-        probe = _Probe()
-        assert isinstance(op.lower, Map)
-        a, b = _Scalar(), _Scalar()
-        known = op.arity == 2 and op.lower.body(probe, a, b) == (a, b)
-        _sums[op] = known
-    return known
-
-
-class _Scalar:
-    """A number, of which a body may ask the dtype."""
-
-    dtype = np.dtype(np.float64)
-
-
-class _Probe:
-    """An emitter on which only a sum gives (a, b)."""
-
-    def add(self, a: Any, b: Any) -> Any:
-        return a, b
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *_, **__: _Scalar()

@@ -14,8 +14,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.op import (
     Branch,
@@ -24,7 +22,6 @@ from tracker.ir.op import (
     Loop,
     Lowering,
     Map,
-    Op,
     Pick,
     Reduce,
     Routine,
@@ -54,6 +51,7 @@ from tracker.jit.layout import (
     is_matrix,
     whole_place,
 )
+from tracker.jit.probing import is_math
 from tracker.jit.searching import plan_lookup
 from tracker.jit.sorting import plan_order
 
@@ -264,7 +262,7 @@ class _Planner:
                 level = max(level, self.reach(o))
         kernel = self._roomy(space, level)
         crowded, level = kernel.level > level, kernel.level
-        cost = _MATH if _is_math(eqn) else 1
+        cost = _MATH if is_math(eqn) else 1
         kernel.weight += 1 if cost == 1 else _HEAVY
         for o in same:
             place = self.places[o]
@@ -533,42 +531,6 @@ class _Planner:
                     wanted.update(o for o in eqn.operands if isinstance(o, Var))
         out.reverse()
         return out
-
-
-_heavy: dict[Op, bool] = {}
-
-
-def _is_math(eqn: Eqn) -> bool:
-    """Whether the body calls a function that costs much: asked of the body itself, once per op."""
-    known = _heavy.get(eqn.op)
-    if known is None:
-        probe = _Probe()
-        lower = eqn.op.lower
-        if isinstance(lower, Map):
-            lower.body(probe, *(probe for _ in eqn.operands), **eqn.params)
-        known = _heavy[eqn.op] = probe.heavy
-    return known
-
-
-class _Probe:
-    """Stands for both emitter and scalars, and notices calls of `math`."""
-
-    value = None
-    dtype = np.dtype(np.float64)
-
-    def __init__(self) -> None:
-        self.heavy = False
-
-    def math(self, name: str, *_: Any) -> Any:
-        self.heavy = self.heavy or name != "sqrt"
-        return self
-
-    def power(self, *_: Any) -> Any:
-        self.heavy = True
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *_, **__: self
 
 
 def _is_reshape(eqn: Eqn) -> bool:
