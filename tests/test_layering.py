@@ -20,7 +20,7 @@ LAYERS = [
     {"tracker.tracked", "tracker.leaving"},
     {"tracker.ops"},
     {"tracker.mutation", "tracker.draws", "tracker.recorders"},
-    {"tracker.arrivals"},
+    {"tracker.arrivals", "tracker.origins"},
     {"tracker.reverse"},
     {"tracker.forward", "tracker.replay", "tracker.spending"},
     {"tracker.leaves"},

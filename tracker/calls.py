@@ -43,11 +43,11 @@ from tracker.errors import ConversionError, RuleError, TrackerError, message
 from tracker.leaves import data
 from tracker.ops.bundle import Parts
 from tracker.ops.declare import project
+from tracker.origins import depends_elsewhere
 from tracker.pullbacks import pullback
 from tracker.snapshots import snapshot
 from tracker.tape import is_recording, value_of, wrap
 from tracker.tracked import Tracked
-from tracker.wrapping import depends_elsewhere
 
 _NOT_NUMPY = "a body that is no NumPy code needs host=True"
 

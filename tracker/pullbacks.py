@@ -16,10 +16,11 @@ from tracker.draws import Journal
 from tracker.errors import NotScalarError, UnsupportedError, message
 from tracker.forward import push
 from tracker.leaves import data
+from tracker.origins import is_followed
 from tracker.reverse import sweep
 from tracker.tape import Value, value_of
 from tracker.tracked import Tracked
-from tracker.wrapping import compiled_derivative, entry, is_followed, release, run
+from tracker.wrapping import compiled_derivative, entry, release, run
 
 
 def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[..., Any]]:

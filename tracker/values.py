@@ -36,14 +36,16 @@ class Value:
     """One SSA value: `data`, made by `op(*operands, **params)`.
 
     An operand is a Value, or plain data. A leaf has `op` None; what `params` holds then is its
-    owner's business (a `Leaf` for `param`). `grad` is unset until a `back` reaches the value.
-    `form` is `data`, for those who do not look at the numbers (see the file's header).
+    owner's business (a `Leaf` for `param`). `grad` is unset until a `back` reaches the value, and
+    `origin` until somebody asks for it (`origins.py`). `form` is `data`, for those who do not look
+    at the numbers (see the file's header).
     """
 
-    __slots__ = ("__weakref__", "data", "epoch", "grad", "op", "operands", "params")
+    __slots__ = ("__weakref__", "data", "epoch", "grad", "op", "operands", "origin", "params")
     data: Any
     form: Any
     grad: Any
+    origin: Any
 
     def __init__(self, data: Any, op: Any, operands: tuple[Any, ...], params: Any) -> None:
         self.form = data

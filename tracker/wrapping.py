@@ -18,9 +18,10 @@ import numpy as np
 from tracker import tree
 from tracker.draws import recording
 from tracker.errors import UnsupportedError, message
-from tracker.leaves import data, history, plain_cotangent
+from tracker.leaves import data, plain_cotangent
 from tracker.ops.create import identity, item
 from tracker.ops.declare import project
+from tracker.origins import is_followed
 from tracker.snapshots import snapshot
 from tracker.standing import settled
 from tracker.tape import (
@@ -30,7 +31,6 @@ from tracker.tape import (
     close,
     current_watch,
     form_of,
-    is_deriving,
     is_recording,
     leaf,
     new_epoch,
@@ -38,7 +38,7 @@ from tracker.tape import (
     value_of,
     wrap,
 )
-from tracker.tracked import Leaf, Tracked
+from tracker.tracked import Tracked
 
 
 class Wrapped:
@@ -248,22 +248,6 @@ def release(y: Any) -> Any:
         return y
     value = value_of(y)
     return data(y) if not isinstance(value.form, np.ndarray) else value.data.copy()
-
-
-def is_followed(x: Tracked) -> bool:
-    """Whether a trace, or a derivative around this one, may ask where a result comes from.
-
-    Outside of any derivative, nobody asks for that of a param: results are plain.
-    """
-    return is_recording() or any(
-        v.op is None and (is_deriving() or not isinstance(v.params, Leaf))
-        for v in history(value_of(x))
-    )
-
-
-def depends_elsewhere(root: Value) -> bool:
-    """Whether an open leaf is in the history of a value."""
-    return any(value.op is None for value in history(root))
 
 
 def compiled_derivative(

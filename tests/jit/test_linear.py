@@ -53,6 +53,22 @@ def steps(n, w, rows):
     return total
 
 
+@tracker.custom_gradient
+def _ruled(x):
+    return np.sin(x), lambda g: (g * np.cos(x),)
+
+
+def ruled(n, x):
+    """Calls of a function with a rule of its own, two derivatives of them."""
+
+    def chain(y):
+        for k in range(n):
+            y = _ruled(y * (k % 3 + 1.0))
+        return y
+
+    return tracker.gradient(chain, x)[0]
+
+
 def kept(n, x):
     """Everything lives until the end."""
     parts = [np.exp(x * k) for k in range(1, n)]
@@ -83,6 +99,7 @@ def counted(f, *args):
         (writes, 80, (X,)),
         (sweeps, 3, (X,)),
         (steps, 40, (W, ROWS)),
+        (ruled, 40, (0.3,)),
         (joined, 12, [X[:5] + k for k in range(48)]),
         (apart, 8, (X * 0.01,)),
         (kept, 110, (X * 0.001,)),  # all three long enough to be rolled

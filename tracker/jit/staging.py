@@ -51,10 +51,11 @@ from tracker.jit.signature import (
 )
 from tracker.jit.standins import Containers, StandIns, holds_handle, plain
 from tracker.ops.create import item, to_discrete
+from tracker.origins import depends_elsewhere
 from tracker.records import record
 from tracker.replay import CONVERSIONS
 from tracker.snapshots import same_bytes
-from tracker.tape import Stage, Value, is_put_off, made_of, value_of
+from tracker.tape import Stage, Value, is_put_off, value_of
 from tracker.tracked import Leaf, Tracked
 
 
@@ -378,11 +379,6 @@ def _outputs(
     return shown
 
 
-def _is_followed(root: Value) -> bool:
-    """Whether a derivative that has not finished yet may ask where a value came from."""
-    return any(v.op is None and not isinstance(v.params, Leaf) for v in made_of(root))
-
-
 class Builder:
     """Turns what a stage heard into equations."""
 
@@ -474,7 +470,7 @@ class Builder:
             return self._capture(value.data, None, id(value), self.placed[value])
         if isinstance(value.params, Leaf):
             return self._capture(value.data, value.params, id(value.params))
-        if _is_followed(value):
+        if depends_elsewhere(value, params=False):
             raise Entangled
         if isinstance(value.form, np.ndarray):
             return self._capture(value.data, None, id(value.data))
