@@ -1,4 +1,5 @@
-"""The order of a kernel's loops: which one is chosen, and that results do not depend on it."""
+"""The order of a kernel's loops: which one is chosen, and that results do not depend on it; and
+what becomes of short rows."""
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ RNG = np.random.default_rng(0)
         ((200, 300), [{0: 300, 1: 1}], [[1]], (0, 1)),  # sums of rows into a row
         ((200, 300), [{0: 1, 1: 200}], [[1]], (1, 0)),  # each in a register
         ((4, 50, 60), [{0: 1, 1: 4, 2: 200}] * 3, [], (2, 1, 0)),  # all the way round
+        ((900, 2, 8), [{2: 900}, *[{0: 16, 1: 8, 2: 1}] * 2, *[{0: 8, 2: 1}] * 2], [], (0, 1, 2)),
         ((60, 4, 50), [{0: 1, 1: 60, 2: 240}] * 3, [[2]], (2, 1, 0)),  # what is kept goes outside
     ],
 )
@@ -63,6 +65,35 @@ def test_any_order_gives_the_same(f, shape, dtype, threads):
             for _ in range(2):
                 for got, want in zip(fast(given), f(given), strict=True):
                     np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_row_of_eight_is_a_vector(dtype):
+    """It is not written out number by number, to be put together again by gathers."""
+
+    def f(x, y, b):
+        return np.where(x > y, x * b, -y)
+
+    x, y, b = (RNG.normal(size=shape).astype(dtype) for shape in [(5000, 8), (5000, 8), (8,)])
+    fast = tracker.jit(f)
+    for _ in range(2):
+        np.testing.assert_array_equal(fast(x, y, b), f(x, y, b))
+    text = fast.llvm(x, y, b)
+    assert text.count("= fmul") <= 2 and "gather" not in text
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32, np.complex64])
+@pytest.mark.parametrize("n", [7, 8, 9])
+def test_short_rows_with_folds_of_every_axis(n, dtype):
+    def f(x, b):
+        y = np.maximum(np.real(x * b), 1).reshape(-1, 3, 2, n)
+        return np.max(y, axis=(1, 2)), np.sum(y, axis=(0, 1, 2)), np.sum(y, axis=3), y + np.real(b)
+
+    x, b = ((9 * RNG.normal(size=shape)).astype(dtype) for shape in [(6000, n), (n,)])
+    fast = tracker.jit(f)
+    for _ in range(2):
+        for got, want in zip(fast(x, b), f(x, b), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-4)
 
 
 def quadratic(lower, x):

@@ -458,11 +458,13 @@ def module_text(functions: Iterable[str], needs: Needs) -> str:
 
 
 OUTER_LOOP = "!1"  # marks the latch of a loop that is not to be unrolled
+VECTOR_LOOP = "!8"  # of one of as many steps as a vector has lanes: it is to become one
 ROW_LOOP = "!5"  # of one that is not to be vectorised either: what it goes around is
 _LOOP_NOTES = """!1 = distinct !{!1, !2}
 !2 = !{!"llvm.loop.unroll.disable"}
 !5 = distinct !{!5, !2, !6}
-!6 = !{!"llvm.loop.vectorize.enable", i1 false}"""
+!6 = !{!"llvm.loop.vectorize.enable", i1 false}
+!8 = distinct !{!8, !2}"""
 _CALLED = ".called"
 _FEW = 8  # calls in straight-line code that are worth inlining
 

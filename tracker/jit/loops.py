@@ -24,6 +24,7 @@ from tracker.jit.elements import Body, Index
 from tracker.jit.emit import (
     OUTER_LOOP,
     ROW_LOOP,
+    VECTOR_LOOP,
     Complex,
     Names,
     Scalar,
@@ -41,6 +42,7 @@ _NEAR = 32  # elements; so far from where a pointer points, another one is used
 _LONG = 2_000_000  # weighted operations; from here on threads share a loop
 _BLOCK = 4096  # elements of a float32 sum that are added up before they go to a float64 total
 _SHORT_ROW, _LONG_ROW = 5, 9  # elements; of fewer, gathers are cheap; more are not unrolled
+_LANES = 8  # steps of a loop that is a vector
 _MANY_PARTS = 24  # loop parts; beyond, conditions are computed in the loop
 
 
@@ -132,6 +134,7 @@ class _Writer:
         self.loops = 0
         self.folds = [Fold(self, eqn, at) for at, eqn in enumerate(kernel.folds)]
         self.around = ROW_LOOP if self._adds_rows() else OUTER_LOOP
+        self.within = VECTOR_LOOP if self._has_vectors() else ""
         whole = all(f.in_register and not (f.joined and f.dtype.kind == "c") for f in self.folds)
         alone = any(store.by is not None for store in kernel.stores)  # in order, on one thread
         self.threads = threads if self.space and whole and not alone else 1
@@ -144,6 +147,16 @@ class _Writer:
             len(self.space) > 1
             and _SHORT_ROW <= self.space[inner] <= _LONG_ROW
             and any(not fold.in_register and inner in fold.kept for fold in self.folds)
+        )
+
+    def _has_vectors(self) -> bool:
+        """Whether a row is to be a vector. LLVM would write it out number by number, and then look
+        for vectors in many rows at once, which pays only where each row of narrow numbers is
+        folded into one."""
+        inner = self.order[-1] if self.order else 0
+        return len(self.space) > 1 and not any(
+            fold.in_register and inner in fold.axis and fold.dtype.itemsize < 8
+            for fold in self.folds
         )
 
     def is_repeatable(self) -> bool:
@@ -339,7 +352,8 @@ class _Writer:
         self.lines.append(f"latch{tag}:")
         self.lines.append(f"  %n{tag} = add nuw nsw i64 {counter}, {step}")
         self.lines.append(f"  %c{tag} = icmp ult i64 %n{tag}, {last}")
-        keep = f", !llvm.loop {self.around}" if self.loops > before else ""
+        note = self.around if self.loops > before else self.within if last == str(_LANES) else ""
+        keep = f", !llvm.loop {note}" if note else ""
         self.lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}{keep}")
         self.lines.append(f"done{tag}:")
 

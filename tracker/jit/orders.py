@@ -23,6 +23,7 @@ _IN_MEMORY = 4  # what a sum costs that is not in a register
 _START = 16  # what starting a loop costs
 _UNROLLED = 16  # steps; a loop of so few is none, and its sums are in registers
 _GAIN = 0.6  # of its cost in C order; a kernel that costs more stays as it is
+_LANES = 4  # steps; a loop of fewer takes no vectors, however well memory lies along it
 _SMALL = 4096  # points; below, there is nothing to gain
 
 
@@ -51,7 +52,8 @@ def best_order(
         return natural
     known = list(accesses)
     costs = {axis: _cost(axis, space[axis], known, kept) for axis in natural}
-    inner = min(reversed(natural), key=costs.__getitem__)
+    wide = [axis for axis in natural if space[axis] >= _LANES or axis == natural[-1]]
+    inner = min(reversed(wide), key=costs.__getitem__)
     if costs[inner] > _GAIN * costs[natural[-1]]:
         return natural
 
