@@ -1,7 +1,7 @@
 """Classes that are a few named fields: `record`, and `replace`, a copy with some fields changed.
 
 They are the standard library's dataclasses, as far as this code base needs them, at a small part of
-the time to import: the methods of a class are compiled in one go, when the first of them is called.
+the time to import: no text is compiled for a class (see `_initialiser`).
 A frozen record hashes by value; that nobody changes it is checked by the type checker, not on every
 assignment.
 
@@ -12,7 +12,10 @@ that is a record before them.
 from __future__ import annotations
 
 import builtins
+import functools
+import operator
 from collections.abc import Callable
+from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast, dataclass_transform
 
 _Record = TypeVar("_Record")
@@ -54,11 +57,14 @@ def record(
         }
         defaults = {**getattr(cls, "_defaults", {}), **own}
         space = {name: thing for name, thing in vars(cls).items() if name not in own}
-        stubs = _stubs(space, defaults, frozen, eq)
-        space.update(stubs, _defaults=defaults)
+        init = _first_init(defaults)
+        equal, hashed = _comparison(defaults)
+        space.update(_defaults=defaults)
+        space.setdefault("__init__", init)
         space.setdefault("__repr__", _repr)
-        if eq and not frozen:
-            space.setdefault("__hash__", None)
+        if eq:
+            space.setdefault("__eq__", equal)
+            space.setdefault("__hash__", hashed if frozen else None)
         for name in ("__dict__", "__weakref__"):
             space.pop(name, None)
         if slots:
@@ -66,8 +72,7 @@ def record(
         made: Any = type(cls)
         space["__qualname__"] = cls.__qualname__
         whole = made(cls.__name__, cls.__bases__, space)
-        for stub in stubs.values():
-            stub.owner = whole
+        init.owner = whole
         return cast(type[_Record], whole)
 
     return make
@@ -85,66 +90,74 @@ def names(cls: type) -> tuple[str, ...]:
     return tuple(cls._defaults)  # type: ignore[attr-defined]
 
 
-def _stubs(
-    space: dict[str, Any], defaults: dict[str, Any], frozen: bool, eq: bool
-) -> dict[str, Any]:
-    """Methods that compile all of a record's, put these in their own place, and call theirs: most
-    records of a program that only imports this package are never made."""
-    names = ["__init__", *(["__eq__"] if eq else []), *(["__hash__"] if eq and frozen else [])]
-    names = [name for name in names if name not in space]
+def _first_init(defaults: dict[str, Any]) -> Any:
+    """An `__init__` that makes the record's own when it is first called, and puts it in its place:
+    most records of a program that only imports this package are never made."""
 
-    def stub(name: str) -> Any:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            made = _methods(defaults)
-            for each in names:
-                setattr(call.owner, each, made[each])  # type: ignore[attr-defined]
-            return made[name](*args, **kwargs)
+    def init(*args: Any, **kwargs: Any) -> None:
+        made = _initialiser(defaults)
+        init.owner.__init__ = made  # type: ignore[attr-defined]
+        made(*args, **kwargs)
 
-        return call
-
-    return {name: stub(name) for name in names}
+    return init
 
 
-def _methods(defaults: dict[str, Any]) -> dict[str, Any]:
-    """All methods that a record may have."""
-    compared = [
-        name for name, given in defaults.items() if not isinstance(given, _Field) or given.compare
+def _initialiser(defaults: dict[str, Any]) -> FunctionType:
+    """`__init__` of a record: the code that all records with as many fields share, under its own
+    names. To compile a text takes 100 us, and a first call of a jitted function makes 40 kinds of
+    records."""
+    made = tuple(
+        isinstance(given, _Field) and given.factory is not None for given in defaults.values()
+    )
+    code = _shared_code(made)
+    own = {f"f{at}": name for at, name in enumerate(defaults)}
+    code = code.replace(
+        co_varnames=tuple(own.get(name, name) for name in code.co_varnames),
+        co_names=tuple(own.get(name, name) for name in code.co_names),
+    )
+    scope = {f"make{at}": given.factory for at, given in enumerate(defaults.values()) if made[at]}
+    given = [_UNSET if isinstance(x, _Field) else x for x in defaults.values() if not _required(x)]
+    return FunctionType(code, {**scope, "unset": _UNSET}, "__init__", tuple(given))
+
+
+@functools.cache
+def _shared_code(made: tuple[bool, ...]) -> CodeType:
+    """`__init__` with fields f0, f1, ..., of which some are made anew for each record."""
+    arguments = ["self", *(f"f{at}" for at in range(len(made)))]
+    body = [
+        f" self.f{at} = " + (f"make{at}() if f{at} is unset else f{at}" if anew else f"f{at}")
+        for at, anew in enumerate(made)
     ]
-    lines = [
-        *_initialiser(defaults),
-        "def __eq__(self, other):",
-        "    if other.__class__ is not self.__class__: return NotImplemented",
-        f"    return {_tuple('self', compared)} == {_tuple('other', compared)}",
-        "def __hash__(self):",
-        f"    return hash({_tuple('self', compared)})",
-    ]
-    made: dict[str, Any] = {}
-    scope = {f"_{name}": given for name, given in defaults.items()}
-    for name, given in defaults.items():
-        if isinstance(given, _Field):
-            scope[f"_{name}"] = _UNSET
-            scope[f"_make_{name}"] = given.factory
-    builtins.exec("\n".join(lines), {**scope, "_unset": _UNSET}, made)
-    return made
+    text = "\n".join([f"def __init__({', '.join(arguments)}):", *(body or [" pass"])])
+    scope: dict[str, Any] = {}
+    builtins.exec(text, scope)
+    code: CodeType = scope["__init__"].__code__
+    return code
 
 
-def _initialiser(defaults: dict[str, Any]) -> list[str]:
-    arguments = ["self"]
-    body: list[str] = []
-    for name, given in defaults.items():
-        made = isinstance(given, _Field) and given.factory is not None
-        arguments.append(name if given is _UNSET or _required(given) else f"{name}=_{name}")
-        value = f"_make_{name}() if {name} is _unset else {name}" if made else name
-        body.append(f"    self.{name} = {value}")
-    return [f"def __init__({', '.join(arguments)}):", *(body or ["    pass"])]
+def _comparison(defaults: dict[str, Any]) -> tuple[Any, Any]:
+    """`__eq__` and `__hash__` by value."""
+    names = [name for name, x in defaults.items() if not isinstance(x, _Field) or x.compare]
+    read = operator.attrgetter(*names) if names else _nothing
+    values: Callable[[Any], Any] = read if len(names) != 1 else lambda record: (read(record),)
+
+    def equal(self: Any, other: Any) -> Any:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return values(self) == values(other)
+
+    def hashed(self: Any) -> int:
+        return hash(values(self))
+
+    return equal, hashed
+
+
+def _nothing(_: Any) -> tuple[()]:
+    return ()
 
 
 def _required(given: Any) -> bool:
-    return isinstance(given, _Field) and given.factory is None
-
-
-def _tuple(of: str, names: list[str]) -> str:
-    return f"({''.join(f'{of}.{name},' for name in names)})"
+    return given is _UNSET or (isinstance(given, _Field) and given.factory is None)
 
 
 def _repr(self: Any) -> str:
