@@ -47,6 +47,7 @@ JIT_LAYERS = [
         "portable",
         "sharing",
         "division",
+        "rare",
         "signature",
         "writer",
         "index",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import tracker
 import tracker.numpy as tnp
-from tracker.ir import periods, repeats, rolling
+from tracker.ir import periods, repeats
 from tracker.ir.repeats import Run, find_runs
 from tracker.ir.rolling import roll
 from tracker.ir.text import parse
@@ -38,7 +38,7 @@ def loops(function):
 @pytest.fixture
 def eager_to_roll(monkeypatch):
     """Short programs are rolled, too."""
-    monkeypatch.setattr(rolling, "_SHORT", 10)
+    monkeypatch.setattr(repeats, "SHORT", 10)
     monkeypatch.setattr(repeats, "PAYS", 10)
     monkeypatch.setattr(periods, "PAYS", 10)
     monkeypatch.setattr(periods, "_IN_REGISTERS", 1)
@@ -371,6 +371,6 @@ def test_any_loop(f, seed):
     with pytest.MonkeyPatch.context() as patch:
         for where in (repeats, periods):
             patch.setattr(where, "PAYS", 10)
-        patch.setattr(rolling, "_SHORT", 10)
+        patch.setattr(repeats, "SHORT", 10)
         patch.setattr(periods, "_IN_REGISTERS", 1)
         agree(f, rng.uniform(-1, 1, 40), rng.uniform(-1, 1, (40, 3)))

@@ -19,6 +19,7 @@ from tracker.ir.keys import params_key
 from tracker.ir.types import Type
 from tracker.records import record
 
+SHORT = 400  # steps of a body; shorter ones stay as they are
 LEAST = 8  # repetitions; fewer are no run
 PAYS = 150  # steps in a run; a shorter one is left to the loop around it
 _AHEAD = 3  # times the sight is doubled: so many steps, 2**3, are a place one knows again

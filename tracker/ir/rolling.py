@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.ir import repeats
 from tracker.ir.graph import (
     Atom,
     Const,
@@ -51,7 +52,6 @@ from tracker.ir.windows import (
 )
 from tracker.records import replace
 
-_SHORT = 400  # steps of a body; shorter ones stay as they are
 _SHRUNK = 0.9  # of its length; a round that leaves a body longer than that is taken back
 
 
@@ -446,7 +446,7 @@ def roll(fits: Callable[[Eqn], bool]) -> Pass:
     """The pass that makes loops of what repeats itself; equations that do not fit stay outside."""
 
     def body(function: Function) -> Function:
-        while len(function.body) >= _SHORT:
+        while len(function.body) >= repeats.SHORT:
             analysis = Analysis(function)
             for run in find_runs(function.body, fits):
                 analysis.visit(run)

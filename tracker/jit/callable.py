@@ -18,9 +18,9 @@ import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from tracker.jit import cache, engine, native
+from tracker.jit import native
 from tracker.jit.native import Entry
-from tracker.jit.writer import ACTIVE, CALL, DICT, KEEP, OBJECT_SIZE, SLOW, TYPE, WEAKREFS
+from tracker.jit.writer import ACTIVE, CALL, DICT, KEEP, OBJECT_SIZE, SLOW, WEAKREFS
 
 _FLAGS = (
     1 << 7  # DISALLOW_INSTANTIATION: instances come from `new`
@@ -33,98 +33,6 @@ _SLOT_TRAVERSE, _SLOT_MEMBERS, _SLOT_GETSET = 71, 72, 73
 _T_PYSSIZET, _READONLY = 19, 1
 _METH_FASTCALL_KEYWORDS = 0x80 | 0x02
 _NATIVE_NAMES = {"__call__", "__get__", "__dict__", "__new__", "__init__", "__del__", "__slots__"}
-
-_RUNTIME = f"""
-declare void @Py_IncRef(ptr)
-declare void @Py_DecRef(ptr)
-declare void @PyObject_GC_UnTrack(ptr)
-declare void @PyObject_GC_Del(ptr)
-declare void @PyObject_ClearWeakRefs(ptr)
-declare ptr @PyMethod_New(ptr, ptr)
-declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
-@_Py_NoneStruct = external global i8
-
-define ptr @slow(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames) nounwind {{
-  %cell = getelementptr i8, ptr %self, i64 {SLOW}
-  %callable = load ptr, ptr %cell
-  %r = musttail call ptr @PyObject_Vectorcall(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames)
-  ret ptr %r
-}}
-
-define internal i32 @visit_field(ptr %self, i64 %offset, ptr %visit, ptr %arg) alwaysinline {{
-  %cell = getelementptr i8, ptr %self, i64 %offset
-  %ref = load ptr, ptr %cell
-  %none = icmp eq ptr %ref, null
-  br i1 %none, label %done, label %some
-some:
-  %stop = call i32 %visit(ptr %ref, ptr %arg)
-  ret i32 %stop
-done:
-  ret i32 0
-}}
-
-define i32 @traverse(ptr %self, ptr %visit, ptr %arg) nounwind {{
-  %a = call i32 @visit_field(ptr %self, i64 {TYPE}, ptr %visit, ptr %arg)
-  %a.go = icmp eq i32 %a, 0
-  br i1 %a.go, label %next.b, label %stop
-next.b:
-  %b = call i32 @visit_field(ptr %self, i64 {DICT}, ptr %visit, ptr %arg)
-  %b.go = icmp eq i32 %b, 0
-  br i1 %b.go, label %next.c, label %stop
-next.c:
-  %c = call i32 @visit_field(ptr %self, i64 {SLOW}, ptr %visit, ptr %arg)
-  %c.go = icmp eq i32 %c, 0
-  br i1 %c.go, label %next.d, label %stop
-next.d:
-  %d = call i32 @visit_field(ptr %self, i64 {KEEP}, ptr %visit, ptr %arg)
-  br label %stop
-stop:
-  %r = phi i32 [%a, %0], [%b, %next.b], [%c, %next.c], [%d, %next.d]
-  ret i32 %r
-}}
-
-define internal void @replace(ptr %self, i64 %offset, ptr %new) {{
-  %cell = getelementptr i8, ptr %self, i64 %offset
-  %old = load ptr, ptr %cell
-  store ptr %new, ptr %cell
-  call void @Py_DecRef(ptr %old)
-  ret void
-}}
-
-; A cleared instance can still be called, by a finalizer: it then calls None, which is an error.
-define i32 @clear(ptr %self) nounwind {{
-  %call = getelementptr i8, ptr %self, i64 {CALL}
-  store ptr @slow, ptr %call
-  call void @Py_IncRef(ptr @_Py_NoneStruct)
-  call void @replace(ptr %self, i64 {SLOW}, ptr @_Py_NoneStruct)
-  call void @replace(ptr %self, i64 {DICT}, ptr null)
-  call void @replace(ptr %self, i64 {KEEP}, ptr null)
-  ret i32 0
-}}
-
-define void @dealloc(ptr %self) nounwind {{
-  %cell = getelementptr i8, ptr %self, i64 {TYPE}
-  %type = load ptr, ptr %cell
-  call void @PyObject_GC_UnTrack(ptr %self)
-  call void @PyObject_ClearWeakRefs(ptr %self)
-  %cleared = call i32 @clear(ptr %self)
-  call void @replace(ptr %self, i64 {SLOW}, ptr null)
-  call void @PyObject_GC_Del(ptr %self)
-  call void @Py_DecRef(ptr %type)
-  ret void
-}}
-
-define ptr @bind(ptr %self, ptr %instance, ptr %owner) nounwind {{
-  %unbound = icmp eq ptr %instance, null
-  br i1 %unbound, label %same, label %method
-same:
-  call void @Py_IncRef(ptr %self)
-  ret ptr %self
-method:
-  %r = call ptr @PyMethod_New(ptr %self, ptr %instance)
-  ret ptr %r
-}}
-"""
 
 
 class _Slot(ctypes.Structure):
@@ -184,13 +92,6 @@ _incref = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythona
 _IMMORTAL: list[Any] = []
 
 
-@functools.cache
-def _runtime() -> engine.Module:
-    names = set(native.C_NAME.findall(_RUNTIME))
-    symbols = {name: native.address_of(name) for name in names}
-    return cache.compile_or_load(_RUNTIME, level=0, symbols={**symbols, "_Py_NoneStruct": id(None)})
-
-
 def make_type(name: str, namespace: Mapping[str, Any]) -> type:
     """A final class of native callables; `namespace` has its Python methods and properties.
 
@@ -215,7 +116,7 @@ def _spec(name: str) -> _Spec:
     )
     get, set_ = (native.address_of(f"PyObject_Generic{verb}Dict") for verb in ("Get", "Set"))
     getset = (_GetSet * 2)(_GetSet(b"__dict__", get, set_, None, None))
-    runtime = _runtime()
+    runtime = native.helpers()
     functions = {
         _SLOT_CALL: native.address_of("PyVectorcall_Call"),
         _SLOT_CLEAR: runtime.address("clear"),
@@ -237,7 +138,7 @@ def new(cls: type, slow: Callable[..., Any]) -> Any:
     for offset, thing in ((SLOW, slow), (KEEP, ([], []))):
         _incref(thing)
         _cell(made, offset).value = id(thing)
-    _cell(made, CALL).value = _runtime().address("slow")
+    _cell(made, CALL).value = native.helpers().address("slow")
     return made
 
 
@@ -269,7 +170,7 @@ def once(
 def reset(callable_: Any) -> None:
     """Forget all entries: calls go to the slow path again."""
     live, given_up = _entries(callable_)
-    _cell(callable_, CALL).value = _runtime().address("slow")
+    _cell(callable_, CALL).value = native.helpers().address("slow")
     given_up += live
     live.clear()
     _sweep(callable_)
@@ -281,7 +182,7 @@ def drop(callable_: Any, gone: Collection[Entry]) -> None:
     ids = set(map(id, gone))
     given_up += [entry for entry in live if id(entry) in ids]
     live[:] = [entry for entry in live if id(entry) not in ids]
-    following = _runtime().address("slow")
+    following = native.helpers().address("slow")
     for entry in live:
         entry.next, following = following, entry.address
     _cell(callable_, CALL).value = following
@@ -292,7 +193,7 @@ def suspend(callable_: Any) -> int:
     """Let every call go to the slow path; the answer is for `resume`."""
     call = _cell(callable_, CALL)
     first = call.value or 0
-    call.value = _runtime().address("slow")
+    call.value = native.helpers().address("slow")
     return first
 
 

@@ -15,17 +15,19 @@ Strides and starts are in elements.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.types import Type
-from tracker.jit.dense.planning import Call
 from tracker.jit.index import Affine, Opaque
-from tracker.jit.searching import Lookup
-from tracker.jit.sorting import Order
 from tracker.records import field, record
+
+if TYPE_CHECKING:
+    from tracker.jit.dense.planning import Call
+    from tracker.jit.searching import Lookup
+    from tracker.jit.sorting import Order
 
 TINY = 32  # elements; up to here a value is unrolled
 

@@ -20,9 +20,8 @@ import numpy as np
 from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
 from tracker.ir.op import Contract, Iota, Map, Reduce, Scan, View
 from tracker.ir.types import Type
-from tracker.jit import memory
+from tracker.jit import memory, rare
 from tracker.jit.complexes import Emitter
-from tracker.jit.dense.calls import write_call
 from tracker.jit.elements import chosen, position
 from tracker.jit.emit import (
     Complex,
@@ -35,14 +34,10 @@ from tracker.jit.emit import (
     part_of,
 )
 from tracker.jit.index import Tools
-from tracker.jit.layout import Buffer, Fits, Place, Plan, Slots, Store, c_strides
+from tracker.jit.layout import Buffer, Fits, Kernel, Place, Plan, Slots, Store, c_strides
 from tracker.jit.loops import Shared, write_kernel
-from tracker.jit.products import write_product
 from tracker.jit.scratch import lay_out
-from tracker.jit.searching import Lookup, write_lookup
 from tracker.jit.sharing import KernelText, redirected, share
-from tracker.jit.sorting import Order, write_order
-from tracker.jit.structured import write_control
 from tracker.records import record
 
 _LONG = 400  # lines of driver; beyond, it is compiled apart from the loops, without loop passes
@@ -125,22 +120,20 @@ class _Driver:
                     self.unrolled(step)
             self.settle()
             for eqn in self.plan.products.get(self.level, ()):
-                write_product(self, eqn)
+                rare.write_product(self, eqn)
             for call in self.plan.calls.get(self.level, ()):
-                write_call(self, call)
+                rare.write_call(self, call)
             for control in self.plan.controls.get(self.level, ()):
-                write_control(self, control)
+                rare.write_control(self, control)
             for kernel in kernels.get(self.level, ()):
                 self.kernel(kernel)
             for write in self.plan.writes.get(self.level, ()):
-                if isinstance(write, Order):
-                    write_order(self, write)
-                elif isinstance(write, Lookup):
-                    write_lookup(self, write)
-                elif isinstance(write, Store):
+                if isinstance(write, Store):
                     self.assign(write)
-                else:
+                elif isinstance(write, Kernel):
                     self.kernel(write)
+                else:
+                    write.write(self)
         self.outputs()
 
     def _function(self, header: str, owns: bool = True) -> tuple[str, int]:

@@ -153,9 +153,10 @@ def _forget(cell: ctypes.c_void_p, _: Any) -> None:
 
 @functools.cache
 def helpers() -> engine.Module:
-    """The functions that entries share."""
-    names = ("Py_DecRef", "PyErr_Clear", "PyObject_GetAttr", "PyObject_RichCompareBool")
-    symbols = {name: address_of(name) for name in names}
+    """The functions that entries share, and those of every callable."""
+    names = set(C_NAME.findall(writer.HELPERS))
+    symbols = {name: address_of(name) for name in names if name.startswith("Py")}
+    symbols["_Py_NoneStruct"] = id(None)
     return cache.compile_or_load(writer.HELPERS, level=0, symbols=symbols)
 
 

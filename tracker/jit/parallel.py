@@ -18,6 +18,7 @@ import os
 from tracker.config import current
 from tracker.jit import cache, engine, native
 
+NAME = "tk.parallel"
 MOST = 16  # threads; more would be held back by memory
 
 _POOL = r"""
@@ -205,4 +206,4 @@ def _pool() -> engine.Module:
 
 def symbols() -> dict[str, int]:
     """What a plan with shared loops binds."""
-    return {"tk.parallel": _pool().address("tk.parallel")}
+    return {NAME: _pool().address(NAME)}

@@ -28,9 +28,8 @@ from tracker.ir.op import (
     has_effect,
 )
 from tracker.ir.types import Bundle, Type
-from tracker.jit.dense import routines
+from tracker.jit import rare
 from tracker.jit.emit import SUPPORTED
-from tracker.jit.products import why_not
 from tracker.records import record
 
 
@@ -68,9 +67,9 @@ def why_host(eqn: Eqn) -> str:
         if atom.type.dtype not in SUPPORTED:
             return f"dtype {atom.type.dtype}"
     if isinstance(lower, Contract):
-        return why_not(eqn)
+        return str(rare.why_no_product(eqn))
     if isinstance(lower, Routine):
-        return routines.why_not(eqn, lower)
+        return str(rare.why_no_routine(eqn, lower))
     if isinstance(lower, Map):
         return _why_not_map(eqn, lower)
     if isinstance(lower, Reduce) and eqn.operands[0].type.size == 0:

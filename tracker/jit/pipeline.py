@@ -19,18 +19,16 @@ import numpy as np
 
 from tracker.config import current
 from tracker.draws import Journal
-from tracker.ir import passes
+from tracker.ir import passes, repeats
 from tracker.ir.expand import expand
 from tracker.ir.factoring import factor_products
 from tracker.ir.graph import Atom, Const, Function, Guard, Var
 from tracker.ir.joining import batch_products, join_products
 from tracker.ir.layouts import common_layouts
 from tracker.ir.prune import unused_results
-from tracker.ir.rolling import roll
 from tracker.ir.simplify import simplify
 from tracker.ir.widening import widen
-from tracker.jit import blas, cache, callable, engine, memory, native, parallel, signature
-from tracker.jit.dense import routines
+from tracker.jit import blas, cache, callable, engine, memory, native, parallel, rare, signature
 from tracker.jit.layout import Plan, Slots, c_strides
 from tracker.jit.lower import lower
 from tracker.jit.partition import HostCall, Segment, partition, why_host
@@ -49,6 +47,15 @@ from tracker.jit.staging import GuardFailed, Output, Trace
 from tracker.records import field, record
 from tracker.tree import LEAF, Structure
 
+
+def _roll(function: Function) -> Function:
+    """Loops of what repeats itself, in a body that is long enough for it."""
+    if len(function.body) < repeats.SHORT:
+        return function
+    rolled: Function = rare.roll(lambda eqn: not why_host(eqn)).body(function)
+    return rolled
+
+
 PASSES = (
     expand,
     widen,
@@ -63,7 +70,7 @@ PASSES = (
     unused_results,
     passes.dead_code,
     common_layouts,
-    roll(lambda eqn: not why_host(eqn)),
+    passes.Pass("roll", _roll),
     passes.dead_code,
 )
 
@@ -192,10 +199,12 @@ def _piece(
     for name in lowered.symbols:
         if library is not None and name in library.symbols:
             symbols[name] = library.symbols[name]
-        elif (address := routines.address(name)) is not None:
-            symbols[name] = address
-        elif name not in symbols:
-            symbols.update((memory if name in memory.NAMES else parallel).symbols())
+        elif name in memory.NAMES:
+            symbols.update(memory.symbols())
+        elif name == parallel.NAME:
+            symbols.update(parallel.symbols())
+        else:
+            symbols[name] = rare.routine_address(name)
     modules: list[engine.Module] = []
     keep: list[Any] = []
     if lowered.kernels:

@@ -34,7 +34,7 @@ from tracker.ir.op import (
     While,
 )
 from tracker.ir.types import Bundle, Type
-from tracker.jit.dense.planning import plan_call
+from tracker.jit import rare
 from tracker.jit.index import Affine, NeedsCode, Split, Tools
 from tracker.jit.inplace import InPlace
 from tracker.jit.layout import (
@@ -52,8 +52,6 @@ from tracker.jit.layout import (
     whole_place,
 )
 from tracker.jit.probing import is_math
-from tracker.jit.searching import plan_lookup
-from tracker.jit.sorting import plan_order
 
 _UNROLLED = 12_000  # elements of all unrolled values together; beyond, fewer are unrolled
 _IN_LOOP = 16  # elements; up to here a value in a loop is unrolled: its code is to stay near
@@ -159,15 +157,15 @@ class _Planner:
         elif isinstance(lower, Contract):
             self._product(step, operands)
         elif isinstance(lower, Routine):
-            plan_call(self, step, lower)
+            rare.plan_call(self, step, lower)
         elif isinstance(lower, Scatter):
             self._scatter(step, lower)
         elif isinstance(lower, Compact):
             self._compact(step)
         elif isinstance(lower, Sort):
-            plan_order(self, step)
+            rare.plan_order(self, step)
         elif isinstance(lower, Search):
-            plan_lookup(self, step)
+            rare.plan_lookup(self, step)
         elif isinstance(lower, Reduce) and any(self._is_big(o) for o in operands):
             self._fold(step, operands[0])
         elif isinstance(lower, Scan) and step.out.type.size > self.tiny:

@@ -1,8 +1,8 @@
 """Matrix products, as calls in the driver: of BLAS, or of the loops in `multiply.py`.
 
-Owns: `write_product`, and `why_not`, which says what neither can do. Operands are read as they lie:
-a transposed view is BLAS's "transposed", a slice its leading dimension. Batches are loops over the
-calls.
+Owns: `write_product`, and `why_no_product`, which says what neither can do. Operands are read as
+they lie: a transposed view is BLAS's "transposed", a slice its leading dimension. Batches are loops
+over the calls.
 
 Invariants: every address and extent is what `np.matmul` means for the operand types; operands have
 the dtype of the result (see `ir/widening.py`).
@@ -29,7 +29,7 @@ _TEXT = {"s": "float", "d": "double", "c": "float", "z": "double"}
 _GRAM = 48  # rows of a product with its own transpose; from here on half of it is computed
 
 
-def why_not(eqn: Eqn) -> str:
+def why_no_product(eqn: Eqn) -> str:
     """Why a product cannot be compiled; empty if it can."""
     if any(o.type.size == 0 for o in eqn.operands):
         return "an empty product"

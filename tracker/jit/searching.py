@@ -1,6 +1,6 @@
 """Searching in machine code: where keys belong in a row of keys in order.
 
-Owns: `Lookup` (a step of the plan), `plan_lookup`, `write_lookup`, and the text of the routine. The
+Owns: `Lookup` (a step of the plan), `plan_lookup`, and the text of the routine. The
 row is halved for eight keys at a time, by selects of vectors: a branch on a key is guessed wrong
 every other time. What is left of the keys goes one by one, as in NumPy.
 
@@ -22,6 +22,10 @@ class Lookup:
 
     eqn: Eqn
 
+    def write(self, driver: Any) -> None:
+        """Call the routine for all keys."""
+        _write(driver, self)
+
 
 def plan_lookup(planner: Any, eqn: Eqn) -> None:
     """Have the keys where they can be read, in C order, and place the result."""
@@ -31,7 +35,7 @@ def plan_lookup(planner: Any, eqn: Eqn) -> None:
     planner.plan.writes.setdefault(level, []).append(Lookup(eqn))
 
 
-def write_lookup(driver: Any, lookup: Lookup) -> None:
+def _write(driver: Any, lookup: Lookup) -> None:
     """Call the routine for all keys."""
     row, wanted = lookup.eqn.operands
     target = driver.pointer(driver.plan.places[lookup.eqn.out].buffer)

@@ -16,12 +16,11 @@ from collections.abc import Mapping, Sequence
 from tracker.records import record
 
 _MANY = 4  # kernels; so many may differ in their numbers
-_NUMBER = re.compile(
+_NUMBER = (
     r"(= (?:icmp \w+|(?:add|sub|mul|shl)(?: nuw| nsw)*) i64 [^\n,]+, "
-    r"|= getelementptr [^\n]*, i64 |= phi i64 \[ )(-?\d+)(?=$|, %)",
-    re.MULTILINE,
+    r"|= getelementptr [^\n]*, i64 |= phi i64 \[ )(-?\d+)(?=$|, %)"
 )
-_CALL = re.compile(r"call void (@k\d+)\(([^()\n]*)\)")
+_CALL = r"call void (@k\d+)\(([^()\n]*)\)"
 
 
 @record(frozen=True)
@@ -40,10 +39,11 @@ def share(kernels: Sequence[KernelText]) -> tuple[list[KernelText], Moved]:
     """The kernels that are left, and whom to call instead of the others."""
     if len(kernels) <= _MANY:
         return list(kernels), {}
+    number = re.compile(_NUMBER, re.MULTILINE)
     alike: dict[str, list[tuple[KernelText, list[str]]]] = {}
     for kernel in kernels:
-        pattern = _NUMBER.sub(r"\1#", kernel.text.replace(f"{kernel.name}(", "@KERNEL("))
-        numbers = [found[2] for found in _NUMBER.finditer(kernel.text)]
+        pattern = number.sub(r"\1#", kernel.text.replace(f"{kernel.name}(", "@KERNEL("))
+        numbers = [found[2] for found in number.finditer(kernel.text)]
         alike.setdefault(pattern, []).append((kernel, numbers))
     left: list[KernelText] = []
     moved: dict[str, tuple[str, tuple[str, ...]]] = {}
@@ -68,7 +68,7 @@ def _general(kernel: KernelText, varying: Sequence[int]) -> KernelText:
     def put(found: re.Match[str]) -> str:
         return found[1] + parameter.get(next(seen), found[2])
 
-    text = _NUMBER.sub(put, kernel.text)
+    text = re.sub(_NUMBER, put, kernel.text, flags=re.MULTILINE)
     more = "".join(f", i64 {name}" for name in parameter.values())
     head, rest = text.split(") {\n", 1)
     declaration = kernel.declaration[:-1] + ", i64" * len(varying) + ")"
@@ -85,4 +85,4 @@ def redirected(text: str, moved: Moved) -> str:
         numbers = "".join(f", i64 {number}" for number in to[1])
         return f"call void {to[0]}({found[2]}{numbers})"
 
-    return _CALL.sub(call, text) if moved else text
+    return re.sub(_CALL, call, text) if moved else text

@@ -1,6 +1,6 @@
 """Sorting in machine code: rows of keys in order, or the positions that put them in order.
 
-Owns: `Order` (a step of the plan), `plan_order`, `write_order`, and the text of the routine for few
+Owns: `Order` (a step of the plan), `plan_order`, and the text of the routine for few
 or long rows; many rows go through the networks of `networks.py`. Keys are unsigned integers (`Sort`
 in `ir/op.py` says how numbers become keys), so that there is one routine for all dtypes: rows of a
 few elements by insertion, longer ones digit by digit, least first, without a branch on a key.
@@ -34,6 +34,10 @@ class Order:
     eqn: Eqn
     room: Any
 
+    def write(self, driver: Any) -> None:
+        """Call the routine for all rows."""
+        _write(driver, self)
+
 
 def plan_order(planner: Any, eqn: Eqn) -> None:
     """Place the keys and the result."""
@@ -56,7 +60,7 @@ def _shape(eqn: Eqn) -> tuple[int, int, int, bool]:
     return 8 * keys.dtype.itemsize, math.prod(front), n, eqn.op.lower.values
 
 
-def write_order(driver: Any, order: Order) -> None:
+def _write(driver: Any, order: Order) -> None:
     """Call the routine for all rows."""
     (keys,), out = order.eqn.operands, order.eqn.out
     source = driver.readable(keys)

@@ -136,6 +136,96 @@ define i1 @native.dtype(ptr %descr, i8 %kind, i64 %size) nounwind {{
   %ok = and i1 %ko, %ns
   ret i1 %ok
 }}
+
+; Instances of the types that `callable.py` makes: the slow path, collection, method binding.
+declare void @Py_IncRef(ptr)
+declare void @PyObject_GC_UnTrack(ptr)
+declare void @PyObject_GC_Del(ptr)
+declare void @PyObject_ClearWeakRefs(ptr)
+declare ptr @PyMethod_New(ptr, ptr)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+@_Py_NoneStruct = external global i8
+
+define ptr @slow(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames) nounwind {{
+  %cell = getelementptr i8, ptr %self, i64 {SLOW}
+  %callable = load ptr, ptr %cell
+  %r = musttail call ptr @PyObject_Vectorcall(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames)
+  ret ptr %r
+}}
+
+define internal i32 @visit_field(ptr %self, i64 %offset, ptr %visit, ptr %arg) alwaysinline {{
+  %cell = getelementptr i8, ptr %self, i64 %offset
+  %ref = load ptr, ptr %cell
+  %none = icmp eq ptr %ref, null
+  br i1 %none, label %done, label %some
+some:
+  %stop = call i32 %visit(ptr %ref, ptr %arg)
+  ret i32 %stop
+done:
+  ret i32 0
+}}
+
+define i32 @traverse(ptr %self, ptr %visit, ptr %arg) nounwind {{
+  %a = call i32 @visit_field(ptr %self, i64 {TYPE}, ptr %visit, ptr %arg)
+  %a.go = icmp eq i32 %a, 0
+  br i1 %a.go, label %next.b, label %stop
+next.b:
+  %b = call i32 @visit_field(ptr %self, i64 {DICT}, ptr %visit, ptr %arg)
+  %b.go = icmp eq i32 %b, 0
+  br i1 %b.go, label %next.c, label %stop
+next.c:
+  %c = call i32 @visit_field(ptr %self, i64 {SLOW}, ptr %visit, ptr %arg)
+  %c.go = icmp eq i32 %c, 0
+  br i1 %c.go, label %next.d, label %stop
+next.d:
+  %d = call i32 @visit_field(ptr %self, i64 {KEEP}, ptr %visit, ptr %arg)
+  br label %stop
+stop:
+  %r = phi i32 [%a, %0], [%b, %next.b], [%c, %next.c], [%d, %next.d]
+  ret i32 %r
+}}
+
+define internal void @replace(ptr %self, i64 %offset, ptr %new) {{
+  %cell = getelementptr i8, ptr %self, i64 %offset
+  %old = load ptr, ptr %cell
+  store ptr %new, ptr %cell
+  call void @Py_DecRef(ptr %old)
+  ret void
+}}
+
+; A cleared instance can still be called, by a finalizer: it then calls None, which is an error.
+define i32 @clear(ptr %self) nounwind {{
+  %call = getelementptr i8, ptr %self, i64 {CALL}
+  store ptr @slow, ptr %call
+  call void @Py_IncRef(ptr @_Py_NoneStruct)
+  call void @replace(ptr %self, i64 {SLOW}, ptr @_Py_NoneStruct)
+  call void @replace(ptr %self, i64 {DICT}, ptr null)
+  call void @replace(ptr %self, i64 {KEEP}, ptr null)
+  ret i32 0
+}}
+
+define void @dealloc(ptr %self) nounwind {{
+  %cell = getelementptr i8, ptr %self, i64 {TYPE}
+  %type = load ptr, ptr %cell
+  call void @PyObject_GC_UnTrack(ptr %self)
+  call void @PyObject_ClearWeakRefs(ptr %self)
+  %cleared = call i32 @clear(ptr %self)
+  call void @replace(ptr %self, i64 {SLOW}, ptr null)
+  call void @PyObject_GC_Del(ptr %self)
+  call void @Py_DecRef(ptr %type)
+  ret void
+}}
+
+define ptr @bind(ptr %self, ptr %instance, ptr %owner) nounwind {{
+  %unbound = icmp eq ptr %instance, null
+  br i1 %unbound, label %same, label %method
+same:
+  call void @Py_IncRef(ptr %self)
+  ret ptr %self
+method:
+  %r = call ptr @PyMethod_New(ptr %self, ptr %instance)
+  ret ptr %r
+}}
 """
 
 

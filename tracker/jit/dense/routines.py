@@ -1,8 +1,9 @@
 """The table of routines: their text, what they need of LAPACK, how much workspace they take.
 
-Owns: `ROUTINES`, `address` (compiled when first needed, once for the process), `workspace`,
-`why_not`. A routine is `i64 tk.<letter><name>(operands..., out, work, sizes...)`, for matrices of
-the numbers that BLAS has the letter for; it gives 0, or another number where NumPy would raise.
+Owns: `ROUTINES`, `routine_address` (compiled when first needed, once for the process), `workspace`,
+`why_no_routine`. A routine is `i64 tk.<letter><name>(operands..., out, work, sizes...)`, for
+matrices of the numbers that BLAS has the letter for; it gives 0, or another number where NumPy
+would raise.
 
 Invariant: LAPACK is asked for the workspace it wants, so that it blocks as it does for NumPy.
 """
@@ -141,7 +142,7 @@ def factored(n: int, kind: Kind) -> int:
     return n * n * kind.words + 2 * n + 2
 
 
-def address(symbol: str) -> int | None:
+def routine_address(symbol: str) -> int | None:
     """The address of a routine by its symbol; None if there is no such routine."""
     letter, name = symbol.removeprefix("tk.")[:1], symbol.removeprefix("tk.")[1:]
     return _compiled(name, letter) if letter in "sdcz" and name in ROUTINES else None
@@ -153,7 +154,7 @@ def _compiled(name: str, letter: str) -> int:
     assert found is not None
     kind = Kind(letter, f"i{found.int_bits}")
     code = ROUTINES[name].code(kind)
-    symbols = {call: address(call) or found.symbols[call] for call in _calls(name, kind)}
+    symbols = {call: routine_address(call) or found.symbols[call] for call in _calls(name, kind)}
     text = "\n".join([*sorted(code.declared), code.text()])
     module = cache.compile_or_load(text, symbols=symbols, level=2)
     _MODULES.append(module)
@@ -174,7 +175,7 @@ def _calls(name: str, kind: Kind) -> list[str]:
     ]
 
 
-def why_not(eqn: Eqn, lower: Routine) -> str:
+def why_no_routine(eqn: Eqn, lower: Routine) -> str:
     """Why a routine cannot be called for this equation; empty if it can."""
     dtypes = {atom.type.dtype for atom in (*eqn.operands, eqn.out)}
     if not dtypes <= set(_LETTERS):

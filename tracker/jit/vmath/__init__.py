@@ -48,24 +48,34 @@ NumPy 2.4 on the same machine:
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 
-from tracker.jit.vmath import (
-    bessel,
-    exponential,
-    gamma,
-    hyperbolic,
-    inverse,
-    logarithm,
-    normal,
-    power,
-    special,
-    trigonometric,
-)
+from tracker.jit.vmath import trigonometric
 from tracker.jit.vmath.text import DOUBLE, FORMATS, Body, Value
 from tracker.records import record
+
+
+class _Subject:
+    """A file of functions, read when the first of them is written: few programs need many."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, function: str) -> Callable[..., Value]:
+        def build(*xs: Value) -> Value:
+            subject = importlib.import_module(f"{__name__}.{self._name}")
+            value: Value = getattr(subject, function)(*xs)
+            return value
+
+        return build
+
+
+bessel, gamma, normal, special = map(_Subject, ("bessel", "gamma", "normal", "special"))
+exponential, logarithm, power = map(_Subject, ("exponential", "logarithm", "power"))
+hyperbolic, inverse = map(_Subject, ("hyperbolic", "inverse"))
 
 
 @record(frozen=True)

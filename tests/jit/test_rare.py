@@ -1,0 +1,25 @@
+"""What is read late is there, under its own name, and is not read for a small function."""
+
+import subprocess
+import sys
+
+from tracker.jit import rare
+
+
+def test_every_stand_in_finds_its_function():
+    standing = {name: x for name, x in vars(rare).items() if name != "later" and callable(x)}
+    late = {name: x for name, x in standing.items() if hasattr(x, "found")}
+    assert {"write_product", "plan_order", "roll"} <= set(late)
+    for name, stand_in in late.items():
+        assert stand_in.found().__name__ == name
+
+
+def test_a_small_function_reads_no_rare_module():
+    code = (
+        "import sys, tracker; "
+        "tracker.jit(lambda x: tracker.withgradient(lambda x: x * x, x))(0.5); "
+        "print([m for m in sys.modules if m.startswith('tracker.jit.dense.routines') "
+        "or m.split('.')[-1] in ('sorting', 'structured', 'rolling', 'products', 'bessel')])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

@@ -1,0 +1,45 @@
+"""What few programs need of the compiler, read when the first one needs it.
+
+Owns: a stand-in for each function that plans or writes something rare. The first call of a process
+spends more time on reading modules than on compiling a small function.
+
+Invariant: a name here is the name in its module. Calls by way of this file go from lower files to
+higher ones, as a callback would: what is called is handed the planner or the driver that calls it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+
+def later(module: str, name: str) -> Callable[..., Any]:
+    """A function that imports its module when it is first called."""
+
+    @functools.cache
+    def found() -> Callable[..., Any]:
+        function: Callable[..., Any] = getattr(import_module(module), name)
+        return function
+
+    def call(*args: Any) -> Any:
+        return found()(*args)
+
+    call.found = found  # type: ignore[attr-defined]
+    return call
+
+
+# Planning
+plan_call = later("tracker.jit.dense.planning", "plan_call")
+plan_lookup = later("tracker.jit.searching", "plan_lookup")
+plan_order = later("tracker.jit.sorting", "plan_order")
+roll = later("tracker.ir.rolling", "roll")
+why_no_product = later("tracker.jit.products", "why_no_product")
+why_no_routine = later("tracker.jit.dense.routines", "why_no_routine")
+
+# Writing
+write_call = later("tracker.jit.dense.calls", "write_call")
+write_control = later("tracker.jit.structured", "write_control")
+write_product = later("tracker.jit.products", "write_product")
+routine_address = later("tracker.jit.dense.routines", "routine_address")
