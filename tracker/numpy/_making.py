@@ -75,7 +75,7 @@ def _of_tracked(given: Any, dtype: Any, copy: bool | None) -> Any:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
         return _in_dtype(join(given), dtype)
     if not isinstance(form_of(given), np.ndarray):
-        return _in_dtype(np.copy(np.broadcast_to(given, ())), dtype)
+        return np.copy(_in_dtype(given, dtype))
     changed = _in_dtype(given, dtype)
     return np.copy(given) if copy and changed is given else changed
 

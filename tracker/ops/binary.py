@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Const
-from tracker.ir.op import OPS, Map
+from tracker.ir.op import METHODS, OPS, Map
 from tracker.ir.types import Type
 from tracker.ops.declare import (
+    NO_VALUE,
     as_array,
     broadcast,
     declare,
@@ -24,7 +25,6 @@ from tracker.ops.declare import (
     match,
     piecewise,
     project,
-    refuse,
 )
 from tracker.tape import apply, form_of
 from tracker.tracked import install
@@ -428,6 +428,9 @@ def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 @implements(np.isclose)
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    a, b = (x if isinstance(x, (int, float, complex)) else as_array(x) for x in (a, b))
+    if np.result_type(form_of(b)).kind not in "fc":  # no difference of bools, and none that wraps
+        b = np.astype(as_array(b), np.result_type(form_of(b), 1.0))
     near = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b) | (a == b)
     return near | (np.isnan(a) & np.isnan(b)) if equal_nan else near
 
@@ -445,21 +448,53 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
     return bool(np.all(same | (np.isnan(a1) & np.isnan(a2)) if equal_nan else same))
 
 
-def _computed_in(a: Any, dtype: Any = None, where: Any = True, casting: Any = None) -> Any:
-    refuse("np.clip", where=None if where is True else where)
-    return a if dtype is None else np.astype(as_array(a), dtype)
+@implements(np.clip)
+def clip(
+    a: Any,
+    a_min: Any = NO_VALUE,
+    a_max: Any = NO_VALUE,
+    out: Any = None,
+    *,
+    min: Any = NO_VALUE,
+    max: Any = NO_VALUE,
+    **kwargs: Any,
+) -> Any:
+    given = [x is not NO_VALUE for x in (a_min, a_max)]
+    if any(given) and not all(given):
+        missing = "a_max" if given[0] else "a_min"
+        raise TypeError(f"clip() missing 1 required positional argument: '{missing}'")
+    if any(given) and not (min is NO_VALUE and max is NO_VALUE):
+        raise ValueError(
+            "Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is "
+            "forbidden."
+        )
+    low, high = (a_min, a_max) if any(given) else (min, max)
+    return _clip(a, *(None if x is NO_VALUE else x for x in (low, high)), out, **kwargs)
 
 
-@implements(np.clip, method="clip")
-def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs: Any) -> Any:
-    low = kwargs.pop("min", a_min)
-    high = kwargs.pop("max", a_max)
-    if kwargs:
-        a = _computed_in(a, **kwargs)
+def _clip(a: Any, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    """The array's method."""
+    low, high = min, max
     if type(low) is int or type(high) is int:
         low, high = _within(form_of(a), low, high)
+    if kwargs:  # those of the ufunc that NumPy takes
+        bounds = [(np.maximum, low), (np.minimum, high)]
+        known = [(ufunc, bound) for ufunc, bound in bounds if bound is not None]
+        if len(known) == 2:
+            return _BETWEEN(a, low, high, out=out, **kwargs)
+        ufunc, bound = known[0] if known else (np.positive, None)
+        return ufunc(*(x for x in (a, bound) if x is not None), out=out, **kwargs)
+    return into(out, _between(a, low, high))
+
+
+METHODS["clip"] = _clip
+_BETWEEN: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined]
+
+
+@implements(_BETWEEN)
+def _between(a: Any, low: Any, high: Any) -> Any:
     y = a if low is None else np.maximum(a, low)
-    return into(out, y if high is None else np.minimum(y, high))
+    return y if high is None else np.minimum(y, high)
 
 
 def _within(a: Any, low: Any, high: Any) -> tuple[Any, Any]:

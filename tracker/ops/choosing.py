@@ -43,7 +43,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
         y = np.where(places == at, options[at], y)
     shape = np.broadcast_shapes(np.shape(places), *(np.shape(c) for c in options))
     kind = np.result_type(*(form_of(c) for c in options))
-    return into(out, np.astype(as_array(np.broadcast_to(y, shape)), kind))
+    return into(out, np.astype(as_array(np.broadcast_to(y, shape)), kind), "unsafe")
 
 
 @implements(np.compress)
@@ -51,7 +51,7 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
     a = as_array(a)
     if axis is None:
         a, axis = np.ravel(a), 0
-    return into(out, np.take(a, np.nonzero(as_array(condition))[0], axis))
+    return into(out, np.take(a, np.nonzero(as_array(condition))[0], axis), "unsafe")
 
 
 @implements(np.extract)

@@ -62,7 +62,11 @@ def astype_(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> 
     return apply(astype, (x,), {"dtype": want})
 
 
-METHODS["astype"] = lambda x, dtype, *_, **__: np.copy(x) if x.dtype == dtype else astype_(x, dtype)
+def _astype_method(x: Any, dtype: Any, *_: Any, **__: Any) -> Any:
+    return METHODS["copy"](x) if x.dtype == dtype else astype_(x, dtype)
+
+
+METHODS["astype"] = _astype_method
 
 identity = declare(  # the same value under another identity: how derivatives mark arguments
     "identity",
@@ -96,7 +100,7 @@ copy = declare(
     method=None,
     entry=None,
     infer=lambda x: Type(x.shape, x.dtype),
-    evaluate=lambda x: np.copy(x)[()],
+    evaluate=np.copy,
     jvp=LINEAR,
     vjp=[lambda g, y, x: g],
     lower=View(lambda e, index, x: (0, index, None), order="K"),
@@ -109,7 +113,12 @@ def copy_(a: Any, order: str = "K", subok: bool = False) -> Any:
     return contiguous(made) if order == "C" else made
 
 
-METHODS["copy"] = lambda a, order="C": copy_(a, order)
+def _copy_method(a: Any, order: str = "C") -> Any:
+    """That of an array; that of one of NumPy's numbers gives the number."""
+    return copy_(a, order) if isinstance(form_of(a), np.ndarray) else a
+
+
+METHODS["copy"] = _copy_method
 
 
 def _fill(name: str, function: Any, value: int) -> Any:

@@ -109,7 +109,7 @@ def _entry(op: Any) -> Any:
         y = apply(op, (a,), {"axis": normalize_axis_index(axis, np.ndim(a))})
         if dtype is not None:  # NumPy adds small integers in larger ones unless told so
             y = np.astype(y, dtype)
-        return into(out, y)
+        return into(out, y, "unsafe")
 
     return call
 
@@ -139,7 +139,7 @@ def _with_initial(function: Any, first: Any) -> Any:
             axis = normalize_axis_index(axis, np.ndim(y))
             start = first(y[along(y, axis)(slice(1))])
             y = np.concatenate([start, y], axis)
-        return into(out, y)
+        return into(out, y, "unsafe")
 
     return call
 

@@ -377,6 +377,9 @@ def into(out: Any, y: Any, casting: Any = "same_kind") -> Any:
         if not isinstance(y, Tracked):
             out[...] = y
             return out
+        if type(out) is np.ndarray and out.dtype.kind in "biu":  # whole numbers bear no gradient
+            out[...] = fitted(y, out, casting)
+            return out
         raise ConversionError(
             message(
                 f"out= would store a tracked value of shape {y.shape}, dtype {y.dtype} into a "

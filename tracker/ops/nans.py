@@ -74,7 +74,7 @@ def _extreme(full: Any, passing: Any, worst: float) -> Any:
         y = full(without_nan(a, worst), axis=axis, **given)
         some = np.any(~np.isnan(a), axis=axis, keepdims=given.get("keepdims", False))
         missing = np.nan if initial is _NO else y
-        return into(out, np.where(some, y, missing)[()])
+        return into(out, np.where(some, y, missing)[()], "unsafe")
 
     return call
 

@@ -54,7 +54,7 @@ def take(
         where = where % n
     elif mode == "clip":
         where = np.clip(where, 0, n - 1)
-    return into(out, contiguous(a[(slice(None),) * axis + (where,)]))
+    return into(out, contiguous(a[(slice(None),) * axis + (where,)]), "unsafe")
 
 
 @implements(np.lib.stride_tricks.sliding_window_view)

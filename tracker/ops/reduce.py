@@ -1,7 +1,8 @@
 """Reductions: sum, prod, max, min, mean, and what is composed of them (var, std, any, ...).
 
 Params of every reduction: `axis`, a sorted tuple of non-negative ints, and `keepdims`. NumPy's
-other keywords (`where`, `initial`, `dtype`, `out`) are composed around the op in `_reduction`.
+other keywords (`where`, `initial`, `dtype`, `out`) are composed around the op in `_reduction`. As
+in NumPy, an `out=` takes what is folded in its own dtype, whatever is lost.
 """
 
 from __future__ import annotations
@@ -118,13 +119,13 @@ def _reduction(
         if started and neutral is None and 0 in (np.shape(a)[i] for i in axes):
             a = as_array(a)
             kept_shape = reduced_shape(Type(a.shape, a.dtype), axes, keep)
-            return into(out, np.full_like(a, initial, shape=kept_shape)[()])
+            return into(out, np.full_like(a, initial, shape=kept_shape)[()], "unsafe")
         y = apply(op, (a,), {"axis": axes, "keepdims": keep})
         if dtype is not None:  # NumPy adds small integers in larger ones unless told so
             y = np.astype(as_array(y), dtype)[()]
         if started:
             y = join(y, np.astype(as_array(initial), np.result_type(form_of(y))))
-        return into(out, y)
+        return into(out, y, "unsafe")
 
     def positional(a: Any, axis: Any = None, out: Any = None, *rest: Any, **kwargs: Any) -> Any:
         """max and min have no dtype: out is the third argument."""
@@ -204,8 +205,9 @@ def mean(
     if where is not True and where is not _NO:
         total = np.sum(a, axis=axis, keepdims=_flag(keepdims), where=where)
         count = _unmasked(a, where, axis, keepdims)
-        return into(out, total / np.astype(count, np.real(total).dtype))
-    return into(out, apply(mean_, (a,), {"axis": axes_of(a, axis), "keepdims": _flag(keepdims)}))
+        return into(out, total / np.astype(count, np.real(total).dtype), "unsafe")
+    y = apply(mean_, (a,), {"axis": axes_of(a, axis), "keepdims": _flag(keepdims)})
+    return into(out, y, "unsafe")
 
 
 def _unmasked(a: Any, where: Any, axis: Any, keepdims: Any) -> Any:
@@ -358,10 +360,10 @@ def var(
     total = np.sum(squares, axis=axis, dtype=dtype, keepdims=_flag(keepdims), **mask)
     if masked:
         count = np.maximum(_unmasked(a, where, axis, keepdims) - ddof, 0)
-        return into(out, total / np.astype(count, np.result_type(total)))
+        return into(out, total / np.astype(count, np.result_type(total)), "unsafe")
     left = max(_count(np.shape(a), axes_of(a, axis)) - ddof, 0)
     # Python's number keeps the dtype of the total; a zero one gives NaN, and does not raise.
-    return into(out, total / (left if left else np.zeros_like(total)))
+    return into(out, total / (left if left else np.zeros_like(total)), "unsafe")
 
 
 @implements(np.std, method="std")

@@ -308,7 +308,8 @@ def concatenate_(
         parts, axis = [np.ravel(a) for a in parts], 0
     parts = _cast(parts, dtype, casting)
     axis = normalize_axis_index(axis, np.ndim(parts[0]))
-    return into(out, apply(concatenate, tuple(parts), {"axis": axis}))
+    y = apply(concatenate, tuple(parts), {"axis": axis})
+    return into(out, y, casting or "same_kind")
 
 
 def _stack_infer(*xs: Type, axis: int) -> Type:
@@ -351,7 +352,7 @@ def stack_(
         raise ValueError("all input arrays must have the same shape")
     parts = _cast(parts, dtype, casting)
     axis = normalize_axis_index(axis, np.ndim(parts[0]) + 1)
-    return into(out, apply(stack, tuple(parts), {"axis": axis}))
+    return into(out, apply(stack, tuple(parts), {"axis": axis}), casting or "same_kind")
 
 
 @implements(np.vstack)

@@ -133,7 +133,7 @@ def _reduce(
         y = start[0]
         for line, mask in zip(lines, masks, strict=True):
             y = np.where(mask, ufunc(y, line), y)[()]
-    return into(out, np.reshape(y, kept(np.shape(array), axes)) if keepdims else y)
+    return into(out, np.reshape(y, kept(np.shape(array), axes)) if keepdims else y, "unsafe")
 
 
 def _accumulate(
@@ -143,9 +143,9 @@ def _accumulate(
     if ufunc in (np.maximum, np.minimum):
         running = running_maximum if ufunc is np.maximum else running_minimum
         axis = normalize_axis_index(axis, np.ndim(array))
-        return into(out, apply(running, (array,), {"axis": axis}))
+        return into(out, apply(running, (array,), {"axis": axis}), "unsafe")
     lines = list(np.moveaxis(array, axis, 0))
-    return into(out, np.stack(list(accumulate(lines, ufunc)), axis=axis))
+    return into(out, np.stack(list(accumulate(lines, ufunc)), axis=axis), "unsafe")
 
 
 def _reduceat(
@@ -162,7 +162,7 @@ def _reduceat(
     for start, stop in zip(starts, [*starts[1:], n], strict=True):
         part = array[cut(slice(start, max(stop, start + 1)))]
         folds.append(ufunc.reduce(part, axis=axis))
-    return into(out, np.stack(folds, axis=axis))
+    return into(out, np.stack(folds, axis=axis), "unsafe")
 
 
 def _typed(array: Any, dtype: Any) -> Any:
