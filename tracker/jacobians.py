@@ -26,7 +26,7 @@ from tracker.reverse import sweep
 from tracker.tape import form_of, value_of
 from tracker.tracked import Tracked
 from tracker.vmapping import vmap
-from tracker.wrapping import entry
+from tracker.wrapping import compiled_derivative, entry
 
 _FEW = 3  # unit vectors; fewer are passed one by one
 _BIG = 200  # unit vectors; to compute so many is quicker than to read them
@@ -54,6 +54,11 @@ def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Val
         y, found = _implicit(f, params, shaped)
         return ValueAndGradient(y, Grads(params, found))
     args = tuple(np.array(a) if tree.is_number_list(a) else a for a in args)
+    compiled = compiled_derivative(
+        f, ("withjacobian", shaped), lambda g: lambda *xs: withjacobian(g, *xs, shaped=shaped)
+    )
+    if compiled is not None:
+        return compiled(*args)  # type: ignore[no-any-return]
     moving = [i for i, a in enumerate(args) if tree.is_numeric(form_of(a)) and type(a) is not bool]
     y, pull, push = linearized(lambda *xs: _collected(f(*xs)), args, {})
     _check_output(y)
@@ -159,6 +164,11 @@ def _slope(f: Callable[..., Any]) -> Callable[[Any], Any]:
     return slope
 
 
+def _compiled(f: Callable[..., Any], derivative: Callable[..., Any]) -> Callable[..., Any] | None:
+    """The compiled derivative of a jitted function; None of a plain one."""
+    return compiled_derivative(f, derivative.__name__, lambda g: lambda *args: derivative(g, *args))
+
+
 def _as_array(x: Any) -> Any:
     return np.array(x, dtype=float) if tree.is_number_list(x) else x
 
@@ -171,6 +181,9 @@ def hessian(f: Callable[..., Any], x: Any) -> Any:
            [1., 0.]])
     """
     x = _as_array(x)
+    compiled = _compiled(f, hessian)
+    if compiled is not None:
+        return compiled(x)
     _, push = pushforward(_slope(f), x)
     return _square(_on_basis(functools.partial(_raveled, push), x), x)
 
@@ -178,6 +191,9 @@ def hessian(f: Callable[..., Any], x: Any) -> Any:
 def hessian_reverse(f: Callable[..., Any], x: Any) -> Any:
     """As `hessian`, by reverse over reverse mode."""
     x = _as_array(x)
+    compiled = _compiled(f, hessian_reverse)
+    if compiled is not None:
+        return compiled(x)
     _, pull = pullback(_slope(f), x)
     return _square(_on_basis(lambda unit: np.ravel(pull(unit)[0]), x), x)
 
@@ -202,6 +218,9 @@ def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
     (array([ 54., 108.]), np.float64(18.0))
     """
     args = tuple(map(_as_array, args))
+    compiled = _compiled(f, diaghessian)
+    if compiled is not None:
+        return compiled(*args)  # type: ignore[no-any-return]
     out: list[Any] = []
     for at, x in enumerate(args):
         if not tree.is_numeric(form_of(x)):
@@ -226,4 +245,8 @@ def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
     >>> hvp(lambda x: np.prod(x), [2.0, 3.0], [1.0, 0.0])
     array([0., 1.])
     """
-    return jvp(_slope(f), (_as_array(x),), (v,))[1]
+    x, v = _as_array(x), _as_array(v)
+    compiled = _compiled(f, hvp)
+    if compiled is not None:
+        return compiled(x, v)
+    return jvp(_slope(f), (x,), (v,))[1]

@@ -33,7 +33,7 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
     >>> back([1.0, 1.0])
     (32.0,)
     """
-    compiled = _compiled_pullback(f, args, kwargs)
+    compiled = _compiled(f, "pullback", _pullback_of, args, kwargs)
     if compiled is not None:
         return compiled
     shown, pull, _ = linearized(f, args, kwargs)
@@ -41,17 +41,32 @@ def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Cal
 
 
 def _pullback_of(f: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda args, kwargs, seed: pullback(f, *args, **kwargs)[1](seed)
+    return lambda *given, **named: pullback(f, *given[:-1], **named)[1](given[-1])
 
 
-def _compiled_pullback(
-    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+def _pushforward_of(f: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *given: jvp(f, *_halves(given))[1]
+
+
+def _halves(given: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Arguments and their tangents."""
+    count = len(given) // 2
+    return given[:count], given[count:]
+
+
+def _compiled(
+    f: Callable[..., Any],
+    key: str,
+    build: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> tuple[Any, Callable[..., Any]] | None:
-    """Value and pullback of a jitted function; the compiled pullback computes its needs again.
+    """Value and compiled linear map of a jitted function, which computes its needs again. It takes
+    what the derivative takes after the function's arguments.
 
     The function runs on copies: what it writes into its arguments is nobody's.
     """
-    compiled = compiled_derivative(f, "pullback", _pullback_of)
+    compiled = compiled_derivative(f, key, build)
     if compiled is None or any(isinstance(x, Tracked) for x in tree.flatten((args, kwargs))[0]):
         return None
     kept, (given, named) = _copies(args, kwargs), _copies(args, kwargs)
@@ -59,8 +74,8 @@ def _compiled_pullback(
         y = f(*given, **named)
     if drawn.has_moved():  # what is computed again would draw other numbers
         drawn.undo()
-        return linearized(f, *kept)[:2]
-    return y, lambda seed: compiled(*kept, seed)
+        return None
+    return y, lambda *seeds: compiled(*kept[0], *seeds, **kept[1])
 
 
 def _copies(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -90,14 +105,9 @@ def linearized(
         )
 
     def push_tangents(*tangents: Any) -> Any:
-        if len(tangents) != len(args):
-            raise UnsupportedError(
-                message(
-                    f"{len(args)} arguments need {len(args)} tangents; {len(tangents)} were given"
-                )
-            )
         seeds: list[Any] = []
-        for arg, below, tangent in zip(args, wrapped.structures, tangents, strict=True):
+        given = _one_each(args, tangents)
+        for arg, below, tangent in zip(args, wrapped.structures, given, strict=True):
             seeds.extend(_like_structure(arg, below, tangent, "tangent"))
         pairs = [
             (value, None if s is None else _tangent_for(value, s))
@@ -156,8 +166,21 @@ def pushforward(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., A
     >>> push(1.0)
     np.float64(6.0)
     """
+    compiled = _compiled(f, "pushforward", _pushforward_of, args, {})
+    if compiled is not None:
+        y, pushed = compiled
+        return y, lambda *tangents: pushed(*_one_each(args, tangents))
     shown, _, push_tangents = linearized(f, args, {})
     return shown, push_tangents
+
+
+def _one_each(args: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:
+    """The tangents, one of which each argument needs."""
+    if len(tangents) != len(args):
+        raise UnsupportedError(
+            message(f"{len(args)} arguments need {len(args)} tangents; {len(tangents)} were given")
+        )
+    return tangents
 
 
 def _tangent_for(value: Value, seed: Any) -> Any:
@@ -193,7 +216,10 @@ def jvp(f: Callable[..., Any], args: Sequence[Any], tangents: Sequence[Any]) -> 
                 "Give tuples of arguments and of tangents: jvp(f, (x,), (t,))",
             )
         )
-    y, push_tangents = pushforward(f, *args)
+    compiled = compiled_derivative(f, "jvp", lambda g: lambda *both: jvp(g, *_halves(both)))
+    if compiled is not None:
+        return compiled(*args, *_one_each(args, tangents))  # type: ignore[no-any-return]
+    y, _, push_tangents = linearized(f, tuple(args), {})
     return y, push_tangents(*tangents)
 
 

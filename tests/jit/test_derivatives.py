@@ -1,0 +1,139 @@
+"""Derivatives of a jitted function are compiled: each takes one trace, and gives what it gives of
+the plain function."""
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker import jit, param
+from tracker.errors import NotScalarError, UnsupportedError
+
+X, V = np.array([0.3, -1.2, 0.7]), np.array([1.0, 0.5, -2.0])
+S = {"w": np.array([[0.5, 0.2], [-0.1, 1.0]]), "b": 0.3}
+DS = {"w": np.array([[1.0, 0.0], [2.0, -1.0]]), "b": -1.0}
+
+
+def scalar(x):
+    return np.sum(np.sin(x) * x**2) + np.prod(x)
+
+
+def vector(x):
+    return np.cumsum(x**2)[:2] * x[0]
+
+
+def of_structure(s, scale, x):
+    return {"y": np.tanh(s["w"] @ x[:2]) * scale, "z": s["b"] * np.sum(x)}
+
+
+DERIVATIVES = {
+    "gradient": lambda f: tracker.gradient(f, X),
+    "hvp": lambda f: tracker.hvp(f, X, V),
+    "hvp of lists": lambda f: tracker.hvp(f, list(X), list(V)),
+    "hvp of a structure": lambda f: tracker.hvp(lambda s: f(s["x"]), {"x": X}, {"x": V}),
+    "hessian": lambda f: tracker.hessian(f, X),
+    "hessian_reverse": lambda f: tracker.hessian_reverse(f, X),
+    "diaghessian": lambda f: tracker.diaghessian(f, X),
+    "jacobian": lambda f: tracker.jacobian(f, X),
+    "jvp": lambda f: tracker.jvp(f, (X,), (V,)),
+    "jvp of lists": lambda f: tracker.jvp(f, [X], [V]),
+    "pushforward": lambda f: tracker.pushforward(f, X)[1](V),
+    "pullback": lambda f: tracker.pullback(f, X)[1](2.0),
+}
+
+
+def _same(ours, theirs):
+    mine, shape = tracker.tree.flatten(ours)
+    want, other = tracker.tree.flatten(theirs)
+    assert shape == other
+    for a, b in zip(mine, want, strict=True):
+        assert type(a) is type(b)
+        if b is not None:
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_derivatives_of_a_number(name):
+    derivative, compiled = DERIVATIVES[name], jit(scalar)
+    for _ in range(2):
+        _same(derivative(compiled), derivative(scalar))
+
+
+@pytest.mark.parametrize("name", sorted(set(DERIVATIVES) - {"hvp of a structure"}))
+def test_only_the_first_call_runs_python(name, capsys):
+    def shouting(x):
+        print("in Python")  # what is only printed is printed while tracing
+        return scalar(x)
+
+    compiled = jit(shouting)
+    DERIVATIVES[name](compiled)
+    assert "in Python" in capsys.readouterr().out
+    for _ in range(3):
+        DERIVATIVES[name](compiled)
+    assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shaped", [False, True])
+def test_jacobians(shaped):
+    compiled = jit(vector)
+    for _ in range(2):
+        _same(
+            tracker.jacobian(compiled, X, shaped=shaped), tracker.jacobian(vector, X, shaped=shaped)
+        )
+        _same(tracker.withjacobian(compiled, list(X)), tracker.withjacobian(vector, list(X)))
+
+
+@pytest.mark.parametrize("tangents", [(DS, None, V), (None, 0.5, None), (DS, 1.0, V)])
+def test_structures_and_missing_tangents(tangents):
+    compiled = jit(of_structure)
+    for _ in range(2):
+        _same(
+            tracker.jvp(compiled, (S, 2.0, X), tangents),
+            tracker.jvp(of_structure, (S, 2.0, X), tangents),
+        )
+        y, push = tracker.pushforward(compiled, S, 2.0, X)
+        want, plainly = tracker.pushforward(of_structure, S, 2.0, X)
+        _same(y, want)
+        _same(push(*tangents), plainly(*tangents))
+
+
+def test_static_arguments_stay_in_their_places():
+    compiled = jit(lambda x, n: np.sum(x**n), static=["n"])
+    for n in (2, 3, 2):
+        _same(tracker.jvp(compiled, (X, n), (V, None))[1], np.sum(n * X ** (n - 1) * V))
+        _same(tracker.pullback(compiled, X, n)[1](1.0)[0], n * X ** (n - 1))
+        _same(tracker.pullback(compiled, X, n=n)[1](1.0)[0], n * X ** (n - 1))
+        np.testing.assert_allclose(tracker.jacobian(compiled, X, n)[0][0], n * X ** (n - 1))
+
+
+def test_within_another_derivative():
+    compiled = jit(scalar)
+    for outer in (tracker.gradient, jit(lambda f, x: tracker.gradient(f, x))):
+        want = outer(lambda x: np.sum(tracker.hvp(scalar, x, V) ** 2), X)
+        _same(outer(lambda x: np.sum(tracker.hvp(compiled, x, V) ** 2), X), want)
+    p = param(X)
+    _same(tracker.data(tracker.hvp(compiled, p, V)), tracker.hvp(scalar, X, V))
+
+
+def test_wrong_tangents_are_refused():
+    compiled = jit(scalar)
+    with pytest.raises(UnsupportedError, match="1 arguments need 1 tangents; 2 were given"):
+        tracker.jvp(compiled, (X,), (V, V))
+    with pytest.raises(UnsupportedError, match="1 arguments need 1 tangents; 2 were given"):
+        tracker.pushforward(compiled, X)[1](V, V)
+    with pytest.raises(NotScalarError, match=r"tangent has shape \(2,\), the argument has"):
+        tracker.hvp(compiled, X, V[:2])
+    with pytest.raises(NotScalarError, match="shape"):
+        tracker.hessian(jit(vector), X)
+
+
+def test_random_numbers_are_those_of_one_run():
+    def drawing(x, rng):
+        return np.sum(x * rng.standard_normal(3)) ** 2
+
+    compiled = jit(drawing)
+    ours, theirs = np.random.default_rng(5), np.random.default_rng(5)
+    for _ in range(3):
+        y, push = tracker.pushforward(compiled, X, ours)
+        want, plainly = tracker.pushforward(drawing, X, theirs)
+        _same(y, want)
+        _same(push(V, None), plainly(V, None))
