@@ -198,7 +198,7 @@ def test_half_of_a_gram_matrix_is_computed():
 
 @pytest.mark.parametrize("kind", ["f4", "c16"])
 def test_coinciding_values(kind):
-    """Functions of the values alone are right, others warn, when they are traced."""
+    """Functions of the values alone are right, others warn, on each call."""
     a = np.eye(3, dtype=kind)
     for f in (lambda a: np.sum(la.eigvalsh(a) ** 2), lambda a: np.sum(la.svdvals(a) ** 2)):
         close(jit(lambda x, f=f: gradient(f, x)[0])(a), 2 * a, kind)
@@ -207,7 +207,19 @@ def test_coinciding_values(kind):
         return np.sum(np.real(la.eigh(a)[1]))
 
     compiled = jit(lambda x: gradient(vectors, x)[0])
-    with pytest.warns(tracker.DegenerateWarning, match="eigenvalues 0 and 1 coincide"):
-        first = compiled(a)
-    assert np.all(np.isfinite(first))
-    np.testing.assert_array_equal(compiled(a), first)
+    for _ in range(3):
+        with pytest.warns(tracker.DegenerateWarning, match="eigenvalues 0 and 1 coincide"):
+            found = compiled(a)
+        assert np.all(np.isfinite(found))
+    assert compiled.cache_info().traces == 1
+    with pytest.warns(tracker.DegenerateWarning, match="eigenvalues 1 and 2 coincide"):
+        compiled(np.diag([1, 2, 2]).astype(kind))  # another pair, the same trace
+    assert compiled.cache_info().traces == 1
+
+
+def test_vanishing_values():
+    weights = np.arange(8.0).reshape(4, 2)
+    compiled = jit(lambda x: gradient(lambda a: np.sum(la.svd(a, False)[0] * weights), x)[0])
+    for _ in range(3):
+        with pytest.warns(tracker.DegenerateWarning, match="singular value is zero"):
+            compiled(np.outer([1.0, 2, 3, 4], [1.0, -1.0]))

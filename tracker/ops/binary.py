@@ -468,8 +468,9 @@ def clip(
             "Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is "
             "forbidden."
         )
-    low, high = (a_min, a_max) if any(given) else (min, max)
-    return _clip(a, *(None if x is NO_VALUE else x for x in (low, high)), out, **kwargs)
+    if not any(given):
+        a_min, a_max = (None if x is NO_VALUE else x for x in (min, max))
+    return _clip(a, a_min, a_max, out, **kwargs)
 
 
 def _clip(a: Any, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
@@ -478,12 +479,10 @@ def _clip(a: Any, min: Any = None, max: Any = None, out: Any = None, **kwargs: A
     if type(low) is int or type(high) is int:
         low, high = _within(form_of(a), low, high)
     if kwargs:  # those of the ufunc that NumPy takes
-        bounds = [(np.maximum, low), (np.minimum, high)]
-        known = [(ufunc, bound) for ufunc, bound in bounds if bound is not None]
-        if len(known) == 2:
-            return _BETWEEN(a, low, high, out=out, **kwargs)
-        ufunc, bound = known[0] if known else (np.positive, None)
-        return ufunc(*(x for x in (a, bound) if x is not None), out=out, **kwargs)
+        given = tuple(bound for bound in (low, high) if bound is not None)
+        alone = np.maximum if high is None else np.minimum
+        ufunc: Any = (np.positive, alone, _BETWEEN)[len(given)]
+        return ufunc(a, *given, out=out, **kwargs)
     return into(out, _between(a, low, high))
 
 

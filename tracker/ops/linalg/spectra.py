@@ -16,16 +16,15 @@ meaning.
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
-from tracker.errors import DegenerateWarning, message
 from tracker.ir.op import Expand, Routine
 from tracker.ir.types import Type
 from tracker.ops.declare import declare, implements, project
 from tracker.ops.index import getitem
+from tracker.ops.linalg.coinciding import gaps_of, warn_coinciding, warn_vanishing
 from tracker.ops.linalg.parts import (
     adjoint,
     as_array,
@@ -70,40 +69,6 @@ def _flat_type(a: Type, shapes: Shapes, dtype: np.dtype[Any]) -> Type:
     return Type((*a.shape[:-2], sum(map(math.prod, shapes))), dtype)
 
 
-# Values that coincide -----------------------------------------------------------------------------
-
-
-def _gaps(values: Any, a: Any) -> tuple[Any, Any]:
-    """[i, j]: 1 / (value j - value i), zero where they coincide; and where these are (i != j)."""
-    n = np.shape(values)[-1]
-    apart = np.expand_dims(values, -2) - column(values)
-    size = np.max(np.abs(values), axis=-1, keepdims=True, initial=0)
-    near = np.abs(apart) <= column(size * (n * epsilon(a)))
-    safe = np.where(near, np.ones_like(apart), apart)
-    return np.where(near, np.zeros_like(safe), 1 / safe), near & ~np.eye(n, dtype=bool)
-
-
-def _warn(where: Any, m: Any, what: str) -> None:
-    """Warn if any of these entries of a cotangent (or tangent), in the basis of the vectors, is
-    more than rounding."""
-    if not bool(np.any(where)):
-        return
-    size = np.max(np.abs(m), axis=(-2, -1), keepdims=True, initial=0)
-    bad = where & (np.abs(m) > size * 1e-6)
-    if not bool(np.any(bad)):
-        return
-    i, j = sorted(np.argwhere(np.asarray(bad))[0][-2:].tolist())
-    warnings.warn(
-        message(
-            f"{what} {i} and {j} coincide, and the result depends on which vectors were chosen in "
-            "their common space: their part of the derivative is not determined, and is taken as 0",
-            "Use functions of the values, or of the whole space, or separate the values",
-        ),
-        DegenerateWarning,
-        stacklevel=2,
-    )
-
-
 # Hermitian matrices -------------------------------------------------------------------------------
 
 
@@ -119,8 +84,8 @@ def _eigh(a: Any, *, lower: bool) -> Any:
 def _eigh_jvp(t: Any, y: Any, a: Any, *, lower: bool) -> Any:
     w, v = _cut(y, _eigh_shapes(a))
     inner = adjoint(v) @ hermitian_of(t, lower) @ v
-    gaps, near = _gaps(real(w), a)
-    _warn(near, inner, "eigenvalues")
+    gaps, near = gaps_of(real(w), a)
+    warn_coinciding(near, inner, "eigenvalues")
     return _flat([real(diagonal_of(inner)), v @ (gaps * inner)], _eigh_shapes(a))
 
 
@@ -128,8 +93,8 @@ def _eigh_vjp(g: Any, y: Any, a: Any, *, lower: bool) -> Any:
     w, v = _cut(y, _eigh_shapes(a))
     gw, gv = _cut(g, _eigh_shapes(a))
     inner = adjoint(v) @ gv
-    gaps, near = _gaps(real(w), a)
-    _warn(near, inner, "eigenvalues")
+    gaps, near = gaps_of(real(w), a)
+    warn_coinciding(near, inner, "eigenvalues")
     return project(
         in_triangle(v @ (gaps * inner + embedded(real(gw), inner)) @ adjoint(v), lower), a
     )
@@ -218,8 +183,8 @@ def _eig_jvp(t: Any, y: Any, a: Any) -> Any:
     """dV keeps the columns' length, and their largest elements real."""
     w, v = _cut(y, _eigh_shapes(a))
     inner = np.linalg.solve(v, t @ v)
-    gaps, near = _gaps(w, a)
-    _warn(near, inner, "eigenvalues")
+    gaps, near = gaps_of(w, a)
+    warn_coinciding(near, inner, "eigenvalues")
     dv = v @ (gaps * inner)
     along = np.real(np.sum(np.conjugate(v) * dv, axis=-2, keepdims=True))
     phase = np.sum(np.where(_largest(v), np.imag(dv / v), 0.0), axis=-2, keepdims=True)
@@ -232,8 +197,8 @@ def _eig_vjp(g: Any, y: Any, a: Any) -> Any:
     along = np.sum(np.conjugate(v) * gv, axis=-2, keepdims=True)
     phase = np.where(_largest(v), 1j * np.imag(along) / np.conjugate(v), 0.0)
     inner = adjoint(v) @ (gv - v * np.real(along) - phase)
-    gaps, near = _gaps(w, a)
-    _warn(near, inner, "eigenvalues")
+    gaps, near = gaps_of(w, a)
+    warn_coinciding(near, inner, "eigenvalues")
     middle = np.conjugate(gaps) * inner + embedded(gw, inner)
     return project(np.linalg.solve(adjoint(v), middle @ adjoint(v)), a)
 
@@ -347,9 +312,9 @@ def _turns(d: Any, s: Any, a: Any) -> tuple[Any, Any]:
 
     Their difference is always determined, their sum where singular values differ.
     """
-    gaps, near = _gaps(s, a)
+    gaps, near = gaps_of(s, a)
     total = (d + adjoint(d)) * 0.5
-    _warn(near, total, "singular values")
+    warn_coinciding(near, total, "singular values")
     both, apart = gaps * total, _sums(s) * (d - adjoint(d)) * 0.5
     return both + apart, both - apart
 
@@ -397,37 +362,18 @@ def _svd_vjp(g: Any, y: Any, a: Any, *, full: bool) -> Any:
     gu, gv = _reduced(gu, u, k), _reduced(adjoint(gvh), v, k)
     u1, v1 = u[..., :k], v[..., :k]
     inner_u, inner_v = adjoint(u1) @ gu, adjoint(v1) @ gv
-    gaps, near = _gaps(s, a)
+    gaps, near = gaps_of(s, a)
     inverse, null = _inverse(s, a)
     total = (inner_u + inner_v) * 0.5
-    _warn(near, total, "singular values")
+    warn_coinciding(near, total, "singular values")
     both, apart = gaps * total, _sums(s) * (inner_u - inner_v) * 0.5
     values = np.where(s == 0, np.zeros_like(s), real(gs))
     middle = both + adjoint(both) + apart - adjoint(apart) + embedded(values, both)
     outside_u, outside_v = gu - u1 @ inner_u, gv - v1 @ inner_v
-    _warn_null(null, outside_u, outside_v)
+    warn_vanishing(null, outside_u, outside_v)
     left = u1 @ middle + outside_u * np.expand_dims(inverse, -2)
     right = (u1 * np.expand_dims(inverse, -2)) @ adjoint(outside_v)
     return project(left @ adjoint(v1) + right, a)
-
-
-def _warn_null(null: Any, outside_u: Any, outside_v: Any) -> None:
-    """Warn where the cotangent asks how the vectors of a zero singular value move."""
-    if not bool(np.any(null)):
-        return
-    for outside in (outside_u, outside_v):
-        m = np.abs(outside)
-        if bool(np.any(np.where(np.expand_dims(null, -2), m, 0) > 1e-6)):
-            warnings.warn(
-                message(
-                    "a singular value is zero, and the result depends on its vectors: their part "
-                    "of the derivative is not determined, and is taken as 0",
-                    "Use functions of the singular values, or a matrix of full rank",
-                ),
-                DegenerateWarning,
-                stacklevel=2,
-            )
-            return
 
 
 svd = declare(
