@@ -54,7 +54,9 @@ ELSEWHERE = {
     "while",
     "branch",
     "draw",
-}  # ops of structured control flow, and draws of random numbers, which have tests of their own
+    "warn_coinciding",
+    "warn_vanishing",
+}  # ops of structured control flow, draws of random numbers, warnings: they have tests of their own
 
 
 def test_every_op_has_a_row():
