@@ -90,10 +90,7 @@ def _piece(piece: Piece) -> Iterable[str]:
 def _counts(plan: Plan) -> str:
     unrolled = sum(isinstance(s, Eqn) for steps in plan.scalars.values() for s in steps)
     products = sum(map(len, plan.products.values()))
-    return (
-        f"{unrolled} unrolled equation(s), {len(plan.kernels)} kernel(s), "
-        f"{products} BLAS product(s)"
-    )
+    return f"{unrolled} unrolled equation(s), {len(plan.kernels)} kernel(s), {products} product(s)"
 
 
 def _steps(plan: Plan) -> Iterable[str]:
@@ -102,7 +99,8 @@ def _steps(plan: Plan) -> Iterable[str]:
         shapes = " @ ".join(str(o.type) for o in eqn.operands)
         inner = eqn.operands[0].type.shape[-1] if eqn.operands[0].type.shape else 1
         count = 2 * eqn.out.type.size * inner
-        yield f"    product: {shapes}: {count:,} operations, by BLAS{_at(eqn)}"
+        how = "in loops over rows" if eqn.out in plan.rows else "by BLAS"
+        yield f"    product: {shapes}: {count:,} operations, {how}{_at(eqn)}"
     for call in (call for calls in plan.calls.values() for call in calls):
         shapes = ", ".join(str(o.type) for o in call.eqn.operands)
         yield f"    routine: {call.name} of {shapes}{_at(call.eqn)}"

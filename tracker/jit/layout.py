@@ -127,13 +127,15 @@ class Control:
 @record(eq=False)
 class Plan:
     """By level, in the order in which they run: unrolled equations and guards, products, calls of
-    routines, kernels, writes piece by piece (a kernel per piece; a Store of a tiny one)."""
+    routines, kernels, writes piece by piece (a kernel per piece; a Store of a tiny one). `rows`: of
+    the products that are loops over rows, how (a `RowProduct`)."""
 
     function: Function
     places: dict[Var, Place]
     definitions: dict[Var, Eqn]
     scalars: dict[int, list[Eqn | Guard | Fits]]
     products: dict[int, list[Eqn]]
+    rows: dict[Var, Any]
     calls: dict[int, list[Call]]
     controls: dict[int, list[Control]]
     kernels: list[Kernel]

@@ -171,27 +171,7 @@ class _Writer:
         part = -(-n // self.threads)
         if len(self.space) == 1:
             part = (part + 63) // 64 * 64  # so that threads rarely share a cache line
-        lines = []
-        names = []
-        for at, parameter in enumerate([*self.parameters, "ptr %partials"]):
-            kind = parameter.split()[0]
-            lines.append(f"  %q{at} = getelementptr i64, ptr %frame, i64 {at}")
-            lines.append(f"  %a{at} = load {kind}, ptr %q{at}")
-            names.append(f"{kind} %a{at}")
-        names += ["i64 %lo", "i64 %hi", "i64 %tid"]
-        return "\n".join(
-            [
-                "void @KERNEL.task(ptr %frame, i64 %tid) {",
-                *lines,
-                f"  %lo = mul i64 %tid, {part}",
-                f"  %end = add i64 %lo, {part}",
-                f"  %over = icmp ugt i64 %end, {n}",
-                f"  %hi = select i1 %over, i64 {n}, i64 %end",
-                f"  call void @KERNEL({', '.join(names)})",
-                "  ret void",
-                "}",
-            ]
-        )
+        return parallel.task_text(self.parameters, n, part)
 
     def text(self) -> str:
         for fold in self.folds:

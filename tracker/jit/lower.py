@@ -456,8 +456,28 @@ class _Driver:
         return out
 
     def kernel(self, kernel: Any) -> None:
-        """Call a loop nest; equal nests share one function."""
+        """Call a loop nest."""
         text, arguments, shared = write_kernel(self, kernel)
+        name = self._function_of(text, arguments, shared is not None)
+        if shared is None:
+            self.lines.append(f"  call void {name}({', '.join(arguments)})")
+        else:
+            self._share(name, arguments, shared)
+
+    def run_rows(self, loops: Any) -> None:
+        """Call the loops of a product."""
+        name = self._function_of(loops.text, loops.arguments, loops.threads > 1)
+        if loops.threads == 1:
+            self.lines.append(f"  call void {name}({', '.join(loops.arguments)})")
+            return
+        self._share(name, loops.arguments, Shared(loops.threads, []))
+        if loops.join is not None:
+            text, arguments = loops.join
+            name = self._function_of(text, arguments, shared=False)
+            self.lines.append(f"  call void {name}({', '.join(arguments)})")
+
+    def _function_of(self, text: str, arguments: list[str], shared: bool) -> str:
+        """The name by which a function is called: equal texts are one."""
         known = self.kernels.get(text)
         if known is None:
             name = f"@k{len(self.kernels)}"
@@ -466,10 +486,7 @@ class _Driver:
             known = self.kernels[text] = KernelText(
                 called, text.replace("@KERNEL", name), f"declare void {called}({types})"
             )
-        if shared is None:
-            self.lines.append(f"  call void {known.name}({', '.join(arguments)})")
-        else:
-            self._share(known.name, arguments, shared)
+        return known.name
 
     def _share(self, task: str, arguments: list[str], shared: Shared) -> None:
         """Let threads run the parts of a loop, and join what they folded."""

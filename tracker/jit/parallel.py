@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Sequence
 
 from tracker.config import current
 from tracker.jit import cache, engine, native
@@ -195,6 +196,33 @@ def threads() -> int:
         return min(len(os.sched_getaffinity(0)), MOST)
     except AttributeError:  # not on every system
         return min(os.cpu_count() or 1, MOST)
+
+
+def task_text(parameters: Sequence[str], extent: int, part: int) -> str:
+    """@KERNEL.task, which a thread runs: it takes @KERNEL's arguments from a frame, and calls it
+    for the thread's own part of a range. `part` is how long one is; the frame's last entry is what
+    @KERNEL calls %partials."""
+    lines = []
+    names = []
+    for at, parameter in enumerate([*parameters, "ptr %partials"]):
+        kind = parameter.split()[0]
+        lines.append(f"  %q{at} = getelementptr i64, ptr %frame, i64 {at}")
+        lines.append(f"  %a{at} = load {kind}, ptr %q{at}")
+        names.append(f"{kind} %a{at}")
+    names += ["i64 %lo", "i64 %hi", "i64 %tid"]
+    return "\n".join(
+        [
+            "void @KERNEL.task(ptr %frame, i64 %tid) {",
+            *lines,
+            f"  %lo = mul i64 %tid, {part}",
+            f"  %end = add i64 %lo, {part}",
+            f"  %over = icmp ugt i64 %end, {extent}",
+            f"  %hi = select i1 %over, i64 {extent}, i64 %end",
+            f"  call void @KERNEL({', '.join(names)})",
+            "  ret void",
+            "}",
+        ]
+    )
 
 
 @functools.cache

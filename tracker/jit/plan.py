@@ -100,7 +100,10 @@ def _tiny(function: Function, body: bool) -> int:
 class _Planner:
     def __init__(self, function: Function, strides: Sequence[tuple[int, ...]], tiny: int) -> None:
         self.tiny = tiny
-        self.plan = Plan(function, {}, {}, {}, {}, {}, {}, [], {}, [], {}, [], 0)
+        self.plan = Plan(function, {}, {}, {}, {}, {}, {}, {}, [], {}, [], {}, [], 0)
+        self.gathered: set[Var] = set()
+        if any(isinstance(eqn.op.lower, Contract) for eqn in function.eqns):
+            self.gathered = rare.gathered(function)
         self.in_place = InPlace(self, function, tiny)
         self.places = self.plan.places
         self.bundles: dict[Var, list[Place]] = {}
@@ -279,7 +282,7 @@ class _Planner:
         self.places[eqn.out] = Place("expression", kernel.level, cost, kernel)
 
     def _view(self, eqn: Eqn, operands: list[Var]) -> None:
-        if len(eqn.operands) == 1 and operands:
+        if len(eqn.operands) == 1 and operands and eqn.out not in self.gathered:
             o = operands[0]
             place = self.places[o]
             fresh = place.kind == "expression" and not place.stored
@@ -334,6 +337,8 @@ class _Planner:
         self.places[eqn.out] = Place(kind, ready, 0, None, buffer, c_strides(eqn.out.type.shape))
 
     def _product(self, eqn: Eqn, operands: list[Var]) -> None:
+        if rare.plan_rows(self, eqn):
+            return
         level = 0
         small = all(o.type.size <= self.tiny for o in operands) and eqn.out.type.size <= self.tiny
         for o in operands:

@@ -24,6 +24,7 @@ from tracker.jit.dense.library import PLAIN, ROWS, TURNED
 from tracker.jit.emit import memory_type
 from tracker.jit.layout import TINY, c_strides
 from tracker.jit.multiply import LETTERS, Matrix, Product, in_loops
+from tracker.jit.rowcode import write_rows
 
 _TEXT = {"s": "float", "d": "double", "c": "float", "z": "double"}
 _GRAM = 48  # rows of a product with its own transpose; from here on half of it is computed
@@ -44,6 +45,10 @@ def why_no_product(eqn: Eqn) -> str:
 
 def write_product(driver: Any, eqn: Eqn) -> None:
     """Write `out = a @ b`."""
+    rows = driver.plan.rows.get(eqn.out)
+    if rows is not None:
+        driver.run_rows(write_rows(driver, rows))
+        return
     a, b = eqn.operands
     assert isinstance(a, Var) and isinstance(b, Var)
     out = driver.place(eqn.out)

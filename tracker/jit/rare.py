@@ -31,9 +31,11 @@ def later(module: str, name: str) -> Callable[..., Any]:
 
 
 # Planning
+gathered = later("tracker.jit.rows", "gathered")
 plan_call = later("tracker.jit.dense.planning", "plan_call")
 plan_lookup = later("tracker.jit.searching", "plan_lookup")
 plan_order = later("tracker.jit.sorting", "plan_order")
+plan_rows = later("tracker.jit.rows", "plan_rows")
 roll = later("tracker.ir.rolling", "roll")
 why_no_product = later("tracker.jit.products", "why_no_product")
 why_no_routine = later("tracker.jit.dense.routines", "why_no_routine")
