@@ -1,5 +1,7 @@
 """Rows of the elementwise ops of two operands, comparisons and `where`."""
 
+import math
+
 import numpy as np
 import pytest
 from op_rows import row, sample, x, z
@@ -185,3 +187,27 @@ def test_second_derivatives_beside_unsigned_integers():
     for slope_of in (slope, jit(slope)):
         (second,) = gradient(slope_of, 0.5)
         assert second == pytest.approx(-2 * 0.5 * (1 / 1.25**2 + 2 / 4.25**2))
+
+
+ROOTS = {
+    "operator": lambda x: x**0.5,
+    "ufunc": lambda x: np.power(x, 0.5),
+    "exponents": lambda x: np.power(x, np.full_like(x, 0.5)),
+    "float_power": lambda x: np.float_power(x, 0.5),
+    "scalars": lambda x: [x[i] ** 0.5 for i in range(5)],
+}
+
+
+@pytest.mark.parametrize("spelling", ROOTS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_powers_of_a_half_are_roots_where_numpy_takes_them(spelling, dtype):
+    """The root of -0.0 is -0.0 and that of -inf is NaN; their powers are 0.0 and inf."""
+    f, values = ROOTS[spelling], np.array([-0.0, -math.inf, -2.0, math.inf, 4.0], dtype)
+    compiled = jit(f)
+    with np.errstate(all="ignore"):
+        want = np.asarray(f(values))
+        compiled(values)
+        got = np.asarray(compiled(values))
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got[0]), np.signbit(want[0]))

@@ -236,7 +236,8 @@ _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"} if _POWER_IS_ROOT else {2
 def power_by_literal(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """x ** 2, 1, 0.5, 0, -1 -> square, x, sqrt, 1, reciprocal, as NumPy's own loops do for floats.
 
-    (The `**` of a NumPy scalar calls libm's pow, which may miss by an ulp where x * x does not.)
+    The `**` of a scalar calls libm's pow, which may miss by an ulp where x * x does not, and which
+    gives the root of -0.0 and of -inf another sign: that of a scalar stays a power.
     """
     x, n = eqn.operands
     if not isinstance(n, Const) or eqn.out.type.dtype not in (np.float32, np.float64):
@@ -246,7 +247,9 @@ def power_by_literal(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     if n.value == 0:
         return spread(eqn, _scalar(1, eqn.out.type.dtype))
     name = _POWERS.get(n.value)
-    return None if name is None else become(eqn, name, (x,))
+    if name is None or (name == "sqrt" and not eqn.out.type.shape):
+        return None
+    return become(eqn, name, (x,))
 
 
 @rule("where")

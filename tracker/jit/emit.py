@@ -247,8 +247,14 @@ class Reals(Division, Bits):
         if n.value == 3:  # one rounding more than the exact cube
             return self.mul(self.mul(x, x), x)
         if n.value == 0.5:
-            return self.math("sqrt", x)
+            return self._half_power(x)
         return self.math("pow", x, n)
+
+    def _half_power(self, x: Scalar) -> Scalar:
+        """The power of a half: unlike the root, 0.0 of -0.0 and infinite of -inf."""
+        low = self.compare("==", x, literal(-math.inf, x.dtype))
+        root = self.math("sqrt", self.add(x, literal(0.0, x.dtype)))
+        return self.select(low, literal(math.inf, x.dtype), root)
 
     def extremum(self, relation: str, a: Scalar, b: Scalar) -> Scalar:
         """The greater (">") or lesser ("<"); NaN if either is NaN."""
