@@ -13,6 +13,7 @@ import math
 
 from tracker.jit.vmath.exponential import exp_parts
 from tracker.jit.vmath.logarithm import log, log1p
+from tracker.jit.vmath.special import erf_near
 from tracker.jit.vmath.text import (
     Value,
     at_most,
@@ -197,8 +198,10 @@ def _upper(x: Value) -> Value:
 
 
 def ndtr(x: Value) -> Value:
+    """Around zero as 1/2 + erf(x / sqrt(2)) / 2, whose first term is exact."""
     beyond = _upper(x)
-    return select(x > 0.0, 1.0 - beyond, beyond)
+    near = fma(erf_near(x * HALF_ROOT), 0.5, 0.5)
+    return select(abs(x) < 0.7, near, select(x > 0.0, 1.0 - beyond, beyond))
 
 
 def log_ndtr(x: Value) -> Value:

@@ -93,16 +93,17 @@ def _erfc_magnitude(a: Value) -> Value:
     return fma(slope, high, slope * fma(-lost, high, low)) * first * second
 
 
-def _erf_near(x: Value) -> Value:
+def erf_near(x: Value) -> Value:
+    """erf(x) for |x| <= 1."""
     return fma(x, polynomial(x * x, ERF[x.body.precision]), x)
 
 
 def erf(x: Value) -> Value:
     far = copysign(1.0 - _erfc_magnitude(abs(x)), x)
-    return select(abs(x) < 1.0, _erf_near(x), far)
+    return select(abs(x) < 1.0, erf_near(x), far)
 
 
 def erfc(x: Value) -> Value:
     magnitude = _erfc_magnitude(abs(x))
     far = select(x < 0.0, 2.0 - magnitude, magnitude)
-    return select(abs(x) < 0.5, 1.0 - _erf_near(x), far)
+    return select(abs(x) < 0.5, 1.0 - erf_near(x), far)
