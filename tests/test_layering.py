@@ -41,6 +41,7 @@ LAYERS = [
 # Inside the compiler: lower files never import higher ones.
 JIT_LAYERS = [
     {
+        "borrowed",
         "collecting",
         "probing",
         "vmath",

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.jit import vmath
+from tracker.jit import borrowed, vmath
 from tracker.jit.bits import Bits
 from tracker.jit.division import Division
 
@@ -123,7 +123,8 @@ class Names:
 
 
 class Needs:
-    """What the code of a module calls: math functions as (name, LLVM type), and intrinsics.
+    """What the code of a module calls: math functions as (name, LLVM type), intrinsics, and loops
+    of other packages' ufuncs.
 
     In loops math functions are inlined, to be vectorised; `calls` counts those in straight-line
     code, where a function used often is called, so that long traces compile in linear time.
@@ -134,6 +135,7 @@ class Needs:
         self.calls: Counter[tuple[str, str]] = Counter()
         self.intrinsics: set[str] = set()
         self.tables: dict[str, str] = {}  # contents -> name
+        self.borrowed: set[borrowed.Loop] = set()
 
     def table(self, values: Sequence[Any], dtype: np.dtype[Any]) -> str:
         """The name of a global that holds numbers."""
@@ -277,6 +279,20 @@ class Reals(Division, Bits):
             self.needs.math.add((name, text))
         arguments = ", ".join(map(str, xs))
         return Scalar(self.write(f"call {text} {symbol}({arguments})"), xs[0].dtype)
+
+    def borrow(self, ufunc: np.ufunc, at: int, *xs: Scalar) -> Scalar:
+        """Result number `at` of a ufunc, by its own inner loop."""
+        loop = borrowed.find(ufunc, [x.dtype for x in xs])
+        self.needs.borrowed.add(loop)
+        parts = [part for x in xs for part in ((x.re, x.im) if isinstance(x, Complex) else (x,))]
+        arguments = ", ".join(map(str, parts))
+        results = self.write(f"call {loop.returned} @{loop.symbol}.one({arguments})")
+        dtype = np.dtype(loop.results[at])
+        found = [
+            Scalar(self.write(f"extractvalue {loop.returned} {results}, {n}"), part_of(dtype))
+            for n in loop.parts(at)
+        ]
+        return Complex(*found) if dtype.kind == "c" else found[0]
 
     def note_far(self, x: Scalar, limit: float) -> None:
         """Have the loop run again, with general functions, where |x| is beyond the limit."""
@@ -459,7 +475,15 @@ def module_text(functions: Iterable[str], needs: Needs) -> str:
     called = [_called(name, text, count) for (name, text), count in sorted(needs.calls.items())]
     tables = [f"{name} = internal constant {text}, align 64" for text, name in needs.tables.items()]
     return "\n".join(
-        [*declared, *tables, vmath.definitions(wanted), *called, *functions, _LOOP_NOTES]
+        [
+            *declared,
+            *tables,
+            vmath.definitions(wanted),
+            *called,
+            *borrowed.definitions(needs.borrowed),
+            *functions,
+            _LOOP_NOTES,
+        ]
     )
 
 

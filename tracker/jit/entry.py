@@ -36,8 +36,10 @@ def entry_text(
     objects: Objects,
     *,
     release_gil: bool = False,
+    raises: bool = False,
 ) -> str:
-    """The text of `@entry` and its globals, without the declarations of C functions."""
+    """The text of `@entry` and its globals, without the declarations of C functions. `raises`: what
+    the plan calls may set an exception."""
     w = Writer(objects)
     returned = frozenset(o.leaf for o in outputs.leaves if isinstance(o, (InputOut, ViewOut)))
     inputs = Inputs(w, signature, returned)
@@ -51,7 +53,7 @@ def entry_text(
     writes.check(captures)
     results.allocate()
     writes.allocate(results)
-    _call_plan(w, release_gil)
+    _call_plan(w, release_gil, raises)
     writes.carry_out()
     root = results.build()
     _finish(w, root)
@@ -80,12 +82,17 @@ def _prologue(w: Writer, slots: int) -> list[str]:
     ]
 
 
-def _call_plan(w: Writer, release_gil: bool) -> None:
+def _call_plan(w: Writer, release_gil: bool, raises: bool) -> None:
     if release_gil:
         w.emit("%thread = call ptr @PyEval_SaveThread()")
-    w.emit("%status = call i64 @plan(ptr %slots) alwaysinline")
+    status = "%plan" if raises else "%status"
+    w.emit(f"{status} = call i64 @plan(ptr %slots) alwaysinline")
     if release_gil:
         w.emit("call void @PyEval_RestoreThread(ptr %thread)")
+    if raises:
+        w.emit("%error = call ptr @PyErr_Occurred()")
+        w.emit("%fine = icmp eq ptr %error, null")
+        w.emit("%status = select i1 %fine, i64 %plan, i64 -1")
     w.check(w.equal("i64", "%status", 0), "guard")
 
 

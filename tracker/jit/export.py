@@ -206,10 +206,13 @@ def _texts(name: str, staged: Staged, function: Function, own: int) -> list[str]
     )
     plan = make_plan(function, [c_strides(v.type.shape) for v in variables])
     lowered = lower(plan, slots)
-    lost = portable.missing(lowered.symbols)
+    lost = portable.missing({*lowered.symbols, *(loop.symbol for loop in lowered.borrowed)})
     if lost:
         raise CompileError(
-            message(f"{name} calls {', '.join(lost)}, which cannot go into an object file")
+            message(
+                f"{name} calls {', '.join(lost)}, which cannot go into an object file",
+                "Compute it outside, and pass it as an argument",
+            )
         )
     library = blas.find()
     bits = 64 if library is None else library.int_bits

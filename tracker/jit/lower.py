@@ -21,6 +21,7 @@ from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
 from tracker.ir.op import Contract, Iota, Map, Reduce, Scan, View
 from tracker.ir.types import Type
 from tracker.jit import memory, rare
+from tracker.jit.borrowed import Loop
 from tracker.jit.complexes import Emitter
 from tracker.jit.elements import chosen, position
 from tracker.jit.emit import (
@@ -53,13 +54,14 @@ class Lowered:
     empty).
 
     `exports` are the kernels' names then; `symbols` the external names (of BLAS) that are needed;
-    `scratch` is in bytes.
+    `borrowed` the inner loops of ufuncs; `scratch` is in bytes.
     """
 
     text: str
     kernels: str
     exports: tuple[str, ...]
     symbols: frozenset[str]
+    borrowed: frozenset[Loop]
     scratch: int
 
 
@@ -151,22 +153,23 @@ class _Driver:
 
     def _modules(self, driver: str, scratch: int) -> Lowered:
         """One module; two, where the driver is long."""
-        symbols = frozenset(self.symbols)
+        symbols, borrowed = frozenset(self.symbols), frozenset(self.needs.borrowed)
         written, moved = share(list(self.kernels.values()))
         driver = redirected(driver, moved)
         bodies = [redirected(body, moved) for body in self.bodies]
         if len(self.lines) <= _LONG or not written:
             texts = [f"define internal {kernel.text}" for kernel in written]
             text = module_text([*texts, *bodies, driver], self.needs)
-            return Lowered(text, "", (), symbols, scratch)
+            return Lowered(text, "", (), symbols, borrowed, scratch)
         loops = Needs()
+        loops.borrowed = self.needs.borrowed
         loops.math, self.needs.math = self.needs.math, set()
         loops.intrinsics = self.needs.intrinsics
         self.needs.intrinsics = self.needs.intrinsics | {kernel.declaration for kernel in written}
         kernels = module_text([f"define {kernel.text}" for kernel in written], loops)
         exports = tuple(kernel.name[1:] for kernel in written)
         text = module_text([*bodies, driver], self.needs)
-        return Lowered(text, kernels, exports, symbols, scratch)
+        return Lowered(text, kernels, exports, symbols, borrowed, scratch)
 
     # Values in registers
 

@@ -18,13 +18,13 @@ import sys
 import sysconfig
 import types
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tracker.errors import CompileError
-from tracker.jit import cache, engine, lifting, memory, writer
+from tracker.jit import borrowed, cache, engine, lifting, memory, writer
 from tracker.jit.entry import entry_text
 from tracker.jit.signature import NUMPY_SCALARS, Outputs, Signature, Static
 from tracker.records import record
@@ -82,13 +82,22 @@ def compile_entry(
     symbols: Mapping[str, int] | None = None,
     keep: Sequence[Any] = (),
     release_gil: bool = False,
+    raises: bool = False,
     level: int = 3,
 ) -> Entry:
     """A native entry around `plan`, IR text that defines `internal i64 @plan(ptr)`.
 
     `keep` is what the addresses in `symbols` need to stay alive.
     """
-    prepared = prepare(plan, signature, outputs, captures, symbols=symbols, release_gil=release_gil)
+    prepared = prepare(
+        plan,
+        signature,
+        outputs,
+        captures,
+        symbols=symbols,
+        release_gil=release_gil,
+        raises=raises,
+    )
     module = cache.compile_or_load(prepared.text, level=level, symbols=prepared.symbols)
     entry = finish(prepared, module)
     entry.keep += tuple(keep)
@@ -103,10 +112,11 @@ def prepare(
     *,
     symbols: Mapping[str, int] | None = None,
     release_gil: bool = False,
+    raises: bool = False,
 ) -> Prepared:
     """The whole text (equal for equal calls in any process: a key for a cache) and its bindings."""
     objects = writer.Objects()
-    body = entry_text(signature, outputs, captures, objects, release_gil=release_gil)
+    body = entry_text(signature, outputs, captures, objects, release_gil=release_gil, raises=raises)
     text, table = without_sizes(f"{_declarations(plan, body)}\n{body}\n{plan}")
     bound = {**(symbols or {}), **addresses(table)}
     bound.update((name, address_of(name)) for name in set(C_NAME.findall(text)))
@@ -217,6 +227,38 @@ def library_symbols(path: str, names: Sequence[str]) -> dict[str, int]:
     """The addresses of those names that a shared library has; OSError if it cannot be loaded."""
     library = ctypes.CDLL(path)
     return {name: _address(getattr(library, name)) for name in names if hasattr(library, name)}
+
+
+class _Ufunc(ctypes.Structure):
+    """How NumPy lays out a ufunc (`PyUFuncObject`, part of its C ABI)."""
+
+    _fields_ = (
+        ("head", ctypes.c_byte * object.__basicsize__),
+        ("nin", ctypes.c_int),
+        ("nout", ctypes.c_int),
+        ("nargs", ctypes.c_int),
+        ("identity", ctypes.c_int),
+        ("functions", ctypes.POINTER(ctypes.c_void_p)),
+        ("data", ctypes.c_size_t),
+        ("ntypes", ctypes.c_int),
+        ("reserved", ctypes.c_int),
+        ("name", ctypes.c_char_p),
+    )
+
+
+def loop_symbols(loops: Iterable[borrowed.Loop]) -> dict[str, int]:
+    """The addresses of ufuncs' inner loops, and of the cells that hold what these are handed."""
+    found: dict[str, int] = {}
+    for loop in loops:
+        ufunc, fields = loop.ufunc, _Ufunc.from_address(id(loop.ufunc))
+        facts = (fields.nin, fields.nout, fields.nargs, fields.ntypes, fields.name)
+        claimed = (ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes, ufunc.__name__.encode())
+        function = fields.functions[loop.at] if facts == claimed else None
+        if not function or not fields.data:
+            raise CompileError(f"NumPy {np.__version__} lays out {ufunc} in an unknown way")
+        found[loop.symbol] = function
+        found[f"{loop.symbol}.data"] = fields.data + loop.at * ctypes.sizeof(ctypes.c_void_p)
+    return found
 
 
 _C_TYPES: dict[str, Any] = {

@@ -194,7 +194,8 @@ def _piece(
 ) -> Piece:
     plan = make_plan(function, strides)
     lowered = lower(plan, slots)
-    symbols: dict[str, int] = {}
+    loans = native.loop_symbols(lowered.borrowed)
+    symbols = dict(loans)
     library = blas.find() if lowered.symbols else None
     for name in lowered.symbols:
         if library is not None and name in library.symbols:
@@ -209,7 +210,7 @@ def _piece(
     keep: list[Any] = []
     if lowered.kernels:
         kernels, table = native.without_sizes(lowered.kernels)
-        loops = cache.compile_or_load(kernels, symbols=native.addresses(table))
+        loops = cache.compile_or_load(kernels, symbols={**native.addresses(table), **loans})
         symbols.update((name, loops.address(name)) for name in lowered.exports)
         modules.append(loops)
         keep += [loops, *table.values()]
@@ -222,6 +223,7 @@ def _piece(
         symbols=symbols,
         keep=keep,
         release_gil=size > 50_000,
+        raises=bool(lowered.borrowed),
     )
     for module in (entry.module, *modules):
         for stage in current().dump & {"llvm", "asm"}:

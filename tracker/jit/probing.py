@@ -41,7 +41,7 @@ def is_sum(op: Op) -> bool:
 
 
 class _Probe:
-    """Emitter and numbers in one; notices calls of `math`. `terms`: what it is the sum of."""
+    """Emitter and numbers in one; notices calls of functions. `terms`: what it is the sum of."""
 
     value = None
     dtype = np.dtype(np.float64)
@@ -55,6 +55,10 @@ class _Probe:
 
     def math(self, name: str, *_: Any) -> Any:
         self.heavy = self.heavy or name != "sqrt"
+        return self
+
+    def borrow(self, *_: Any) -> Any:
+        self.heavy = True
         return self
 
     def power(self, *_: Any) -> Any:

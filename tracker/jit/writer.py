@@ -44,6 +44,7 @@ DECLARATIONS = {
     "PyDict_New": "ptr @PyDict_New()",
     "PyDict_Next": "i32 @PyDict_Next(ptr, ptr, ptr, ptr)",
     "PyDict_SetItem": "i32 @PyDict_SetItem(ptr, ptr, ptr)",
+    "PyErr_Occurred": "ptr @PyErr_Occurred()",
     "PyEval_RestoreThread": "void @PyEval_RestoreThread(ptr)",
     "PyEval_SaveThread": "ptr @PyEval_SaveThread()",
     "PyFloat_FromDouble": "ptr @PyFloat_FromDouble(double)",

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.ir.graph import Const
 from tracker.ops.special.table import call, function
 
 
@@ -200,7 +199,7 @@ function(
     lambda y, s, q: _zeta_order(s, q),
     lambda y, s, q: -s * sc.zeta(s + 1, q),
     lower=lambda e, s, q: e.math("trigamma", q),
-    refuses=lambda s, q: "" if isinstance(s, Const) and s.value == 2 else "SciPy's zeta",
+    where=lambda s, q: getattr(s, "value", None) == 2,
 )
 function("_riemann_zeta", lambda y, s: _riemann_slope(s))
 function("zetac", lambda y, s: _riemann_slope(s))

@@ -11,6 +11,7 @@ Entries of functions which this SciPy does not have are left out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ import scipy.special
 from scipy.special import _ufuncs
 
 from tracker.errors import UnsupportedError, message
-from tracker.ir.op import NUMPY, UFUNCS, Host, Op, Rule, define
+from tracker.ir.op import NUMPY, UFUNCS, Map, Op, Rule, define
 from tracker.ir.types import Type
 from tracker.ops.binary import strong_multiply
 from tracker.ops.declare import (
@@ -51,22 +52,15 @@ def function(
     name: str,
     *derivatives: Derivative,
     lower: Body | None = None,
-    refuses: Callable[..., str] | None = None,
+    where: Callable[..., bool] = lambda *operands: True,
 ) -> Op | None:
-    """Enter a ufunc with one result. `lower` is its scalar body, where there is one; `refuses` says
-    for which operands there is none (see `Map`)."""
+    """Enter a ufunc with one result. `lower` is its scalar body of real numbers, where there is
+    one; `where` says for which operands. Elsewhere compiled code calls SciPy's own."""
     ufunc = ufunc_named(name)
     if ufunc is None:
         return None
-    host = Host(f"SciPy's {name}")
-    op = _declare(
-        _op_name(name),
-        ufunc,
-        0,
-        derivatives,
-        ufunc,
-        host if lower is None else map_lowering(ufunc, lower, "f", refuses=refuses),
-    )
+    lowering = _borrowing(ufunc, 0) if lower is None else _own(ufunc, lower, where)
+    op = _declare(_op_name(name), ufunc, 0, derivatives, ufunc, lowering)
     if ufunc.nin > 2:
         NUMPY[ufunc] = lambda *xs: apply(op, xs)
     else:
@@ -79,13 +73,41 @@ def functions(name: str, results: Sequence[str], *derivatives: Sequence[Derivati
     ufunc = ufunc_named(name)
     if ufunc is None:
         return []
-    host = Host(f"SciPy's {name}")
     ops = [
-        _declare(_op_name(result), ufunc, at, parts, _component(ufunc, at), host)
+        _declare(_op_name(result), ufunc, at, parts, _component(ufunc, at), _borrowing(ufunc, at))
         for at, (result, parts) in enumerate(zip(results, derivatives, strict=True))
     ]
     NUMPY[ufunc] = lambda *xs: tuple(apply(op, xs) for op in ops)
     return ops
+
+
+_FEW = 100  # elements; of more, a call for each costs more than going back to SciPy once
+
+
+def _borrowing(ufunc: np.ufunc, at: int) -> Map:
+    """SciPy's own loop, called for each element."""
+
+    def refuses(*operands: Any) -> str:
+        few = math.prod(broadcast([x.type for x in operands])) <= _FEW
+        return "" if few else f"SciPy's {ufunc.__name__} of many elements"
+
+    return map_lowering(ufunc, lambda e, *xs: e.borrow(ufunc, at, *xs), "ifc", refuses=refuses)
+
+
+def _own(ufunc: np.ufunc, lower: Body, where: Callable[..., bool]) -> Map:
+    """A body of ours for real numbers, SciPy's own loop for complex ones and where it is not to
+    be."""
+    other = _borrowing(ufunc, 0)
+
+    def body(e: Any, *xs: Any) -> Any:
+        own = not any(x.dtype.kind == "c" for x in xs) and where(*xs)
+        return lower(e, *xs) if own else other.body(e, *xs)
+
+    def refuses(*operands: Any) -> str:
+        own = not any(x.type.dtype.kind == "c" for x in operands) and where(*operands)
+        return "" if own or other.refuses is None else other.refuses(*operands)
+
+    return map_lowering(ufunc, body, "ifc", refuses=refuses)
 
 
 def _op_name(name: str) -> str:
