@@ -1,5 +1,6 @@
 """Call entries: every check of `smoke_native.py`, failing C calls, memory, odd interpreters."""
 
+import gc
 import subprocess
 import sys
 import tracemalloc
@@ -60,6 +61,7 @@ def test_failing_c_calls_raise_and_free_everything(name):
     leaves = [ArrayOut(F8, (3,)), ScalarOut(float), ScalarOut(int), ConstOut(token), InputOut(0)]
     structure = shape_of(([0, 0], {"a": 0, "b": Point(0, Bag([0]))}))
     f = compiled(failing(name) + smoke.plan("  ret i64 0\n"), args, leaves, structure)
+    gc.collect()  # what other tests left may hold the dtype
     watched = [x, token, F8, Point, Bag, args[0]]
     before = [sys.getrefcount(one) for one in watched]
     for _ in range(200):
