@@ -185,7 +185,8 @@ def erfcx(x: Value) -> Value:
     high, low, first, second = exp_parts(square)
     grown = fma(high, lost, low) + high
     positive = _over_density(a)
-    return select(x < 0.0, (grown + grown) * first * second - positive, positive)
+    far = select(x < 0.0, (grown + grown) * first * second - positive, positive)
+    return select(a < 0.5, (1.0 - erf_near(x)) * grown, far)
 
 
 def _upper(x: Value) -> Value:
@@ -207,7 +208,7 @@ def ndtr(x: Value) -> Value:
 def log_ndtr(x: Value) -> Value:
     """On the left the density is taken out of the logarithm."""
     a = abs(x)
-    left = fma(a * a, -0.5, log(_over_density(a * HALF_ROOT) * 0.5))
+    left = fma(a * -0.5, a, log(_over_density(a * HALF_ROOT) * 0.5))
     return select(x > 0.0, log1p(-_upper(x)), left)
 
 
