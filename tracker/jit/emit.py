@@ -269,7 +269,7 @@ class Reals(Division, Bits):
         text = _TEXT[xs[0].dtype]
         quick = f"{name}_near"
         if self.near and quick in vmath.NAMES:
-            self.note_far(xs[0], vmath.RANGE_LIMIT[quick])
+            self.note_far(xs[0], vmath.RANGE_LIMIT[quick][text])
             name = quick
         symbol = vmath.symbol(name, text)
         if self.straight:

@@ -90,8 +90,8 @@ class _Function:
     short: Callable[..., Value] | None = None
 
 
-def _native(build: Callable[..., Value], ulp: float) -> _Function:
-    return _Function(build, ulp, widened=False)
+def _native(build: Callable[..., Value], ulp: float, arity: int = 1) -> _Function:
+    return _Function(build, ulp, arity, widened=False)
 
 
 _TABLE = {
@@ -109,26 +109,26 @@ _TABLE = {
     "sin": _Function(trigonometric.sin, 1.0),
     "cos": _Function(trigonometric.cos, 1.0),
     "tan": _Function(trigonometric.tan, 1.0),
-    "sin_near": _Function(trigonometric.sin_near, 1.0),
-    "cos_near": _Function(trigonometric.cos_near, 1.0),
-    "tan_near": _Function(trigonometric.tan_near, 1.0),
+    "sin_near": _native(trigonometric.sin_near, 1.0),
+    "cos_near": _native(trigonometric.cos_near, 1.0),
+    "tan_near": _native(trigonometric.tan_near, 1.0),
     "sinpi": _Function(trigonometric.sinpi, 1.0),
     "cospi": _Function(trigonometric.cospi, 1.0),
     "asin": _native(inverse.asin, 2.0),
     "acos": _native(inverse.acos, 2.0),
     "atan": _native(inverse.atan, 2.0),
-    "atan2": _Function(inverse.atan2, 2.0, arity=2),
+    "atan2": _native(inverse.atan2, 2.0, arity=2),
     "sinh": _native(hyperbolic.sinh, 2.0),
     "cosh": _native(hyperbolic.cosh, 2.0),
     "asinh": _native(hyperbolic.asinh, 2.0),
     "acosh": _native(hyperbolic.acosh, 2.0),
     "atanh": _native(hyperbolic.atanh, 2.0),
-    "cbrt": _Function(power.cbrt, 1.0),
-    "hypot": _Function(power.hypot, 1.0, arity=2),
+    "cbrt": _native(power.cbrt, 1.0),
+    "hypot": _native(power.hypot, 1.0, arity=2),
     "pow": _Function(power.pow, 2.0, arity=2, short=power.pow_short),
     "erf": _native(special.erf, 2.0),
     "erfc": _native(special.erfc, 4.0),
-    "logaddexp": _Function(logarithm.logaddexp, 2.0, arity=2),
+    "logaddexp": _native(logarithm.logaddexp, 2.0, arity=2),
     "lgamma": _Function(gamma.lgamma, 3.0),
     # 8 for x > 0; below, terms of the size of log|x| cancel.
     "digamma": _Function(gamma.digamma, 32.0),
@@ -155,10 +155,10 @@ ULP: Mapping[str, float] = MappingProxyType({name: f.ulp for name, f in _TABLE.i
 ABSOLUTE = frozenset({"logaddexp", "lgamma", "digamma"})
 """Functions whose zeros are no floats: the unit is that of the larger of |result| and one."""
 
-RANGE_LIMIT: Mapping[str, float] = MappingProxyType(
-    dict.fromkeys(("sin_near", "cos_near", "tan_near"), trigonometric.REACH)
+RANGE_LIMIT: Mapping[str, Mapping[str, float]] = MappingProxyType(
+    dict.fromkeys(("sin_near", "cos_near", "tan_near"), MappingProxyType(trigonometric.REACH))
 )
-"""The largest |x| for which a function that has a limit is right."""
+"""The largest |x| for which a function that has a limit is right, in each format."""
 
 
 def symbol(name: str, type: str) -> str:

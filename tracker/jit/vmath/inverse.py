@@ -1,4 +1,4 @@
-"""asin, acos and atan in both formats, atan2 in double.
+"""asin, acos, atan and atan2.
 
 Owns: the fits of atan on [0, sqrt(2) - 1] and asin on [0, 1/2] and the constants that move other
 arguments there. Start at `_arc`. Coefficients are weighted Remez fits (mpmath, 300 bits).
@@ -18,6 +18,9 @@ QUARTER_PI = {
     "float": (0.7853981852531433, -2.1855694143368964e-08),
 }
 TAN_PI_8 = math.sqrt(2.0) - 1.0
+# Beyond and below which size operands of atan2 are scaled, and by what.
+HUGE = {"double": (2.0**1000, 2.0**-60), "float": (2.0**110, 2.0**-20)}
+TINY = {"double": (2.0**-900, 2.0**100), "float": (2.0**-90, 2.0**60)}
 
 # (atan(t) / t - 1) / t**2, in t**2
 ATAN = {
@@ -100,9 +103,8 @@ def atan2(y: Value, x: Value) -> Value:
     ax, ay = abs(x), abs(y)
     steep = ay > ax
     big, small = select(steep, ay, ax), select(steep, ax, ay)
-    scale = select(
-        big > 2.0**1000, x.like(2.0**-60), select(big < 2.0**-900, x.like(2.0**100), 1.0)
-    )
+    (high_end, down), (low_end, up) = HUGE[x.type], TINY[x.type]
+    scale = select(big > high_end, x.like(down), select(big < low_end, x.like(up), 1.0))
     # Of infinities only their equality matters, and 0 / 0 is 0.
     infinite = big.equals(math.inf)
     small = select(infinite, select(small.equals(math.inf), x.like(1.0), 0.0), small * scale)

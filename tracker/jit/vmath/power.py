@@ -50,19 +50,21 @@ INVERSE_CBRT = (
 
 
 def cbrt(x: Value) -> Value:
-    """m * m**(-2/3), from two steps of Householder for m**(-1/3) and one of Newton."""
-    lifted = abs(x) * 2.0**54
-    tiny = abs(x) < x.format.least_normal
-    word = select(tiny, lifted, abs(x)).bits
-    exponent = ((word >> 52) | x.format.pattern(2.0**52)).number - (2.0**52 + 1023)
-    magic = x.format.magic + 1023
+    """m * m**(-2/3), from steps of Householder for m**(-1/3) and one of Newton."""
+    format = x.format
+    fraction, exact = format.fraction, 2.0**format.fraction
+    lift = 54 if fraction == 52 else 24  # divisible by three
+    tiny = abs(x) < format.least_normal
+    word = select(tiny, abs(x) * 2.0**lift, abs(x)).bits
+    exponent = ((word >> fraction) | format.pattern(exact)).number - (exact + format.bias)
+    magic = format.magic + format.bias
     shifted = fma(exponent, 1.0 / 3.0, magic)
     rest = fma(shifted - magic, -3.0, exponent)
-    m = ((word & (2**52 - 1)) | x.format.pattern(1.0)).number
+    m = ((word & ((1 << fraction) - 1)) | format.pattern(1.0)).number
     m = m * select(rest < 0.0, x.like(0.5), select(rest > 0.0, x.like(2.0), 1.0))
 
     z = polynomial(m, INVERSE_CBRT)
-    for series in ((1 / 3, 2 / 9, 14 / 81), (1 / 3, 2 / 9)):
+    for series in ((1 / 3, 2 / 9, 14 / 81), (1 / 3, 2 / 9))[: 2 if fraction == 52 else 1]:
         error = fma(-m * z, z * z, 1.0)
         z = fma(z * error, polynomial(error, series), z)
     square = z * z
@@ -71,20 +73,27 @@ def cbrt(x: Value) -> Value:
     error = fma(power, root, -m) + lost * root
     root = fma(error * (-1.0 / 3.0), square, root)
 
-    scale = (shifted.bits << 52).number * select(tiny, x.like(2.0**-18), 1.0)
+    scale = (shifted.bits << fraction).number * select(tiny, x.like(2.0 ** (-lift // 3)), 1.0)
     ordinary = (abs(x) > 0.0) & (abs(x) < math.inf)
     return select(ordinary, copysign(root * scale, x), x)
+
+
+# Beyond and below which size operands of hypot are scaled, and by what.
+HUGE = {"double": (2.0**500, 2.0**-600), "float": (2.0**60, 2.0**-70)}
+TINY = {"double": (2.0**-450, 2.0**600), "float": (2.0**-45, 2.0**100)}
 
 
 def hypot(x: Value, y: Value) -> Value:
     ax, ay = abs(x), abs(y)
     big, small = select(ax < ay, ay, ax), select(ax < ay, ax, ay)
-    huge, tiny = big > 2.0**500, big < 2.0**-450
-    scale = select(huge, x.like(2.0**-600), select(tiny, x.like(2.0**600), 1.0))
-    back = select(huge, x.like(2.0**600), select(tiny, x.like(2.0**-600), 1.0))
+    (high_end, down), (low_end, up) = HUGE[x.type], TINY[x.type]
+    huge, tiny = big > high_end, big < low_end
+    scale = select(huge, x.like(down), select(tiny, x.like(up), 1.0))
+    back = select(huge, x.like(1 / down), select(tiny, x.like(1 / up), 1.0))
     big, small = big * scale, small * scale
-    square, lost = two_product(big, big)
-    result = sqrt(square + fma(small, small, lost)) * back
+    (first, first_lost), (second, second_lost) = two_product(big, big), two_product(small, small)
+    total, error = quick_sum(first, second)
+    result = sqrt(total + (error + (first_lost + second_lost))) * back
     result = select(x.is_nan() | y.is_nan(), x + y, result)
     return select(ax.equals(math.inf) | ay.equals(math.inf), math.inf, result)
 

@@ -29,6 +29,11 @@ class Format:
     bias: int
 
     @property
+    def size(self) -> int:
+        """In bits."""
+        return 64 if self.word == "i64" else 32
+
+    @property
     def magic(self) -> float:
         return 1.5 * 2.0**self.fraction
 

@@ -1,10 +1,10 @@
-"""sin, cos and tan.
+"""sin, cos and tan: near zero in both formats, of every argument in double.
 
 Owns: the reduction of an angle to |r| <= pi / 4, in a short form for |x| <= REACH and in a long
 form for every x, and the fits of sin and cos. Start at `_reduce`. Coefficients are weighted Remez
 fits (mpmath, 300 bits) rounded to double.
 
-Invariant: an angle is reduced to a sum of two doubles, because sin(x) near a multiple of pi is as
+Invariant: an angle is reduced to a sum of two numbers, because sin(x) near a multiple of pi is as
 small as r and must be as accurate.
 """
 
@@ -23,11 +23,16 @@ from tracker.jit.vmath.text import (
     two_sum,
 )
 
-# The short reduction is right up to here: the quadrant stays exact and r keeps 60 bits.
-REACH = 2.0**40
+# The short reduction is right up to here: the quadrant stays exact, and so does x less its multiple
+# of the first part of pi / 2.
+REACH = {"double": 2.0**40, "float": 2.0**17}
 
 TWO_OVER_PI = 0.6366197723675814
-HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
+# pi / 2 as a sum.
+HALF_PI = {
+    "double": (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33),
+    "float": (1.5707963705062866, -4.371138828673793e-08, -1.7151245100059257e-15),
+}
 
 # The bits of 2 / pi after the point, the last byte first: a load finds a chunk's low byte first.
 _BITS = bytes.fromhex(
@@ -78,15 +83,14 @@ Angle = tuple[Value, Value | None, Value]
 
 
 def _reduce(x: Value) -> Angle:
+    first, second, third = HALF_PI[x.type]
     shifted = fma(x, TWO_OVER_PI, x.format.magic)
     minus_k = x.format.magic - shifted
-    # Exact: x and k * HALF_PI[0] are multiples of the last bit of the constant.
-    near = fma(minus_k, HALF_PI[0], x)
-    if x.body.precision == "float":
-        return fma(minus_k, HALF_PI[1], near), None, shifted.bits
-    product, error = two_product(minus_k, HALF_PI[1])
+    # Exact: x and k times the first part are multiples of the last bit of that part.
+    near = fma(minus_k, first, x)
+    product, error = two_product(minus_k, second)
     r, tail = two_sum(near, product)
-    return r, tail + fma(minus_k, HALF_PI[2], error), shifted.bits
+    return r, tail + fma(minus_k, third, error), shifted.bits
 
 
 def _reduce_any(x: Value) -> Angle:
@@ -116,7 +120,7 @@ def _reduce_any(x: Value) -> Angle:
     if short:
         shifted = turns + magic
         h = (turns - (shifted - magic)) + (second + lost)
-        return h * HALF_PI[0], None, shifted.bits
+        return h * HALF_PI["double"][0], None, shifted.bits
     (third, third_error), (fourth, _) = parts[2:]
     turns, lost_too = two_sum(turns, turn(second))
     shifted = turns + magic
@@ -125,8 +129,9 @@ def _reduce_any(x: Value) -> Angle:
         h, error = two_sum(h, term)
         low = low + error
     h, low = two_sum(h, low)
-    r, error = two_product(h, HALF_PI[0])
-    return r, error + fma(h, HALF_PI[1], low * HALF_PI[0]), shifted.bits
+    quarter, rest, _ = HALF_PI["double"]
+    r, error = two_product(h, quarter)
+    return r, error + fma(h, rest, low * quarter), shifted.bits
 
 
 def _sin(r: Value, tail: Value | None) -> tuple[Value, Value]:
@@ -156,7 +161,7 @@ def _wave(angle: Angle, advance: int) -> Value:
     odd = (quadrant & 1).equals(1)
     sine, cosine = _sin(r, tail), _cos(r, tail)
     result = select(odd, cosine[0], sine[0]) + select(odd, cosine[1], sine[1])
-    return (result.bits ^ ((quadrant & 2) << 62)).number
+    return (result.bits ^ ((quadrant & 2) << (result.format.size - 2))).number
 
 
 def _slope(angle: Angle) -> Value:
@@ -172,7 +177,7 @@ def _slope(angle: Angle) -> Value:
         top = [select(odd, c, s) for s, c in zip(sine, cosine, strict=True)]
         bottom = [select(odd, s, c) for s, c in zip(sine, cosine, strict=True)]
         result = quotient(top[0], top[1], bottom[0], bottom[1])
-    return (result.bits ^ (word << 63)).number
+    return (result.bits ^ (word << (result.format.size - 1))).number
 
 
 def _odd(x: Value, result: Value) -> Value:
@@ -208,7 +213,7 @@ def half_turns(x: Value) -> tuple[Value, Value]:
     """sin(pi x) and cos(pi x), both with the sign of cos(pi n) for the integer n next to x."""
     near = x - round_even(x)
     quarter = round_even(near * 2.0)
-    r, tail = two_product(fma(quarter, -0.5, near), 2.0 * HALF_PI[0])
+    r, tail = two_product(fma(quarter, -0.5, near), 2.0 * HALF_PI[x.type][0])
     rest = None if x.body.precision == "float" else tail
     sine, cosine = (high + low for high, low in (_sin(r, rest), _cos(r, rest)))
     beside = quarter.equals(0.0)
