@@ -647,3 +647,51 @@ def test_what_an_array_without_dimensions_reads_is_a_copy(key):
         np.testing.assert_array_equal(got, want)
         (g,) = pull(np.ones((2, 3)))
         assert g[0, 0] == 1 + np.size(x[key])
+
+
+_SQUARE = np.array([[2.0, 0.3, 0.1], [0.4, 3.0, 0.2], [0.5, 0.6, 1.5]])
+
+
+@tracker.custom_gradient
+def _exp_by_rule(x):
+    y = np.exp(x)
+    return y, lambda g: (g * y,)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        np.linalg.inv,
+        np.linalg.cholesky,
+        np.exp,
+        np.cumprod,
+        _exp_by_rule,
+        tracker.nn.softmax,
+        lambda x: np.max(x, axis=0, keepdims=True),
+        lambda x: np.prod(x, axis=0),
+        lambda x: np.linalg.solve(x, x[0]),
+        lambda x: np.sort(x, axis=0),
+        lambda x: x @ x,
+        lambda x: x.copy(),
+    ],
+)
+def test_a_write_into_a_result_keeps_what_its_rule_needs(made):
+    """An inverse's rule reads all of it, so that what is written goes into a copy."""
+
+    def written(x):
+        y = made(x)
+        y[:1] = 0.5
+        y[-1:] *= y[:1]
+        return np.sum(np.sin(y))
+
+    def with_copy(x):
+        y = made(x) * 1.0
+        y[:1] = 0.5
+        y[-1:] *= y[:1]
+        return np.sum(np.sin(y))
+
+    x, want = _SQUARE, gradient(with_copy, _SQUARE)[0]
+    for f in (written, tracker.jit(written)):
+        np.testing.assert_allclose(gradient(f, x)[0], want, rtol=1e-12, atol=1e-14)
+        t = jvp(f, (x,), (np.ones_like(x),))[1]
+        np.testing.assert_allclose(t, np.sum(want), rtol=1e-12, atol=1e-14)

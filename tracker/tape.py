@@ -33,7 +33,7 @@ import numpy as np
 from tracker.attribution import attributed
 from tracker.deferral import Deferral
 from tracker.errors import TrackerError, UnsupportedError, message, user_frame, user_line
-from tracker.ir.op import Op
+from tracker.ir.op import LINEAR, Op
 from tracker.ir.types import type_of
 from tracker.liveness import dead
 from tracker.snapshots import own_copy, same_bytes, snapshot
@@ -236,6 +236,8 @@ def overwrite(op: Op, handle: Any, part: Any, index: Any) -> bool:
     if _references(handle) != (_alone[0], _alone[1] + holders - 1):
         return False
     value = handle._value
+    if value.op is not op and not _is_read_in_place(value.op):
+        return False
     array = value.data
     if type(array) is not _ndarray or array.base is not None or not array.flags.writeable:
         return False
@@ -244,6 +246,15 @@ def overwrite(op: Op, handle: Any, part: Any, index: Any) -> bool:
     made = Value(array, op, (value, operand), InPlace({"index": index}, holders + 1))
     handle._value = made
     return True
+
+
+def _is_read_in_place(op: Any) -> bool:
+    """Whether the rules of what made a value look at the value's elements at most where they lie:
+    no cotangent reaches one that was overwritten, and no tangent leaves it. The rule of an inverse,
+    or of a maximum, needs all of them."""
+    if not isinstance(op, Op):
+        return op is None or op is CLOSED
+    return op.partials is not None or op.jvp == LINEAR
 
 
 def _references(handle: Any) -> tuple[int, int]:
