@@ -7,7 +7,8 @@ pass found, so that an unstable way back does no harm. The pass backwards is its
 integration, hence second derivatives. Within compiled code the solver is called back, and there is
 the first derivative only.
 
-The function may depend on `args` (numbers and arrays) only: captured tracked values are refused.
+The function may depend on `args` (numbers and arrays, also in lists, tuples and dicts) only:
+captured tracked values are refused.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from typing import Any
 import numpy as np
 import scipy.integrate
 
+from tracker import tree
 from tracker.errors import UnsupportedError, message
 from tracker.leaves import data
 from tracker.pullbacks import pullback
 from tracker.rules import custom_gradient
 from tracker.scipy._families import is_tracked
+from tracker.scipy._implicit import as_tuple
 from tracker.scipy._passing import as_array
-from tracker.tape import is_recording
-from tracker.tracked import Tracked
+from tracker.tape import form_of, is_recording
 
 Right = Callable[..., Any]  # f(y, t, *args)
 Solver = Callable[..., Any]  # solver(f, y0, t, args) -> ys, plain
@@ -108,20 +110,25 @@ def _gathered(c: Any, x: Any) -> Any:
     return np.reshape(np.zeros_like(1.0 * x) if c is None else c, (-1,))
 
 
-def _checked(name: str, y0: Any, args: Any) -> tuple[Any, tuple[Any, ...]]:
+def _checked(y0: Any) -> Any:
     y0 = _vector(y0)
-    args = args if isinstance(args, tuple) else (args,)
-    for arg in args:
-        if not isinstance(arg, (int, float, np.ndarray, np.number, Tracked)):
-            raise UnsupportedError(
-                message(
-                    f"{name} got an argument of type {type(arg).__name__} beside tracked values",
-                    "Pass numbers and arrays in args=",
-                )
-            )
     if np.ndim(y0) != 1:
         raise ValueError(f"y0 must be a vector; it has shape {np.shape(y0)}")
-    return y0, args
+    return y0
+
+
+def _of_numbers(f: Right, args: tuple[Any, ...]) -> tuple[Right, tuple[Any, ...]]:
+    """The function of the numbers and arrays in `args`, wherever they stand, and these."""
+    leaves, structure = tree.flatten(args)
+    places = [i for i, leaf in enumerate(leaves) if tree.is_numeric(form_of(leaf))]
+
+    def call(y: Any, t: Any, *numbers: Any) -> Any:
+        whole = list(leaves)
+        for i, number in zip(places, numbers, strict=True):
+            whole[i] = number
+        return f(y, t, *tree.unflatten(structure, whole, args))
+
+    return call, tuple(leaves[i] for i in places)
 
 
 def odeint(
@@ -145,7 +152,8 @@ def odeint(
     (np.float64(-0.6065306...),)
     """
     right = (lambda y, t, *args: func(t, y, *args)) if tfirst else func
-    if not is_tracked(y0, t, *(args if isinstance(args, tuple) else (args,))):
+    right, numbers = _of_numbers(right, as_tuple(args))
+    if not is_tracked(y0, t, *numbers):
         return scipy.integrate.odeint(
             func, y0, t, args, tfirst=tfirst, rtol=rtol, atol=atol, **options
         )
@@ -153,13 +161,13 @@ def odeint(
         raise UnsupportedError(
             message("odeint with full_output= has no derivative rule here", "Leave it out")
         )
-    y0, args = _checked("odeint", y0, args)
+    y0 = _checked(y0)
     rtol, atol = (1e-9 if x is None else x for x in (rtol, atol))
 
     def solver(f: Right, y0: Any, t: Any, args: Any) -> Any:
         return scipy.integrate.odeint(f, y0, t, args, rtol=rtol, atol=atol, **options)
 
-    return _flow(right, 1.0 * y0, 1.0 * _vector(t), args, solver)
+    return _flow(right, 1.0 * y0, 1.0 * _vector(t), numbers, solver)
 
 
 def solve_ivp(
@@ -177,7 +185,12 @@ def solve_ivp(
     """As `scipy.integrate.solve_ivp`; `.y` (and `.t` at the ends) is differentiable in y0, t_span,
     t_eval and args. Without t_eval, the times between the ends are those that the solver took."""
     args = () if args is None else args
-    if not is_tracked(t_span, y0, t_eval, *args):
+
+    def right(y: Any, t: Any, *args: Any) -> Any:
+        return fun(t, y, *args)
+
+    flat, numbers = _of_numbers(right, args)
+    if not is_tracked(t_span, y0, t_eval, *numbers):
         return scipy.integrate.solve_ivp(
             fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, **options
         )
@@ -196,10 +209,7 @@ def solve_ivp(
                 "Ask for the times that you need with t_eval=",
             )
         )
-    y0, args = _checked("solve_ivp", y0, args)
-
-    def right(y: Any, t: Any, *args: Any) -> Any:
-        return fun(t, y, *args)
+    y0 = _checked(y0)
 
     def solver(f: Right, y0: Any, t: Any, args: Any) -> Any:
         found = scipy.integrate.solve_ivp(
@@ -211,7 +221,7 @@ def solve_ivp(
 
     start, end = t_span[0], t_span[1]
     plain = scipy.integrate.solve_ivp(
-        lambda t, y: data(_vector(fun(t, y, *map(data, args)))),
+        lambda t, y: data(_vector(flat(y, t, *map(data, numbers)))),
         (data(start), data(end)),
         data(y0),
         method,
@@ -225,5 +235,5 @@ def solve_ivp(
         times, skip = 1.0 * _vector(t_eval), 0
         if float(data(times[0])) != float(data(start)):
             times, skip = np.concatenate([np.reshape(1.0 * start, (1,)), times]), 1
-    ys = _flow(right, 1.0 * y0, times, args, solver)
+    ys = _flow(flat, 1.0 * y0, times, numbers, solver)
     return type(plain)({**plain, "t": times[skip:], "y": ys[skip:].T})

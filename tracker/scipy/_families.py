@@ -23,11 +23,8 @@ _LINE = (-math.inf, math.inf)
 
 
 def is_tracked(*xs: Any) -> bool:
-    return any(
-        isinstance(x, Tracked)
-        or (isinstance(x, (list, tuple)) and any(isinstance(p, Tracked) for p in x))
-        for x in xs
-    )
+    """Whether one of these is tracked, or holds what is, in lists and tuples."""
+    return any(type(x) is Tracked or (isinstance(x, (list, tuple)) and is_tracked(*x)) for x in xs)
 
 
 class Family:

@@ -1,12 +1,14 @@
-"""`scipy.integrate` on tracked values: sums over samples, and differential equations. What is not
-defined here is SciPy's own.
+"""`scipy.integrate` on tracked values: sums over samples, integrals of functions, and differential
+equations. What is not defined here is SciPy's own.
 
-Samples (trapezoid, simpson, cumulative_trapezoid) are plain NumPy. Differential equations are in
-`_equations.py`: SciPy integrates, the adjoint equation gives the gradient.
+Samples (trapezoid, simpson, romb, cumulative_trapezoid) are plain NumPy. Differential equations
+are in `_equations.py`: SciPy integrates, the adjoint equation gives the gradient. Integrals of
+functions (quad, fixed_quad) are in `_quadrature.py`.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ from tracker.scipy._dropin import drop_in
 from tracker.scipy._equations import odeint as odeint
 from tracker.scipy._equations import solve_ivp as solve_ivp
 from tracker.scipy._passing import as_array, passing
+from tracker.scipy._quadrature import fixed_quad as fixed_quad
+from tracker.scipy._quadrature import quad as quad
 
 __getattr__ = passing(scipy.integrate)
 
@@ -79,3 +83,20 @@ def _parabolas(y: Any, h: Any) -> Any:
     middle = y[..., 1::2] * both**2 / (a * b)
     high = y[..., 2::2] * (2 - a / b)
     return np.sum(both / 6 * (low + middle + high), axis=-1)
+
+
+@drop_in(scipy.integrate)
+def romb(y: Any, dx: Any = 1.0, axis: int = -1, show: bool = False) -> Any:
+    """Romberg's rule: of 2**k + 1 samples the trapezoidal sums, extrapolated."""
+    y = np.moveaxis(as_array(y), axis, -1)
+    count = np.shape(y)[-1] - 1
+    levels = count.bit_length() - 1
+    if count != 2**levels:
+        raise ValueError("Number of samples must be one plus a non-negative power of 2.")
+    dx = dx * 1.0
+    row = [
+        trapezoid(y[..., :: 2 ** (levels - k)]) * dx * 2 ** (levels - k) for k in range(levels + 1)
+    ]
+    for order in range(1, levels + 1):
+        row = [fine + (fine - coarse) / (4**order - 1) for coarse, fine in itertools.pairwise(row)]
+    return row[0]

@@ -1,0 +1,204 @@
+"""Integrals of functions, roots of one number, least squares: values against SciPy's own, gradients
+against differences, second derivatives against differences of gradients, all of it compiled."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.optimize
+
+from tracker import UnsupportedError, gradient, hessian, jit, jvp
+from tracker.scipy.integrate import fixed_quad, quad, romb
+from tracker.scipy.optimize import (
+    brentq,
+    curve_fit,
+    fsolve,
+    least_squares,
+    minimize,
+    minimize_scalar,
+    root_scalar,
+    rosen,
+)
+from tracker.testing import ngradient
+
+T = np.linspace(0.0, 2.0, 8)
+Y = 2 * np.exp(-1.3 * T) + 0.05 * np.cos(7 * T)
+TIGHT = {"ftol": 1e-13, "xtol": 1e-13, "gtol": 1e-13}
+P = np.array([0.7, 0.4])
+
+
+def decay(t, a, b):
+    return a * np.exp(-b * t)
+
+
+def misfit(q, a, b):
+    return q[0] * np.exp(-q[1] * T) - Y * a - b * 0.1 * T
+
+
+def cubic(x, a, b):
+    return x**3 - a * x - b
+
+
+def quartic(x, a, b):
+    return (x - a) ** 4 + b * x**2
+
+
+def gauss(x, a, b):
+    return np.exp(-a * x**2) * b
+
+
+INTEGRALS = {
+    "captured, to infinity": lambda p: quad(
+        lambda x: np.exp(-p[0] * x) * np.cos(p[1] * x), 0, np.inf
+    )[0],
+    "upper end": lambda p: quad(lambda x: np.exp(-p[0] * x**2), 0, p[1])[0],
+    "both ends": lambda p: quad(lambda x: np.exp(-p[0] * x**2), p[1], 3 * p[0])[0],
+    "from above": lambda p: quad(lambda x: np.exp(-p[0] * x**2) * x, 3 * p[0], p[1])[0],
+    "the whole line": lambda p: quad(gauss, -np.inf, np.inf, args=(p[0], p[1]))[0],
+    "from minus infinity": lambda p: quad(gauss, -np.inf, p[0], args=(p[0], p[1]))[0],
+    "an end and infinity": lambda p: quad(gauss, p[1], np.inf, (p[0], p[1]))[0],
+    "from infinity": lambda p: quad(gauss, np.inf, p[1], (p[0], p[1]))[0],
+    "singular": lambda p: quad(lambda x, a: a / np.sqrt(x), 0, p[1], args=(p[0],))[0],
+    "a logarithm": lambda p: quad(lambda x: np.log(x) * x ** p[0], 0, 1)[0],
+    "a branch": lambda p: quad(lambda x: x * p[0] if x < 0.5 else p[1], 0, 1, points=[0.5])[0],
+    "nested": lambda p: quad(lambda x: quad(lambda y: np.sin(x * y * p[0]), 0, x)[0], 0, p[1])[0],
+    "fixed_quad": lambda p: fixed_quad(lambda x: np.sin(x * p[0]), 0, p[1], n=6)[0],
+    "romb": lambda p: romb(np.sin(np.linspace(0, 1, 17) * p[0]) * p[1], dx=p[0]),
+}
+FITS = {
+    "root_scalar, captured": lambda p: root_scalar(lambda x: cubic(x, *p), bracket=[0, 5]).root,
+    "root_scalar, secant": lambda p: root_scalar(cubic, args=(p[0], p[1]), x0=2.0, x1=3.0).root,
+    "root_scalar, Newton": lambda p: (
+        root_scalar(cubic, (p[0], p[1]), x0=2.0, fprime=lambda x, a, b: 3 * x**2 - a).root
+    ),
+    "least_squares": lambda p: np.sum(
+        least_squares(lambda q: misfit(q, *p), [1.0, 1.0], **TIGHT).x ** 2
+    ),
+    "least_squares, fun and cost": lambda p: (lambda r: np.sum(r.fun) + r.cost)(
+        least_squares(misfit, [1.0, 1.0], args=(p[0], p[1]), **TIGHT)
+    ),
+    "least_squares, bounds": lambda p: np.sum(
+        least_squares(misfit, [1.0, 1.0], bounds=([0, 0], [1.2, 5.0]), args=(p[0], p[1]), **TIGHT).x
+    ),
+    "curve_fit": lambda p: np.sum(
+        curve_fit(decay, T, Y * p[0] + p[1] * T * 0.1, p0=[1.0, 1.0], xtol=1e-12)[0] ** 2
+    ),
+    "curve_fit, covariance": lambda p: np.sum(
+        10 * curve_fit(decay, T + p[0], Y * p[1], xtol=1e-12)[1] ** 2
+    ),
+    "curve_fit, sigma": lambda p: np.sum(
+        curve_fit(decay, T, Y, sigma=np.exp(p[1] * T) * p[0], absolute_sigma=True, xtol=1e-12)[1]
+    ),
+    "curve_fit, a matrix of sigma": lambda p: np.sum(
+        curve_fit(decay, T, Y, sigma=np.eye(8) * p[0] + p[1], xtol=1e-12)[0]
+    ),
+    "minimize_scalar": lambda p: (
+        minimize_scalar(lambda x: quartic(x, *p), tol=1e-12).x
+        + minimize_scalar(quartic, args=(p[0], p[1])).fun
+    ),
+    "minimize_scalar, at a bound": lambda p: (
+        minimize_scalar(
+            quartic, bounds=(p[0] * 3, 5.0), args=(p[0], p[1]), options={"xatol": 1e-10}
+        ).x
+    ),
+    "rosen": rosen,
+}
+LOSSES = ["linear", "soft_l1", "huber", "cauchy", "arctan"]
+for _loss in LOSSES:
+    FITS[f"least_squares, {_loss}"] = lambda p, loss=_loss: np.sum(
+        least_squares(misfit, [1.0, 1.0], args=(p[0], p[1]), loss=loss, f_scale=0.5, **TIGHT).x
+    )
+CASES = {**INTEGRALS, **FITS}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives(name):
+    f = CASES[name]
+    tolerance = 1e-8 if name in INTEGRALS else 1e-5  # SciPy's fits end earlier
+    (slope,) = gradient(f, P)
+    np.testing.assert_allclose(slope, ngradient(f, P)[0], rtol=tolerance * 10, atol=tolerance * 10)
+    value, moved = jvp(f, (P,), (np.array([1.0, -2.0]),))
+    np.testing.assert_allclose(value, f(P), rtol=tolerance)
+    np.testing.assert_allclose(moved, slope @ [1.0, -2.0], rtol=1e-8, atol=1e-10)
+    differences = [
+        (gradient(f, P + 1e-5 * e)[0] - gradient(f, P - 1e-5 * e)[0]) / 2e-5 for e in np.eye(2)
+    ]
+    np.testing.assert_allclose(hessian(f, P), differences, rtol=1e-5, atol=1e-5)
+
+
+ALIKE = {f"least_squares, {loss}" for loss in LOSSES} | {"curve_fit, a matrix of sigma"}
+
+
+@pytest.mark.parametrize("name", sorted(set(CASES) - ALIKE))
+def test_compiled(name):
+    """What captures the parameters runs in plain Python, with a warning: SciPy cannot see them."""
+    f = CASES[name]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*captures a value that may change.*", RuntimeWarning)
+        fast = jit(f)
+        for factor in (1.0, 1.0, 1.3):
+            np.testing.assert_allclose(fast(P * factor), f(P * factor), rtol=1e-5, atol=1e-7)
+            np.testing.assert_allclose(
+                gradient(fast, P * factor)[0], gradient(f, P * factor)[0], rtol=1e-4, atol=1e-5
+            )
+
+
+def test_values_are_scipy_s():
+    x = np.linspace(0.0, 1.0, 9)
+
+    def inside(p):
+        y, error = quad(gauss, 0.0, 1.0, (p[0], p[1]))
+        want = scipy.integrate.quad(gauss, 0.0, 1.0, (0.7, 0.4))
+        np.testing.assert_allclose((float(y.data), error), want, rtol=1e-15)
+        assert quad(gauss, 0.0, 1.0, (p[0], p[1]), True)[2].keys() >= {"neval", "last"}
+        np.testing.assert_allclose(romb(x * p[0]).data, scipy.integrate.romb(x * 0.7), rtol=1e-14)
+        found = curve_fit(decay, T, Y * p[0] / 0.7, full_output=True)
+        want = scipy.optimize.curve_fit(decay, T, Y, full_output=True)
+        assert len(found) == len(want) == 5
+        np.testing.assert_allclose(found[0].data, want[0], rtol=1e-5)
+        np.testing.assert_allclose(found[1].data, want[1], rtol=1e-4)
+        result = root_scalar(cubic, (p[0], p[1]), bracket=[0, 5])
+        assert result.converged and result.method == "brentq"
+        return y
+
+    gradient(inside, P)
+    assert quad(np.sin, 0.0, 1.0) == scipy.integrate.quad(np.sin, 0.0, 1.0)
+    assert fixed_quad(np.sin, 0.0, 1.0) == scipy.integrate.fixed_quad(np.sin, 0.0, 1.0)
+    with pytest.raises(ValueError, match="one plus a non-negative power of 2"):
+        gradient(lambda p: romb(np.ones(4) * p), 1.0)
+    with pytest.raises(ValueError, match="finite limits"):
+        fixed_quad(np.sin, 0.0, np.inf)
+
+
+CAPTURING = {
+    "root_scalar": lambda p: root_scalar(lambda x: cubic(x, *p), bracket=[0, 5]).root,
+    "brentq": lambda p: brentq(lambda x: cubic(x, *p), 0, 5),
+    "fsolve": lambda p: fsolve(lambda x: x**3 + p[0] * x - p[1], np.ones(1))[0],
+    "minimize": lambda p: np.sum(minimize(lambda x: np.sum((x - p) ** 4 + x**2), np.ones(2)).x),
+    "quad": lambda p: quad(lambda x: np.exp(-p[0] * x), 0, 1)[0],
+}
+
+
+@pytest.mark.parametrize("name", CAPTURING)
+def test_what_scipy_cannot_see_is_not_compiled(name):
+    f = CAPTURING[name]
+    fast = jit(f)
+    with pytest.warns(RuntimeWarning, match=f"{name} gets under jit captures a value.*args="):
+        fast(P)
+    for factor in (1.0, 2.0, 5.0):
+        np.testing.assert_allclose(fast(P * factor), f(P * factor), rtol=1e-9)
+
+
+def test_refusals():
+    with pytest.raises(UnsupportedError, match="weight= has no derivative rule"):
+        gradient(lambda p: quad(lambda x: p * x, 0, 1, weight="cos", wvar=1.0)[0], 1.0)
+    with pytest.raises(UnsupportedError, match="inf at the end"):
+        gradient(lambda p: quad(lambda x: 1 / np.sqrt(x - p), p, 1.0)[0], 0.3)
+    with pytest.raises(UnsupportedError, match="loss= of your own"):
+        gradient(
+            lambda p: least_squares(lambda x: x - p, [0.0], loss=lambda z: np.stack([z, z, z])).x[
+                0
+            ],
+            1.0,
+        )
