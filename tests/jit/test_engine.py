@@ -107,6 +107,48 @@ def test_long_straight_line_code(count):
     assert f(1.0, 2.0) == 1.0 + 2.0 * count
 
 
+def chosen(count, kind):
+    """Straight-line code with a choice at each step, by a condition that is no comparison."""
+    lines = [f"define {kind} @f({kind} %a0, {kind} %b) {{"]
+    for k in range(count):
+        lines += [
+            f"  %p{k} = fcmp olt {kind} %a{k}, 3.0",
+            f"  %q{k} = fcmp ogt {kind} %b, %a{k}",
+            f"  %r{k} = or i1 %p{k}, %q{k}",
+            f"  %s{k} = fadd {kind} %a{k}, %b",
+            f"  %a{k + 1} = select i1 %r{k}, {kind} %s{k}, {kind} 0.5",
+        ]
+    return "\n".join([*lines, f"  ret {kind} %a{count}", "}\n"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"), [("double", ctypes.c_double), ("float", ctypes.c_float)]
+)
+def test_choices_in_long_straight_line_code_do_not_branch(kind, number):
+    """The fast code generator would branch, and move the rest of the block each time."""
+    text = chosen(1000, kind)
+    module = engine.compile_module(text)
+    assert engine.pipeline(text, 3).codegen == 0
+    assert not [line for line in module.asm.splitlines() if line.startswith("\tj")]
+    f = function(module, "f", number, number, number)
+    ten = engine.compile_module(chosen(10, kind))
+    short = function(ten, "f", number, number, number)
+    want = 1.0
+    for _ in range(100):
+        want = short(want, 0.75)
+    assert f(1.0, 0.75) == want
+
+
+def test_values_of_very_many_writes_are_not_numbered():
+    write = "  store double 1.0, ptr %x\n"
+    few, many = (
+        f"define void @f(ptr %x) {{\n{write * count}  ret void\n}}\n"
+        for count in (engine.NUMBERED_WRITES, engine.NUMBERED_WRITES + 1)
+    )
+    assert engine.pipeline(few, 3).numbered and not engine.pipeline(many, 3).numbered
+    assert engine.compile_module(many).exports == ("f",)
+
+
 def test_loops_are_vectorised():
     text = """
 define void @f(ptr noalias %x, ptr noalias %y, i64 %n) {

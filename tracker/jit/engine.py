@@ -71,23 +71,30 @@ SLP_LINES = 128
 STRAIGHT_LINES = 500
 FAST_CODEGEN_LINES = 2000
 BRANCHING_LINES = 2000  # of a function of short blocks: the standard pipeline is worse than linear
+NUMBERED_WRITES = 8000  # writes and calls of straight code: value numbering is quadratic in these
 CALL_LINES = 4  # arithmetic lines to a call, below which code is "mostly calls"
 
 _BLOCK_END = re.compile(r'^(?:[-\w.$"]+:|\})', re.MULTILINE)
 _FUNCTION_END = re.compile(r"^\}", re.MULTILINE)
 _LOOPS = re.compile(r"\bphi\b")
+_FLOAT_SELECT = re.compile(
+    r"^( *%([-\w.$]+)) = select i1 ([^,\n]+), (double|float) ([^,\n]+), \4 ([^,\n]+)$", re.MULTILINE
+)
+_BITS = {"double": "i64", "float": "i32"}
 _POSITION = re.compile(r":(\d+):(\d+):")
 _EXTERNAL = re.compile(r"^declare [^@\n]*@([-\w.$]+)|^@([-\w.$]+) = external", re.MULTILINE)
 
 
 @record(frozen=True)
 class Pipeline:
-    """How a text is compiled: LLVM's speed level, vectorise runs of scalars, straight-line only."""
+    """How a text is compiled: LLVM's speed level, vectorise runs of scalars, straight-line only,
+    the code generator's level; in straight-line code, whether values are numbered."""
 
     level: int
     slp: bool
     straight: bool
     codegen: int
+    numbered: bool = True
 
 
 @record(frozen=True)
@@ -242,6 +249,7 @@ def pipeline(text: str, level: int) -> Pipeline:
         slp=level >= 2 and not straight and longest <= SLP_LINES,
         straight=straight,
         codegen=_codegen(text, level, longest, long and straight),
+        numbered=text.count("  store ") + text.count("  call void @") <= NUMBERED_WRITES,
     )
 
 
@@ -293,6 +301,8 @@ class _Optimised:
 def _optimised(text: str, plan: Pipeline) -> _Optimised:
     started = time.perf_counter()
     machine = _machine(plan.codegen)
+    if plan.straight and not plan.codegen:
+        text = _without_branches(text)
     try:
         module = llvm.parse_assembly(text)
         module.verify()
@@ -311,7 +321,7 @@ def _optimise(module: Any, machine: Any, plan: Pipeline) -> None:
     options.slp_vectorization = plan.slp
     builder = llvm.create_pass_builder(machine, options)
     if plan.straight and plan.level > 0:
-        passes = _straight_passes()
+        passes = _straight_passes(plan.numbered)
     else:
         passes = builder.getModulePassManager()
     try:
@@ -321,19 +331,39 @@ def _optimise(module: Any, machine: Any, plan: Pipeline) -> None:
         passes.detach()
 
 
-def _straight_passes() -> Any:
+def _straight_passes(numbered: bool) -> Any:
     """What pays for straight-line code, each pass once: a third of the time of LLVM's own pipeline
     for the least of functions, and a ninth for 700 lines. Not InstCombine: it looks six levels up
     from every instruction, 7 us each, and finds little that our own passes have left. Nor dead
-    stores: where arrays are written in place, looking for them takes longer than all the rest."""
+    stores: where arrays are written in place, looking for them takes longer than all the rest.
+    Numbering values is worth a quarter of the run time, and 0.5 s at NUMBERED_WRITES."""
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_global_dead_code_eliminate_pass()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
-    passes.add_new_gvn_pass()
+    if numbered:
+        passes.add_new_gvn_pass()
     passes.add_aggressive_dce_pass()
     return passes
+
+
+def _without_branches(text: str) -> str:
+    """The same with selects of floats by their bits, for the fast code generator. It makes a branch
+    of the others, and moves what follows in the block to a new one: quadratic in long blocks, and
+    every value that is alive goes through memory."""
+    return _FLOAT_SELECT.sub(_by_bits, text)
+
+
+def _by_bits(found: re.Match[str]) -> str:
+    out, name, condition, kind, a, b = found.groups()
+    bits = _BITS[kind]
+    return (
+        f"  %{name}.bits0 = bitcast {kind} {a} to {bits}\n"
+        f"  %{name}.bits1 = bitcast {kind} {b} to {bits}\n"
+        f"  %{name}.bits2 = select i1 {condition}, {bits} %{name}.bits0, {bits} %{name}.bits1\n"
+        f"{out} = bitcast {bits} %{name}.bits2 to {kind}"
+    )
 
 
 def _exports(module: Any) -> tuple[str, ...]:
