@@ -79,26 +79,25 @@ def user_frame(depth: int = 1) -> FrameType | None:
     return None
 
 
-_INTERNAL: dict[CodeType, bool] = {}
+_INTERNAL: dict[str, bool] = {}
 
 
 def is_internal(code: CodeType) -> bool:
-    """Whether code belongs to this package, NumPy or SciPy (cached: tracing asks per op)."""
-    known = _INTERNAL.get(code)
+    """Whether code belongs to this package, NumPy or SciPy. Tracing asks for every frame of every
+    op: the file's name is asked for, since the hash of a code object is computed each time."""
+    file = code.co_filename
+    known = _INTERNAL.get(file)
     if known is None:
         if len(_INTERNAL) > 10_000:
             _INTERNAL.clear()
-        known = code.co_filename.startswith(_INSIDE) or _is_scipys(code)
-        _INTERNAL[code] = known
+        known = _INTERNAL[file] = file.startswith(_INSIDE) or _is_scipys(file)
     return known
 
 
-def _is_scipys(code: CodeType) -> bool:
-    """Whether code belongs to SciPy, which may not be there, or not yet."""
-    file = getattr(sys.modules.get("scipy"), "__file__", None)
-    return file is not None and code.co_filename.startswith(
-        os.path.dirname(os.path.abspath(file)) + os.sep
-    )
+def _is_scipys(file: str) -> bool:
+    """Whether a file belongs to SciPy, which may not be there, or not yet."""
+    scipy = getattr(sys.modules.get("scipy"), "__file__", None)
+    return scipy is not None and file.startswith(os.path.dirname(os.path.abspath(scipy)) + os.sep)
 
 
 def user_line() -> str:

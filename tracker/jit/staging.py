@@ -405,7 +405,7 @@ class Builder:
             while due is not None and due[0] <= self.now:
                 self._guard(*due[1:])
                 due = next(guards, None)
-            operands = tuple(self.atom(o) for o in value.operands)
+            operands = tuple([self.atom(o) for o in value.operands])
             if type(value.form) in (int, float, complex):
                 operands = tuple(map(self._number, operands, value.operands))
             out = Var(type_of(value.form))
