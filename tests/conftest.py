@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from tracker import tape
 from tracker.ir import op
 from tracker.jit import engine
+from tracker.jit.background import drain
 from tracker.ops import special  # noqa: F401  (declared late otherwise: in the middle of a test)
 from tracker.scipy import signal as _signal  # noqa: F401  (as above)
 from tracker.scipy import special as _special  # noqa: F401  (as above)
@@ -55,6 +56,7 @@ def _state():
 def nothing_left_behind():
     before = _state()
     yield
+    drain()
     after = _state()
     changed = [name for name in before if before[name] != after[name]]
     assert not changed, f"the test left these changed: {', '.join(changed)}"

@@ -75,6 +75,7 @@ JIT_LAYERS = [
     {"loops"},
     {"lower"},
     {"pipeline", "explain"},
+    {"background"},
     {"jitted"},
     {"decorator", "export"},
 ]

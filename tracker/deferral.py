@@ -31,7 +31,7 @@ from tracker.ir.op import Map, Op, Reduce, View
 from tracker.ir.types import type_of
 from tracker.values import NO_PARAMS, Postponed, Value, is_due, postpone, put_off_by
 
-LARGE = 1 << 18  # bytes
+LARGE = 1 << 21  # bytes
 _ndarray = np.ndarray
 
 
@@ -62,9 +62,13 @@ class Deferral(Postponed):
     ) -> Value | None:
         """The value of an equation that is put off; None of one that is to be computed now.
         `see` gives a copy of an array, which nobody changes."""
-        forms = [o.form if type(o) is Value else o for o in operands]
-        if not any(map(is_due, operands)) and not any(map(_is_large, forms)):
+        for o in operands:
+            form = o.form if type(o) is Value else o
+            if (type(form) is _ndarray and form.nbytes >= LARGE) or is_due(o):
+                break
+        else:
             return None
+        forms = [o.form if type(o) is Value else o for o in operands]
         form = result_form(op, forms, params) if _never_raises(op, operands, forms) else None
         if form is None:
             return None

@@ -16,6 +16,7 @@ import pytest
 
 import tracker as tr
 from tracker import gradient, jit
+from tracker.jit.background import drain
 
 DEEP = os.environ.get("TRACKER_HYPOTHESIS") == "deep"
 BLOCKS = 100  # that caches of Python and NumPy may come to hold meanwhile
@@ -145,6 +146,7 @@ def _resident():
 
 
 def _state():
+    drain()
     gc.collect()
     counts = [sys.getrefcount(thing) for thing in WATCHED]
     immortal = sys.version_info >= (3, 12)

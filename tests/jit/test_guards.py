@@ -12,6 +12,7 @@ from test_parity import agree, gradients_agree
 
 import tracker as tr
 from tracker import gradient, jit
+from tracker.jit.background import drain
 
 
 def _branch(x):
@@ -371,9 +372,12 @@ def test_disk_cache_can_be_chosen_per_function(tmp_path, monkeypatch):
     monkeypatch.setenv("TRACKER_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TRACKER_CACHE", "1")
     jit(lambda x: np.sin(x) * 2.0, cache=False)(np.ones(50))
+    drain()
     assert not list(tmp_path.iterdir())
     monkeypatch.setenv("TRACKER_CACHE", "0")
     jit(lambda x: np.sin(x) * 3.0)(np.ones(50))
+    drain()
     assert not list(tmp_path.iterdir())
     jit(lambda x: np.sin(x) * 4.0, cache=True)(np.ones(50))
+    drain()
     assert list(tmp_path.iterdir())

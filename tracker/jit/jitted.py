@@ -48,6 +48,7 @@ from tracker.tape import current_stage, current_watch, is_constant, value_of
 from tracker.tracked import Tracked
 
 if TYPE_CHECKING:
+    from tracker.jit.background import Job
     from tracker.jit.pipeline import Compiled
 
 
@@ -63,12 +64,21 @@ class Options:
 
 @record()
 class Special:
-    """One compiled trace, its call in Python terms, and what it was made for."""
+    """One trace, the job that compiles it, and what it was made for; `awaited` until machine code
+    takes its calls, if it is one native entry."""
 
     trace: Trace
-    compiled: Compiled
-    call: Callable[[Sequence[Any]], Any]
+    job: Job[Compiled]
     cause: str
+    awaited: bool = True
+
+    @property
+    def compiled(self) -> Compiled:
+        return self.job.result()
+
+    def call(self, leaves: Sequence[Any]) -> Any:
+        """A call in Python terms; machine code that is one native entry has been asked already."""
+        return _python_call(self.trace, self.compiled, leaves)
 
     def matches(self, other: Trace) -> bool:
         """Whether another trace holds no more often than this one."""
@@ -109,6 +119,9 @@ class Jitted:
             return self.function(*args, **kwargs)
         if current_watch() is not None:
             return self._watched(args, kwargs)
+        family = self.families.get(call)
+        if family is not None and any(special.awaited for special in family.specials):
+            return self._arrived(family)(*args, **kwargs)
         self.slow_calls += 1
         if not call.native:
             return self._unusual(args, kwargs, call, leaves)
@@ -121,6 +134,21 @@ class Jitted:
         finally:
             TURN.give_back()
         return self.function(*args, **kwargs)
+
+    def _arrived(self, family: Family) -> Callable[..., Any]:
+        """Wait for what is being compiled, and have machine code take its calls; what to call."""
+        for special in family.specials:
+            special.job.wait()
+        if not TURN.take(_WAIT):
+            return self.function
+        try:
+            for special in family.specials:
+                if special.awaited:
+                    self._enter(special)
+        finally:
+            TURN.give_back()
+        callable_: Callable[..., Any] = self.native()
+        return callable_
 
     def _watched(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """A call while values are watched: the function is traced, so that the watch sees what it
@@ -205,7 +233,7 @@ class Jitted:
     def _free(self, specials: list[Special]) -> None:
         from tracker.jit import callable as native
 
-        entries = [s.compiled.entry for s in specials if s.compiled.entry is not None]
+        entries = [s.compiled.entry for s in specials if not s.awaited and s.compiled.entry]
         callable_ = self.native()
         if entries and callable_ is not None:
             native.drop(callable_, entries)
@@ -274,7 +302,7 @@ class Jitted:
         elif _overlap(staged.trace, staged.leaves):
             return self._plainly(args, kwargs, drawn, run)
         else:
-            special = self._keep(family, staged.trace, full)
+            special = self._keep(family, staged.trace, full, staged.computed and run)
         try:
             if not run:
                 drawn.undo()
@@ -287,19 +315,21 @@ class Jitted:
             drawn.undo()
             raise
         finally:
-            self._enter(special)
+            if special is not None and special.job.has_result:
+                self._enter(special)
         deferral = staged.deferral
         if deferral is not None:
             del staged
             deferral.end()
         return result
 
-    def _enter(self, special: Special | None) -> None:
+    def _enter(self, special: Special) -> None:
         """Have machine code take the calls that a trace holds for."""
         from tracker.jit import callable as native
 
-        if special is not None and special.compiled.entry is not None:
-            native.push_entry(self.native(), special.compiled.entry)
+        entry, special.awaited = special.compiled.entry, False
+        if entry is not None:
+            native.push_entry(self.native(), entry)
 
     def _stage(
         self,
@@ -373,32 +403,46 @@ class Jitted:
             raise CompileError(f"{self.name} cannot be traced: {why}") from error
         self._give_up(family, f"it cannot be traced: {why}")
 
-    def _keep(self, family: Family, trace: Trace, full: signature.Signature) -> Special | None:
+    def _keep(
+        self, family: Family, trace: Trace, full: signature.Signature, can_wait: bool
+    ) -> Special | None:
         """Compile a trace, if it can be of use again."""
         if trace.lasting:
-            return self._compile(family, trace, full)
+            return self._compile(family, trace, full, can_wait)
         family.unsteady += 1
         if family.unsteady == _PATIENCE:
             self._give_up(family, "each call changes what the next one reads")
         return None
 
-    def _compile(self, family: Family, trace: Trace, full: signature.Signature) -> Special | None:
+    def _compile(
+        self, family: Family, trace: Trace, full: signature.Signature, can_wait: bool
+    ) -> Special | None:
+        """`can_wait`: the result is known already, so machine code is for the next call."""
         if any(each.matches(trace) for each in family.specials):
             return None  # it holds no more often than the trace that has just failed
-        with without_collecting():
-            from tracker.jit import cache
-            from tracker.jit.pipeline import compile_call
+        from tracker.jit import background
 
-            with cache.kept(self.options.cache):
-                compiled = compile_call(trace)
+        settings = current()
+        at_once = settings.dump or settings.check or settings.threads == 1 or self.options.strict
+        if can_wait and not at_once:
+            job = background.start(lambda: self._compiled(trace))
+        else:
+            with without_collecting():
+                job = background.at_once(lambda: self._compiled(trace))
+        special = Special(trace, job, _cause(family, trace, full))
+        family.specials.append(special)
+        return special
+
+    def _compiled(self, trace: Trace) -> Compiled:
+        from tracker.jit import cache
+        from tracker.jit.pipeline import compile_call
+
+        with cache.kept(self.options.cache):
+            compiled = compile_call(trace)
         if self.options.strict and compiled.hosts:
             lines = "; ".join(f"{h.eqn.op.name} ({h.why}) at {h.eqn.where}" for h in compiled.hosts)
             raise CompileError(f"{self.name} is strict, and NumPy would run {lines}")
-        special = Special(
-            trace, compiled, _python_call(trace, compiled), _cause(family, trace, full)
-        )
-        family.specials.append(special)
-        return special
+        return compiled
 
     def _give_up(self, family: Family, why: str) -> None:
         family.eager = why
@@ -523,36 +567,30 @@ def _last_cause(family: Family) -> str:
     return f"the last for: {family.specials[-1].cause}" if family.specials else "none allowed"
 
 
-def _python_call(trace: Trace, compiled: Compiled) -> Callable[[Sequence[Any]], Any]:
+def _python_call(trace: Trace, compiled: Compiled, leaves: Sequence[Any]) -> Any:
     """How the slow path runs a trace: an executor's values in, structured results out."""
-
-    def call(leaves: Sequence[Any]) -> Any:
-        if compiled.run is None or _overlap(trace, leaves):
-            raise GuardFailed  # machine code has been asked already
-        captured = [
-            owner.value.data if owner else leaves[source] if isinstance(source, int) else source
-            for source, owner in zip(trace.captures, trace.owners, strict=True)
-        ]
-        found = iter(compiled.run([*(leaves[number] for number in trace.inputs), *captured]))
-        results: list[Any] = []
-        for out in trace.outputs:
-            if out.kind == "constant":
-                results.append(out.constant)
-            elif out.kind == "input":
-                results.append(leaves[out.constant])
-            elif out.kind == "view":
-                results.append(out.constant.cut(leaves[out.constant.out.leaf]))
-            elif out.kind == "same":
-                results.append(results[out.constant])
-            else:
-                results.append(
-                    _own(_in_class(out.kind, next(found)), [*leaves, *captured, *results])
-                )
-        for number, value in zip(trace.writes, list(found), strict=True):
-            leaves[number][...] = value
-        return tree.unflatten(trace.structure, results)
-
-    return call
+    if compiled.run is None or _overlap(trace, leaves):
+        raise GuardFailed  # machine code has been asked already
+    captured = [
+        owner.value.data if owner else leaves[source] if isinstance(source, int) else source
+        for source, owner in zip(trace.captures, trace.owners, strict=True)
+    ]
+    found = iter(compiled.run([*(leaves[number] for number in trace.inputs), *captured]))
+    results: list[Any] = []
+    for out in trace.outputs:
+        if out.kind == "constant":
+            results.append(out.constant)
+        elif out.kind == "input":
+            results.append(leaves[out.constant])
+        elif out.kind == "view":
+            results.append(out.constant.cut(leaves[out.constant.out.leaf]))
+        elif out.kind == "same":
+            results.append(results[out.constant])
+        else:
+            results.append(_own(_in_class(out.kind, next(found)), [*leaves, *captured, *results]))
+    for number, value in zip(trace.writes, list(found), strict=True):
+        leaves[number][...] = value
+    return tree.unflatten(trace.structure, results)
 
 
 def _overlap(trace: Trace, leaves: Sequence[Any]) -> bool:

@@ -1,0 +1,176 @@
+"""The first call does not wait for machine code, and every later one does."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+import weakref
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker.errors import CompileError
+from tracker.jit import background, cache, engine
+from tracker.jit import callable as native
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known():
+    """What every compiled function needs is there, and no object code but that."""
+    tracker.jit(lambda x: x + 1.0)(1.0)
+    background.drain()
+    cache._recent.clear()
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """LLVM waits until the event is set; `entered` once it has been asked."""
+    go, entered = threading.Event(), threading.Event()
+    real = engine.compile_module
+
+    def compile_module(*args, **kwargs):
+        entered.set()
+        assert go.wait(60)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(engine, "compile_module", compile_module)
+    yield go, entered
+    go.set()
+    background.drain()
+
+
+def loss(x):
+    return np.sum(np.sin(x) * x)
+
+
+def test_the_first_call_returns_before_there_is_machine_code(held):
+    go, entered = held
+    f = tracker.jit(lambda x: tracker.gradient(loss, x)[0])
+    x = np.linspace(0.0, 1.0, 7)
+    plain = np.sin(x) + x * np.cos(x)
+    np.testing.assert_allclose(f(x), plain, rtol=1e-14)
+    assert entered.wait(60)
+    assert not native.entries(f)
+    results = []
+    second = threading.Thread(target=lambda: results.append(f(x)))
+    second.start()
+    second.join(0.05)
+    assert second.is_alive()  # it waits
+    go.set()
+    second.join()
+    np.testing.assert_allclose(results[0], plain, rtol=1e-14)
+    assert len(native.entries(f)) == 1
+    assert f.cache_info().traces == 1
+
+
+def test_looking_at_a_function_waits(held):
+    go, _ = held
+    f = tracker.jit(loss)
+    f(np.ones(3))
+    threading.Timer(0.05, go.set).start()
+    assert "one native call" in f.explain(np.ones(3))
+
+
+def test_branches_are_compiled_one_after_the_other():
+    f = tracker.jit(lambda x: np.sum(x) if x[0] > 0 else np.sum(x * x))
+    for x in (np.ones(4), -np.ones(4), 2 * np.ones(4), -2 * np.ones(4)):
+        assert f(x) == (np.sum(x) if x[0] > 0 else np.sum(x * x))
+    assert len(native.entries(f)) == 2
+
+
+def test_many_functions_at_once_do_some_of_the_work_themselves(held):
+    go, _ = held
+    fs = [tracker.jit(lambda x, k=k: np.sum(x) * k) for k in range(background._MOST)]
+    assert [f(np.ones(2)) for f in fs] == [2.0 * k for k in range(background._MOST)]
+    more = tracker.jit(lambda x: np.sum(x) - 1.0)
+    threading.Timer(0.05, go.set).start()
+    assert more(np.ones(2)) == 1.0
+    assert native.entries(more)
+    assert [f(np.ones(2)) for f in fs] == [2.0 * k for k in range(background._MOST)]
+
+
+@pytest.mark.parametrize("settings", [{"threads": 1}, {"check": True}])
+def test_who_wants_one_thread_gets_one(settings):
+    f = tracker.jit(loss)
+    with tracker.config(**settings):
+        f(np.ones(3))
+    assert native.entries(f)
+
+
+def test_an_error_of_the_compiler_is_raised_by_those_who_need_its_work(monkeypatch):
+    def refuse(*_, **__):
+        raise CompileError("no")
+
+    f = tracker.jit(loss)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "compile_module", refuse)
+        assert f(np.ones(3)) == pytest.approx(3 * np.sin(1.0))
+        background.drain()
+    for _ in range(2):
+        with pytest.raises(CompileError, match="no"):
+            f(np.ones(3))
+
+
+def test_a_job_keeps_nothing_alive():
+    class Model:
+        def __init__(self):
+            self.w = np.ones(3)
+
+        def loss(self, x):
+            return np.sum(self.w * x)
+
+    model = Model()
+    gone = weakref.ref(model)
+    f = tracker.jit(model.loss)
+    f(np.ones(3))
+    f(np.ones(3))
+    background.drain()
+    del f, model
+    gc.collect()
+    assert gone() is None
+
+
+def test_many_threads_meet_a_function_that_is_being_compiled(held):
+    go, _ = held
+    f = tracker.jit(loss)
+    x = np.linspace(0.0, 1.0, 5)
+    f(x)
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(f(x))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    go.set()
+    for thread in threads:
+        thread.join()
+    np.testing.assert_allclose(results, [loss(x)] * 8, rtol=1e-14)
+    assert len(native.entries(f)) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+def test_a_fork_waits_for_the_compiler():
+    f = tracker.jit(lambda x: tracker.gradient(loss, x)[0])
+    x = np.linspace(0.0, 1.0, 9)
+    first = f(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads that could be waited for
+        child = os.fork()
+    if child == 0:
+        os._exit(0 if np.allclose(f(x), first) and native.entries(f) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_program_may_end_meanwhile():
+    code = (
+        "import tracker, numpy as np\n"
+        "fs = [tracker.jit(lambda x, k=k: np.sum(np.sin(x) ** k)) for k in range(2, 6)]\n"
+        "print([round(float(f(np.ones(3))), 3) for f in fs])\n"
+    )
+    run = [sys.executable, "-W", "error", "-c", code]
+    started = time.perf_counter()
+    out = subprocess.run(run, capture_output=True, text=True, timeout=300, check=True)
+    assert out.stdout.startswith("[2.124, ")
+    assert out.stderr == "", f"after {time.perf_counter() - started} s"

@@ -1,0 +1,104 @@
+"""Compiling beside the program: what a first call has traced it has also computed, so its result
+need not wait for machine code.
+
+Owns: `Job`, `start`, `at_once` and `drain`. Start at `Job`.
+
+Invariants: one thread compiles at a time; a job that cannot have a thread of its own is done at
+once, by its caller; nobody forks while a job is under way, so that a child never waits for a thread
+that it has not got; a program that ends waits for the text that LLVM has in hand, and for no more.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from tracker.jit import engine  # its hook of `os.fork` must be older than ours
+
+_Result = TypeVar("_Result")
+_COMPILING = threading.RLock()
+_MOST = 4  # jobs that wait for each other; who wants more does the work himself
+_threads: list[threading.Thread] = []
+
+
+class Job(Generic[_Result]):
+    """Work that gives a result; who asks for it waits."""
+
+    def __init__(self, work: Callable[[], _Result]) -> None:
+        self._work: Callable[[], _Result] | None = work
+        self._made: list[_Result] = []
+        self._error: BaseException | None = None
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """Do the work, now and here. An error is for those who ask for the result."""
+        work, self._work = self._work, None
+        assert work is not None
+        try:
+            with _COMPILING:
+                self._made.append(work())
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._ended.set()
+
+    @property
+    def has_result(self) -> bool:
+        return bool(self._made)
+
+    def wait(self) -> None:
+        self._ended.wait()
+
+    def result(self) -> _Result:
+        """What the work gave; its error, if it raised one."""
+        self.wait()
+        if self._error is not None:
+            raise self._error
+        return self._made[0]
+
+
+def at_once(work: Callable[[], _Result]) -> Job[_Result]:
+    """A job that is done; its error is raised here."""
+    job = Job(work)
+    job.run()
+    job.result()
+    return job
+
+
+def start(work: Callable[[], _Result]) -> Job[_Result]:
+    """A job that a thread of its own does, unless too many are under way."""
+    _threads[:] = [thread for thread in _threads if thread.is_alive()]
+    if len(_threads) >= _MOST:
+        return at_once(work)
+    job = Job(_unless_over(work))
+    run = contextvars.copy_context().run
+    thread = threading.Thread(target=run, args=(job.run,), name="tracker-compile")
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter is ending, or the system has no more threads
+        return at_once(work)
+    _threads.append(thread)
+    return job
+
+
+def _unless_over(work: Callable[[], _Result]) -> Callable[[], _Result]:
+    def attempt() -> _Result:
+        if not threading.main_thread().is_alive():
+            raise RuntimeError("the program has ended: nothing is compiled any more")
+        return work()
+
+    return attempt
+
+
+def drain() -> None:
+    """Wait for all jobs, and for the ends of their threads."""
+    for thread in _threads:
+        if thread is not threading.current_thread():
+            thread.join()
+
+
+os.register_at_fork(before=drain)
+assert engine is not None
