@@ -216,6 +216,8 @@ def _set_shape(self: Tracked, shape: Any) -> None:
 
 
 def _view(self: Tracked, dtype: Any = None, type: Any = None) -> Any:
+    if np.ndarray in (dtype, type):  # a tracked array is one
+        dtype, type = (None if kind == np.ndarray else kind for kind in (dtype, type))
     refuse(".view", dtype=None if dtype == self.dtype else dtype, type=type)
     return self[...]
 
@@ -253,7 +255,7 @@ def _written_in_place(name: str, target: Any) -> None:
 @implements(np.put, method="put")
 def _put(a: Any, ind: Any, v: Any, mode: Literal["raise", "wrap", "clip"] = "raise") -> None:
     _written_in_place("np.put", a)
-    places = np.arange(np.size(a)).take(ind, mode=mode)
+    places, v = np.arange(np.size(a)).take(ind, mode=mode), as_array(v)
     a.flat[places] = np.resize(v, places.shape) if np.size(v) != 1 else np.reshape(v, ())
 
 

@@ -133,6 +133,10 @@ class Tracked:
     def nbytes(self) -> int:
         return self.size * self.itemsize
 
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return np.asarray(value_of(self).form).strides
+
     def __repr__(self) -> str:
         if settled(self) is not self:
             return repr(settled(self))

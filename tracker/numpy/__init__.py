@@ -7,6 +7,7 @@ their rules by themselves. What is ours:
   function is being differentiated or traced in this thread, their results can be written into;
 - functions that get a list with tracked values in it (`lenient`);
 - helpers that call back (`_calling.py`); scalar types, which convert tracked values;
+- `nditer` (`_iterating.py`), and `lib.stride_tricks`;
 - `linalg`, `fft`, `random`, `polynomial`.
 
 Outside a derivative, results are NumPy's own. There, `np.array([t, u])` of params works, and
@@ -29,7 +30,7 @@ from typing import Any
 
 import numpy as _numpy
 
-from tracker.numpy import _calling, _making, fft, linalg, random  # noqa: F401
+from tracker.numpy import _calling, _iterating, _making, fft, lib, linalg, random  # noqa: F401
 from tracker.numpy._tracking import lenient as _lenient
 from tracker.numpy._tracking import making as _making_of
 from tracker.tape import is_following as _is_following
@@ -44,7 +45,7 @@ _FRESH = (
     *("identity", "indices", "linspace", "loadtxt", "logspace", "tri"),
     *("bartlett", "blackman", "hamming", "hanning", "kaiser"),
 )
-_OWN_WAY = ("fft", "linalg", "ndarray", "polynomial", "random")
+_OWN_WAY = ("fft", "lib", "linalg", "ndarray", "polynomial", "random")
 _SCALARS = {
     name: value
     for name, value in vars(_numpy).items()
@@ -66,7 +67,7 @@ def _names() -> dict[str, Any]:
 
 
 globals().update(_names())
-for _module in (_making, _calling):
+for _module in (_making, _calling, _iterating):
     globals().update((_name, getattr(_module, _name)) for _name in _module.NAMES)
 __all__ = list(_numpy.__all__)
 __version__ = _numpy.__version__

@@ -27,22 +27,43 @@ class vectorize(np.vectorize):
     """`numpy.vectorize`: while something is differentiated, a loop whose results are joined."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        plain = not is_following() and not any(map(holds_tracked, (*args, *kwargs.values())))
-        if plain or self.signature is not None or self.excluded:
+        following = is_following() or any(map(holds_tracked, (*args, *kwargs.values())))
+        if not following or not (args or kwargs):
             return super().__call__(*args, **kwargs)
-        whole = [joined(x) if holds_tracked(x) else np.asarray(x) for x in args]
-        shape = np.broadcast_shapes(*map(np.shape, whole))
-        whole = [np.ravel(np.broadcast_to(x, shape)) for x in whole]
-        found = [self.pyfunc(*parts, **kwargs) for parts in zip(*whole, strict=True)]
+        given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
+        names = [name for name in given if name not in self.excluded]
+        whole = {name: _array_of(given[name]) for name in names}
+        cores = self._cores(len(names))
+        lead = np.broadcast_shapes(
+            *(np.shape(x)[: np.ndim(x) - n] for x, n in zip(whole.values(), cores, strict=True))
+        )
+        for (name, x), n in zip(whole.items(), cores, strict=True):
+            whole[name] = np.broadcast_to(x, lead + np.shape(x)[np.ndim(x) - n :])
+        found = []
+        for place in np.ndindex(lead):
+            now = {**given, **{name: x[place] for name, x in whole.items()}}
+            ordered = [now.pop(at) for at in range(len(args))]
+            found.append(self.pyfunc(*ordered, **now))
         if not found:
             return super().__call__(*args, **kwargs)
         if isinstance(found[0], tuple):
-            return tuple(_shaped(list(x), shape) for x in zip(*found, strict=True))
-        return _shaped(found, shape)
+            each = zip(*found, strict=True)
+            return tuple(self._joined(list(x), lead, i) for i, x in enumerate(each))
+        return self._joined(found, lead, 0)
+
+    def _cores(self, count: int) -> list[int]:
+        """How many axes of each argument the function takes at once."""
+        dims = getattr(self, "_in_and_out_core_dims", None)
+        return [0] * count if dims is None else [len(core) for core in dims[0]]
+
+    def _joined(self, found: list[Any], lead: tuple[int, ...], at: int) -> Any:
+        made = array(found)
+        made = np.reshape(made, lead + np.shape(made)[1:])
+        return made if self.otypes is None else np.astype(made, self.otypes[at])
 
 
-def _shaped(found: list[Any], shape: tuple[int, ...]) -> Any:
-    return np.reshape(array(found), shape)
+def _array_of(x: Any) -> Any:
+    return joined(x) if holds_tracked(x) else np.asarray(x)
 
 
 def _over_buffers(function: Callable[..., Any], at: int) -> Callable[..., Any]:

@@ -1,0 +1,102 @@
+"""`numpy.nditer` over tracked arrays: one element at a time, as views that can be written into.
+
+Arrays are walked in C order (NumPy walks them as they lie, with `order="K"`). What reads several
+elements at once (`external_loop`, `buffered`, ...) is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import UnsupportedError, message
+from tracker.ops.create import joined
+from tracker.ops.declare import holds_tracked
+from tracker.tracked import Tracked
+
+NAMES = ("nditer",)
+_KNOWN = {"multi_index", "c_index", "refs_ok", "zerosize_ok", "copy_if_overlap", "common_dtype"}
+
+
+class nditer:
+    """`numpy.nditer`; with tracked arrays, an iterator over their elements."""
+
+    def __new__(cls, op: Any, *args: Any, **kwargs: Any) -> Any:
+        several = op if isinstance(op, (tuple, list)) else (op,)
+        if not any(map(holds_tracked, several)):
+            return np.nditer(op, *args, **kwargs)
+        return super().__new__(cls)
+
+    def __init__(
+        self, op: Any, flags: Sequence[str] = (), op_flags: Any = None, *_: Any, **options: Any
+    ) -> None:
+        unknown = set(flags) - _KNOWN | {name for name in options if name not in ("order",)}
+        if unknown:
+            raise UnsupportedError(
+                message(
+                    f"np.nditer with {', '.join(sorted(unknown))} is not supported on tracked "
+                    "values",
+                    "Write it with whole arrays, or loop over np.ndindex(x.shape)",
+                )
+            )
+        several = isinstance(op, tuple) or (isinstance(op, list) and not _is_numbers(op))
+        given = [joined(x) if x is None or isinstance(x, Tracked) else np.asarray(x)
+                 for x in (op if several else (op,))]  # fmt: skip
+        self.shape = np.broadcast_shapes(*(np.shape(x) for x in given if x is not None))
+        self.operands = tuple(self._operand(x, given) for x in given)
+        self.has_multi_index = "multi_index" in flags
+        self._places: Iterator[tuple[int, ...]] = np.ndindex(self.shape)
+        self.iternext()
+
+    def _operand(self, x: Any, given: list[Any]) -> Any:
+        """An array of the iterator's shape; a new one where none was given."""
+        if x is None:
+            like = next(x for x in given if isinstance(x, Tracked))
+            kind = np.result_type(*(x.dtype for x in given if x is not None))
+            return np.zeros_like(like, dtype=kind, shape=self.shape)
+        return x if np.shape(x) == self.shape else np.broadcast_to(x, self.shape)
+
+    @property
+    def itersize(self) -> int:
+        return int(np.prod(self.shape))
+
+    def iternext(self) -> bool:
+        """Go on to the next element, if there is one."""
+        place = next(self._places, None)
+        self.finished = place is None
+        self.multi_index = place
+        return not self.finished
+
+    def __len__(self) -> int:
+        return len(self.operands)
+
+    def __getitem__(self, at: int) -> Any:
+        assert self.multi_index is not None
+        return self.operands[at][(*self.multi_index, ...)]
+
+    def __setitem__(self, at: int, value: Any) -> None:
+        self.operands[at][self.multi_index] = value
+
+    @property
+    def value(self) -> Any:
+        """The element, or those of all operands."""
+        parts = tuple(self[at] for at in range(len(self)))
+        return parts if len(parts) > 1 else parts[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        while not self.finished:
+            yield self.value
+            self.iternext()
+
+    def __enter__(self) -> nditer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Elements are views: nothing is left to be written back."""
+
+
+def _is_numbers(op: list[Any]) -> bool:
+    """Whether a list is an array of numbers, and not of operands."""
+    return all(np.ndim(x) == 0 and x is not None for x in op)
