@@ -65,7 +65,7 @@ JIT_LAYERS = [
     {"callable", "blas", "parallel"},
     {"chains", "sorting", "searching", "dense"},
     {"layout"},
-    {"rows"},
+    {"rows", "modules"},
     {"inplace"},
     {"plan"},
     {"multiply", "rowcode"},

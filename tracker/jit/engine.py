@@ -158,7 +158,9 @@ def compile_module(
     """Parse, optimise and load IR text; `symbols` gives the addresses of its external names.
 
     Level 0 is for code that calls and branches more than it computes: it takes a fifth of the
-    time, for the optimising code generator needs a millisecond for the least of functions.
+    time, for the optimising code generator needs a millisecond for the least of functions. Levels 1
+    and 2 are for code that takes little of the time beside other modules: a few passes, once each;
+    then the quick generator (1: what runs once in a call), or the other in a hurry (2: loops).
     """
     plan = pipeline(text, level)
     with _LOCK:
@@ -241,6 +243,8 @@ def load(
 def pipeline(text: str, level: int) -> Pipeline:
     """The pipeline for a text: LLVM's own where there are loops, which looks for vectors in
     straight-line code unless a block is too long for that; else ours."""
+    if level in (1, 2):
+        return Pipeline(level=1, slp=False, straight=True, codegen=level - 1)
     longest = longest_block(text)
     long = longest > STRAIGHT_LINES or longest_function(text) > BRANCHING_LINES
     straight = not _LOOPS.search(text)

@@ -217,8 +217,7 @@ def _texts(name: str, staged: Staged, function: Function, own: int) -> list[str]
     library = blas.find()
     bits = 64 if library is None else library.int_bits
     texts = [lowered.text + _wrapper(name, staged, variables, results, n, own)]
-    if lowered.kernels:
-        texts.append(lowered.kernels)
+    texts += [loops.text for loops in lowered.loops]
     return [portable.with_definitions(text, _called(text, lowered.symbols), bits) for text in texts]
 
 

@@ -61,7 +61,7 @@ def write_kernel(driver: Any, kernel: Kernel) -> tuple[str, list[str], Shared | 
     first; where an argument turns out to be far, it runs again, as @KERNEL.far, with the others.
     A long loop is shared by threads: then the function is @KERNEL.task, which runs one's part.
     """
-    threads = parallel.threads() if _is_long(driver.plan, kernel) else 1
+    threads = parallel.threads() if work_of(driver.plan, kernel) >= _LONG else 1
     text, writer = _written(driver, kernel, threads)
     if writer.threads == 1:
         return text, writer.arguments, None
@@ -378,13 +378,13 @@ def _bare(parameter: str) -> str:
     return parameter.replace(" noalias", "")
 
 
-def _is_long(plan: Plan, kernel: Kernel) -> bool:
-    """Whether a loop takes so long that waking threads for it pays. What it computes again for
-    itself counts in the cost of what it needs it for."""
+def work_of(plan: Plan, kernel: Kernel) -> int:
+    """About how many operations a loop takes. What it computes again for itself counts in the cost
+    of what it needs it for."""
     made = [s.value for s in kernel.stores] + [eqn.operands[0] for eqn in kernel.folds]
     costs = [plan.places[atom].cost for atom in made if isinstance(atom, Var)]
     each = max([kernel.weight, *costs]) + len(kernel.folds)
-    return math.prod(kernel.space) * each >= _LONG
+    return math.prod(kernel.space) * max(each, 1)
 
 
 def _parts(extent: int, cuts: set[int]) -> list[tuple[int, int]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import math
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,7 +37,8 @@ from tracker.jit.emit import (
 )
 from tracker.jit.index import Tools
 from tracker.jit.layout import Buffer, Fits, Kernel, Place, Plan, Slots, Store, c_strides
-from tracker.jit.loops import Shared, write_kernel
+from tracker.jit.loops import Shared, work_of, write_kernel
+from tracker.jit.modules import ONCE, OPTIMISED, Loops, Work, apart, busy, merge
 from tracker.jit.scratch import lay_out
 from tracker.jit.sharing import KernelText, redirected, share
 from tracker.records import record
@@ -50,16 +52,16 @@ _OFFSET = re.compile(r"<(\d+)>")  # stands for a scratch buffer's offset until i
 
 @record(frozen=True)
 class Lowered:
-    """The text of the driver, and of the kernels where these are a module of their own (else
-    empty).
+    """The text of the driver, and the level at which to compile it; kernels where these are modules
+    of their own.
 
-    `exports` are the kernels' names then; `symbols` the external names (of BLAS) that are needed;
-    `borrowed` the inner loops of ufuncs; `scratch` is in bytes.
+    `symbols` are the external names (of BLAS) that are needed; `borrowed` the inner loops of
+    ufuncs; `scratch` is in bytes.
     """
 
     text: str
-    kernels: str
-    exports: tuple[str, ...]
+    level: int
+    loops: tuple[Loops, ...]
     symbols: frozenset[str]
     borrowed: frozenset[Loop]
     scratch: int
@@ -81,6 +83,8 @@ class _Driver:
         self.symbols: set[str] = parent.symbols if parent else set()
         self.kernels: dict[str, KernelText] = parent.kernels if parent else {}
         self.bodies: list[str] = parent.bodies if parent else []
+        self.work: dict[str, Work] = defaultdict(Work)  # of each kernel
+        self.elsewhere = 0  # operations of what is not a kernel
         self.e = Emitter(self.lines, Names(), self.needs, straight=True)
         self.tools = Tools(write=self.e.write)
         self.known: dict[Var, list[Scalar | None]] = {}
@@ -152,24 +156,19 @@ class _Driver:
         return _OFFSET.sub(lambda m: offsets[m[1]], driver), scratch
 
     def _modules(self, driver: str, scratch: int) -> Lowered:
-        """One module; two, where the driver is long."""
+        """One module; several, where the driver is long, or not all is worth optimising."""
         symbols, borrowed = frozenset(self.symbols), frozenset(self.needs.borrowed)
         written, moved = share(list(self.kernels.values()))
-        driver = redirected(driver, moved)
-        bodies = [redirected(body, moved) for body in self.bodies]
-        if len(self.lines) <= _LONG or not written:
-            texts = [f"define internal {kernel.text}" for kernel in written]
-            text = module_text([*texts, *bodies, driver], self.needs)
-            return Lowered(text, "", (), symbols, borrowed, scratch)
-        loops = Needs()
-        loops.borrowed = self.needs.borrowed
-        loops.math, self.needs.math = self.needs.math, set()
-        loops.intrinsics = self.needs.intrinsics
-        self.needs.intrinsics = self.needs.intrinsics | {kernel.declaration for kernel in written}
-        kernels = module_text([f"define {kernel.text}" for kernel in written], loops)
-        exports = tuple(kernel.name[1:] for kernel in written)
-        text = module_text([*bodies, driver], self.needs)
-        return Lowered(text, kernels, exports, symbols, borrowed, scratch)
+        merge(self.work, {name: to for name, (to, _) in moved.items()})
+        chosen = None if self.bodies else busy(self.work, self.elsewhere)
+        loops: tuple[Loops, ...] = ()
+        if chosen is not None or len(self.lines) > _LONG:
+            loops = apart(written, chosen, self.needs)
+            written = []
+        texts = [f"define internal {kernel.text}" for kernel in written]
+        texts += [redirected(text, moved) for text in (*self.bodies, driver)]
+        level = OPTIMISED if chosen is None else ONCE
+        return Lowered(module_text(texts, self.needs), level, loops, symbols, borrowed, scratch)
 
     # Values in registers
 
@@ -462,6 +461,7 @@ class _Driver:
         """Call a loop nest."""
         text, arguments, shared = write_kernel(self, kernel)
         name = self._function_of(text, arguments, shared is not None)
+        self.work[name].add(math.prod(kernel.space), work_of(self.plan, kernel))
         if shared is None:
             self.lines.append(f"  call void {name}({', '.join(arguments)})")
         else:
@@ -470,6 +470,7 @@ class _Driver:
     def run_rows(self, loops: Any) -> None:
         """Call the loops of a product."""
         name = self._function_of(loops.text, loops.arguments, loops.threads > 1)
+        self.work[name].add(0, loops.work)  # vectors as they are: there is nothing to optimise
         if loops.threads == 1:
             self.lines.append(f"  call void {name}({', '.join(loops.arguments)})")
             return
@@ -477,6 +478,7 @@ class _Driver:
         if loops.join is not None:
             text, arguments = loops.join
             name = self._function_of(text, arguments, shared=False)
+            self.work[name].add(len(arguments), 0)
             self.lines.append(f"  call void {name}({', '.join(arguments)})")
 
     def _function_of(self, text: str, arguments: list[str], shared: bool) -> str:

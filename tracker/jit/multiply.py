@@ -1,7 +1,8 @@
 """Matrix products as loops: small ones, for which a call of BLAS costs more than they do, and those
 of integers and bools, which BLAS does not know.
 
-Owns: `Matrix` and `Product`, a product as BLAS would see it; `LETTERS`; `in_loops`.
+Owns: `Matrix` and `Product`, a product as BLAS would see it; `LETTERS`; `in_loops`; `operations`,
+how long any product takes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.ir.graph import Eqn
 from tracker.jit.dense.code import Code
 from tracker.jit.emit import memory_type
 from tracker.jit.layout import Place
@@ -17,6 +19,7 @@ from tracker.records import record
 
 LETTERS = {np.dtype(kind): letter for kind, letter in zip("fdFD", "sdcz", strict=True)}
 _INLINE = 512  # multiplications of real numbers; up to here they are done in loops
+_AT_ONCE = 4  # multiplications in the time of an operation
 _WIDE = 16  # columns of such a product
 
 
@@ -59,6 +62,12 @@ class Product:
     def is_small(self) -> bool:
         m, n, k = self.extents
         return m * n * k <= _INLINE and n <= _WIDE and self.letter in ("s", "d")
+
+
+def operations(eqn: Eqn) -> int:
+    """About how long a product takes, in operations of loops: several multiplications each."""
+    inner = eqn.operands[0].type.shape[-1]
+    return int(eqn.out.type.size * inner // _AT_ONCE)
 
 
 def in_loops(c: Code, product: Product, where: tuple[str, str, str]) -> None:

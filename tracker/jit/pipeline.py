@@ -208,10 +208,11 @@ def _piece(
             symbols[name] = rare.routine_address(name)
     modules: list[engine.Module] = []
     keep: list[Any] = []
-    if lowered.kernels:
-        kernels, table = native.without_sizes(lowered.kernels)
-        loops = cache.compile_or_load(kernels, symbols={**native.addresses(table), **loans})
-        symbols.update((name, loops.address(name)) for name in lowered.exports)
+    for each in lowered.loops:
+        kernels, table = native.without_sizes(each.text)
+        bound = {**native.addresses(table), **loans}
+        loops = cache.compile_or_load(kernels, level=each.level, symbols=bound)
+        symbols.update((name, loops.address(name)) for name in each.exports)
         modules.append(loops)
         keep += [loops, *table.values()]
     size = sum(v.type.size for v in function.inputs) + lowered.scratch // 8
@@ -224,6 +225,7 @@ def _piece(
         keep=keep,
         release_gil=size > 50_000,
         raises=bool(lowered.borrowed),
+        level=lowered.level,
     )
     for module in (entry.module, *modules):
         for stage in current().dump & {"llvm", "asm"}:

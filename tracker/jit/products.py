@@ -23,7 +23,7 @@ from tracker.jit.dense.code import Code, Kind
 from tracker.jit.dense.library import PLAIN, ROWS, TURNED
 from tracker.jit.emit import memory_type
 from tracker.jit.layout import TINY, c_strides
-from tracker.jit.multiply import LETTERS, Matrix, Product, in_loops
+from tracker.jit.multiply import LETTERS, Matrix, Product, in_loops, operations
 from tracker.jit.rowcode import write_rows
 
 _TEXT = {"s": "float", "d": "double", "c": "float", "z": "double"}
@@ -49,6 +49,7 @@ def write_product(driver: Any, eqn: Eqn) -> None:
     if rows is not None:
         driver.run_rows(write_rows(driver, rows))
         return
+    driver.elsewhere += operations(eqn)
     a, b = eqn.operands
     assert isinstance(a, Var) and isinstance(b, Var)
     out = driver.place(eqn.out)

@@ -19,6 +19,7 @@ from tracker.jit import parallel
 from tracker.jit.dense.code import Code
 from tracker.jit.emit import OUTER_LOOP, memory_type
 from tracker.jit.layout import c_strides
+from tracker.jit.multiply import operations
 from tracker.jit.rows import RowProduct, row_strides
 from tracker.records import record
 
@@ -32,12 +33,13 @@ Moving = Mapping[str, tuple[int, ...]]
 
 @record(frozen=True)
 class RowLoops:
-    """A function named @KERNEL, the arguments of its call, how many threads share it; `join`: the
-    function that adds up what they have summed, and its arguments."""
+    """A function named @KERNEL, the arguments of its call, how many threads share it, how long it
+    takes; `join`: the function that adds up what they have summed, and its arguments."""
 
     text: str
     arguments: list[str]
     threads: int
+    work: int
     join: tuple[str, list[str]] | None
 
 
@@ -54,7 +56,7 @@ def write_rows(driver: Any, product: RowProduct) -> RowLoops:
     join = None
     if product.parts is not None:
         join = _joined(product), [f"ptr {target}", f"ptr {out}"]
-    return RowLoops(text, arguments, product.threads, join)
+    return RowLoops(text, arguments, product.threads, operations(product.eqn), join)
 
 
 def _joined(product: RowProduct) -> str:

@@ -1,0 +1,97 @@
+"""Which loops of a plan are worth optimising: these become a module of their own.
+
+Owns: `Work`, `busy`, `apart`, and the engine's levels by name. LLVM's pipeline takes 10 to 40 ms
+for the least of loops, a few passes and a code generator in a hurry a quarter of that, for loops
+that take two or three times as long; the quick code generator, for the driver, a tenth. In a plan
+that runs long, what hardly shows is compiled so: the driver, and loops over few elements.
+
+Invariant: which loops these are follows from the plan alone; a plan that is over soon is compiled
+as one module, well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+
+from tracker.jit import vmath
+from tracker.jit.emit import Needs, module_text
+from tracker.jit.sharing import KernelText
+from tracker.records import record
+
+OPTIMISED, HURRIED, ONCE = 3, 2, 1  # levels of the engine: loops, loops in a hurry, no loops
+_RUNS_LONG = 1_000_000  # operations of a plan, about as many as take 100 us
+_HARDLY = 1000  # operations for each element that is not optimised: all of these take 2% then
+
+
+@record()
+class Work:
+    """What a loop does: for how many elements, and about how many operations in all."""
+
+    elements: int = 0
+    operations: int = 0
+
+    def add(self, elements: int, operations: int) -> None:
+        self.elements += elements
+        self.operations += operations
+
+
+def busy(loops: Mapping[str, Work], elsewhere: int) -> set[str] | None:
+    """The loops, by name, that are to be optimised; None: everything is.
+
+    elsewhere: the operations of what is not a loop. In a loop compiled in a hurry an element takes
+    as long as some twenty operations that are vectorised.
+    """
+    total = sum(work.operations for work in loops.values()) + elsewhere
+    if total < _RUNS_LONG:
+        return None
+    left = total // _HARDLY
+    found = set(loops)
+    for name in sorted(loops, key=lambda name: loops[name].elements):
+        left -= loops[name].elements
+        if left < 0:
+            break
+        found.discard(name)
+    return found
+
+
+def merge(loops: MutableMapping[str, Work], same: Mapping[str, str]) -> None:
+    """Count loops that are done by others with these."""
+    for name, other in same.items():
+        if name != other:
+            work = loops.pop(name)
+            loops[other].add(work.elements, work.operations)
+
+
+@record(frozen=True)
+class Loops:
+    """The text of a module of kernels, their names, and the level at which to compile it."""
+
+    text: str
+    exports: tuple[str, ...]
+    level: int
+
+
+def apart(
+    kernels: Sequence[KernelText], chosen: set[str] | None, needs: Needs
+) -> tuple[Loops, ...]:
+    """Modules of the kernels that are to be optimised (None: all), and of the others. What is left
+    in `needs` is what a driver needs that calls them."""
+    math, needs.math = needs.math, set()
+    intrinsics = needs.intrinsics
+    needs.intrinsics = intrinsics | {kernel.declaration for kernel in kernels}
+    modules = []
+    for level in (OPTIMISED, HURRIED):
+        group = [
+            kernel
+            for kernel in kernels
+            if (chosen is None or kernel.name in chosen) == (level == OPTIMISED)
+        ]
+        if not group:
+            continue
+        texts = [f"define {kernel.text}" for kernel in group]
+        own = Needs()
+        own.borrowed, own.intrinsics = needs.borrowed, intrinsics
+        own.math = {f for f in math if any(f"{vmath.symbol(*f)}(" in text for text in texts)}
+        exports = tuple(kernel.name[1:] for kernel in group)
+        modules.append(Loops(module_text(texts, own), exports, level))
+    return tuple(modules)
