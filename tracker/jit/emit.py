@@ -259,9 +259,11 @@ class Reals(Division, Bits):
         return self.select(low, literal(math.inf, x.dtype), root)
 
     def extremum(self, relation: str, a: Scalar, b: Scalar) -> Scalar:
-        """The greater (">") or lesser ("<"); NaN if either is NaN."""
+        """The greater (">") or lesser ("<"); NaN if either is NaN. In a fold, any of the zeros that
+        are equal: NumPy's differs from lane to lane, and telling them takes twice the time."""
         if a.dtype.kind == "f":
-            return self.intrinsic("maximum" if relation == ">" else "minimum", a, b)
+            name = "maximum" if relation == ">" else "minimum"
+            return self.intrinsic(name, a, b, flags="nsz " if self.reassociate else "")
         return self.select(self.compare(relation, a, b), a, b)
 
     def math(self, name: str, *xs: Scalar) -> Scalar:
@@ -302,12 +304,13 @@ class Reals(Division, Bits):
         known = self.write(f"load i8, ptr {self.near}")
         self.lines.append(f"  store i8 {self.write(f'or i8 {known}, {byte}')}, ptr {self.near}")
 
-    def intrinsic(self, name: str, *xs: Scalar) -> Scalar:
+    def intrinsic(self, name: str, *xs: Scalar, flags: str = "") -> Scalar:
         """An intrinsic of LLVM on floating-point operands."""
         text = _TEXT[xs[0].dtype]
         symbol = f"@llvm.{name}.f{32 if text == 'float' else 64}"
         self.needs.intrinsics.add(f"declare {text} {symbol}({', '.join([text] * len(xs))})")
-        return Scalar(self.write(f"call {text} {symbol}({', '.join(map(str, xs))})"), xs[0].dtype)
+        arguments = ", ".join(map(str, xs))
+        return Scalar(self.write(f"call {flags}{text} {symbol}({arguments})"), xs[0].dtype)
 
     # Logic
 
