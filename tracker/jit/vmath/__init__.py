@@ -80,14 +80,13 @@ hyperbolic, inverse = map(_Subject, ("hyperbolic", "inverse"))
 
 @record(frozen=True)
 class _Function:
-    """`build` makes the body. If `widened`, float arguments become double before it; then `short`,
-    if there is one, may do with the accuracy of float."""
+    """`build` makes the body. If `widened`, float arguments become double before it, which may do
+    with the accuracy of float."""
 
     build: Callable[..., Value]
     ulp: float
     arity: int = 1
     widened: bool = True
-    short: Callable[..., Value] | None = None
 
 
 def _native(build: Callable[..., Value], ulp: float, arity: int = 1) -> _Function:
@@ -125,7 +124,7 @@ _TABLE = {
     "atanh": _native(hyperbolic.atanh, 2.0),
     "cbrt": _native(power.cbrt, 1.0),
     "hypot": _native(power.hypot, 1.0, arity=2),
-    "pow": _Function(power.pow, 2.0, arity=2, short=power.pow_short),
+    "pow": _native(power.pow, 2.0, arity=2),
     "erf": _native(special.erf, 2.0),
     "erfc": _native(special.erfc, 4.0),
     "logaddexp": _native(logarithm.logaddexp, 2.0, arity=2),
@@ -189,7 +188,7 @@ def _body(name: str, type: str) -> Body:
     arguments = [Value(body, f"%x{index}", type) for index in range(function.arity)]
     if widened:
         arguments = [body.emit("double", f"fpext {x} to double") for x in arguments]
-        result = (function.short or function.build)(*arguments)
+        result = function.build(*arguments)
         result = body.emit("float", f"fptrunc {result} to float")
     else:
         result = function.build(*arguments)

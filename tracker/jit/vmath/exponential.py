@@ -113,6 +113,16 @@ EXP2_SHORT = (
     0.00015465734702519793,
     1.531382502665122e-05,
 )
+# (tanh(x) / x - 1) / x**2 for floats up to 0.9, in x**2
+TANH = (
+    -0.3333332229726554,
+    0.13332979081980034,
+    -0.05392936350034337,
+    0.021663749710285722,
+    -0.008264886168602029,
+    0.0025829414234997345,
+    -0.0004555443440725085,
+)
 
 
 def _reduce(x: Value, bias: int) -> tuple[Value, Value, Value]:
@@ -143,6 +153,12 @@ def exp(x: Value) -> Value:
     r, _, word = _reduce(x, 2 * x.format.bias)
     first, second = _halves(word, x.format)
     return polynomial(r, (1.0, *EXP[x.body.precision])) * first * second
+
+
+def _exp(x: Value) -> Value:
+    """exp(x), where 2**k is neither subnormal nor infinite."""
+    r, _, word = _reduce(x, x.format.bias)
+    return polynomial(r, (1.0, *EXP[x.body.precision])) * _power(word, x.format)
 
 
 def exp2(x: Value) -> Value:
@@ -186,7 +202,14 @@ def expm1(x: Value) -> Value:
 
 
 def tanh(x: Value) -> Value:
-    """-n / (2 + n) for n = exp(-2 |x|) - 1."""
+    """-n / (2 + n) for n = exp(-2 |x|) - 1. Of floats by a fit around zero, which is shorter than
+    what it takes to keep the digits of n; further out 1 - 2 / (exp(2 |x|) + 1)."""
+    if x.type == "float":
+        a = abs(x)
+        square = x * x
+        near = fma(a * square, polynomial(square, TANH), a)
+        far = 1.0 - 2.0 / (_exp(at_most(a * 2.0, 20.0)) + 1.0)
+        return copysign(select(a < 0.9, near, far), x)
     high, low = _minus_one(at_least(abs(x) * -2.0, -44.0), 0, rising=False)
     bottom = (high + low) + 2.0
     return copysign(quotient(high, low, bottom, ((2.0 - bottom) + high) + low), x)

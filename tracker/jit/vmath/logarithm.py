@@ -48,7 +48,7 @@ LOG10_2 = {
 }
 
 
-def _unpack(x: Value, lift: Value | float = 0.0) -> tuple[Value, Value]:
+def unpack(x: Value, lift: Value | float = 0.0) -> tuple[Value, Value]:
     """Normal x > 0 as `k - lift` and `m` in [sqrt(1/2), sqrt(2)) with x = 2**k m."""
     format = x.format
     lowest = format.pattern(math.sqrt(0.5))
@@ -64,7 +64,7 @@ def split(x: Value) -> tuple[Value, Value]:
     """`k` and `f` for every finite x > 0, subnormals included."""
     lift = x.format.fraction + 2
     tiny = x < x.format.least_normal
-    k, m = _unpack(select(tiny, x * 2.0**lift, x), select(tiny, x.like(lift), 0.0))
+    k, m = unpack(select(tiny, x * 2.0**lift, x), select(tiny, x.like(lift), 0.0))
     return k, m - 1.0
 
 
@@ -122,7 +122,7 @@ def log_sum(x: Value, rest: Value | float = 0.0) -> Value:
     """log(1 + x + rest) for x > -1, finite, and `rest` below the last bit of 1 + x."""
     whole, error = two_sum(x.like(1.0), x)
     error = error + rest
-    k, m = _unpack(whole)
+    k, m = unpack(whole)
     near_one = k.equals(0.0)
     f = select(near_one, x, m - 1.0)
     # d log(1 + x) = dx / (1 + x): a rough inverse will do for so small a `dx`.

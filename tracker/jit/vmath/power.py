@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from tracker.jit.vmath.exponential import EXP2, EXP2_SHORT
-from tracker.jit.vmath.logarithm import LOG, LOG2_E, split
+from tracker.jit.vmath.logarithm import LOG2_E, split, unpack
 from tracker.jit.vmath.text import (
     Value,
     at_least,
@@ -37,6 +37,22 @@ LOG_TAIL = (
     0.15386762398828846,
     0.13256692973196374,
     0.13197542481394928,
+)
+# log2(1 + f) / f for a float result, 1 + f in [sqrt(1/2), sqrt(2))
+LOG2_SHORT = (
+    1.442695040866783,
+    -0.7213475207458486,
+    0.48089836250810675,
+    -0.3606736995206611,
+    0.28853720173048203,
+    -0.24045172809276158,
+    0.2061775116793174,
+    -0.18033585423166026,
+    0.15876417786117283,
+    -0.14276843113420254,
+    0.14446022311745346,
+    -0.14442225290304514,
+    0.07954617708901071,
 )
 # m**(-1/3) to 8 bits on [1/2, 4]
 INVERSE_CBRT = (
@@ -151,6 +167,8 @@ def _signed_power(x: Value, y: Value, magnitude: Value) -> Value:
 
 
 def pow(x: Value, y: Value) -> Value:
+    if x.type == "float":
+        return _signed_power(x, y, _float_power(abs(x), y))
     a = abs(x)
     high, low = _log2_sum(a)
     high = select(a < math.inf, select(a > 0.0, high, -math.inf), a)
@@ -158,17 +176,22 @@ def pow(x: Value, y: Value) -> Value:
     return _signed_power(x, y, _exp2_sum(product, fma(y, high, -product) + y * low))
 
 
-def pow_short(x: Value, y: Value) -> Value:
-    """pow in double for operands and a result that are float."""
-    a = abs(x)
-    k, f = split(a)
-    s = f / (f + 2.0)
-    z = s * s
-    rest = fma(s * z, polynomial(z, LOG["double"]), s * 2.0)
-    logarithm = fma(rest, LOG2_E["double"][0], k)
-    product = y * select(a < math.inf, select(a > 0.0, logarithm, -math.inf), a)
+def _float_power(a: Value, y: Value) -> Value:
+    """a**y of floats, but for y = 0: in double, where no float is subnormal. Of zero, infinity and
+    NaN, 2**(y inf) by the sign of what the logarithm comes to."""
+    zero = a.equals(0.0)
+    edge = zero | ~(a < math.inf)
+    y = select(edge, y * select(zero, math.inf, a), y)
+    k, m = unpack(_widened(a))
+    f = m - 1.0
+    product = _widened(y) * fma(f, polynomial(f, LOG2_SHORT), k)
     power = at_least(at_most(product, 200.0), -200.0)
     magic = power.format.magic + power.format.bias
     shifted = power + magic
     curve = polynomial(power - (shifted - magic), (1.0, *EXP2_SHORT))
-    return _signed_power(x, y, curve * (shifted.bits << 52).number)
+    result = curve * (shifted.bits << 52).number
+    return a.body.emit("float", f"fptrunc {result} to float")
+
+
+def _widened(x: Value) -> Value:
+    return x.body.emit("double", f"fpext {x} to double")
