@@ -206,10 +206,12 @@ def ndtr(x: Value) -> Value:
 
 
 def log_ndtr(x: Value) -> Value:
-    """On the left the density is taken out of the logarithm."""
+    """On the left the density is taken out of the logarithm, beside zero one half."""
     a = abs(x)
+    beside = a < 0.6
     left = fma(a * -0.5, a, log(_over_density(a * HALF_ROOT) * 0.5))
-    return select(x > 0.0, log1p(-_upper(x)), left)
+    rest = log1p(select(beside, erf_near(x * HALF_ROOT), -_upper(x)))
+    return select(beside, rest - math.log(2.0), select(x > 0.0, rest, left))
 
 
 def _inverse(y: Value, apart: Value) -> Value:
