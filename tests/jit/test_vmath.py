@@ -449,6 +449,38 @@ def test_binary_edges(name: str, type: str) -> None:
     check(name, type, pairs[few, 0], pairs[few, 1])
 
 
+def many_floats(seed: int, count: int) -> np.ndarray:
+    """Floats of all sizes, evenly among their bits: about as many of each exponent."""
+    random = np.random.default_rng(seed)
+    step = 2**32 // count
+    bits = np.arange(count, dtype=np.uint64) * step + random.integers(0, step, count, np.uint64)
+    floats = bits.astype(np.uint32).view(np.float32)
+    return np.where(np.isnan(floats), np.float32(np.nan), floats)  # none that signals
+
+
+@pytest.mark.parametrize("name", vmath.NAMES)
+def test_many_floats_beside_doubles(name: str) -> None:
+    """The form for floats against the one for doubles, where that one's errors do not count."""
+    count = 2**22 if DEEP else 2**17
+    xs = [many_floats(0, count)]
+    if vmath.NAMES[name] == 2:
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            near = xs[0] * np.random.default_rng(1).lognormal(0, 3, count).astype(np.float32)
+        xs = [np.r_[xs[0], xs[0]], np.r_[near, many_floats(2, count)[::-1]]]
+    if name in vmath.RANGE_LIMIT:
+        xs = [x[np.abs(x) <= vmath.RANGE_LIMIT[name]["float"]] for x in xs]
+    got = loop(name, "float")(*xs).astype(np.float64)
+    want = loop(name, "double")(*xs)
+    with np.errstate(all="ignore"):
+        size = np.maximum(np.abs(want), 1.0 if name in vmath.ABSOLUTE else 0.0)
+        unit = np.ldexp(1.0, np.clip(np.frexp(size)[1], -125, 128) - 24)
+        ulps = np.abs(np.clip(got, -(2.0**128), 2.0**128) - np.clip(want, -(2.0**128), 2.0**128))
+        ulps = np.where(np.isnan(got) & np.isnan(want), 0.0, ulps / unit)
+    worst = np.argmax(ulps)  # a NaN, if there is one
+    at = [float(x[worst]) for x in xs]
+    assert ulps[worst] <= vmath.ULP[name], f"{name}({at}) = {got[worst]}: {ulps[worst]:.3f} ulp"
+
+
 @pytest.mark.parametrize("type", TYPES)
 def test_pow_near_one_and_at_the_ends(type: str) -> None:
     """Where the error of the logarithm is multiplied most."""

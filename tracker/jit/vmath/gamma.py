@@ -1,6 +1,6 @@
 """gamma, lgamma, digamma and trigamma.
 
-Owns: the fit of lgamma around two, the asymptotic series past eight and the moves to one of them.
+Owns: the fit of lgamma around two, the asymptotic series past `FAR` and the moves to one of them.
 Start at `_lgamma_positive`. Coefficients are Remez fits (mpmath, 200 bits) rounded to double. Of
 whole numbers gamma is a table.
 
@@ -27,48 +27,81 @@ from tracker.jit.vmath.text import (
 from tracker.jit.vmath.trigonometric import half_turns, sinpi
 
 PI = math.pi
+# From here on the series for large arguments serve; below, steps of one lead there.
+FAR = {"double": 8, "float": 4}
 HALF_LOG_2PI_LESS_HALF = 0.4189385332046727
 
 # lgamma(2 + d) / d for |d| <= 1/2
-NEAR_TWO = (
-    0.42278433509846713,
-    0.32246703342411326,
-    -0.06735230105319555,
-    0.02058080842777708,
-    -0.007385551028943538,
-    0.002890510331220162,
-    -0.0011927539007324738,
-    0.0005096695107133487,
-    -0.0002231549817967357,
-    9.945773650529965e-05,
-    -4.492368925609172e-05,
-    2.0505112456290957e-05,
-    -9.456475845383503e-06,
-    4.3867738212723294e-06,
-    -1.9738342840153304e-06,
-    9.153027293520815e-07,
-    -5.816194054888287e-07,
-    2.8322968008859677e-07,
-)
-# x (lgamma(x) - (x - 1/2) log(x) + x - log(2 pi) / 2), in x**-2 for x >= 8.4
-STIRLING = (
-    0.08333333333333331,
-    -0.0027777777776727378,
-    0.0007936507062277855,
-    -0.0005952114038341831,
-    0.0008380401860244478,
-    -0.0016751093565399668,
-)
-# x**2 (log(x) - 1 / (2 x) - digamma(x)), in x**-2 for x >= 8
-DIGAMMA = (
-    0.08333333333333333,
-    -0.00833333333327969,
-    0.003968253912649879,
-    -0.0041666449888706995,
-    0.0075717071468823,
-    -0.020698819495037095,
-    0.06363577710867939,
-)
+NEAR_TWO = {
+    "double": (
+        0.42278433509846713,
+        0.32246703342411326,
+        -0.06735230105319555,
+        0.02058080842777708,
+        -0.007385551028943538,
+        0.002890510331220162,
+        -0.0011927539007324738,
+        0.0005096695107133487,
+        -0.0002231549817967357,
+        9.945773650529965e-05,
+        -4.492368925609172e-05,
+        2.0505112456290957e-05,
+        -9.456475845383503e-06,
+        4.3867738212723294e-06,
+        -1.9738342840153304e-06,
+        9.153027293520815e-07,
+        -5.816194054888287e-07,
+        2.8322968008859677e-07,
+    ),
+    "float": (
+        0.4227843351011974,
+        0.3224670336769554,
+        -0.06735230171606031,
+        0.02058078833045475,
+        -0.007385524278581072,
+        0.0028909562100147375,
+        -0.0011931553265844606,
+        0.0005056573189417612,
+        -0.000220409793380416,
+        0.00011500374139941663,
+        -5.352332628604004e-05,
+    ),
+}
+# x (lgamma(x) - (x - 1/2) log(x) + x - log(2 pi) / 2), in x**-2 for x >= 8.4;
+# of floats for x >= 4.4
+STIRLING = {
+    "double": (
+        0.08333333333333331,
+        -0.0027777777776727378,
+        0.0007936507062277855,
+        -0.0005952114038341831,
+        0.0008380401860244478,
+        -0.0016751093565399668,
+    ),
+    "float": (
+        0.08333333109281146,
+        -0.002776979396149288,
+        0.0007511466918749436,
+    ),
+}
+# x**2 (log(x) - 1 / (2 x) - digamma(x)), in x**-2 for x >= 8; of floats for x >= 4
+DIGAMMA = {
+    "double": (
+        0.08333333333333333,
+        -0.00833333333327969,
+        0.003968253912649879,
+        -0.0041666449888706995,
+        0.0075717071468823,
+        -0.020698819495037095,
+        0.06363577710867939,
+    ),
+    "float": (
+        0.08333333271170187,
+        -0.008333003014975908,
+        0.003940631615387389,
+        -0.003402660669883953,
+    ),
+}
 
 # x**3 (trigamma(x) - 1 / x - 1 / (2 x**2)), in x**-2 for x >= 8
 TRIGAMMA = (
@@ -85,19 +118,20 @@ TRIGAMMA = (
 
 def _lgamma_positive(x: Value) -> tuple[Value, Value]:
     """As a sum: lgamma(2 + d) and the log of the steps of one from x to 2 + d, or Stirling."""
-    far = x >= 8.5
+    reach = FAR[x.type]
+    far = x >= reach + 0.5
     up = round_even(x)  # 2 + the number of steps down
     d = x - up
     product = select(up < 1.0, x * (x + 1.0), select(up < 2.0, x, 1.0))
-    for step in range(1, 7):
+    for step in range(1, reach - 1):
         product = select(up >= 2.0 + step, product * (x - float(step)), product)
     log_high, log_low = log_parts(select(far, x, product))
     below = up < 2.0
-    high, low = two_sum(select(below, -log_high, log_high), d * polynomial(d, NEAR_TWO))
+    high, low = two_sum(select(below, -log_high, log_high), d * polynomial(d, NEAR_TWO[x.type]))
     low = low + select(below, -log_low, log_low)
 
     inverse = 1.0 / x
-    tail = fma(inverse, polynomial(inverse * inverse, STIRLING), HALF_LOG_2PI_LESS_HALF)
+    tail = fma(inverse, polynomial(inverse * inverse, STIRLING[x.type]), HALF_LOG_2PI_LESS_HALF)
     factor, error = two_sum(log_high, x.like(-1.0))
     a = x - 0.5
     far_high, lost = two_product(a, factor)
@@ -123,17 +157,18 @@ def digamma(x: Value) -> Value:
     """digamma(1 - x) - pi / tan(pi x) for x < 0."""
     negative = x < 0.0
     z = select(negative, 1.0 - x, x)
-    near = z < 8.0
+    reach = FAR[x.type]
+    near = z < float(reach)
     # The sum of 1 / (z + i) as one fraction, the largest term last.
     w = select(near, z, 1.0)
-    bottom, top = w + 7.0, w.like(1.0)
-    for step in (6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0):
-        factor = w + step if step else w
+    bottom, top = w + (reach - 1.0), w.like(1.0)
+    for step in reversed(range(reach - 1)):
+        factor = w + float(step) if step else w
         top = fma(top, factor, bottom)
         bottom = bottom * factor
-    y = select(near, z + 8.0, z)
+    y = select(near, z + float(reach), z)
     inverse = 1.0 / y
-    tail = inverse * fma(inverse, polynomial(inverse * inverse, DIGAMMA), 0.5)
+    tail = inverse * fma(inverse, polynomial(inverse * inverse, DIGAMMA[x.type]), 0.5)
     result = log(y) - tail - select(near, top / bottom, 0.0)
 
     sine, cosine = half_turns(x)

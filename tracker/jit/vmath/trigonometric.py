@@ -213,8 +213,11 @@ def half_turns(x: Value) -> tuple[Value, Value]:
     """sin(pi x) and cos(pi x), both with the sign of cos(pi n) for the integer n next to x."""
     near = x - round_even(x)
     quarter = round_even(near * 2.0)
-    r, tail = two_product(fma(quarter, -0.5, near), 2.0 * HALF_PI[x.type][0])
-    rest = None if x.body.precision == "float" else tail
+    turn = fma(quarter, -0.5, near)
+    first, second, _ = HALF_PI[x.type]
+    r, tail = two_product(turn, 2.0 * first)
+    tail = fma(turn, 2.0 * second, tail)
+    rest = None if x.body.precision != x.type else tail
     sine, cosine = (high + low for high, low in (_sin(r, rest), _cos(r, rest)))
     beside = quarter.equals(0.0)
     return select(beside, sine, quarter * cosine), select(beside, cosine, -quarter * sine)
@@ -227,7 +230,11 @@ def _signed(x: Value, part: Value) -> Value:
 
 
 def sinpi(x: Value) -> Value:
-    result = _signed(x, half_turns(x)[0])
+    """Where what the product with pi loses may be subnormal, it is taken of a multiple of x."""
+    first, second, _ = HALF_PI[x.type]
+    lifted = x * 2.0**64
+    tiny = fma(lifted, 2.0 * first, lifted * (2.0 * second)) * 2.0**-64
+    result = select(abs(x) < 2.0**-60, tiny, _signed(x, half_turns(x)[0]))
     return select(result.equals(0.0), copysign(result, x), result)
 
 
