@@ -217,3 +217,32 @@ def test_the_log_density_of_a_gaussian(n, form):
         np.testing.assert_allclose(found.val, want.val, rtol=1e-12)
         for x_, y_ in zip(found.grad, want.grad, strict=True):
             np.testing.assert_allclose(x_, y_, rtol=1e-9, atol=1e-12)
+
+
+NOTHING = {
+    "det": la.det,
+    "slogdet": la.slogdet,
+    "inv": la.inv,
+    "cholesky": la.cholesky,
+    "eigh": la.eigh,
+    "eigvals": la.eigvals,
+    "svd": la.svd,
+    "qr": la.qr,
+    "pinv": la.pinv,
+    "solve": lambda a: la.solve(a, np.zeros((0, 2)) if a.ndim == 2 else a),
+    "a fold of it": lambda a: np.sum(la.det(a)),
+}
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3, 3)])
+@pytest.mark.parametrize("name", NOTHING)
+def test_matrices_of_nothing(name, shape):
+    """What NumPy says of them is known when they are compiled."""
+    f, a = NOTHING[name], np.zeros(shape)
+    want, compiled = f(a), jit(f, strict=True)
+    for _ in range(2):
+        found = compiled(a)
+        assert type(found) is type(want)
+        pairs = zip(found, want, strict=True) if isinstance(want, tuple) else [(found, want)]
+        for x, y in pairs:
+            np.testing.assert_array_equal(x, y, strict=True)

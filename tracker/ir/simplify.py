@@ -79,20 +79,30 @@ def of_literals(eqn: Eqn, defs: Definitions) -> Atom | None:
     return fold(eqn)
 
 
-@rule("sum", "prod", "mean", "max", "min", "any", "all")
+_FOLDS = ("sum", "prod", "mean", "max", "min", "any", "all")
+_OF_MATRICES = (
+    *("solve", "solve_triangular", "inv", "det", "slogdet", "cholesky", "cholesky_pull", "qr"),
+    *("pinv", "lstsq", "eigh", "eigvalsh", "eig", "svd", "svdvals", "lu", "permutation", "expm"),
+)
+
+
+@rule(*_FOLDS, *_OF_MATRICES)
 def of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
-    """A fold of no elements -> the number that NumPy says it is; where it raises, it is left."""
-    type = eqn.operands[0].type
-    if type.size:
+    """A fold of no elements, or the determinant of an empty matrix -> the numbers that NumPy says
+    they are; where it raises, it is left."""
+    arrays = [operand.type for operand in eqn.operands if operand.type.shape]
+    if not arrays or any(type.size for type in arrays):
         return None
+    nothing = [np.zeros(operand.type.shape, operand.type.dtype) for operand in eqn.operands]
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the mean of nothing, which is NaN
         try:
-            found = np.ravel(eqn.op.evaluate(np.zeros(type.shape, type.dtype), **eqn.params))
+            found = np.ravel(eqn.op.evaluate(*nothing, **eqn.params))
         except ValueError:
             return None
-    number = found[0] if found.size else 0
-    return spread(eqn, _scalar(number, eqn.out.type.dtype))
+    if len(set(found.tolist())) > 1:
+        return become(eqn, "table", (), values=tuple(found.tolist()), dtype=found.dtype)
+    return spread(eqn, _scalar(found[0] if found.size else 0, eqn.out.type.dtype))
 
 
 @rule("multiply", "strong_multiply")
