@@ -64,7 +64,7 @@ def levels(monkeypatch):
     original = engine.compile_module
 
     def noted(text, *, level=3, **options):
-        if "@k" in text:
+        if level and "@k" in text:  # not what all calls share
             seen.append(level)
         return original(text, level=level, **options)
 

@@ -216,9 +216,13 @@ def test_another_number_of_rows_needs_no_compiling(short_ones, monkeypatch):
 
     texts = []
     original = engine.compile_module
-    monkeypatch.setattr(
-        engine, "compile_module", lambda text, **how: (texts.append(text), original(text, **how))[1]
-    )
+
+    def noted(text, *, level=3, **options):
+        if level:  # not what all calls share
+            texts.append(text)
+        return original(text, level=level, **options)
+
+    monkeypatch.setattr(engine, "compile_module", noted)
     monkeypatch.setattr(cache, "_recent", {})
     monkeypatch.setenv("TRACKER_CACHE", "0")
     fast = jit(lambda w, x: gradient(lambda w: np.sum(np.tanh(patches(x) @ w)), w))
