@@ -76,6 +76,7 @@ JIT_LAYERS = [
     {"lower"},
     {"pipeline", "explain"},
     {"background"},
+    {"families"},
     {"jitted"},
     {"decorator", "export"},
 ]

@@ -20,7 +20,8 @@ from tracker.errors import CompileError, UnsupportedError, message
 from tracker.ir.graph import Function
 from tracker.jit import signature
 from tracker.jit.collecting import without_collecting
-from tracker.jit.jitted import Jitted, Options, Special, name_of
+from tracker.jit.families import Special
+from tracker.jit.jitted import Jitted, Options, name_of
 from tracker.jit.staging import stage
 from tracker.jit.standins import TURN
 

@@ -18,7 +18,7 @@ from tracker.jit.partition import Segment, partition
 from tracker.jit.places import names_of
 
 if TYPE_CHECKING:
-    from tracker.jit.jitted import Special
+    from tracker.jit.families import Special
     from tracker.jit.pipeline import Compiled, Piece
 
 

@@ -1,6 +1,6 @@
 """The Python side of a jitted function: its traces, and the calls that no machine code took.
 
-Owns: `Jitted`, its `Family` of traces for each signature, and `Special`, a compiled trace. Start at
+Owns: `Jitted`, which has a `Family` of traces for each signature (`families.py`). Start at
 `Jitted.slow`.
 
 A trace holds for one signature (of the arguments, and of what the function reads besides them) and
@@ -26,9 +26,18 @@ from tracker.config import current
 from tracker.deferral import Misjudged
 from tracker.draws import Journal
 from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError
-from tracker.ir.graph import Guard
 from tracker.jit import signature
 from tracker.jit.collecting import without_collecting
+from tracker.jit.families import (
+    NONE,
+    Family,
+    Special,
+    cause_of,
+    last_cause,
+    leaves_for,
+    overlap,
+    run_one,
+)
 from tracker.jit.inputs import Effects
 from tracker.jit.places import Place, difference, with_places
 from tracker.jit.reads import places_of
@@ -42,13 +51,12 @@ from tracker.jit.staging import (
 )
 from tracker.jit.standins import TURN
 from tracker.jit.varying import Varying
-from tracker.records import field, record
+from tracker.records import record
 from tracker.snapshots import own_copy, same_bytes
 from tracker.tape import current_stage, current_watch, is_constant, value_of
 from tracker.tracked import Tracked
 
 if TYPE_CHECKING:
-    from tracker.jit.background import Job
     from tracker.jit.pipeline import Compiled
 
 
@@ -60,40 +68,6 @@ class Options:
     cache: bool | None
     strict: bool
     max_traces: int
-
-
-@record()
-class Special:
-    """One trace, the job that compiles it, and what it was made for; `awaited` until machine code
-    takes its calls, if it is one native entry."""
-
-    trace: Trace
-    job: Job[Compiled]
-    cause: str
-    awaited: bool = True
-
-    @property
-    def compiled(self) -> Compiled:
-        return self.job.result()
-
-    def call(self, leaves: Sequence[Any]) -> Any:
-        """A call in Python terms; machine code that is one native entry has been asked already."""
-        return _python_call(self.trace, self.compiled, leaves)
-
-    def matches(self, other: Trace) -> bool:
-        """Whether another trace holds no more often than this one."""
-        return self.trace.call == other.call and str(self.trace.function) == str(other.function)
-
-
-@record()
-class Family:
-    """All traces of one signature; `cause` says what is new in it, `eager` why it is run in plain
-    Python, if it is."""
-
-    cause: str
-    specials: list[Special] = field(default_factory=list)
-    eager: str = ""
-    unsteady: int = 0  # calls that changed what they read
 
 
 class Jitted:
@@ -211,7 +185,7 @@ class Jitted:
             family = self._family(call)
             if not family.specials and not family.eager:
                 self._special(family, call, leaves, args, kwargs, run=False)
-            holding = (s for s in family.specials if _leaves_for(s, call, leaves) is not None)
+            holding = (s for s in family.specials if leaves_for(s, call, leaves) is not None)
             return next(holding, family.specials[0] if family.specials else None)
 
     def _family(self, call: signature.Signature) -> Family:
@@ -248,8 +222,8 @@ class Jitted:
         run: bool = True,
     ) -> Any:
         """Run a trace that holds, or make one."""
-        done = _run_one(family, call, leaves)
-        if done is not _NONE:
+        done = run_one(family, call, leaves)
+        if done is not NONE:
             return done
         dead = [special for special in family.specials if not special.trace.call.alive]
         if dead:
@@ -257,7 +231,7 @@ class Jitted:
             self._free(dead)
         if len(family.specials) >= self.options.max_traces:
             what = f"it has {self.options.max_traces} traces already"
-            self._give_up(family, f"{what} ({_last_cause(family)})")
+            self._give_up(family, f"{what} ({last_cause(family)})")
         places = places_of(self.function, static_leaves(call, leaves))
         if family.eager or self._must_keep_history(family, call, leaves, places):
             return self.function(*args, **kwargs) if run else None
@@ -299,7 +273,7 @@ class Jitted:
         elif any(staged.trace.owners) and not self.is_derived:
             family.eager = _HISTORY
             return self._plainly(args, kwargs, drawn, run)
-        elif _overlap(staged.trace, staged.leaves):
+        elif overlap(staged.trace, staged.leaves):
             return self._plainly(args, kwargs, drawn, run)
         else:
             special = self._keep(family, staged.trace, full, staged.computed and run)
@@ -429,7 +403,7 @@ class Jitted:
         else:
             with without_collecting():
                 job = background.at_once(lambda: self._compiled(trace))
-        special = Special(trace, job, _cause(family, trace, full))
+        special = Special(trace, job, cause_of(family, trace, full))
         family.specials.append(special)
         return special
 
@@ -465,7 +439,6 @@ class Jitted:
 
 
 _NOT_USUAL = object()
-_NONE = object()
 _HISTORY = "it reads a param, whose history is recorded"
 _WAIT = 0.3  # seconds; a call that has waited so long for another's trace runs in plain Python
 _CROWD = 16
@@ -500,18 +473,6 @@ def _usual(x: Any) -> Any:
     return copy
 
 
-def _run_one(family: Family, call: signature.Signature, leaves: list[Any]) -> Any:
-    """The result of the first trace that holds; _NONE if none does."""
-    for special in family.specials:
-        everything = _leaves_for(special, call, leaves)
-        if everything is not None:
-            try:
-                return special.call(everything)
-            except GuardFailed:
-                continue
-    return _NONE
-
-
 def _first_call(
     special: Special, staged: Staged, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Any:
@@ -519,107 +480,12 @@ def _first_call(
     off, if it can without NumPy, and if the trace holds."""
     from tracker.jit import callable as native
 
-    compiled, result = special.compiled, _NONE
+    compiled, result = special.compiled, NONE
     if compiled.entry is not None:
         staged.effects.detach()
-        result = native.once(compiled.entry, lambda *_, **__: _NONE, args, kwargs)
+        result = native.once(compiled.entry, lambda *_, **__: NONE, args, kwargs)
     elif not compiled.hosts:
         staged.effects.detach()
         with suppress(GuardFailed):
             result = special.call(staged.leaves)
-    return staged.finish() if result is _NONE else result
-
-
-def _leaves_for(special: Special, call: signature.Signature, leaves: list[Any]) -> list[Any] | None:
-    """All leaves of a call, as a trace takes them; None if what it reads differs."""
-    trace = special.trace
-    full, everything = with_places(call, leaves, trace.call.places, trace.varying)
-    return everything if full == trace.call else None
-
-
-def _cause(family: Family, trace: Trace, full: signature.Signature) -> str:
-    """Why the traces that there are did not do: what differs from the one that is most alike.
-    `full`: the signature of the call, with all captured numbers."""
-    if not family.specials:
-        return family.cause
-    alike = [s for s in family.specials if s.trace.call == trace.call]
-    if not alike:
-        return difference(family.specials[-1].trace.call, full)[1]
-    new = _guards(trace)
-    found = max((_branch(_guards(special.trace), new) for special in alike), key=lambda b: b[0])
-    return found[1]
-
-
-def _guards(trace: Trace) -> list[Guard]:
-    return [step for step in trace.function.body if isinstance(step, Guard)]
-
-
-def _branch(old: list[Guard], new: list[Guard]) -> tuple[int, str]:
-    """After how many guards two traces part, and there."""
-    for at, (a, b) in enumerate(zip(old, new, strict=False)):
-        if (a.kind, a.where, a.expected) != (b.kind, b.where, b.expected):
-            return at, f"{b.kind} is {b.expected}, not {a.expected}, at {b.where}"
-    return min(len(old), len(new)), "another way through"
-
-
-def _last_cause(family: Family) -> str:
-    """What people should look at: what the newest trace was made for."""
-    return f"the last for: {family.specials[-1].cause}" if family.specials else "none allowed"
-
-
-def _python_call(trace: Trace, compiled: Compiled, leaves: Sequence[Any]) -> Any:
-    """How the slow path runs a trace: an executor's values in, structured results out."""
-    if compiled.run is None or _overlap(trace, leaves):
-        raise GuardFailed  # machine code has been asked already
-    captured = [
-        owner.value.data if owner else leaves[source] if isinstance(source, int) else source
-        for source, owner in zip(trace.captures, trace.owners, strict=True)
-    ]
-    found = iter(compiled.run([*(leaves[number] for number in trace.inputs), *captured]))
-    results: list[Any] = []
-    for out in trace.outputs:
-        if out.kind == "constant":
-            results.append(out.constant)
-        elif out.kind == "input":
-            results.append(leaves[out.constant])
-        elif out.kind == "view":
-            results.append(out.constant.cut(leaves[out.constant.out.leaf]))
-        elif out.kind == "same":
-            results.append(results[out.constant])
-        else:
-            results.append(_own(_in_class(out.kind, next(found)), [*leaves, *captured, *results]))
-    for number, value in zip(trace.writes, list(found), strict=True):
-        leaves[number][...] = value
-    return tree.unflatten(trace.structure, results)
-
-
-def _overlap(trace: Trace, leaves: Sequence[Any]) -> bool:
-    """Whether an array that the function writes into shares memory with another that it reads."""
-    fixed = [x for x in trace.captures if isinstance(x, np.ndarray)]
-    alone = (*trace.writes, *trace.apart)
-    return any(np.may_share_memory(leaves[number], x) for number in alone for x in fixed) or any(
-        number != other and np.may_share_memory(leaves[number], leaves[other])
-        for number in alone
-        for other, leaf in enumerate(trace.call.leaves)
-        if isinstance(leaves[other], np.ndarray) and not isinstance(leaf, signature.Twin)
-    )
-
-
-def _in_class(kind: str, x: Any) -> Any:
-    """A value as the class of result that the plain function gives."""
-    if kind == "array":
-        return np.asarray(x)
-    if kind == "numpy":
-        return np.asarray(x)[()]
-    return np.asarray(x).item()
-
-
-def _own(x: Any, leaves: Sequence[Any]) -> Any:
-    """A result that shares no memory with an argument, the trace, or another result."""
-    return (
-        x.copy() if isinstance(x, np.ndarray) and (x.base is not None or _is_one(x, leaves)) else x
-    )
-
-
-def _is_one(x: Any, leaves: Sequence[Any]) -> bool:
-    return any(x is leaf for leaf in leaves)
+    return staged.finish() if result is NONE else result

@@ -1,0 +1,169 @@
+"""The traces of one signature: what each was made for, and how one is run without machine code.
+
+Owns: `Special`, a trace and the job that compiles it; `Family`, all traces of a signature;
+`run_one`, which the slow path asks first. Start at `Family`.
+
+Invariant: a trace is run only for values that it was made for (`leaves_for`), and only if the
+arrays it writes into share no memory with others (`overlap`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.ir.graph import Guard
+from tracker.jit import signature
+from tracker.jit.places import difference, with_places
+from tracker.jit.staging import GuardFailed, Trace
+from tracker.records import field, record
+
+if TYPE_CHECKING:
+    from tracker.jit.background import Job
+    from tracker.jit.pipeline import Compiled
+
+NONE = object()
+
+
+@record()
+class Special:
+    """One trace, the job that compiles it, and what it was made for; `awaited` until machine code
+    takes its calls, if it is one native entry."""
+
+    trace: Trace
+    job: Job[Compiled]
+    cause: str
+    awaited: bool = True
+
+    @property
+    def compiled(self) -> Compiled:
+        return self.job.result()
+
+    def call(self, leaves: Sequence[Any]) -> Any:
+        """A call in Python terms; machine code that is one native entry has been asked already."""
+        return _python_call(self.trace, self.compiled, leaves)
+
+    def matches(self, other: Trace) -> bool:
+        """Whether another trace holds no more often than this one."""
+        return self.trace.call == other.call and str(self.trace.function) == str(other.function)
+
+
+@record()
+class Family:
+    """All traces of one signature; `cause` says what is new in it, `eager` why it is run in plain
+    Python, if it is."""
+
+    cause: str
+    specials: list[Special] = field(default_factory=list)
+    eager: str = ""
+    unsteady: int = 0  # calls that changed what they read
+
+
+def run_one(family: Family, call: signature.Signature, leaves: list[Any]) -> Any:
+    """The result of the first trace that holds; NONE if none does."""
+    for special in family.specials:
+        everything = leaves_for(special, call, leaves)
+        if everything is not None:
+            try:
+                return special.call(everything)
+            except GuardFailed:
+                continue
+    return NONE
+
+
+def leaves_for(special: Special, call: signature.Signature, leaves: list[Any]) -> list[Any] | None:
+    """All leaves of a call, as a trace takes them; None if what it reads differs."""
+    trace = special.trace
+    full, everything = with_places(call, leaves, trace.call.places, trace.varying)
+    return everything if full == trace.call else None
+
+
+def cause_of(family: Family, trace: Trace, full: signature.Signature) -> str:
+    """Why the traces that there are did not do: what differs from the one that is most alike.
+    `full`: the signature of the call, with all captured numbers."""
+    if not family.specials:
+        return family.cause
+    alike = [s for s in family.specials if s.trace.call == trace.call]
+    if not alike:
+        return difference(family.specials[-1].trace.call, full)[1]
+    new = _guards(trace)
+    found = max((_branch(_guards(special.trace), new) for special in alike), key=lambda b: b[0])
+    return found[1]
+
+
+def _guards(trace: Trace) -> list[Guard]:
+    return [step for step in trace.function.body if isinstance(step, Guard)]
+
+
+def _branch(old: list[Guard], new: list[Guard]) -> tuple[int, str]:
+    """After how many guards two traces part, and there."""
+    for at, (a, b) in enumerate(zip(old, new, strict=False)):
+        if (a.kind, a.where, a.expected) != (b.kind, b.where, b.expected):
+            return at, f"{b.kind} is {b.expected}, not {a.expected}, at {b.where}"
+    return min(len(old), len(new)), "another way through"
+
+
+def last_cause(family: Family) -> str:
+    """What people should look at: what the newest trace was made for."""
+    return f"the last for: {family.specials[-1].cause}" if family.specials else "none allowed"
+
+
+def _python_call(trace: Trace, compiled: Compiled, leaves: Sequence[Any]) -> Any:
+    """How the slow path runs a trace: an executor's values in, structured results out."""
+    if compiled.run is None or overlap(trace, leaves):
+        raise GuardFailed  # machine code has been asked already
+    captured = [
+        owner.value.data if owner else leaves[source] if isinstance(source, int) else source
+        for source, owner in zip(trace.captures, trace.owners, strict=True)
+    ]
+    found = iter(compiled.run([*(leaves[number] for number in trace.inputs), *captured]))
+    results: list[Any] = []
+    for out in trace.outputs:
+        if out.kind == "constant":
+            results.append(out.constant)
+        elif out.kind == "input":
+            results.append(leaves[out.constant])
+        elif out.kind == "view":
+            results.append(out.constant.cut(leaves[out.constant.out.leaf]))
+        elif out.kind == "same":
+            results.append(results[out.constant])
+        else:
+            results.append(_own(_in_class(out.kind, next(found)), [*leaves, *captured, *results]))
+    for number, value in zip(trace.writes, list(found), strict=True):
+        leaves[number][...] = value
+    return tree.unflatten(trace.structure, results)
+
+
+def overlap(trace: Trace, leaves: Sequence[Any]) -> bool:
+    """Whether an array that the function writes into shares memory with another that it reads."""
+    fixed = [x for x in trace.captures if isinstance(x, np.ndarray)]
+    alone = (*trace.writes, *trace.apart)
+    return any(np.may_share_memory(leaves[number], x) for number in alone for x in fixed) or any(
+        number != other and np.may_share_memory(leaves[number], leaves[other])
+        for number in alone
+        for other, leaf in enumerate(trace.call.leaves)
+        if isinstance(leaves[other], np.ndarray) and not isinstance(leaf, signature.Twin)
+    )
+
+
+def _in_class(kind: str, x: Any) -> Any:
+    """A value as the class of result that the plain function gives."""
+    if kind == "array":
+        return np.asarray(x)
+    if kind == "numpy":
+        return np.asarray(x)[()]
+    return np.asarray(x).item()
+
+
+def _own(x: Any, leaves: Sequence[Any]) -> Any:
+    """A result that shares no memory with an argument, the trace, or another result."""
+    return (
+        x.copy() if isinstance(x, np.ndarray) and (x.base is not None or _is_one(x, leaves)) else x
+    )
+
+
+def _is_one(x: Any, leaves: Sequence[Any]) -> bool:
+    return any(x is leaf for leaf in leaves)
