@@ -4,6 +4,7 @@ import copy
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -320,3 +321,25 @@ def test_an_interrupt_waits_until_llvm_is_done():
     assert done and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     with engine._LOCK:  # it is forgotten
         pass
+
+
+def test_the_first_functions_of_a_process_may_be_made_by_many_threads():
+    """What all compiled functions share is made by one of them: code that another made and nobody
+    kept would be freed under its callers."""
+    code = """
+import threading, numpy as np, tracker
+barrier, results = threading.Barrier(6), []
+def work(k):
+    barrier.wait()
+    for i in range(4):
+        f = tracker.jit(lambda x: tracker.gradient(lambda y: np.sum(np.sin(y) * k + i), x)[0])
+        for _ in range(3):
+            results.append(np.allclose(f(np.ones(40)), np.cos(1.0) * k))
+threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(results), all(results))
+"""
+    run = [sys.executable, "-X", "faulthandler", "-W", "error", "-c", code]
+    out = subprocess.run(run, capture_output=True, text=True, timeout=300)
+    assert (out.stdout.strip(), out.stderr) == ("72 True", "")

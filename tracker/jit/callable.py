@@ -14,11 +14,10 @@ only when no call is inside native code; types are final; all of this happens un
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from tracker.jit import native
+from tracker.jit import engine, native
 from tracker.jit.native import Entry
 from tracker.jit.writer import ACTIVE, CALL, DICT, KEEP, OBJECT_SIZE, SLOW, WEAKREFS
 
@@ -212,7 +211,7 @@ def slow_callable(callable_: Any) -> Any:
     return ctypes.py_object.from_address(id(callable_) + SLOW).value
 
 
-@functools.cache
+@engine.once
 def _function_self() -> type:
     return make_type("tracker.jit.native_function", {})
 

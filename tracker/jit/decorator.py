@@ -124,7 +124,7 @@ def in_python() -> Iterator[None]:
 
 
 @functools.cache
-def _jit_type() -> type:
+def _jit_type() -> type:  # threads that ask at the same time may get two, which are alike
     with without_collecting():
         from tracker.jit import callable as native
 

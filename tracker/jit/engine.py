@@ -62,6 +62,24 @@ _LOCK = _Lock()
 _NAMES = itertools.count()
 _Result = TypeVar("_Result")
 
+
+def once(make: Callable[..., _Result]) -> Callable[..., _Result]:
+    """A function whose result for some arguments is made once in a process. Two threads that ask
+    at the same time would otherwise make two, of which the one that is not kept is freed, though
+    its asker may have handed the addresses of its code on."""
+    made: dict[tuple[Any, ...], _Result] = {}
+
+    @functools.wraps(make)
+    def ask(*key: Any) -> _Result:
+        if key not in made:
+            with _LOCK:
+                if key not in made:
+                    made[key] = make(*key)
+        return made[key]
+
+    return ask
+
+
 # Bounds on the longest basic block, in lines of IR. Measured on random straight-line arithmetic:
 # the SLP vectoriser needs 20 ms for 100 lines and 500 ms for 1,000; the standard pipeline 1.2 ms
 # for 100 lines without it (it runs InstCombine again and again); the optimising code generator
@@ -379,14 +397,14 @@ def _exports(module: Any) -> tuple[str, ...]:
     )
 
 
-@functools.cache
+@once
 def _target() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple()
 
 
-@functools.cache
+@once
 def _machine(level: int) -> Any:
     return _target().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
@@ -398,7 +416,7 @@ def _machine(level: int) -> Any:
     )
 
 
-@functools.cache
+@once
 def _linker() -> Any:
     """One linker for the process. JITLink reaches far symbols through stubs and gives memory
     back when a library goes; the older linker leaks a little for each. At interpreter exit

@@ -20,7 +20,6 @@ not even a child of fork.
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 
@@ -247,7 +246,7 @@ def _limit() -> int:
     return min(_MOST, memory // _SHARE)
 
 
-@functools.cache
+@engine.once
 def _module() -> engine.Module:
     text = _TEXT.format(
         slots=SLOTS,

@@ -161,7 +161,7 @@ def _forget(cell: ctypes.c_void_p, _: Any) -> None:
     cell.value = 0
 
 
-@functools.cache
+@engine.once
 def helpers() -> engine.Module:
     """The functions that entries share, and those of every callable."""
     names = set(C_NAME.findall(writer.HELPERS))
@@ -170,7 +170,7 @@ def helpers() -> engine.Module:
     return cache.compile_or_load(writer.HELPERS, level=0, symbols=symbols)
 
 
-@functools.cache
+@engine.once
 def _big() -> engine.Module:
     """The function that makes big arrays."""
     names = ("Py_DecRef", *_NUMPY)
@@ -180,7 +180,7 @@ def _big() -> engine.Module:
     return cache.compile_or_load(writer.BIG, level=0, symbols=symbols)
 
 
-@functools.cache
+@engine.once
 def _handler() -> Any:
     """The capsule that tells NumPy to keep an array in our blocks."""
     return _new_capsule(memory.symbols()["tk.handler"], _HANDLER_NAME, None)

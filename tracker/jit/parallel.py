@@ -12,7 +12,6 @@ other, with the same result; a task is handed to exactly one thread.
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Sequence
 
@@ -225,7 +224,7 @@ def task_text(parameters: Sequence[str], extent: int, part: int) -> str:
     )
 
 
-@functools.cache
+@engine.once
 def _pool() -> engine.Module:
     module = cache.compile_or_load(_POOL, level=0)
     native.call_c(module.address("tk.start"), "q", max(threads(), 2))

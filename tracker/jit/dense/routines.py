@@ -17,7 +17,7 @@ import numpy as np
 
 from tracker.ir.graph import Eqn
 from tracker.ir.op import Routine
-from tracker.jit import blas, cache
+from tracker.jit import blas, cache, engine
 from tracker.jit.dense import cholesky, factors, functions, packed, queries, spectra
 from tracker.jit.dense.code import Code, Kind
 from tracker.records import record
@@ -148,7 +148,7 @@ def routine_address(symbol: str) -> int | None:
     return _compiled(name, letter) if letter in "sdcz" and name in ROUTINES else None
 
 
-@functools.cache
+@engine.once
 def _compiled(name: str, letter: str) -> int:
     found = blas.find()
     assert found is not None
