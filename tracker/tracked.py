@@ -285,20 +285,20 @@ class Tracked:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if HANDLES and not is_settled(inputs, kwargs):
             return getattr(ufunc, method)(*settled_within(inputs), **settled_within(kwargs))
-        if method == "__call__" and not kwargs:
-            op = UFUNCS.get(ufunc)
-            if op is not None and not op.constant:
-                if op.evaluate is ufunc:
-                    return apply1(op, inputs[0]) if len(inputs) == 1 else apply2(op, *inputs)
-                # Python numbers have gone through Python's operator: np.add means NumPy's.
-                try:
-                    made = apply1(op, inputs[0]) if len(inputs) == 1 else apply2(op, *inputs)
-                except ArithmeticError as error:
-                    forgive(error)
-                else:
-                    if type(made._value.form) not in _PYTHON_NUMBERS:
-                        return made
         try:
+            if method == "__call__" and not kwargs:
+                op = UFUNCS.get(ufunc)
+                if op is not None and not op.constant:
+                    if op.evaluate is ufunc:
+                        return apply1(op, inputs[0]) if len(inputs) == 1 else apply2(op, *inputs)
+                    # Python numbers have gone through Python's operator: np.add means NumPy's.
+                    try:
+                        made = apply1(op, inputs[0]) if len(inputs) == 1 else apply2(op, *inputs)
+                    except ArithmeticError as error:
+                        forgive(error)
+                    else:
+                        if type(made._value.form) not in _PYTHON_NUMBERS:
+                            return made
             return _ufunc_protocol(ufunc, method, inputs, kwargs)
         except UnsupportedError as error:
             text = str(error)
@@ -306,6 +306,11 @@ class Tracked:
             if plain is NOTHING:
                 raise
             return plain
+        except ConversionError:  # lists with tracked values in them
+            again = tuple(NUMPY[np.asarray](x) if type(x) is list else x for x in inputs)
+            if not any(type(x) is list for x in inputs):
+                raise
+            return getattr(ufunc, method)(*again, **kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if HANDLES and not is_settled(args, kwargs):

@@ -376,6 +376,23 @@ np.multiply.outer(A,w)
 np.subtract.outer(v,w)
 np.arctan2.outer(v,w)
 """,
+    "lists with tracked values in them": """
+np.concatenate([[s,1.],v])
+np.concatenate(([s],[1.],w))
+np.hstack([[s],v])
+np.vstack([[s,1.,2.,3.],v])
+np.column_stack([[s,1.,2.,3.],v])
+np.dstack([[s,1.,2.,3.],v])
+np.stack([[s,1.,2.,3.],v])
+np.maximum([s,1.,2.,3.],v)
+np.add([[s],[1.]],v,dtype=float)
+v*[s,1.,2.,3.]
+[[s],[2.]]-v
+(s,1.,2.,3.)/ps
+v[range(1,3)]*v[range(0)].size
+A[range(3),[0,2,1]]
+A[1:,range(2)]
+""",
     "into an array that is there": """
 np.negative(A,where=M,out=np.zeros_like(A))
 np.clip(A,-1,1,out=np.zeros_like(A))

@@ -43,7 +43,62 @@ def rotated(m, lu, piv):
     return m.lu_solve((lu, piv), V) + m.lu_solve((lu, piv), B, trans=1)[:, 0]
 
 
+TALL, LOW = x(4, 2), x(4, 2) @ x(2, 4)  # of rank 2
+HALF = np.array([[0.0, 0.3, 0.2, 0.4], [9.0, 8.0, 7.0, 6.0]])  # the upper band of a matrix
+STABLE = A / 4 - 2 * np.eye(3)
+
 CASES = {
+    "cholesky_banded": (
+        lambda m, ab: (
+            m.cholesky_banded(ab) * m.cholesky_banded(ab[::-1] * [[1], [0.1]], lower=True)
+        ),
+        HALF,
+    ),
+    "cho_solve_banded": (
+        lambda m, ab, b: (
+            m.cho_solve_banded((m.cholesky_banded(ab), False), b)
+            + m.cho_solve_banded((m.cholesky_banded(ab[::-1], lower=True), True), b[:, :1])
+        ),
+        HALF,
+        x(4, 2),
+    ),
+    "eig_banded": (
+        lambda m, ab: (
+            m.eig_banded(ab)[0] * m.eigvals_banded(ab[::-1] * [[1], [0.1]], lower=True)
+            + np.sum(np.abs(m.eig_banded(ab, select="i", select_range=(1, 2))[1]))
+        ),
+        HALF,
+    ),
+    "eigh_tridiagonal": (
+        lambda m, d, e: (
+            m.eigvalsh_tridiagonal(d, e) + np.sum(np.abs(m.eigh_tridiagonal(d, e)[1]), axis=0)
+        ),
+        np.array([1.0, 3.0, 5.0]),
+        np.array([0.3, -0.4]),
+    ),
+    "eigh_tridiagonal of a range": (
+        lambda m, d, e: m.eigvalsh_tridiagonal(d, e, "v", (2.0, 9.0)),
+        np.array([1.0, 3.0, 5.0]),
+        np.array([0.3, -0.4]),
+    ),
+    "rq": (lambda m, a: m.rq(a)[0] ** 2 + m.rq(a)[1] ** 2 + np.abs(m.rq(a, mode="r")), A),
+    "rq wide": (lambda m, a: m.rq(a, mode="economic")[0] ** 2 + np.abs(m.rq(a)[0][:, 1:]), x(2, 3)),
+    "polar": (
+        lambda m, a: m.polar(a)[0] @ m.polar(a)[1] + m.polar(a)[0] + m.polar(a, "left")[1],
+        A,
+    ),
+    "orth": (lambda m, a: m.orth(a) @ m.orth(a).T, TALL),
+    "orth of low rank": (lambda m, a: m.orth(a @ a.T) @ m.orth(a @ a.T).T, TALL),
+    "null_space": (lambda m, a: m.null_space(a.T) @ m.null_space(a.T).T, TALL),
+    "pinv bounds": (lambda m, a: m.pinv(a, atol=1e-3) + m.pinv(a, atol=0.01, rtol=1e-3), A),
+    "lyapunov": (
+        lambda m, a, q: (
+            m.solve_continuous_lyapunov(a, q) * m.solve_lyapunov(a, q)
+            + m.solve_discrete_lyapunov(a / 9, q)
+        ),
+        STABLE,
+        P,
+    ),
     "cholesky": (lambda m, a: m.cholesky(a) + m.cholesky(a, lower=True, check_finite=False), P),
     "cholesky complex": (lambda m, a: m.cholesky(a) @ m.cholesky(a, lower=True), CP),
     "cho": (
@@ -173,7 +228,7 @@ def test_case(name):
     assert gradcheck(lambda *xs: f(sl, *xs), *args, order=2)
 
 
-HOSTED = ("logm", "logm of a turn", "sqrtm", "solve_sylvester")
+HOSTED = ("lyapunov", "logm", "logm of a turn", "sqrtm", "solve_sylvester")
 COMPILED = [name for name in CASES if name not in HOSTED]
 
 
@@ -265,8 +320,13 @@ def test_refusals():
     for f in (sl.logm, sl.sqrtm):
         with pytest.raises(tracker.UnsupportedError, match="disp=False"):
             f(param(P), disp=False)
-    with pytest.raises(tracker.UnsupportedError, match=r"with atol.*Use rtol"):
-        sl.pinv(param(A), atol=1e-3)
+    for solver in (sl.solve_continuous_are, sl.solve_discrete_are):
+        with pytest.raises(tracker.UnsupportedError, match="with e= or s= has no derivative"):
+            solver(param(A), np.eye(3), P, P, e=np.eye(3))
+    with pytest.raises(ValueError, match="`side` must be"):
+        sl.polar(param(A), "both")
+    with pytest.raises(ValueError, match="Mode argument should be one of"):
+        sl.rq(param(A), mode="x")
     with pytest.raises(ValueError, match="x is not a recognized matrix structure"):
         sl.solve(param(A), V, assume_a="x")
     with pytest.raises(ValueError, match="Mode argument should be one of"):
@@ -282,3 +342,18 @@ def test_refusals():
         sl.inv(param(-P), assume_a="pos")
     with pytest.raises(tracker.ConversionError):
         sl.hessenberg(param(A))
+
+
+@pytest.mark.parametrize("name", ["solve_continuous_are", "solve_discrete_are"])
+def test_riccati(name):
+    ours, theirs = getattr(sl, name), getattr(scipy.linalg, name)
+    given, weights = (A / 4, x(3, 2)), (P, positive(2))
+    want = theirs(*given, *weights)
+    np.testing.assert_allclose(tracker.data(ours(*map(param, given), *weights)), want, rtol=1e-9)
+    assert gradcheck(lambda a, b, s: ours(a, b, P * s, weights[1] / s), *given, 1.1)
+    assert gradcheck(
+        lambda a: gradient(lambda a: np.sum(ours(a, given[1], *weights)), a)[0], given[0]
+    )
+    fast = jit(lambda a: ours(a, given[1], *weights))
+    with pytest.warns(RuntimeWarning, match="starts from plain numbers"):
+        np.testing.assert_allclose(fast(given[0]), want, rtol=1e-9)

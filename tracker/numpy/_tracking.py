@@ -60,7 +60,8 @@ def lenient(function: Function) -> Function:
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError) as error:
-            again = [joined(x) for x in args]
+            join = _each_joined if of_sequences else joined
+            again = [join(x) for x in args]
             named = {name: joined(x) for name, x in kwargs.items()}
             changed = [*again, *named.values()]
             given = [*args, *kwargs.values()]
@@ -69,6 +70,11 @@ def lenient(function: Function) -> Function:
         return function(*again, **named)
 
     return call
+
+
+def _each_joined(x: Any) -> Any:
+    """A sequence of arrays, those of which that are lists with tracked values joined."""
+    return type(x)(joined(part) for part in x) if type(x) in (list, tuple) else x
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -264,7 +264,7 @@ def _install_operator(op: Op, operator: Callable[..., Any] | None) -> None:
             install(f"__r{name}__")(lambda self, other: apply(op, (other, self)))
         return
     install(f"__{name}__")(_operator_method(op))
-    install(f"__r{name}__")(lambda self, other: apply2(op, other, self))
+    install(f"__r{name}__")(_reflected_method(op))
 
 
 def _operator_method(op: Op) -> Callable[..., Any]:
@@ -275,8 +275,27 @@ def _operator_method(op: Op) -> Callable[..., Any]:
             if getattr(type(other), "__array_ufunc__", op) is None:
                 return NotImplemented  # it has told NumPy to leave the operator to it
             raise
+        except ConversionError:
+            return apply2(op, self, _array_of_list(other))
 
     return method
+
+
+def _reflected_method(op: Op) -> Callable[..., Any]:
+    def method(self: Any, other: Any) -> Any:
+        try:
+            return apply2(op, other, self)
+        except ConversionError:
+            return apply2(op, _array_of_list(other), self)
+
+    return method
+
+
+def _array_of_list(x: Any) -> Any:
+    """The array of a list with tracked values in it; called while that is being refused."""
+    if type(x) not in (list, tuple) or not holds_tracked(x):
+        raise
+    return as_array(x)
 
 
 def declare(name: str, *, numpy: Sequence[Callable[..., Any]] = (), **slots: Any) -> Op:

@@ -62,7 +62,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
 
 @implements(np.dstack)
 def dstack(tup: Any) -> Any:
-    return np.concatenate([np.atleast_3d(a) for a in tup], axis=2)
+    return np.concatenate([np.atleast_3d(as_array(a)) for a in tup], axis=2)
 
 
 @implements(np.append)

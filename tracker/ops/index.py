@@ -11,6 +11,7 @@ non-negative, slices with explicit non-negative starts (see `canonical`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,8 @@ def _entry(part: Any) -> tuple[Any, Any]:
         return HOLE, part
     if hasattr(data, "__index__"):
         return data.__index__(), None
+    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):  # a range, as a list
+        return _entry(list(data))
     raise IndexError(
         "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
         f"boolean arrays are valid indices, not {type(data).__name__}"

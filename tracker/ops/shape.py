@@ -15,7 +15,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import LINEAR, METHODS, Joint, View, Writes
 from tracker.ir.types import Type
-from tracker.ops.declare import declare, implements, into, project, sum_to
+from tracker.ops.declare import as_array, declare, implements, into, project, sum_to
 from tracker.tape import apply, form_of
 from tracker.tracked import Tracked
 
@@ -303,7 +303,7 @@ def _cast(parts: list[Any], dtype: Any, casting: Any) -> list[Any]:
 def concatenate_(
     arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
 ) -> Any:
-    parts = [a if isinstance(a, Tracked) else np.asarray(a) for a in arrays]
+    parts = [as_array(a) for a in arrays]
     if axis is None:
         parts, axis = [np.ravel(a) for a in parts], 0
     parts = _cast(parts, dtype, casting)
@@ -345,7 +345,7 @@ stack = declare(
 def stack_(
     arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
 ) -> Any:
-    parts = [a if isinstance(a, Tracked) else np.asarray(a) for a in arrays]
+    parts = [as_array(a) for a in arrays]
     if not parts:
         raise ValueError("need at least one array to stack")
     if len({np.shape(form_of(a)) for a in parts}) != 1:
@@ -357,16 +357,17 @@ def stack_(
 
 @implements(np.vstack)
 def vstack(tup: Any, *, dtype: Any = None, casting: Any = None) -> Any:
-    return concatenate_([np.atleast_2d(a) for a in tup], 0, dtype=dtype, casting=casting)
+    return concatenate_([np.atleast_2d(as_array(a)) for a in tup], 0, dtype=dtype, casting=casting)
 
 
 @implements(np.hstack)
 def hstack(tup: Any, *, dtype: Any = None, casting: Any = None) -> Any:
-    parts = [np.atleast_1d(a) for a in tup]
+    parts = [np.atleast_1d(as_array(a)) for a in tup]
     return concatenate_(parts, 0 if np.ndim(parts[0]) == 1 else 1, dtype=dtype, casting=casting)
 
 
 @implements(np.column_stack)
 def column_stack(tup: Any) -> Any:
-    parts = [a if np.ndim(a) >= 2 else np.reshape(a, (-1, 1)) for a in tup]
+    arrays = map(as_array, tup)
+    parts = [a if np.ndim(a) >= 2 else np.reshape(a, (-1, 1)) for a in arrays]
     return concatenate_(parts, 1)

@@ -3,8 +3,8 @@
 Functions take SciPy's keywords; `overwrite_*`, `lwork`, `check_finite` and `lapack_driver` make no
 difference to a result and are ignored. They are composed of `numpy.linalg` (see
 `tracker/ops/linalg/`) and of the ops in `_factors.py`; functions of matrices are in
-`_functions.py`, special matrices in `_special_matrices.py`. What is not defined here is SciPy's
-own.
+`_functions.py`, special matrices in `_special_matrices.py`, bands, subspaces and matrix equations
+in `_banded.py`. What is not defined here is SciPy's own.
 """
 
 from __future__ import annotations
@@ -18,6 +18,24 @@ from tracker.errors import UnsupportedError, message
 from tracker.ops.declare import refuse
 from tracker.ops.linalg.parts import adjoint, as_array, hermitian_of
 from tracker.ops.linalg.solves import triangular
+from tracker.scipy._banded import (
+    cho_solve_banded,
+    cholesky_banded,
+    eig_banded,
+    eigh_tridiagonal,
+    eigvals_banded,
+    eigvalsh_tridiagonal,
+    null_space,
+    orth,
+    polar,
+    rq,
+    solve_continuous_are,
+    solve_continuous_lyapunov,
+    solve_discrete_are,
+    solve_discrete_lyapunov,
+    solve_lyapunov,
+    subset_of,
+)
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._factors import (
     lu,
@@ -35,15 +53,21 @@ __all__ = [
     "block_diag",
     "cho_factor",
     "cho_solve",
+    "cho_solve_banded",
     "cholesky",
+    "cholesky_banded",
     "circulant",
     "coshm",
     "cosm",
     "det",
     "eig",
+    "eig_banded",
     "eigh",
+    "eigh_tridiagonal",
     "eigvals",
+    "eigvals_banded",
     "eigvalsh",
+    "eigvalsh_tridiagonal",
     "expm",
     "hankel",
     "inv",
@@ -53,13 +77,22 @@ __all__ = [
     "lu_factor",
     "lu_solve",
     "norm",
+    "null_space",
+    "orth",
     "pinv",
     "pinvh",
+    "polar",
     "qr",
+    "rq",
     "sinhm",
     "sinm",
     "solve",
     "solve_banded",
+    "solve_continuous_are",
+    "solve_continuous_lyapunov",
+    "solve_discrete_are",
+    "solve_discrete_lyapunov",
+    "solve_lyapunov",
     "solve_sylvester",
     "solve_triangular",
     "solveh_banded",
@@ -269,13 +302,11 @@ def pinvh(
 
 
 def _pinv(a: Any, atol: Any, rtol: Any, return_rank: bool, hermitian: bool) -> Any:
-    if atol:
-        raise UnsupportedError(
-            message("scipy.linalg.pinv with atol is not supported on tracked values", "Use rtol")
-        )
     a = as_array(a)
     if rtol is None:
         rtol = max(np.shape(a)[-2:]) * float(np.finfo(a.dtype).eps)
+    if atol:  # NumPy's bound is one of the largest singular value
+        rtol = rtol + atol / np.linalg.norm(a, 2)
     found = np.linalg.pinv(a, rtol)
     return (found, np.linalg.matrix_rank(a, rtol=rtol)) if return_rank else found
 
@@ -323,7 +354,9 @@ def eigh(
     triangle: Any = "L" if lower else "U"
     if b is None:
         if eigvals_only:
-            return _subset(np.linalg.eigvalsh(a, triangle), None, subset_by_index, subset_by_value)
+            return subset_of(
+                np.linalg.eigvalsh(a, triangle), None, subset_by_index, subset_by_value
+            )
         w, v = np.linalg.eigh(a, triangle)
     else:
         a = hermitian_of(a, bool(lower))
@@ -335,16 +368,7 @@ def eigh(
             inner = adjoint(factor) @ a @ factor
         w, v = np.linalg.eigh(inner)
         v = factor @ v if type == 3 else triangular(factor, v, trans="C")
-    return _subset(w, None if eigvals_only else v, subset_by_index, subset_by_value)
-
-
-def _subset(w: Any, v: Any, by_index: Any, by_value: Any) -> Any:
-    chosen: Any = slice(None)
-    if by_index is not None:
-        chosen = slice(int(by_index[0]), int(by_index[1]) + 1)
-    elif by_value is not None:
-        chosen = np.nonzero(np.logical_and(w > by_value[0], w <= by_value[1]))[0]
-    return w[chosen] if v is None else (w[chosen], v[..., chosen])
+    return subset_of(w, None if eigvals_only else v, subset_by_index, subset_by_value)
 
 
 @drop_in(scipy.linalg)
