@@ -182,7 +182,7 @@ def orth(A: Any, rcond: Any = None) -> Any:
 
 
 @drop_in(scipy.linalg)
-def null_space(A: Any, rcond: Any = None, **_: Any) -> Any:
+def null_space(A: Any, rcond: Any = None, **options: Any) -> Any:
     """An orthonormal basis of the null space: one of many, which moves no more than that space
     does."""
     A = as_array(A)

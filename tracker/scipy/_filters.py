@@ -1,0 +1,159 @@
+"""Filters made of `lfilter` and convolution: both ways, in sections, of matrices, smoothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.signal
+
+from tracker.errors import UnsupportedError, message
+from tracker.scipy._dropin import drop_in
+from tracker.scipy._linear_filters import convolve, cut_to, lfilter
+from tracker.scipy._passing import as_array
+
+_PADS = {"odd": ("reflect", "odd"), "even": ("reflect", "even"), "constant": ("edge", None)}
+
+
+@drop_in(scipy.signal)
+def lfilter_zi(b: Any, a: Any) -> Any:
+    """The state in which a filter goes on with a constant 1."""
+    b, a = np.atleast_1d(as_array(b)), np.atleast_1d(as_array(a))
+    b, a = b / a[0], a / a[0]
+    n = max(np.shape(a)[0], np.shape(b)[0])
+    b, a = (np.pad(c, (0, n - np.shape(c)[0])) for c in (b, a))
+    if n == 1:
+        return b[:0]
+    step = np.concatenate([np.expand_dims(-a[1:], 1), np.eye(n - 1, n - 2)], axis=1)
+    return np.linalg.solve(np.eye(n - 1) - step, b[1:] - a[1:] * b[0])
+
+
+@drop_in(scipy.signal)
+def filtfilt(
+    b: Any,
+    a: Any,
+    x: Any,
+    axis: int = -1,
+    padtype: Any = "odd",
+    padlen: Any = None,
+    method: str = "pad",
+    irlen: Any = None,
+) -> Any:
+    """The filter forwards, then backwards."""
+    if method != "pad":
+        text = f"scipy.signal.filtfilt with method={method!r} has no derivative rule here"
+        raise UnsupportedError(message(text, "Use method='pad'"))
+    x = np.moveaxis(as_array(x), axis, -1)
+    count = 3 * max(np.size(np.atleast_1d(a)), np.size(np.atleast_1d(b)))
+    edge = count if padlen is None else int(padlen)
+    edge = 0 if padtype is None else edge
+    if np.shape(x)[-1] <= edge:
+        raise ValueError(
+            f"The length of the input vector x must be greater than padlen, which is {edge}."
+        )
+    longer = _extended(x, edge, padtype)
+    zi = lfilter_zi(b, a)
+    for _ in range(2):
+        longer, _state = lfilter(b, a, longer, zi=zi * longer[..., :1])
+        longer = np.flip(longer, -1)
+    return np.moveaxis(longer[..., edge : np.shape(longer)[-1] - edge], -1, axis)
+
+
+def _extended(x: Any, edge: int, padtype: Any) -> Any:
+    if not edge:
+        return x
+    mode, kind = _PADS[padtype]
+    options = {} if kind is None else {"reflect_type": kind}
+    widths = [(0, 0)] * (np.ndim(x) - 1) + [(edge, edge)]
+    return np.pad(x, widths, mode, **options)  # type: ignore[call-overload]
+
+
+@drop_in(scipy.signal)
+def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+    """The filter in sections of second order, one after the other."""
+    sos, left = as_array(sos), []
+    for i in range(np.shape(sos)[0]):
+        b, a = sos[i, :3], sos[i, 3:]
+        if zi is None:
+            x = lfilter(b, a, x, axis)
+        else:
+            x, state = lfilter(b, a, x, axis, as_array(zi)[i])
+            left.append(state)
+    return x if zi is None else (x, np.stack(left))
+
+
+@drop_in(scipy.signal)
+def convolve2d(
+    in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0
+) -> Any:
+    """Convolution of matrices; `boundary` says what lies around the first."""
+    a, b = as_array(in1), as_array(in2)
+    if not np.ndim(a) == np.ndim(b) == 2:
+        raise ValueError("convolve2d inputs must both be 2-D arrays")
+    if mode == "valid":
+        return convolve(a, b, "valid", "direct")
+    pads: dict[str, Any] = {
+        "fill": ("constant", {"constant_values": fillvalue}),
+        "wrap": ("wrap", {}),
+        "symm": ("symmetric", {}),
+    }
+    if boundary not in pads:
+        raise ValueError("Acceptable boundary flags are 'fill', 'circular' (or 'wrap'), and 'symm'")
+    how, options = pads[boundary]
+    padded = np.pad(a, [(n - 1, n - 1) for n in np.shape(b)], how, **options)
+    full = convolve(padded, b, "valid", "direct")
+    return cut_to(full, np.shape(a), np.shape(b), mode, (0, 1))
+
+
+@drop_in(scipy.signal)
+def correlate2d(
+    in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0
+) -> Any:
+    """Correlation of matrices: convolution with the second turned around and conjugated."""
+    a, b = as_array(in1), np.conjugate(as_array(in2))
+    if mode == "same":  # the middle of a kernel of even size is another one
+        full = convolve2d(a, np.flip(b), "full", boundary, fillvalue)
+        starts = [n // 2 for n in np.shape(b)]
+        return full[tuple(slice(s, s + n) for s, n in zip(starts, np.shape(a), strict=True))]
+    return convolve2d(a, np.flip(b), mode, boundary, fillvalue)
+
+
+_EDGES = {"mirror": "reflect", "nearest": "edge", "wrap": "wrap", "constant": "constant"}
+
+
+@drop_in(scipy.signal)
+def savgol_filter(
+    x: Any,
+    window_length: int,
+    polyorder: int,
+    deriv: int = 0,
+    delta: Any = 1.0,
+    axis: int = -1,
+    mode: str = "interp",
+    cval: Any = 0.0,
+) -> Any:
+    """The polynomial of least squares in a window around each sample."""
+    if mode != "interp" and mode not in _EDGES:
+        raise ValueError("mode must be 'mirror', 'constant', 'nearest' 'wrap' or 'interp'.")
+    x = np.moveaxis(as_array(x), axis, -1)
+    coefficients = scipy.signal.savgol_coeffs(window_length, polyorder, deriv, delta, use="dot")
+    half, even = window_length // 2, 1 - window_length % 2
+    if mode != "interp":
+        options = {"constant_values": cval} if mode == "constant" else {}
+        widths = [(0, 0)] * (np.ndim(x) - 1) + [(half - even, half)]
+        x = np.pad(x, widths, _EDGES[mode], **options)  # type: ignore[call-overload]
+    elif window_length > np.shape(x)[-1]:
+        raise ValueError(
+            "If mode is 'interp', window_length must be less than or equal to the size of x."
+        )
+    windows = np.lib.stride_tricks.sliding_window_view(x, window_length, axis=-1)
+    inside = windows @ coefficients
+    if mode == "interp" and half:  # at the ends, the polynomials of the first and last window
+        ends = scipy.signal.savgol_filter(
+            np.eye(window_length), window_length, polyorder, deriv, delta, axis=0
+        )
+        first, last = windows[..., 0, :], windows[..., -1, :]
+        middle = inside[..., even:]
+        parts = [first @ np.transpose(ends[:half]), middle, last @ np.transpose(ends[-half:])]
+        inside = np.concatenate(parts, axis=-1)
+    return np.moveaxis(inside, -1, axis)
