@@ -53,6 +53,21 @@ def test_a_structure_products_and_numbers(tmp_path, native):
 
 
 @needs_cc
+def test_a_long_matrix_times_a_vector(tmp_path):
+    """Multiplied part by part, of which the gradient adds up what the parts give."""
+
+    def loss(v):
+        return np.sum(np.tanh(x @ v))
+
+    x, v = RNG.normal(size=(700, 30)), RNG.normal(size=30)
+    c = library(tmp_path, loss, v, name="long")
+    value, grad = np.zeros(1), np.full_like(v, np.nan)
+    assert c.long_gradient(pointer(v), pointer(value), pointer(grad)) == 0
+    np.testing.assert_allclose(value[0], loss(v), rtol=1e-12)
+    np.testing.assert_allclose(grad, tracker.gradient(loss, v)[0], rtol=1e-10)
+
+
+@needs_cc
 def test_loops_and_captured_arrays(tmp_path):
     xs = RNG.normal(size=(9, 4))
     w = RNG.normal(size=(4, 4))

@@ -1,5 +1,7 @@
 """Products of integers, bools and mixed dtypes compile whole, in every layout."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -95,3 +97,45 @@ def test_convolutions(kind):
     for found, want in zip(jit(f, strict=True)(a, v), f(a, v), strict=True):
         assert found.dtype == want.dtype
         np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+
+
+VECTORS = {
+    "plain": lambda v: v,
+    "strided": lambda v: np.repeat(v, 3)[::3],
+    "backwards": lambda v: v[::-1].copy()[::-1],
+}
+MATRICES = {
+    "C": lambda x: x,
+    "Fortran": np.asfortranarray,
+    "part": lambda x: np.pad(x, ((2, 1), (3, 4)))[2:-1, 3:-4],
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("vector", VECTORS)
+@pytest.mark.parametrize("matrix", MATRICES)
+@pytest.mark.parametrize("m, k", [(700, 30), (9001, 1), (9100, 2), (31, 700), (4, 2250), (5, 2251)])
+def test_a_matrix_times_a_vector(m, k, matrix, vector, dtype):
+    """From 9000 elements on, a part of the rows at a time."""
+    rng = np.random.default_rng(0)
+    x = MATRICES[matrix](rng.normal(size=(m, k)).astype(dtype))
+    v, w = (VECTORS[vector](rng.normal(size=n).astype(dtype)) for n in (k, m))
+
+    def f(x, v, w):
+        return x @ v, x.T @ w, w @ x
+
+    compiled, rtol = jit(f), 1e-3 if dtype == np.float32 else 1e-11
+    for _ in range(2):
+        for found, want in zip(compiled(x, v, w), f(x, v, w), strict=True):
+            assert found.dtype == dtype
+            np.testing.assert_allclose(found, want, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("m, k, cut", [(100, 50, 0), (300, 50, 2), (30_000, 50, 0)])
+def test_middling_matrices_are_cut(m, k, cut):
+    """A smaller one BLAS does on one thread, a larger one is worth several."""
+    x, v, w = np.ones((m, k)), np.ones(k), np.ones(m)
+    compiled = jit(lambda x, v, w: (x @ v, x.T @ w), strict=True)
+    compiled(x, v, w)
+    text = compiled.llvm(x, v, w)
+    assert len(re.findall(r"call .*@tk\.dgemv\(", text)) == cut

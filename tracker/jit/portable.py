@@ -4,7 +4,8 @@ Owns: `with_definitions`, LLVM IR for the external names that a plan may call. C
 without Python brings its own: plain loops, which the compiler vectorises, instead of the tuned
 library.
 
-Invariant: each has the meaning of its namesake where our plans call it: row-major, alpha 1, beta 0.
+Invariant: each has the meaning of its namesake where our plans call it: row-major, alpha 1, beta 0
+(gemv: any beta).
 """
 
 from __future__ import annotations
@@ -117,7 +118,12 @@ sum:
 ready:
   %zs = mul {int} %i, %stepz
   %ze = getelementptr {t}, ptr %z, {int} %zs
-  store {t} %more, ptr %ze
+  %none = fcmp oeq {t} %beta, 0.0
+  %old = load {t}, ptr %ze
+  %kept = fmul {t} %beta, %old
+  %before = select i1 %none, {t} 0.0, {t} %kept
+  %sum.all = fadd {t} %before, %more
+  store {t} %sum.all, ptr %ze
   %i1 = add nsw {int} %i, 1
   %done = icmp eq {int} %i1, %m
   br i1 %done, label %end, label %each

@@ -27,6 +27,9 @@ from tracker.jit.multiply import LETTERS, Matrix, Product, in_loops, operations
 from tracker.jit.rowcode import write_rows
 
 _TEXT = {"s": "float", "d": "double", "c": "float", "z": "double"}
+_ALONE = 9000  # elements of a matrix; OpenBLAS multiplies a vector with 9216 on several threads
+_LEAST_ROWS = 4  # of such a part
+_WORTH_THREADS = 1 << 20  # elements; from here on threads gain more than they may cost
 _GRAM = 48  # rows of a product with its own transpose; from here on half of it is computed
 
 
@@ -60,7 +63,9 @@ def write_product(driver: Any, eqn: Eqn) -> None:
     m, k, n = left.rows, left.columns, right.columns
     product = Product(eqn.out.type.dtype, (m, n, k), left, right, driver.place(a), driver.place(b))
     x, y = (_start(driver, matrix, eqn) for matrix in (left, right))
-    if math.prod(batch) == 1 and product.letter:
+    if _is_cut(product, batch):
+        _write_cut(driver, product, (x, y, target))
+    elif math.prod(batch) == 1 and product.letter:
         name, arguments = _blas_call(driver, product, (x, y, target))
         _write_call(driver, name, arguments)
     else:
@@ -150,6 +155,80 @@ def _write_stack(
     driver.bodies.append(c.text())
     x, y, z = where
     driver.e.write(f"call i64 @{c.name}(ptr {x}, ptr {y}, ptr {z})")
+
+
+def _is_cut(product: Product, batch: tuple[int, ...]) -> bool:
+    """Whether it is a matrix times a vector for which BLAS would wake threads that are not worth
+    it: on a busy machine it waits for them a hundred times as long as the product takes."""
+    (m, n, k), matrix = product.extents, product.left
+    columns = m if matrix.flipped else k
+    sizes = _ALONE < m * k <= _WORTH_THREADS and columns * _LEAST_ROWS <= _ALONE
+    return n == 1 and product.letter in ("s", "d") and math.prod(batch) == 1 and sizes
+
+
+def _write_cut(driver: Any, product: Product, where: tuple[str, str, str]) -> None:
+    """Multiply so many rows at a time that BLAS does them alone."""
+    (m, _, k), left, right = product.extents, product.left, product.right
+    found = blas.find()
+    assert found is not None
+    letter, integer = product.letter, f"i{found.int_bits}"
+    driver.symbols.add(f"cblas_{letter}gemv")
+    narrow = "trunc i64 {} to i32" if integer == "i32" else "add i64 {}, 0"
+    lines = [
+        f"  %int.{name} = {narrow.format(f'%{name}')}"
+        for name in ("count", "columns", "lead", "step")
+    ]
+    numbers = {"letter": letter, "t": _TEXT[letter], "int": integer, "lines": "\n".join(lines)}
+    text = _CUT
+    for name, value in {**numbers, "ROWS": ROWS, "TURNED": TURNED, "ALONE": _ALONE}.items():
+        text = text.replace(f"${name}$", str(value))
+    t = _TEXT[letter]
+    given = (
+        f"i32, i32, {integer}, {integer}, {t}, ptr, {integer}, ptr, {integer}, {t}, ptr, {integer}"
+    )
+    driver.needs.intrinsics |= {text, _declaration(f"cblas_{letter}gemv", given)}
+    rows, columns, how = (k, m, TURNED) if left.flipped else (m, k, PLAIN)
+    step = right.lead if not right.flipped else 1
+    x, y, z = where
+    driver.lines.append(
+        f"  call void @tk.{letter}gemv(i32 {how}, i64 {rows}, i64 {columns}, ptr {x}, "
+        f"i64 {left.lead}, ptr {y}, i64 {step}, ptr {z})"
+    )
+
+
+_CUT = """
+define internal void @tk.$letter$gemv(
+  i32 %how, i64 %rows, i64 %columns, ptr %a, i64 %lead, ptr %x, i64 %step, ptr noalias %z
+) noinline {
+start:
+  %turned = icmp eq i32 %how, $TURNED$
+  %most = sdiv i64 $ALONE$, %columns
+  br label %part
+part:
+  %r = phi i64 [ 0, %start ], [ %next, %part ]
+  %left = sub i64 %rows, %r
+  %last = icmp slt i64 %left, %most
+  %count = select i1 %last, i64 %left, i64 %most
+  %at = mul i64 %r, %lead
+  %rows.part = getelementptr $t$, ptr %a, i64 %at
+  %far = mul i64 %r, %step
+  %x.at = select i1 %turned, i64 %far, i64 0
+  %x.part = getelementptr $t$, ptr %x, i64 %x.at
+  %z.at = select i1 %turned, i64 0, i64 %r
+  %z.part = getelementptr $t$, ptr %z, i64 %z.at
+  %later = icmp ne i64 %r, 0
+  %adds = and i1 %turned, %later
+  %beta = select i1 %adds, $t$ 1.0, $t$ 0.0
+$lines$
+  call void @cblas_$letter$gemv(i32 $ROWS$, i32 %how, $int$ %int.count, $int$ %int.columns, $t$ 1.0,
+    ptr %rows.part, $int$ %int.lead, ptr %x.part, $int$ %int.step, $t$ %beta, ptr %z.part, $int$ 1)
+  %next = add i64 %r, %count
+  %more = icmp slt i64 %next, %rows
+  br i1 %more, label %part, label %done
+done:
+  ret void
+}
+"""
 
 
 def _is_gram(product: Product) -> bool:
