@@ -292,3 +292,17 @@ def test_explain_says_what_is_kept_between_loops_and_why():
 def test_explain_refuses():
     with pytest.raises(tracker.UnsupportedError, match="explain got a function that is not comp"):
         explain(network, X)
+
+
+def test_what_is_compiled_while_values_are_watched_takes_calls_afterwards():
+    """Another thread may enter machine code for a function that is suspended."""
+    f = tracker.jit(lambda x: np.sum(np.sin(x)))
+    f(np.ones(3)), f(np.ones(3))
+    with nan_check(), nan_check():
+        thread = threading.Thread(target=lambda: [f(np.ones(4)) for _ in range(3)])
+        thread.start()
+        thread.join()
+    slow = f.cache_info().slow
+    for n in (3, 4, 3, 4):
+        assert f(np.ones(n)) == pytest.approx(n * np.sin(1.0))
+    assert f.cache_info().slow == slow

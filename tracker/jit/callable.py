@@ -181,24 +181,30 @@ def drop(callable_: Any, gone: Collection[Entry]) -> None:
     ids = set(map(id, gone))
     given_up += [entry for entry in live if id(entry) in ids]
     live[:] = [entry for entry in live if id(entry) not in ids]
-    following = native.helpers().address("slow")
-    for entry in live:
-        entry.next, following = following, entry.address
-    _cell(callable_, CALL).value = following
+    _chain(callable_)
     _sweep(callable_)
 
 
-def suspend(callable_: Any) -> int:
-    """Let every call go to the slow path; the answer is for `resume`."""
-    call = _cell(callable_, CALL)
-    first = call.value or 0
-    call.value = native.helpers().address("slow")
-    return first
+def suspend(callable_: Any) -> bool:
+    """Let every call go to the slow path, until `resume`; whether machine code took any before."""
+    call, slow = _cell(callable_, CALL), native.helpers().address("slow")
+    taken = call.value != slow
+    call.value = slow
+    return taken
 
 
-def resume(callable_: Any, first: int) -> None:
-    """Let calls go to machine code again."""
-    _cell(callable_, CALL).value = first
+def resume(callable_: Any) -> None:
+    """Let calls go to machine code again: also to what another thread has entered meanwhile."""
+    _chain(callable_)
+
+
+def _chain(callable_: Any) -> None:
+    """Have the newest entry be the first candidate, each older one the next, and then the slow
+    path."""
+    following = native.helpers().address("slow")
+    for entry in _entries(callable_)[0]:
+        entry.next, following = following, entry.address
+    _cell(callable_, CALL).value = following
 
 
 def entries(callable_: Any) -> tuple[Entry, ...]:

@@ -115,12 +115,12 @@ def in_python() -> Iterator[None]:
         return
     from tracker.jit import callable as native
 
-    suspended = [(f, native.suspend(f)) for f in list(_LIVE)]
+    suspended = [f for f in list(_LIVE) if native.suspend(f)]
     try:
         yield
     finally:
-        for f, first in suspended:
-            native.resume(f, first)
+        for f in suspended:
+            native.resume(f)
 
 
 @functools.cache
