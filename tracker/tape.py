@@ -445,7 +445,7 @@ class Stage:
     def let_go(self) -> None:
         """Free the arrays that nobody can ask for any more."""
         deriving = _thread.deriving
-        if not self.structured and len(_thread.stages) == 1 and all(deriving):
+        if self.notes and not self.structured and len(_thread.stages) == 1 and all(deriving):
             running = [leaf for leaves in deriving for leaf in leaves]
             found = set(dead(self.notes, self.given | self.placed, running, self.closed))
             for value in found - self._needed(found):

@@ -231,3 +231,10 @@ def test_a_handle_that_outlives_its_trace_keeps_its_numbers(at_once):
     x = np.linspace(0.0, 1.0, 100)
     tracker.jit(f)(x)
     np.testing.assert_array_equal(tracker.data(kept[0]), np.sin(x))
+
+
+def test_an_operand_that_is_asked_for_before_anything_is_noted(at_once):
+    x, w = np.ones((400_000, 2)), np.ones((2, 3))
+    fast = tracker.jit(lambda x, w: x @ w)
+    for _ in range(2):
+        np.testing.assert_array_equal(fast(x, w), x @ w)
