@@ -1,5 +1,6 @@
-"""`scipy.interpolate` on tracked values: linear and cubic interpolation in one variable, with
-gradients in the nodes, the values and the points. What is not defined here is SciPy's own.
+"""`scipy.interpolate` on tracked values, with gradients in the nodes, the values and the points:
+linear and cubic interpolation in one variable are here, other cubic pieces in `_hermite.py`,
+B-splines in `_bsplines.py`, grids in `_grids.py`. What is not defined here is SciPy's own.
 
 At a node, the derivative in the point is that of the piece on its right.
 """
@@ -13,22 +14,29 @@ import scipy.interpolate
 
 from tracker.errors import UnsupportedError, message
 from tracker.leaves import data
+from tracker.scipy._bsplines import BSpline as BSpline
+from tracker.scipy._bsplines import InterpolatedUnivariateSpline as InterpolatedUnivariateSpline
+from tracker.scipy._bsplines import interpolating
+from tracker.scipy._bsplines import splev as splev
+from tracker.scipy._bsplines import splrep as splrep
 from tracker.scipy._families import is_tracked
+from tracker.scipy._grids import RegularGridInterpolator as RegularGridInterpolator
+from tracker.scipy._grids import interpn as interpn
+from tracker.scipy._hermite import Akima1DInterpolator as Akima1DInterpolator
+from tracker.scipy._hermite import CubicHermiteSpline as CubicHermiteSpline
+from tracker.scipy._hermite import Hermite, column, piece, shaped
+from tracker.scipy._hermite import PchipInterpolator as PchipInterpolator
+from tracker.scipy._hermite import pchip_interpolate as pchip_interpolate
 from tracker.scipy._passing import as_array, passing
 
 __getattr__ = passing(scipy.interpolate)
-
-
-def _column(v: Any, y: Any) -> Any:
-    """A vector along the first axis of y."""
-    return np.reshape(v, (-1,) + (1,) * (np.ndim(y) - 1))
 
 
 def _slopes(x: Any, y: Any, bc_type: Any) -> Any:
     """The first derivatives at the nodes of the cubic spline: a linear system."""
     n = np.shape(x)[0]
     h = x[1:] - x[:-1]
-    rise = (y[1:] - y[:-1]) / _column(h, y)
+    rise = (y[1:] - y[:-1]) / column(h, y)
     if _is_periodic(bc_type):
         return _round_slopes(h, y, rise)
     if n == 2:
@@ -67,7 +75,7 @@ def _round_slopes(h: Any, y: Any, rise: Any) -> Any:
     before, after = np.roll(own, -1, axis=1), np.roll(own, 1, axis=1)
     left = np.roll(h, 1)
     system = h[:, None] * before + 2 * (left + h)[:, None] * own + left[:, None] * after
-    right = 3 * (_column(h, y) * np.roll(rise, 1, axis=0) + _column(left, y) * rise)
+    right = 3 * (column(h, y) * np.roll(rise, 1, axis=0) + column(left, y) * rise)
     flat = np.reshape(right, (np.shape(h)[0], -1))
     slopes = np.reshape(np.linalg.solve(system, flat), np.shape(right))
     return np.concatenate([slopes, slopes[:1]])
@@ -106,7 +114,7 @@ def _end(kind: Any, h: Any, rise: Any, y: Any, at: int) -> tuple[list[Any], Any]
     )
 
 
-class CubicSpline:
+class CubicSpline(Hermite):
     """The cubic spline through the points, twice continuously differentiable.
 
     As SciPy's: `spline(points, nu=0)` evaluates it, or its nu-th derivative (up to the third).
@@ -115,54 +123,9 @@ class CubicSpline:
     def __init__(
         self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None
     ) -> None:
-        self.x, y = as_array(x), as_array(y)
-        self.axis = axis % np.ndim(y)
-        self.y = np.moveaxis(y, self.axis, 0)
         usual = "periodic" if _is_periodic(bc_type) else True
-        self.extrapolate = usual if extrapolate is None else extrapolate
+        super().__init__(x, y, axis, usual if extrapolate is None else extrapolate)
         self.slopes = _slopes(self.x * 1.0, self.y * 1.0, bc_type)
-
-    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
-        points = as_array(x)
-        flat = np.reshape(points, (-1,))
-        extrapolate = self.extrapolate if extrapolate is None else extrapolate
-        if extrapolate == "periodic":
-            flat = self.x[0] + (flat - self.x[0]) % (self.x[-1] - self.x[0])
-        i = _piece(self.x, flat)
-        h = _column(self.x[i + 1] - self.x[i], self.y)
-        s = _column(flat - self.x[i], self.y)
-        rise = (self.y[i + 1] - self.y[i]) / h
-        d, e = self.slopes[i], self.slopes[i + 1]
-        cubic, square = (d + e - 2 * rise) / h**2, (3 * rise - 2 * d - e) / h
-        value = _polynomial(s, (self.y[i], d, square, cubic), nu)
-        if not extrapolate:
-            inside = (flat >= self.x[0]) & (flat <= self.x[-1])
-            value = np.where(_column(inside, self.y), value, np.nan)
-        return _shaped(value, points, self.axis)
-
-
-def _polynomial(s: Any, c: tuple[Any, ...], nu: int) -> Any:
-    if nu == 0:
-        return c[0] + s * (c[1] + s * (c[2] + s * c[3]))
-    if nu == 1:
-        return c[1] + s * (2 * c[2] + 3 * s * c[3])
-    if nu == 2:
-        return 2 * c[2] + 6 * s * c[3]
-    return (6 if nu == 3 else 0) * c[3] + 0 * s
-
-
-def _piece(x: Any, points: Any) -> Any:
-    """The number of the piece in which each point is; the first or last, outside."""
-    return np.clip(np.searchsorted(x, points, side="right") - 1, 0, np.shape(x)[0] - 2)
-
-
-def _shaped(value: Any, points: Any, axis: int) -> Any:
-    """Values along the first axis, in the place of that axis, in the shape of the points."""
-    value = np.reshape(value, np.shape(points) + np.shape(value)[1:])
-    count = np.ndim(points)
-    order = list(range(count, count + axis)) + list(range(count))
-    order += list(range(count + axis, np.ndim(value)))
-    return np.transpose(value, order) if order != list(range(np.ndim(value))) else value
 
 
 class interp1d:
@@ -212,30 +175,30 @@ class interp1d:
         if self.spline is not None:
             value = self.spline(flat)
         else:
-            i = _piece(self.x, flat)
-            part = _column((flat - self.x[i]) / (self.x[i + 1] - self.x[i]), self.y)
+            i = piece(self.x, flat)
+            part = column((flat - self.x[i]) / (self.x[i + 1] - self.x[i]), self.y)
             value = self.y[i] + part * (self.y[i + 1] - self.y[i])
         if not self.extrapolate:
             low, high = self.fill if isinstance(self.fill, tuple) else (self.fill, self.fill)
-            value = np.where(_column(below, self.y), low, value)
-            value = np.where(_column(above, self.y), high, value)
-        return _shaped(value, points, self.axis)
+            value = np.where(column(below, self.y), low, value)
+            value = np.where(column(above, self.y), high, value)
+        return shaped(value, points, self.axis)
 
 
 def make_interp_spline(
     x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, **options: Any
 ) -> Any:
-    """The interpolating spline of degree k; with tracked nodes or values, of degree 1 or 3."""
-    if not is_tracked(x, y):
-        return scipy.interpolate.make_interp_spline(x, y, k, t, bc_type, axis, **options)
-    if k == 1 and t is None and bc_type is None:
-        return interp1d(x, y, axis=axis, fill_value="extrapolate", assume_sorted=True)
+    """The interpolating spline of degree k."""
+    if not is_tracked(x, y, t):
+        made = scipy.interpolate.make_interp_spline(x, y, k, t, bc_type, axis, **options)
+        return BSpline(made.t, np.moveaxis(made.c, 0, axis), k, made.extrapolate, axis)
+    if bc_type in (None, "not-a-knot"):
+        return interpolating(x, y, k, t, axis)
     if k == 3 and t is None:
-        return CubicSpline(x, y, axis, "not-a-knot" if bc_type is None else bc_type)
+        return CubicSpline(x, y, axis, bc_type)
     raise UnsupportedError(
         message(
-            f"make_interp_spline with k={k}{' and given knots' if t is not None else ''} has no "
-            "derivative rule here",
-            "Use k=1 or k=3, without t=",
+            f"make_interp_spline with k={k} and bc_type={bc_type!r} has no derivative rule here",
+            "Leave bc_type= out, or use k=3 without t=",
         )
     )
