@@ -235,6 +235,50 @@ def bessel(order: int, scaled: bool) -> Callable[..., object]:
     return exact
 
 
+def small_second_kind(order: int, x: object) -> object:
+    """DLMF 10.31.1 and 10.31.2."""
+    z, log = x * x / 4, context.log(x / 2)
+    term, total = context.mpf(1), context.mpf(0)
+    harmonic = -context.euler
+    for k in range(30):
+        if order:
+            total += (log - (2 * harmonic + context.mpf(1) / (k + 1)) / 2) * term * x / 2
+        else:
+            total += (harmonic - log) * term
+        harmonic += context.mpf(1) / (k + 1)
+        term *= z / ((k + 1) * (k + 1 + order))
+        if term < 1e-40:
+            break
+    return total + 1 / x if order else total
+
+
+CATENARY = [context.cosh(context.mpf(k) / 64) for k in range(300)]
+
+
+def second_kind(order: int, scaled: bool) -> Callable[..., object]:
+    def exact(x: object) -> object:
+        if x < 0:
+            return context.nan
+        if x < 2:
+            y = small_second_kind(order, x)
+            return y * context.exp(x) if scaled else y
+        if x > 40:  # DLMF 10.40.2
+            mu, term, total = 4 * order**2, context.mpf(1), context.mpf(1)
+            for k in range(1, 40):
+                term *= (mu - (2 * k - 1) ** 2) / (8 * k * x)
+                total += term
+                if abs(term) < 1e-40:
+                    break
+            y = context.sqrt(context.pi / (2 * x)) * total
+        else:  # DLMF 10.32.9, by the trapezoidal rule
+            heights = itertools.takewhile(lambda c: x * (c - 1) < 75, CATENARY)
+            terms = (context.exp(x * (1 - c)) * (c if order else 1) for c in heights)
+            y = (sum(terms) - context.mpf(0.5)) / 64
+        return y if scaled else y * context.exp(-min(x, 2000))
+
+    return exact
+
+
 NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh"}
 NUMPY_NAMES |= {"acosh": "arccosh", "atanh": "arctanh", "pow": "power", "atan2": "arctan2"}
 
@@ -260,10 +304,13 @@ EXACT: dict[str, Callable[..., object]] = {
     "ndtri": exact_ndtri,
     **{f"i{n}": bessel(n, scaled=False) for n in (0, 1)},
     **{f"i{n}e": bessel(n, scaled=True) for n in (0, 1)},
+    **{f"k{n}": second_kind(n, scaled=False) for n in (0, 1)},
+    **{f"k{n}e": second_kind(n, scaled=True) for n in (0, 1)},
 }
 LIMITS: dict[str, Callable[..., object]] = {
     **{name: getattr(scipy.special, name) for name in ("gamma", "erfcx", "ndtr", "log_ndtr")},
     **{name: getattr(scipy.special, name) for name in ("erfcinv", "ndtri")},
+    **{name: getattr(scipy.special, name) for name in ("k0", "k1", "k0e", "k1e")},
     "erfinv": lambda x: scipy.special.erfinv(x) if x else x,
     "trigamma": lambda x: scipy.special.zeta(2.0, x) if x > -math.inf else math.nan,
     "sinpi": lambda x: math.copysign(0.0, x) if math.isfinite(x) else math.nan,
@@ -375,6 +422,10 @@ DENSE = {
     "i1": (-30, 715),
     "i0e": (-30, 715),
     "i1e": (-30, 715),
+    "k0": (0, 730),
+    "k1": (0, 730),
+    "k0e": (0, 730),
+    "k1e": (0, 730),
 }
 HALF_PI_MULTIPLES = [k * math.pi / 2 for k in (1, 2, 3, 4, 5, 710, 10**6)]
 # The double closest to a multiple of pi / 2, relative to its size.

@@ -122,12 +122,12 @@ function(
     lambda y, x: 0.5 * (sc.i0(x) + _second(x, sc.i0, sc.i1, 1.0)),
     lower=_but_at_infinity("i1"),
 )
-function("k0", lambda y, x: -sc.k1(x))
-function("k1", lambda y, x: -0.5 * (sc.k0(x) + sc.kv(2, x)))
+function("k0", lambda y, x: -sc.k1(x), lower=call("k0"))
+function("k1", lambda y, x: -0.5 * (sc.k0(x) + sc.kv(2, x)), lower=call("k1"))
 function("i0e", _mirrored(1, 0.0, lambda x: sc.i1e(x) - sc.i0e(x)), lower=call("i0e"))
 function("i1e", _mirrored(-1, 1.0, _i1e_slope), lower=call("i1e"))
-function("k0e", lambda y, x: _kve(0.0, x))
-function("k1e", lambda y, x: _kve(1.0, x))
+function("k0e", lambda y, x: _kve(0.0, x), lower=call("k0e"))
+function("k1e", lambda y, x: _kve(1.0, x), lower=call("k1e"))
 
 
 def _of_order(name: str, below: int, above: int, argument: str = ORDER) -> None:
