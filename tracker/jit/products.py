@@ -25,6 +25,7 @@ from tracker.jit.emit import memory_type
 from tracker.jit.layout import TINY, c_strides
 from tracker.jit.multiply import LETTERS, Matrix, Product, in_loops, operations
 from tracker.jit.rowcode import write_rows
+from tracker.records import record
 
 _TEXT = {"s": "float", "d": "double", "c": "float", "z": "double"}
 _ALONE = 9000  # elements of a matrix; OpenBLAS multiplies a vector with 9216 on several threads
@@ -157,21 +158,50 @@ def _write_stack(
     driver.e.write(f"call i64 @{c.name}(ptr {x}, ptr {y}, ptr {z})")
 
 
+@record(frozen=True)
+class _Gemv:
+    """A matrix, as it is stored, times a vector: what BLAS's gemv is told, and whether it is the
+    right operand that is the matrix."""
+
+    matrix: Matrix
+    rows: int
+    columns: int
+    how: int
+    step: int
+    swapped: bool
+
+
+def _gemv(product: Product) -> _Gemv | None:
+    """A product with a vector; None for others."""
+    (m, n, k), left, right = product.extents, product.left, product.right
+    if product.letter not in ("s", "d") or (m != 1 and n != 1):
+        return None
+    if n == 1:
+        step = 1 if right.flipped else right.lead
+        if left.flipped:
+            return _Gemv(left, k, m, TURNED, step, False)
+        return _Gemv(left, m, k, PLAIN, step, False)
+    step = left.lead if left.flipped else 1
+    if right.flipped:
+        return _Gemv(right, n, k, PLAIN, step, True)
+    return _Gemv(right, k, n, TURNED, step, True)
+
+
 def _is_cut(product: Product, batch: tuple[int, ...]) -> bool:
     """Whether it is a matrix times a vector for which BLAS would wake threads that are not worth
     it: on a busy machine it waits for them a hundred times as long as the product takes."""
-    (m, n, k), matrix = product.extents, product.left
-    columns = m if matrix.flipped else k
-    sizes = _ALONE < m * k <= _WORTH_THREADS and columns * _LEAST_ROWS <= _ALONE
-    return n == 1 and product.letter in ("s", "d") and math.prod(batch) == 1 and sizes
+    found = _gemv(product)
+    if found is None or math.prod(batch) != 1:
+        return False
+    middling = _ALONE < found.rows * found.columns <= _WORTH_THREADS
+    return middling and found.columns * _LEAST_ROWS <= _ALONE
 
 
 def _write_cut(driver: Any, product: Product, where: tuple[str, str, str]) -> None:
     """Multiply so many rows at a time that BLAS does them alone."""
-    (m, _, k), left, right = product.extents, product.left, product.right
-    found = blas.find()
-    assert found is not None
-    letter, integer = product.letter, f"i{found.int_bits}"
+    gemv, library, letter = _gemv(product), blas.find(), product.letter
+    assert gemv is not None and library is not None
+    integer = f"i{library.int_bits}"
     driver.symbols.add(f"cblas_{letter}gemv")
     narrow = "trunc i64 {} to i32" if integer == "i32" else "add i64 {}, 0"
     lines = [
@@ -187,12 +217,11 @@ def _write_cut(driver: Any, product: Product, where: tuple[str, str, str]) -> No
         f"i32, i32, {integer}, {integer}, {t}, ptr, {integer}, ptr, {integer}, {t}, ptr, {integer}"
     )
     driver.needs.intrinsics |= {text, _declaration(f"cblas_{letter}gemv", given)}
-    rows, columns, how = (k, m, TURNED) if left.flipped else (m, k, PLAIN)
-    step = right.lead if not right.flipped else 1
     x, y, z = where
+    matrix, vector = (y, x) if gemv.swapped else (x, y)
     driver.lines.append(
-        f"  call void @tk.{letter}gemv(i32 {how}, i64 {rows}, i64 {columns}, ptr {x}, "
-        f"i64 {left.lead}, ptr {y}, i64 {step}, ptr {z})"
+        f"  call void @tk.{letter}gemv(i32 {gemv.how}, i64 {gemv.rows}, i64 {gemv.columns}, "
+        f"ptr {matrix}, i64 {gemv.matrix.lead}, ptr {vector}, i64 {gemv.step}, ptr {z})"
     )
 
 
@@ -261,14 +290,14 @@ def _blas_call(driver: Any, product: Product, where: tuple[str, str, str]) -> tu
             f"i64 {size}" for size in sizes
         )
     one, zero = _factors(driver, letter)
-    if n == 1 and letter in "sd":  # matrix @ vector
-        step = right.lead if not right.flipped else 1
-        trans, rows, columns = (TURNED, k, m) if left.flipped else (PLAIN, m, k)
+    gemv = _gemv(product)
+    if gemv is not None:
+        matrix, vector = (y, x) if gemv.swapped else (x, y)
         name = f"cblas_{letter}gemv"
         arguments = (
-            f"i32 {ROWS}, i32 {trans}, {integer} {rows}, {integer} {columns}, {one}, "
-            f"ptr {x}, {integer} {left.lead}, ptr {y}, {integer} {step}, {zero}, "
-            f"ptr {z}, {integer} 1"
+            f"i32 {ROWS}, i32 {gemv.how}, {integer} {gemv.rows}, {integer} {gemv.columns}, {one}, "
+            f"ptr {matrix}, {integer} {gemv.matrix.lead}, ptr {vector}, {integer} {gemv.step}, "
+            f"{zero}, ptr {z}, {integer} 1"
         )
     else:
         name = f"cblas_{letter}gemm"
