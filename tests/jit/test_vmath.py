@@ -252,7 +252,7 @@ def small_second_kind(order: int, x: object) -> object:
     return total + 1 / x if order else total
 
 
-CATENARY = [context.cosh(context.mpf(k) / 64) for k in range(300)]
+CATENARY = [context.cosh(context.mpf(k) / 16) for k in range(75)]
 
 
 def second_kind(order: int, scaled: bool) -> Callable[..., object]:
@@ -273,7 +273,7 @@ def second_kind(order: int, scaled: bool) -> Callable[..., object]:
         else:  # DLMF 10.32.9, by the trapezoidal rule
             heights = itertools.takewhile(lambda c: x * (c - 1) < 75, CATENARY)
             terms = (context.exp(x * (1 - c)) * (c if order else 1) for c in heights)
-            y = (sum(terms) - context.mpf(0.5)) / 64
+            y = (sum(terms) - context.mpf(0.5)) / 16
         return y if scaled else y * context.exp(-min(x, 2000))
 
     return exact
@@ -512,7 +512,7 @@ def many_floats(seed: int, count: int) -> np.ndarray:
 @pytest.mark.parametrize("name", vmath.NAMES)
 def test_many_floats_beside_doubles(name: str) -> None:
     """The form for floats against the one for doubles, where that one's errors do not count."""
-    count = 2**22 if DEEP else 2**17
+    count = 2**22 if DEEP else 2**16
     xs = [many_floats(0, count)]
     if vmath.NAMES[name] == 2:
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
