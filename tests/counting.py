@@ -2,6 +2,8 @@
 
 import sys
 import tracemalloc
+from collections import Counter
+from pathlib import Path
 
 
 def lines_run(call):
@@ -20,6 +22,31 @@ def lines_run(call):
     finally:
         sys.settrace(old)
     return count
+
+
+def lines_by_file(call, root):
+    """About how many lines of each file below `root` run in a call, by the file's path there."""
+    counts = Counter()
+    start = f"{root}/"
+
+    def trace(frame, event, arg):
+        file = frame.f_code.co_filename
+        if not file.startswith(start):
+            return None
+
+        def count(frame, event, arg):
+            counts[file] += 1
+            return count
+
+        return count
+
+    old = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(old)
+    return Counter({str(Path(file).relative_to(root)): n for file, n in counts.items()})
 
 
 def peak_bytes(call):

@@ -1,9 +1,11 @@
-"""Compiling takes steps in proportion to the program, counted by the interpreter; long arithmetic
-with checks stays one block of straight-line code."""
+"""Compiling takes steps in proportion to the program, in each file of the compiler, counted by the
+interpreter; long arithmetic with checks stays one block of straight-line code."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
-from counting import lines_run
+from counting import lines_by_file
 
 import tracker
 from tracker.jit import engine, pipeline
@@ -12,6 +14,10 @@ RNG = np.random.default_rng(0)
 X = RNG.standard_normal(40)
 W = RNG.standard_normal((33, 33)) * 0.1
 ROWS = RNG.standard_normal((4000, 33))
+LINE = RNG.standard_normal(400) * 0.3
+PLACES = [np.arange(5) * (k + 1) for k in range(5)]
+FACTORS = [RNG.standard_normal((3, 3)) * 0.5 for _ in range(64)]
+ROOT = Path(tracker.__file__).parent
 
 
 def scalars(n, x):
@@ -85,31 +91,90 @@ def apart(n, x):
     return sum(np.sum(each(x * k)) for k in range(n) for each in (np.sin, np.tanh, np.cos))
 
 
+def spans(n, x):
+    """Slices of many places and lengths, written and read: no two steps alike."""
+    y = x.copy()
+    for k in range(n):
+        i, j, m = k * 7919 % 61, k * 104729 % 59, 150 + k * k % 37
+        y[i : i + m] = y[j : j + m] * 0.5 + x[k]
+    return np.sum(y * y)
+
+
+def gathered(n, x, *places):
+    return sum(
+        np.sum(x[places[k * k % 5]] * np.cos(x[k * 7 % 31])) * (k * k % 11) for k in range(n)
+    )
+
+
+def factors(n, *ms):
+    """What the pullback of `m @ m.T` adds up has a factor in common."""
+    return sum(np.sum(np.sin(m @ m.T) * m[0, 0]) for m in ms[:n])
+
+
+def guarded(n, x):
+    y = x
+    for k in range(n):
+        y = np.sin(y) * 1.5 + x if y > k * k % 7 * 0.1 - 0.3 else y * 0.5 - x
+    return y
+
+
+def careful(n, x):
+    """Infinities at which zeros win."""
+    y = x
+    for k in range(n):
+        y = y + np.sum(np.sqrt(x - x)) * (k * k % 7)
+    return np.sum(y)
+
+
+def masked(n, x):
+    return sum(np.sum(x[x > k * k % 7 * 0.1] * (k * k % 11)) for k in range(n))
+
+
 def counted(f, *args):
-    """Lines of Python that run while a gradient is traced and compiled."""
+    """Lines of our Python that run while a gradient is traced and compiled, by file."""
     fast = tracker.jit(lambda *a: tracker.gradient(f, *a))
-    return lines_run(lambda: fast(*args))
+    return lines_by_file(lambda: fast(*args), ROOT)
+
+
+PASSES = "ir/passes ir/simplify ir/rewrite ir/joining ir/factoring ir/layouts ir/repeats ir/verify"
 
 
 @pytest.mark.parametrize(
-    ("f", "n", "args"),
+    ("f", "n", "args", "files"),
     [
-        (scalars, 80, (0.3,)),
-        (vectors, 30, (X,)),
-        (writes, 80, (X,)),
-        (sweeps, 3, (X,)),
-        (steps, 40, (W, ROWS)),
-        (ruled, 40, (0.3,)),
-        (joined, 12, [X[:5] + k for k in range(48)]),
-        (apart, 8, (X * 0.01,)),
-        (kept, 110, (X * 0.001,)),  # all three long enough to be rolled
+        (scalars, 50, (0.3,), f"{PASSES} ir/widening ir/prune ir/rolling jit/staging"),
+        (vectors, 60, (X,), "ir/periods ir/rolling"),
+        (writes, 50, (X,), "ir/history ir/keys ir/periods jit/chains jit/inplace jit/partition"),
+        (sweeps, 2, (X,), "ir/history ir/rolling jit/emit jit/plan jit/lower"),
+        (steps, 32, (W, ROWS), "ir/joining jit/loops jit/index"),
+        (ruled, 60, (0.3,), "ir/prune ir/rolling"),
+        (joined, 12, [X[:5] + k for k in range(48)], "jit/inplace jit/lower"),
+        (apart, 16, (X * 0.01,), "ir/repeats"),
+        (kept, 60, (X * 0.001,), PASSES),
+        (spans, 16, (LINE,), "jit/sharing jit/chains jit/inplace jit/loops jit/layout jit/plan"),
+        (gathered, 8, (X, *PLACES), "ir/expand jit/elements jit/index jit/orders"),
+        (factors, 12, FACTORS, "ir/factoring jit/lower"),
+        (guarded, 60, (0.3,), f"{PASSES} ir/expand ir/widening"),
+        (careful, 60, (X[:5],), "ir/expand ir/widening jit/emit jit/lower"),
+        (masked, 12, (X,), "ir/expand jit/elements"),
     ],
     ids=lambda v: v.__name__ if callable(v) else "",
 )
-def test_twice_the_program_takes_about_twice_the_steps(f, n, args):
+def test_twice_the_program_takes_about_twice_the_steps(f, n, args, files, monkeypatch):
+    """In every file; `files` are at work in this program."""
+    compile_module = engine.compile_module
+    monkeypatch.setattr(
+        engine,
+        "compile_module",
+        lambda text, *, level=3, symbols=None: compile_module(text, level=0, symbols=symbols),
+    )
     counted(lambda *a: f(3, *a), *args)  # what is made once per process
     once, twice, four = (counted(lambda *a, k=k: f(k * n, *a), *args) for k in (1, 2, 4))
-    assert four - twice < 2.4 * (twice - once)
+    some = 0.01 * four.total()  # of what starts with the second length
+    more = [x for x in twice if four[x] > 2.7 * max(twice[x], 2 * once[x]) + some]
+    assert not more, [(file, once[file], twice[file], four[file]) for file in more]
+    idle = [file for file in files.split() if four[f"{file}.py"] < 10 * n]
+    assert not idle, idle
 
 
 def test_checks_do_not_cut_arithmetic_into_blocks(monkeypatch):
