@@ -131,9 +131,11 @@ def masked(n, x):
 
 
 def counted(f, *args):
-    """Lines of our Python that run while a gradient is traced and compiled, by file."""
+    """Lines of our Python that run while a gradient is traced and compiled, by file: all of it in
+    this thread."""
     fast = tracker.jit(lambda *a: tracker.gradient(f, *a))
-    return lines_by_file(lambda: fast(*args), ROOT)
+    with tracker.config(threads=1):
+        return lines_by_file(lambda: fast(*args), ROOT)
 
 
 PASSES = "ir/passes ir/simplify ir/rewrite ir/joining ir/factoring ir/layouts ir/repeats ir/verify"
@@ -146,16 +148,16 @@ PASSES = "ir/passes ir/simplify ir/rewrite ir/joining ir/factoring ir/layouts ir
         (vectors, 60, (X,), "ir/periods ir/rolling"),
         (writes, 50, (X,), "ir/history ir/keys ir/periods jit/chains jit/inplace jit/partition"),
         (sweeps, 2, (X,), "ir/history ir/rolling jit/emit jit/plan jit/lower"),
-        (steps, 32, (W, ROWS), "ir/joining jit/loops jit/index"),
+        (steps, 24, (W, ROWS), "ir/joining jit/loops jit/index"),
         (ruled, 60, (0.3,), "ir/prune ir/rolling"),
         (joined, 12, [X[:5] + k for k in range(48)], "jit/inplace jit/lower"),
         (apart, 16, (X * 0.01,), "ir/repeats"),
         (kept, 60, (X * 0.001,), PASSES),
         (spans, 16, (LINE,), "jit/sharing jit/chains jit/inplace jit/loops jit/layout jit/plan"),
-        (gathered, 8, (X, *PLACES), "ir/expand jit/elements jit/index jit/orders"),
+        (gathered, 6, (X, *PLACES), "ir/expand jit/elements jit/index jit/orders"),
         (factors, 12, FACTORS, "ir/factoring jit/lower"),
         (guarded, 60, (0.3,), f"{PASSES} ir/expand ir/widening"),
-        (careful, 60, (X[:5],), "ir/expand ir/widening jit/emit jit/lower"),
+        (careful, 64, (X[:5],), "ir/expand ir/widening jit/emit jit/lower"),
         (masked, 12, (X,), "ir/expand jit/elements"),
     ],
     ids=lambda v: v.__name__ if callable(v) else "",
@@ -170,8 +172,8 @@ def test_twice_the_program_takes_about_twice_the_steps(f, n, args, files, monkey
     )
     counted(lambda *a: f(3, *a), *args)  # what is made once per process
     once, twice, four = (counted(lambda *a, k=k: f(k * n, *a), *args) for k in (1, 2, 4))
-    some = 0.01 * four.total()  # of what starts with the second length
-    more = [x for x in twice if four[x] > 2.7 * max(twice[x], 2 * once[x]) + some]
+    some = 0.02 * four.total()  # of what starts with the second length
+    more = [x for x in twice if four[x] > 3 * max(twice[x], 2 * once[x]) + some]
     assert not more, [(file, once[file], twice[file], four[file]) for file in more]
     idle = [file for file in files.split() if four[f"{file}.py"] < 10 * n]
     assert not idle, idle
