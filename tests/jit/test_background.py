@@ -1,7 +1,9 @@
 """The first call does not wait for machine code, and every later one does."""
 
 import gc
+import itertools
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -161,6 +163,59 @@ def test_a_fork_waits_for_the_compiler():
     if child == 0:
         os._exit(0 if np.allclose(f(x), first) and native.entries(f) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+def test_a_fork_while_other_threads_compile_and_forget():
+    """What they have begun, or only asked for, or free just then, is no lock in the child."""
+    x, over = np.linspace(0.0, 1.0, 9), threading.Event()
+
+    def compile_others():
+        for k in itertools.count(2.5):
+            if over.is_set():
+                break
+            f = tracker.jit(lambda x, k=k: np.sum(np.sin(x * k)))
+            f(x)
+            f(x)
+
+    threads = [threading.Thread(target=compile_others) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for k in range(8):
+            f = tracker.jit(lambda x, k=k: np.sum(np.cos(x) * k))
+            first = f(x)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of threads, waited for above
+                child = os.fork()
+            if child == 0:
+                signal.alarm(60)
+                g = tracker.jit(lambda x, k=k: np.sum(np.exp(x) * k))
+                right = np.allclose([f(x), g(x), g(x)], [first, *[np.sum(np.exp(x) * k)] * 2])
+                os._exit(0 if right else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+def test_a_job_that_had_not_begun_is_done_by_the_child_itself(monkeypatch):
+    with background._COMPILING:  # another thread would have it, until the fork
+        job = background.start(os.getpid)
+        threads = list(background._threads)
+        monkeypatch.setattr(background, "_threads", [])  # it began after those were waited for
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            os._exit(0 if job.result() == job.result() == os.getpid() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert job.result() == os.getpid()
+    for thread in threads:
+        thread.join()
 
 
 def test_a_program_may_end_meanwhile():

@@ -343,3 +343,17 @@ print(len(results), all(results))
     run = [sys.executable, "-X", "faulthandler", "-W", "error", "-c", code]
     out = subprocess.run(run, capture_output=True, text=True, timeout=300)
     assert (out.stdout.strip(), out.stderr) == ("72 True", "")
+
+
+def test_an_interrupt_while_machine_code_is_freed_comes_afterwards():
+    class Library:
+        def close(self):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
+            done.append(True)
+
+    done = []
+    engine.Module(Library(), b"", (), "", 0)
+    with pytest.raises(KeyboardInterrupt):
+        time.sleep(60)
+    assert done and signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -4,8 +4,9 @@ need not wait for machine code.
 Owns: `Job`, `start`, `at_once` and `drain`. Start at `Job`.
 
 Invariants: one thread compiles at a time; a job that cannot have a thread of its own is done at
-once, by its caller; nobody forks while a job is under way, so that a child never waits for a thread
-that it has not got; a program that ends waits for the text that LLVM has in hand, and for no more.
+once, by its caller; nobody forks while a job is under way, and one that has not begun is done, in
+the child, by who asks for it: its thread is not there; a program that ends waits for the text that
+LLVM has in hand, and for no more.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import contextvars
 import os
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tracker.jit import engine  # its hook of `os.fork` must be older than ours
 
@@ -22,6 +23,7 @@ _Result = TypeVar("_Result")
 _COMPILING = threading.RLock()
 _MOST = 4  # jobs that wait for each other; who wants more does the work himself
 _threads: list[threading.Thread] = []
+_unfinished: dict[int, Job[Any]] = {}  # by id, those that a thread is to do
 
 
 class Job(Generic[_Result]):
@@ -32,25 +34,37 @@ class Job(Generic[_Result]):
         self._made: list[_Result] = []
         self._error: BaseException | None = None
         self._ended = threading.Event()
+        self._is_orphan = False
 
     def run(self) -> None:
-        """Do the work, now and here. An error is for those who ask for the result."""
-        work, self._work = self._work, None
-        assert work is not None
-        try:
-            with _COMPILING:
+        """Do the work, now and here, unless it is done. An error is for those who ask for the
+        result."""
+        with _COMPILING:
+            work, self._work = self._work, None
+            if work is None:
+                return
+            try:
                 self._made.append(work())
-        except BaseException as error:
-            self._error = error
-        finally:
-            self._ended.set()
+            except BaseException as error:
+                self._error = error
+            finally:
+                _unfinished.pop(id(self), None)
+                self._ended.set()
 
     @property
     def has_result(self) -> bool:
         return bool(self._made)
 
     def wait(self) -> None:
-        self._ended.wait()
+        if self._is_orphan:
+            self.run()
+        elif not self._ended.is_set():
+            self._ended.wait()
+
+    def orphan(self) -> None:
+        """This is a child of fork, and the thread that was to do the work is not in it."""
+        self._is_orphan = True
+        self._ended = threading.Event()
 
     def result(self) -> _Result:
         """What the work gave; its error, if it raised one."""
@@ -76,9 +90,11 @@ def start(work: Callable[[], _Result]) -> Job[_Result]:
     job = Job(_unless_over(work))
     run = contextvars.copy_context().run
     thread = threading.Thread(target=run, args=(job.run,), name="tracker-compile")
+    _unfinished[id(job)] = job
     try:
         thread.start()
     except RuntimeError:  # the interpreter is ending, or the system has no more threads
+        del _unfinished[id(job)]
         return at_once(work)
     _threads.append(thread)
     return job
@@ -95,10 +111,24 @@ def _unless_over(work: Callable[[], _Result]) -> Callable[[], _Result]:
 
 def drain() -> None:
     """Wait for all jobs, and for the ends of their threads."""
-    for thread in _threads:
+    for thread in tuple(_threads):  # others may start more
         if thread is not threading.current_thread():
             thread.join()
 
 
-os.register_at_fork(before=drain)
+def _before_fork() -> None:
+    drain()
+    _COMPILING.acquire()  # another thread may have begun to compile meanwhile
+
+
+def _in_child() -> None:
+    _COMPILING.release()
+    for job in _unfinished.values():
+        job.orphan()
+    _unfinished.clear()
+
+
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_COMPILING.release, after_in_child=_in_child
+)
 assert engine is not None

@@ -11,11 +11,13 @@ distance away. Machine code lives exactly as long as its `Module`. Every call in
 
 from __future__ import annotations
 
+import _thread
 import functools
 import itertools
 import os
 import re
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -39,25 +41,44 @@ class _Lock:
         self.acquire, self.release = self._lock.acquire, self._lock.release
 
     def __enter__(self) -> None:
+        self._put_off()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        if self._came_meanwhile():
+            raise KeyboardInterrupt
+
+    def dispose(self, library: Any) -> None:
+        """Free machine code, from a finaliser: nobody would hear of an interrupt there, so that it
+        comes afterwards. Without the lock: a finaliser runs anywhere, and waits for nobody."""
+        self._put_off()
+        try:
+            library.close()
+        finally:
+            if self._came_meanwhile():
+                threading.Timer(_SOON, _thread.interrupt_main).start()
+
+    def _put_off(self) -> None:
         if threading.current_thread() is threading.main_thread():
             first = signal.getsignal(signal.SIGINT) is signal.default_int_handler
             if first:
                 signal.signal(signal.SIGINT, self._note)
             self._putting_off.append(first)
-        self._lock.acquire()
 
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-        if threading.current_thread() is threading.main_thread() and self._putting_off.pop():
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            if self._came:
-                self._came = False
-                raise KeyboardInterrupt
+    def _came_meanwhile(self) -> bool:
+        """Interrupts come at once from here on, where they did before; whether one has come."""
+        if threading.current_thread() is not threading.main_thread() or not self._putting_off.pop():
+            return False
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        came, self._came = self._came, False
+        return came
 
     def _note(self, *_: object) -> None:
         self._came = True
 
 
+_SOON = 0.01  # seconds, after which a finaliser has ended
 _LOCK = _Lock()
 _NAMES = itertools.count()
 _Result = TypeVar("_Result")
@@ -141,6 +162,10 @@ class Module:
         self.exports = exports
         self.text = text
         self.timings = Timings()
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():  # llvmlite disposes of nothing then
+            _LOCK.dispose(self._library)
 
     def address(self, name: str) -> int:
         """Where the exported function or variable is."""
@@ -452,7 +477,19 @@ def _unbound(text: str, symbols: Mapping[str, int]) -> list[str]:
     )
 
 
-# A child of fork must find the lock free and LLVM between two calls.
-os.register_at_fork(
-    before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
-)
+# A child of fork must find the locks free and LLVM between two calls. llvmlite has a lock of its
+# own, which finalisers take without ours.
+_LLVMLITE: Any = llvm.ffi.lib._lock
+
+
+def _before_fork() -> None:
+    _LOCK.acquire()
+    _LLVMLITE.__enter__()
+
+
+def _after_fork() -> None:
+    _LLVMLITE.__exit__(None, None, None)
+    _LOCK.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
