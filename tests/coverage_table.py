@@ -10,6 +10,7 @@ is what the page is made of; a name that fits nowhere is `UNACCOUNTED`, which a 
 
 from __future__ import annotations
 
+import importlib
 import types
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,15 @@ LIKE |= {np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.arange}
 PASSING = {"zeta", "lambertw", "jvp", "yvp", "ivp", "kvp", "h1vp", "h2vp"}
 REASONS = {name: why for why, names in NOT_INTERCEPTED.items() for name in names.split()}
 SPACES = {"numpy": np, "numpy.linalg": np.linalg, "numpy.fft": np.fft}
+
+
+OWN_SCIPY = {
+    name: (
+        importlib.import_module(f"tracker.scipy.{name}"),
+        importlib.import_module(f"scipy.{name}"),
+    )
+    for name in ("integrate", "interpolate", "linalg", "optimize", "signal", "stats")
+}
 
 
 def public(space: Any) -> list[str]:
@@ -123,6 +133,8 @@ package's own registry, with NumPy {numpy} and SciPy {scipy}; a test fails when 
 - **differentiable**: reverse mode, forward mode, any order, compiled;
 - **constant**: the result carries no derivative and is plain;
 - **refused**: raises an error that says so by name, for the reason given.
+
+At the end, of the other modules of SciPy: the names that `tracker.scipy` has a version of.
 """
 
 
@@ -132,7 +144,18 @@ def page() -> str:
         parts.append(f"\n## {title}\n")
         for status in ("differentiable", "constant", "refused", "not a function", UNACCOUNTED):
             parts.extend(_section(status, [(n, why) for n, s, why in found if s == status]))
+    for name in OWN_SCIPY:
+        parts.append(f"\n## scipy.{name}\n")
+        why = f"from `tracker.scipy.{name}`; other names are SciPy's own there"
+        parts.extend(_section("differentiable", [(n, why) for n in ours(name)]))
     return "\n".join(parts)
+
+
+def ours(name: str) -> list[str]:
+    """The names of a module of SciPy's that `tracker.scipy` has a version of."""
+    own, theirs = OWN_SCIPY[name]
+    known = vars(own)
+    return [n for n in public(theirs) if n in known and known[n] is not getattr(theirs, n)]
 
 
 def _section(status: str, found: list[tuple[str, str]]) -> list[str]:

@@ -1,5 +1,6 @@
 """`scipy.stats` on tracked values: densities, distribution functions and quantiles, with SciPy's
-shapes, loc and scale; frozen distributions; the common multivariate ones (`_multivariate.py`).
+shapes, loc and scale; frozen distributions; the common multivariate ones (`_multivariate.py`);
+statistics of samples (`_describing.py`).
 
 Each entry is the standard form of a distribution; how it is moved, scaled and bounded is in
 `_families.py`. What is not defined here is SciPy's own.
@@ -14,6 +15,16 @@ import numpy as np
 import scipy.special as sc
 import scipy.stats
 
+from tracker.scipy._describing import entropy as entropy
+from tracker.scipy._describing import gmean as gmean
+from tracker.scipy._describing import hmean as hmean
+from tracker.scipy._describing import kurtosis as kurtosis
+from tracker.scipy._describing import moment as moment
+from tracker.scipy._describing import sem as sem
+from tracker.scipy._describing import skew as skew
+from tracker.scipy._describing import variation as variation
+from tracker.scipy._describing import zmap as zmap
+from tracker.scipy._describing import zscore as zscore
 from tracker.scipy._families import Continuous, Discrete
 from tracker.scipy._multivariate import dirichlet as dirichlet
 from tracker.scipy._multivariate import multinomial as multinomial

@@ -1,0 +1,50 @@
+"""Statistics of samples: SciPy's values, derivatives against differences, and compiled."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import tracker.scipy.stats
+from tracker import UnsupportedError, data, jit, param
+from tracker.testing import gradcheck
+
+A = np.random.default_rng(3).uniform(0.2, 2.0, size=(5, 4))
+W = np.linspace(0.5, 1.5, 5)
+CASES = {
+    "moment": (lambda m, a: m.moment(a, 3) + m.moment(a, 2, axis=None, center=0.5), A),
+    "skew": (lambda m, a: m.skew(a) + m.skew(a, bias=False) + m.skew(a, axis=None), A),
+    "kurtosis": (
+        lambda m, a: (
+            m.kurtosis(a, 1) + m.kurtosis(a, 1, fisher=False) * m.kurtosis(a, 1, bias=False)
+        ),
+        A,
+    ),
+    "sem": (lambda m, a: m.sem(a) * m.sem(a, axis=None, ddof=0), A),
+    "variation": (lambda m, a: m.variation(a, axis=1, ddof=1), A),
+    "zscore": (lambda m, a: m.zscore(a, axis=1, ddof=1) + m.zscore(a, axis=None), A),
+    "zmap": (lambda m, a, b: m.zmap(a, b), A, A**2),
+    "gmean": (lambda m, a, w: m.gmean(a) + m.gmean(a[:, 0], weights=w) + m.gmean(a, None), A, W),
+    "hmean": (lambda m, a, w: m.hmean(a, 0) + m.hmean(a[:, 0], weights=w), A, W),
+    "entropy": (lambda m, a: m.entropy(a) + m.entropy(a, a**2, base=2.0), A),
+    "entropy of rows": (lambda m, a: m.entropy(a, axis=1), A),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case(name):
+    f, *args = CASES[name]
+    want, found = f(scipy.stats, *args), data(f(tracker.scipy.stats, *map(param, args)))
+    assert np.shape(found) == np.shape(want)
+    np.testing.assert_allclose(found, want, rtol=1e-10)
+    assert gradcheck(lambda *xs: f(tracker.scipy.stats, *xs), *args)
+    compiled = jit(lambda *xs: f(tracker.scipy.stats, *xs))
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(*args), want, rtol=1e-10)
+
+
+def test_refusals():
+    with pytest.raises(UnsupportedError, match="skew with nan_policy= has no derivative"):
+        tracker.scipy.stats.skew(param(A), nan_policy="omit")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'wrong'"):
+        tracker.scipy.stats.sem(param(A), wrong=1)
+    assert tracker.scipy.stats.skew(A[:, 0]) == scipy.stats.skew(A[:, 0])
