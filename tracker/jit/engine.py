@@ -163,8 +163,8 @@ class Module:
         self.text = text
         self.timings = Timings()
 
-    def __del__(self) -> None:
-        if not sys.is_finalizing():  # llvmlite disposes of nothing then
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_finalizing():  # llvmlite disposes of nothing then; this file's names may be gone
             _LOCK.dispose(self._library)
 
     def address(self, name: str) -> int:
