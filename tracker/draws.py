@@ -94,6 +94,10 @@ def touch(source: Any) -> None:
             journal.states[id(source)] = source, state_of(source)
 
 
+class UnheardDraws(UnsupportedError):
+    """Random numbers were drawn where a trace could not see it."""
+
+
 class Watch:
     """While a function is traced: tells whether these generators, or the global ones, gave numbers
     that no equation stands for."""
@@ -118,7 +122,7 @@ class Watch:
     def check(self) -> None:
         for source, state in zip(self.sources, self.states, strict=True):
             if not _same(state, state_of(source)):
-                raise UnsupportedError(
+                raise UnheardDraws(
                     message(
                         f"random numbers were drawn from {source!r} where a trace cannot see it",
                         "Pass the generator as an argument, or draw from tracker.numpy.random",

@@ -1,6 +1,7 @@
 """One thread traces; what it puts at places, other threads never meet as anything but the array."""
 
 import copy
+import itertools
 import os
 import pickle
 import signal
@@ -357,3 +358,25 @@ def test_an_interrupt_while_machine_code_is_freed_comes_afterwards():
     with pytest.raises(KeyboardInterrupt):
         time.sleep(60)
     assert done and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("times", [1, 3, 5])  # a trace that is dropped runs the function twice
+def test_draws_of_another_thread_are_not_the_functions(times):
+    """A thread that loads data draws random numbers whenever it likes."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(int).result()
+        loads = itertools.chain(itertools.repeat(True, times), itertools.repeat(False))
+
+        def loss(x):
+            if next(loads):
+                pool.submit(np.random.random).result(timeout=60)
+            return np.sum(x * x)
+
+        f = jit(loss)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(times + 3):
+                assert f(np.ones(3)) == 3.0
+        assert len(caught) == (times == 5)
+        assert f.cache_info().traces == (times < 5)
+        assert f.cache_info().eager == (times == 5)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -24,7 +25,7 @@ import numpy as np
 from tracker import tree
 from tracker.config import current
 from tracker.deferral import Misjudged
-from tracker.draws import Journal
+from tracker.draws import Journal, UnheardDraws
 from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError
 from tracker.jit import signature
 from tracker.jit.collecting import without_collecting
@@ -265,7 +266,8 @@ class Jitted:
         except Exception as error:
             if not _is_untraceable(error):
                 raise
-            self._refuse(family, str(error), error)
+            if not self._may_be_others(family, error):
+                self._refuse(family, str(error), error)
             return self._plainly(args, kwargs, drawn, run)
         special = None
         if staged.trace is None:
@@ -296,6 +298,14 @@ class Jitted:
             del staged
             deferral.end()
         return result
+
+    def _may_be_others(self, family: Family, error: Exception) -> bool:
+        """Whether it may have been another thread that drew random numbers while this one traced:
+        then another call is traced."""
+        if not isinstance(error, UnheardDraws) or threading.active_count() == 1:
+            return False
+        family.unsteady += 1
+        return family.unsteady < _PATIENCE
 
     def _enter(self, special: Special) -> None:
         """Have machine code take the calls that a trace holds for."""
@@ -442,7 +452,8 @@ _NOT_USUAL = object()
 _HISTORY = "it reads a param, whose history is recorded"
 _WAIT = 0.3  # seconds; a call that has waited so long for another's trace runs in plain Python
 _CROWD = 16
-_PATIENCE = 3  # after so many calls that changed what they read, a function runs in plain Python
+_PATIENCE = 3  # after so many calls that changed what they read, a function runs in plain Python;
+# or in which random numbers were drawn unheard, maybe by another thread
 _UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
 
 
