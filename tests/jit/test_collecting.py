@@ -1,47 +1,87 @@
 """The cyclic collector while the compiler works."""
 
 import gc
+import threading
 
 import numpy as np
+import pytest
 
 import tracker
-from tracker.jit.collecting import without_collecting
+from tracker.jit import background
+from tracker.jit.collecting import collecting_seldom
 
 
-def test_the_collector_is_as_it_was_afterwards():
-    with without_collecting():
-        assert not gc.isenabled()
-        with without_collecting():
-            pass
-        assert not gc.isenabled()
-    assert gc.isenabled()
+@pytest.fixture(autouse=True)
+def as_it_was():
+    background.drain()
+    before = gc.get_threshold()
+    yield
+    assert gc.get_threshold() == before and gc.isenabled()
 
 
-def test_a_collector_that_is_off_stays_off():
-    gc.disable()
+def test_the_threshold_is_as_it_was_afterwards():
+    before = gc.get_threshold()
+    with collecting_seldom():
+        raised = gc.get_threshold()
+        assert raised[0] > 100 * before[0] and raised[1:] == before[1:] and gc.isenabled()
+        with collecting_seldom():
+            assert gc.get_threshold() == raised
+        assert gc.get_threshold() == raised
+    assert gc.get_threshold() == before
+
+
+def test_threads_that_overlap_leave_it_as_it_was():
+    before, inside, leave = gc.get_threshold(), threading.Event(), threading.Event()
+
+    def other():
+        with collecting_seldom():
+            inside.set()
+            assert leave.wait(60)
+
+    thread = threading.Thread(target=other)
+    with collecting_seldom():
+        thread.start()
+        assert inside.wait(60)
+    assert gc.get_threshold() != before
+    leave.set()
+    thread.join()
+    assert gc.get_threshold() == before
+
+
+def test_who_switches_the_collector_off_meanwhile_finds_it_off():
+    with collecting_seldom():
+        gc.disable()
     try:
-        with without_collecting():
-            pass
         assert not gc.isenabled()
     finally:
         gc.enable()
 
 
-def test_an_error_leaves_it_on():
+@pytest.mark.parametrize("chosen", [0, 50])
+def test_a_threshold_that_was_set_meanwhile_stays(chosen):
+    before = gc.get_threshold()
     try:
-        with without_collecting():
-            raise ValueError
-    except ValueError:
-        assert gc.isenabled()
+        with collecting_seldom():
+            gc.set_threshold(chosen)
+        assert gc.get_threshold()[0] == chosen
+    finally:
+        gc.set_threshold(*before)
 
 
-def test_users_code_runs_with_it():
+def test_an_error_leaves_it_as_it_was():
+    with pytest.raises(ValueError), collecting_seldom():
+        raise ValueError
+
+
+def test_users_code_runs_with_its_own():
     seen = []
 
     @tracker.jit
     def f(x):
-        seen.append(gc.isenabled())
+        seen.append(gc.get_threshold())
         return np.sin(x)
 
+    before = gc.get_threshold()
     f(0.5)
-    assert seen == [True] and gc.isenabled()
+    background.drain()
+    assert seen == [before] and gc.get_threshold() == before

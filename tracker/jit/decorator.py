@@ -19,7 +19,7 @@ from tracker import gradients
 from tracker.errors import CompileError, UnsupportedError, message
 from tracker.ir.graph import Function
 from tracker.jit import signature
-from tracker.jit.collecting import without_collecting
+from tracker.jit.collecting import collecting_seldom
 from tracker.jit.families import Special
 from tracker.jit.jitted import Jitted, Options, name_of
 from tracker.jit.staging import stage
@@ -125,7 +125,7 @@ def in_python() -> Iterator[None]:
 
 @functools.cache
 def _jit_type() -> type:  # threads that ask at the same time may get two, which are alike
-    with without_collecting():
+    with collecting_seldom():
         from tracker.jit import callable as native
 
         return native.make_type("tracker.Jitted", _METHODS)

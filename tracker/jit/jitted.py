@@ -28,7 +28,7 @@ from tracker.deferral import Misjudged
 from tracker.draws import Journal, UnheardDraws
 from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError
 from tracker.jit import signature
-from tracker.jit.collecting import without_collecting
+from tracker.jit.collecting import collecting_seldom
 from tracker.jit.families import (
     NONE,
     Family,
@@ -411,18 +411,18 @@ class Jitted:
         if can_wait and not at_once:
             job = background.start(lambda: self._compiled(trace))
         else:
-            with without_collecting():
-                job = background.at_once(lambda: self._compiled(trace))
+            job = background.at_once(lambda: self._compiled(trace))
         special = Special(trace, job, cause_of(family, trace, full))
         family.specials.append(special)
         return special
 
     def _compiled(self, trace: Trace) -> Compiled:
-        from tracker.jit import cache
-        from tracker.jit.pipeline import compile_call
+        with collecting_seldom():
+            from tracker.jit import cache
+            from tracker.jit.pipeline import compile_call
 
-        with cache.kept(self.options.cache):
-            compiled = compile_call(trace)
+            with cache.kept(self.options.cache):
+                compiled = compile_call(trace)
         if self.options.strict and compiled.hosts:
             lines = "; ".join(f"{h.eqn.op.name} ({h.why}) at {h.eqn.where}" for h in compiled.hosts)
             raise CompileError(f"{self.name} is strict, and NumPy would run {lines}")
