@@ -1,5 +1,6 @@
 """Hypothesis profiles, and fixtures that fail any test that leaves something behind."""
 
+import gc
 import os
 import signal
 import threading
@@ -26,6 +27,9 @@ os.environ["TRACKER_CACHE"] = "0"  # tests compile; test_cache.py has folders of
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell has what it runs in the background ignore interrupts; some tests wait for one.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What pytest and hypothesis keep lives long: to go through it again and again took a tenth of all.
+gc.set_threshold(20_000, 20, 50)
 
 _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ci", max_examples=10, derandomize=True, database=None, **_QUIET)

@@ -11,7 +11,6 @@ distance away. Machine code lives exactly as long as its `Module`. Every call in
 
 from __future__ import annotations
 
-import _thread
 import functools
 import itertools
 import os
@@ -57,7 +56,7 @@ class _Lock:
             library.close()
         finally:
             if self._came_meanwhile():
-                threading.Timer(_SOON, _thread.interrupt_main).start()
+                threading.Timer(_SOON, _interrupt).start()
 
     def _put_off(self) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -76,6 +75,11 @@ class _Lock:
 
     def _note(self, *_: object) -> None:
         self._came = True
+
+
+def _interrupt() -> None:
+    """Send the main thread an interrupt that also ends a sleep."""
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 _SOON = 0.01  # seconds, after which a finaliser has ended
