@@ -468,7 +468,7 @@ def check_code_outlives_calls():
 
     tree.register(Meddler, children, lambda _, kids: Meddler(*kids))
     f = native_callable.new(JITTED, slow)
-    for _ in range(20):
+    for _ in range(6):
         one = entry(NOTHING, (Meddler(1.0),), [ConstOut("hit")])
         native_callable.push_entry(f, one)
         del one
