@@ -60,7 +60,7 @@ def directory() -> Path | None:
 
 
 def compile_or_load(
-    text: str, *, level: int = 3, symbols: Mapping[str, int] | None = None
+    text: str, *, level: int = engine.OPTIMISED, symbols: Mapping[str, int] | None = None
 ) -> engine.Module:
     """`engine.compile_module`, or the object code of an earlier time."""
     known = _recent.get((text, level))

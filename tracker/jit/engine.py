@@ -105,6 +105,9 @@ def once(make: Callable[..., _Result]) -> Callable[..., _Result]:
     return ask
 
 
+# How well a text is compiled (see `compile_module`).
+OPTIMISED, HURRIED, ONCE, QUICK = 3, 2, 1, 0
+
 # Bounds on the longest basic block, in lines of IR. Measured on random straight-line arithmetic:
 # the SLP vectoriser needs 20 ms for 100 lines and 500 ms for 1,000; the standard pipeline 1.2 ms
 # for 100 lines without it (it runs InstCombine again and again); the optimising code generator
@@ -200,14 +203,14 @@ class Module:
 
 
 def compile_module(
-    text: str, *, level: int = 3, symbols: Mapping[str, int] | None = None
+    text: str, *, level: int = OPTIMISED, symbols: Mapping[str, int] | None = None
 ) -> Module:
     """Parse, optimise and load IR text; `symbols` gives the addresses of its external names.
 
-    Level 0 is for code that calls and branches more than it computes: it takes a fifth of the
-    time, for the optimising code generator needs a millisecond for the least of functions. Levels 1
-    and 2 are for code that takes little of the time beside other modules: a few passes, once each;
-    then the quick generator (1: what runs once in a call), or the other in a hurry (2: loops).
+    QUICK is for code that calls and branches more than it computes: it takes a fifth of the time,
+    for the optimising code generator needs a millisecond for the least of functions. ONCE and
+    HURRIED are for code that takes little of the time beside other modules: a few passes, once
+    each; then the quick generator (what runs once in a call), or the other in a hurry (loops).
     """
     plan = pipeline(text, level)
     with _LOCK:
@@ -265,7 +268,7 @@ def load(
     *,
     symbols: Mapping[str, int] | None = None,
     text: str = "",
-    level: int = 3,
+    level: int = OPTIMISED,
 ) -> Module:
     """Link an object file that `compile_module` made (see `Module.object_code`), maybe long ago."""
     names = tuple(exports)
@@ -290,7 +293,7 @@ def load(
 def pipeline(text: str, level: int) -> Pipeline:
     """The pipeline for a text: LLVM's own where there are loops, which looks for vectors in
     straight-line code unless a block is too long for that; else ours."""
-    if level in (1, 2):
+    if level in (ONCE, HURRIED):
         return Pipeline(level=1, slp=False, straight=True, codegen=level - 1)
     longest = longest_block(text)
     long = longest > STRAIGHT_LINES or longest_function(text) > BRANCHING_LINES

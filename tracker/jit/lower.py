@@ -35,10 +35,11 @@ from tracker.jit.emit import (
     module_text,
     part_of,
 )
+from tracker.jit.engine import ONCE, OPTIMISED
 from tracker.jit.index import Tools
 from tracker.jit.layout import Buffer, Fits, Kernel, Place, Plan, Slots, Store, c_strides
 from tracker.jit.loops import Shared, work_of, write_kernel
-from tracker.jit.modules import ONCE, OPTIMISED, Loops, Work, apart, busy, merge
+from tracker.jit.modules import Loops, Work, apart, busy, merge
 from tracker.jit.scratch import lay_out
 from tracker.jit.sharing import KernelText, redirected, share
 from tracker.records import record

@@ -259,7 +259,7 @@ def _module() -> engine.Module:
         free=_FREE,
         padding="\\00" * (127 - len("tracker")),
     )
-    return cache.compile_or_load(text, level=0)
+    return cache.compile_or_load(text, level=engine.QUICK)
 
 
 def symbols() -> dict[str, int]:

@@ -1,9 +1,9 @@
 """Which loops of a plan are worth optimising: these become a module of their own.
 
-Owns: `Work`, `busy`, `apart`, and the engine's levels by name. LLVM's pipeline takes 10 to 40 ms
-for the least of loops, a few passes and a code generator in a hurry a quarter of that, for loops
-that take two or three times as long; the quick code generator, for the driver, a tenth. In a plan
-that runs long, what hardly shows is compiled so: the driver, and loops over few elements.
+Owns: `Work`, `busy` and `apart`. LLVM's pipeline takes 10 to 40 ms for the least of loops, a few
+passes and a code generator in a hurry a quarter of that, for loops that take two or three times as
+long; the quick code generator, for the driver, a tenth. In a plan that runs long, what hardly shows
+is compiled so: the driver, and loops over few elements.
 
 Invariant: which loops these are follows from the plan alone; a plan that is over soon is compiled
 as one module, well.
@@ -15,10 +15,10 @@ from collections.abc import Mapping, MutableMapping, Sequence
 
 from tracker.jit import vmath
 from tracker.jit.emit import Needs, module_text
+from tracker.jit.engine import HURRIED, OPTIMISED
 from tracker.jit.sharing import KernelText
 from tracker.records import record
 
-OPTIMISED, HURRIED, ONCE = 3, 2, 1  # levels of the engine: loops, loops in a hurry, no loops
 _RUNS_LONG = 1_000_000  # operations of a plan, about as many as take 100 us
 _HARDLY = 1000  # operations for each element that is not optimised: all of these take 2% then
 

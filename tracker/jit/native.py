@@ -83,7 +83,7 @@ def compile_entry(
     keep: Sequence[Any] = (),
     release_gil: bool = False,
     raises: bool = False,
-    level: int = 3,
+    level: int = engine.OPTIMISED,
 ) -> Entry:
     """A native entry around `plan`, IR text that defines `internal i64 @plan(ptr)`.
 
@@ -167,7 +167,7 @@ def helpers() -> engine.Module:
     names = set(C_NAME.findall(writer.HELPERS))
     symbols = {name: address_of(name) for name in names if name.startswith("Py")}
     symbols["_Py_NoneStruct"] = id(None)
-    return cache.compile_or_load(writer.HELPERS, level=0, symbols=symbols)
+    return cache.compile_or_load(writer.HELPERS, level=engine.QUICK, symbols=symbols)
 
 
 @engine.once
@@ -177,7 +177,7 @@ def _big() -> engine.Module:
     symbols = {name: address_of(name) for name in names}
     symbols["handler"] = id(_handler())
     symbols["handler.numpy"] = _pointer_at(_numpy_api()[_DEFAULT_HANDLER])
-    return cache.compile_or_load(writer.BIG, level=0, symbols=symbols)
+    return cache.compile_or_load(writer.BIG, level=engine.QUICK, symbols=symbols)
 
 
 @engine.once

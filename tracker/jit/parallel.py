@@ -226,7 +226,7 @@ def task_text(parameters: Sequence[str], extent: int, part: int) -> str:
 
 @engine.once
 def _pool() -> engine.Module:
-    module = cache.compile_or_load(_POOL, level=0)
+    module = cache.compile_or_load(_POOL, level=engine.QUICK)
     native.call_c(module.address("tk.start"), "q", max(threads(), 2))
     return module
 

@@ -156,7 +156,7 @@ def _compiled(name: str, letter: str) -> int:
     code = ROUTINES[name].code(kind)
     symbols = {call: routine_address(call) or found.symbols[call] for call in _calls(name, kind)}
     text = "\n".join([*sorted(code.declared), code.text()])
-    module = cache.compile_or_load(text, symbols=symbols, level=2)
+    module = cache.compile_or_load(text, symbols=symbols)
     _MODULES.append(module)
     return module.address(kind.symbol(name))
 
