@@ -15,12 +15,7 @@ def lines_run(call):
         count += 1
         return trace
 
-    old = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    finally:
-        sys.settrace(old)
+    _traced(call, trace)
     return count
 
 
@@ -40,13 +35,18 @@ def lines_by_file(call, root):
 
         return count
 
+    _traced(call, trace)
+    return Counter({str(Path(file).relative_to(root)): n for file, n in counts.items()})
+
+
+def _traced(call, trace):
+    """Run a call under a trace function."""
     old = sys.gettrace()
     sys.settrace(trace)
     try:
         call()
     finally:
         sys.settrace(old)
-    return Counter({str(Path(file).relative_to(root)): n for file, n in counts.items()})
 
 
 def peak_bytes(call):

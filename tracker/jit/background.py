@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from tracker.jit import engine  # its hook of `os.fork` must be older than ours
+import tracker.jit.engine  # noqa: F401  (its hook of `os.fork` must be older than ours)
 
 _Result = TypeVar("_Result")
 _COMPILING = threading.RLock()
@@ -131,4 +131,3 @@ def _in_child() -> None:
 os.register_at_fork(
     before=_before_fork, after_in_parent=_COMPILING.release, after_in_child=_in_child
 )
-assert engine is not None
