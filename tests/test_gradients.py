@@ -116,6 +116,18 @@ def test_complex_gradients_point_uphill():
     same(gradient(lambda x: np.abs(x * 1j), 2.0), (1.0,))
 
 
+@pytest.mark.parametrize(
+    "f",
+    [lambda z: abs(z) ** 2, lambda z: abs(z * z.real) ** 2, lambda z: np.angle(z) * z.imag],
+)
+def test_second_derivatives_at_complex_numbers_of_python(f):
+    def slope(z):
+        return gradient(f, z)[0]
+
+    want = jvp(slope, (np.array(4 + 5j),), (np.array(1 + 2j),))
+    np.testing.assert_allclose(jvp(slope, (4 + 5j,), (1 + 2j,)), want, rtol=1e-14)
+
+
 def test_results_are_the_callers():
     x = V.copy()
     g, h = gradient(lambda a, b: np.sum(a + b), x, x)

@@ -30,6 +30,12 @@ def test_parts_of_floats(kind):
         agree(np.nextafter, x, y)
 
 
+@pytest.mark.parametrize("kind", [*WHOLE, "?"])
+def test_parts_of_integers_are_floats(kind):
+    agree(np.modf, numbers(kind, 50))
+    agree(np.frexp, numbers(kind, 50))
+
+
 @pytest.mark.parametrize("kind", FLOATS)
 @pytest.mark.parametrize("steps", ["i4", "i8"])
 def test_scaling_by_powers_of_two_rounds_once(kind, steps):

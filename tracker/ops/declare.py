@@ -118,7 +118,7 @@ def match(t: Any, y: Any) -> Any:
     if np.shape(t) != shape:
         t = np.broadcast_to(t, shape)
     if not hasattr(y, "dtype") or not hasattr(t, "dtype"):
-        return t
+        return np.real(t) if type(y) is float and np.iscomplexobj(t) else t
     want = y.dtype
     if t.dtype == want or want.kind not in "fc":
         return t

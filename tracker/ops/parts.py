@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.op import NUMPY
-from tracker.ir.types import Type
+from tracker.ir.types import Type, type_of
 from tracker.ops.declare import (
     as_array,
     broadcast,
@@ -23,7 +23,7 @@ from tracker.ops.declare import (
     map_lowering,
     project,
 )
-from tracker.tape import apply
+from tracker.tape import apply, form_of
 
 nextafter = elementwise(np.nextafter, partials=[1, 0], lower=lambda e, a, b: e.next_after(a, b))
 spacing = elementwise(np.spacing, partials=[0], lower=lambda e, x: e.spacing(x))
@@ -64,6 +64,7 @@ def frexp(x: Any) -> Any:
 @implements(np.modf)
 def modf(x: Any) -> Any:
     x = as_array(x)
+    x = np.astype(x, loop_dtypes(np.modf, (type_of(form_of(x)),))[0])
     inside = np.where(np.isinf(x), np.copysign(0, x), x)
     return np.fmod(inside, 1), np.trunc(x)
 
