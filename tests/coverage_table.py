@@ -1,4 +1,4 @@
-"""Writes docs/coverage.md: every public name of NumPy's namespaces and of scipy.special, and what
+"""Writes docs/coverage.md: every public name of NumPy's and SciPy's namespaces, and what
 becomes of it when it is given tracked values.
 
     python tests/coverage_table.py
@@ -21,9 +21,12 @@ import scipy.special
 import tracker.scipy.special
 from tracker.ir.op import CONSTANT, NUMPY, REFUSED, UFUNCS
 from tracker.ops import special  # noqa: F401  (enters SciPy's ufuncs in the registry)
+from tracker.scipy import OURS
+from tracker.scipy._untracked import UNTRACKED
 
 PAGE = Path(__file__).parent.parent / "docs" / "coverage.md"
 UNACCOUNTED = "unaccounted for"
+NO_RULE = "no derivative rule: raises UnsupportedError that names it"
 
 # Functions that NumPy does not hand over to tracked values: each with what to do.
 MAKES = "makes a plain array from plain numbers"
@@ -46,18 +49,15 @@ NOT_INTERCEPTED = {
 # Constructors: NumPy hands them over when told what the result is to be like.
 LIKE = {np.array, np.asarray, np.asanyarray, np.ascontiguousarray}
 LIKE |= {np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.arange}
-# Python functions of scipy.special that hand their array to ufuncs as it is.
-PASSING = {"zeta", "lambertw", "jvp", "yvp", "ivp", "kvp", "h1vp", "h2vp"}
 REASONS = {name: why for why, names in NOT_INTERCEPTED.items() for name in names.split()}
 SPACES = {"numpy": np, "numpy.linalg": np.linalg, "numpy.fft": np.fft}
-
-
 OWN_SCIPY = {
     name: (
         importlib.import_module(f"tracker.scipy.{name}"),
         importlib.import_module(f"scipy.{name}"),
     )
-    for name in ("integrate", "interpolate", "linalg", "optimize", "signal", "stats")
+    for name in OURS
+    if name != "special"
 }
 
 
@@ -103,13 +103,25 @@ def classify_special(name: str, thing: Any) -> tuple[str, str]:
     known = _handled(thing)
     if known is not None:
         return known
-    if name in PASSING:
+    if name in tracker.scipy.special.WORKS:
         return "differentiable", "in its array argument; it ends in ufuncs"
-    if getattr(tracker.scipy.special, name) is not thing:
+    if name in vars(tracker.scipy.special):
         return "differentiable", "from `tracker.scipy.special`"
-    if isinstance(thing, np.ufunc):
-        return "refused", "no derivative rule: raises UnsupportedError that names it"
-    return "refused", "SciPy converts its arguments: raises ConversionError"
+    return "refused", NO_RULE
+
+
+def classify_scipys(module: types.ModuleType, name: str, thing: Any) -> tuple[str, str]:
+    """The same for a name of another module of SciPy's, by the module that stands in for it."""
+    here = getattr(module, name)
+    if name in vars(module) and here is not thing:
+        return "differentiable", f"from `{module.__name__}`"
+    if here in UNTRACKED:
+        return "constant", "passes through untracked"
+    if here is not thing:
+        return "refused", NO_RULE
+    if isinstance(thing, type):
+        return "not a function", "a class: SciPy's own"
+    return "not a function", "a constant"
 
 
 def rows() -> dict[str, list[tuple[str, str, str]]]:
@@ -121,20 +133,23 @@ def rows() -> dict[str, list[tuple[str, str, str]]]:
     out["scipy.special"] = [
         (n, *classify_special(n, getattr(scipy.special, n))) for n in public(scipy.special)
     ]
+    for name, (own, theirs) in OWN_SCIPY.items():
+        out[f"scipy.{name}"] = [
+            (n, *classify_scipys(own, n, getattr(theirs, n))) for n in public(theirs)
+        ]
     return out
 
 
 HEAD = """# Coverage
 
-Every public name of `numpy`, `numpy.linalg`, `numpy.fft` and `scipy.special`, and what becomes of
-it when it is called with tracked values. Written by `python tests/coverage_table.py`, from the
+Every public name of `numpy`, `numpy.linalg`, `numpy.fft` and of SciPy's modules, and what becomes
+of it when it is called with tracked values (of SciPy's, but for the ufuncs of `scipy.special`, that
+of the same name in `tracker.scipy`). Written by `python tests/coverage_table.py`, from the
 package's own registry, with NumPy {numpy} and SciPy {scipy}; a test fails when it is stale.
 
 - **differentiable**: reverse mode, forward mode, any order, compiled;
 - **constant**: the result carries no derivative and is plain;
 - **refused**: raises an error that says so by name, for the reason given.
-
-At the end, of the other modules of SciPy: the names that `tracker.scipy` has a version of.
 """
 
 
@@ -144,18 +159,7 @@ def page() -> str:
         parts.append(f"\n## {title}\n")
         for status in ("differentiable", "constant", "refused", "not a function", UNACCOUNTED):
             parts.extend(_section(status, [(n, why) for n, s, why in found if s == status]))
-    for name in OWN_SCIPY:
-        parts.append(f"\n## scipy.{name}\n")
-        why = f"from `tracker.scipy.{name}`; other names are SciPy's own there"
-        parts.extend(_section("differentiable", [(n, why) for n in ours(name)]))
     return "\n".join(parts)
-
-
-def ours(name: str) -> list[str]:
-    """The names of a module of SciPy's that `tracker.scipy` has a version of."""
-    own, theirs = OWN_SCIPY[name]
-    known = vars(own)
-    return [n for n in public(theirs) if n in known and known[n] is not getattr(theirs, n)]
 
 
 def _section(status: str, found: list[tuple[str, str]]) -> list[str]:

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import scipy.stats
+from scipy_cases import check_case
 
 import tracker.scipy.stats
-from tracker import UnsupportedError, data, jit, param
-from tracker.testing import gradcheck
+from tracker import UnsupportedError, param
 
 A = np.random.default_rng(3).uniform(0.2, 2.0, size=(5, 4))
 W = np.linspace(0.5, 1.5, 5)
@@ -32,14 +32,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_case(name):
-    f, *args = CASES[name]
-    want, found = f(scipy.stats, *args), data(f(tracker.scipy.stats, *map(param, args)))
-    assert np.shape(found) == np.shape(want)
-    np.testing.assert_allclose(found, want, rtol=1e-10)
-    assert gradcheck(lambda *xs: f(tracker.scipy.stats, *xs), *args)
-    compiled = jit(lambda *xs: f(tracker.scipy.stats, *xs))
-    for _ in range(2):
-        np.testing.assert_allclose(compiled(*args), want, rtol=1e-10)
+    check_case(tracker.scipy.stats, scipy.stats, *CASES[name])
 
 
 def test_refusals():

@@ -4,10 +4,10 @@ and points against differences, and compiled."""
 import numpy as np
 import pytest
 import scipy.interpolate
+from scipy_cases import check_case
 
 import tracker.scipy.interpolate
-from tracker import UnsupportedError, data, gradient, jit, param
-from tracker.testing import gradcheck
+from tracker import UnsupportedError, gradient, param
 
 X = np.array([0.0, 0.7, 1.5, 2.1, 3.2, 4.0, 4.6])
 Y = np.array([0.3, 1.2, 1.1, -0.4, -0.5, 0.6, 2.0])
@@ -100,14 +100,7 @@ for _k in range(6):
 
 @pytest.mark.parametrize("name", CASES)
 def test_case(name):
-    f, *args = CASES[name]
-    want, found = f(scipy.interpolate, *args), data(f(tracker.scipy.interpolate, *map(param, args)))
-    assert np.shape(found) == np.shape(want)
-    np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-11)
-    assert gradcheck(lambda *xs: f(tracker.scipy.interpolate, *xs), *args)
-    compiled = jit(lambda *xs: f(tracker.scipy.interpolate, *xs))
-    for _ in range(2):
-        np.testing.assert_allclose(compiled(*args), want, rtol=1e-9, atol=1e-11)
+    check_case(tracker.scipy.interpolate, scipy.interpolate, *CASES[name])
 
 
 def test_plain_numbers_are_scipys():

@@ -4,10 +4,10 @@ compiled."""
 import numpy as np
 import pytest
 import scipy.signal
+from scipy_cases import check_case
 
 import tracker.scipy.signal
-from tracker import UnsupportedError, data, gradient, jit, param
-from tracker.testing import gradcheck
+from tracker import UnsupportedError, gradient, param
 
 RNG = np.random.default_rng(0)
 X, ROWS, IMAGE = RNG.normal(size=40), RNG.normal(size=(3, 33)), RNG.normal(size=(6, 7))
@@ -92,14 +92,7 @@ for _mode in ("interp", "mirror", "nearest", "wrap", "constant"):
 
 @pytest.mark.parametrize("name", CASES)
 def test_case(name):
-    f, *args = CASES[name]
-    want, found = f(scipy.signal, *args), data(f(tracker.scipy.signal, *map(param, args)))
-    assert (found.dtype, found.shape) == (want.dtype, want.shape)
-    np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-11)
-    assert gradcheck(lambda *xs: f(tracker.scipy.signal, *xs), *args)
-    compiled = jit(lambda *xs: f(tracker.scipy.signal, *xs))
-    for _ in range(2):
-        np.testing.assert_allclose(compiled(*args), want, rtol=1e-9, atol=1e-11)
+    check_case(tracker.scipy.signal, scipy.signal, *CASES[name])
 
 
 def test_frequencies_and_warnings():

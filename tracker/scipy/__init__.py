@@ -19,10 +19,19 @@ except ImportError as error:  # pragma: no cover (a test runs it in a process of
         "tracker.scipy needs SciPy, which is not installed. Type: pip install 'tracker[scipy]'"
     ) from error
 
-_OURS = ("integrate", "interpolate", "linalg", "optimize", "signal", "special", "stats")
+OURS = (
+    "fft",
+    "integrate",
+    "interpolate",
+    "linalg",
+    "optimize",
+    "signal",
+    "special",
+    "stats",
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _OURS:
+    if name in OURS:
         return importlib.import_module(f"tracker.scipy.{name}")
     return getattr(_scipy, name)

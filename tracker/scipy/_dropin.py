@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from tracker.tracked import Tracked
+from tracker.scipy._passing import is_tracked
 
 
 def drop_in(module: ModuleType) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -19,16 +19,10 @@ def drop_in(module: ModuleType) -> Callable[[Callable[..., Any]], Callable[..., 
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if any(map(_is_tracked, (*args, *kwargs.values()))):
+            if is_tracked(*args, *kwargs.values()):
                 return function(*args, **kwargs)
             return theirs(*args, **kwargs)
 
         return call
 
     return enter
-
-
-def _is_tracked(x: Any) -> bool:
-    return isinstance(x, Tracked) or (
-        isinstance(x, (list, tuple)) and any(isinstance(part, Tracked) for part in x)
-    )

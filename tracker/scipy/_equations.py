@@ -24,9 +24,8 @@ from tracker.errors import UnsupportedError, message
 from tracker.leaves import data
 from tracker.pullbacks import pullback
 from tracker.rules import custom_gradient
-from tracker.scipy._families import is_tracked
 from tracker.scipy._implicit import as_tuple
-from tracker.scipy._passing import as_array
+from tracker.scipy._passing import as_array, is_tracked
 from tracker.tape import form_of, is_recording
 
 Right = Callable[..., Any]  # f(y, t, *args)

@@ -14,17 +14,10 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from tracker.errors import UnsupportedError, message
-from tracker.scipy._passing import as_array
-from tracker.tracked import Tracked
+from tracker.scipy._passing import as_array, is_tracked, no_rule
 
 Formula = Callable[..., Any]
 _LINE = (-math.inf, math.inf)
-
-
-def is_tracked(*xs: Any) -> bool:
-    """Whether one of these is tracked, or holds what is, in lists and tuples."""
-    return any(type(x) is Tracked or (isinstance(x, (list, tuple)) and is_tracked(*x)) for x in xs)
 
 
 class Family:
@@ -63,12 +56,7 @@ class Family:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if is_tracked(*args, *kwargs.values()):
-                raise UnsupportedError(
-                    message(
-                        f"scipy.stats.{self.name}.{name} has no derivative rule here",
-                        "Use tracker.data(x) where no gradient is wanted",
-                    )
-                )
+                raise no_rule(f"scipy.stats.{self.name}.{name}")
             return theirs(*args, **kwargs)
 
         return call
@@ -143,12 +131,7 @@ class Family:
             return self.formulas[name]
         other = self.formulas.get({"cdf": "sf", "sf": "cdf"}.get(name, name))
         if other is None:
-            raise UnsupportedError(
-                message(
-                    f"scipy.stats.{self.name}.{name} has no derivative rule here",
-                    "Use tracker.data(x) where no gradient is wanted",
-                )
-            )
+            raise no_rule(f"scipy.stats.{self.name}.{name}")
         return lambda *args: 1 - other(*args)
 
     def cdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:

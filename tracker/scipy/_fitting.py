@@ -15,7 +15,6 @@ from tracker.errors import UnsupportedError, message
 from tracker.gradients import gradient
 from tracker.jacobians import jacobian
 from tracker.leaves import data
-from tracker.scipy._families import is_tracked
 from tracker.scipy._implicit import (
     Function,
     as_tuple,
@@ -27,7 +26,7 @@ from tracker.scipy._implicit import (
     plainly,
     solved,
 )
-from tracker.scipy._passing import as_array
+from tracker.scipy._passing import as_array, is_tracked
 
 # Of the squares of residuals, in units of f_scale: what they cost.
 _LOSSES: dict[str, Callable[[Any], Any]] = {

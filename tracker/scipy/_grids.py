@@ -9,9 +9,8 @@ import numpy as np
 import scipy.interpolate
 
 from tracker.errors import UnsupportedError, message
-from tracker.scipy._families import is_tracked
 from tracker.scipy._hermite import piece
-from tracker.scipy._passing import as_array
+from tracker.scipy._passing import as_array, is_tracked
 
 
 class RegularGridInterpolator:

@@ -18,7 +18,7 @@ from tracker.errors import UnsupportedError, message
 from tracker.jacobians import jacobian
 from tracker.leaves import data
 from tracker.rules import custom_gradient
-from tracker.scipy._families import is_tracked
+from tracker.scipy._passing import is_tracked
 from tracker.tape import Stage, current_stage, made_of, value_of
 from tracker.tracked import Tracked
 

@@ -10,8 +10,8 @@ import scipy.special as sc
 import scipy.stats
 
 from tracker.leaves import data
-from tracker.scipy._families import Frozen, is_tracked
-from tracker.scipy._passing import as_array
+from tracker.scipy._families import Frozen
+from tracker.scipy._passing import as_array, is_tracked
 
 _LOG_2PI = math.log(2 * math.pi)
 

@@ -1,31 +1,81 @@
-"""How a module stands in for one of SciPy's: the names it does not define are SciPy's."""
+"""How a module stands in for one of SciPy's: the names it does not define are SciPy's.
+
+Functions among those refuse tracked values by their name; those whose results have no derivative
+(positions, labels, ranks) are handed the plain numbers (`_untracked.py`). Classes are SciPy's own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from tracker.errors import UnsupportedError, message
+from tracker.scipy._untracked import untracked
 from tracker.tracked import Tracked
 
+NOT_WANTED = "Use tracker.data(x) where no gradient is wanted"
 
-def passing(module: ModuleType) -> Callable[[str], Any]:
-    """A `__getattr__` for the module that stands in for this one."""
 
+def passing(
+    module: ModuleType,
+    works: Collection[str] = (),
+    constant: Collection[str] = (),
+    instead: Mapping[str, str] | None = None,
+) -> Callable[[str], Any]:
+    """A `__getattr__` for the module that stands in for this one.
+
+    works     functions of SciPy's that take tracked values as they are
+    constant  functions without a derivative
+    instead   what to type where a function is refused
+    """
+    texts = instead or {}
+
+    @functools.cache
     def look_up(name: str) -> Any:
         if name == "__all__":
             return [n for n in dir(module) if not n.startswith("_")]
-        return getattr(module, name)
+        theirs = getattr(module, name)
+        if name in works or name.startswith("_") or not inspect.isroutine(theirs):
+            return theirs
+        if name in constant:
+            return untracked(theirs)
+        return refusing(theirs, f"{module.__name__}.{name}", texts.get(name, NOT_WANTED))
 
     return look_up
 
 
+def refusing(theirs: Callable[..., Any], title: str, instead: str) -> Callable[..., Any]:
+    """SciPy's function, which refuses tracked values by its name."""
+
+    @functools.wraps(theirs)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if is_tracked(*args, *kwargs.values()):
+            raise no_rule(title, instead)
+        return theirs(*args, **kwargs)
+
+    return call
+
+
+def no_rule(title: str, instead: str = NOT_WANTED) -> UnsupportedError:
+    return UnsupportedError(message(f"{title} has no derivative rule here", instead))
+
+
+def is_tracked(*xs: Any) -> bool:
+    """Whether one of these is tracked, or holds what is, in lists and tuples."""
+    return any(
+        isinstance(x, Tracked) or (isinstance(x, (list, tuple)) and is_tracked(*x)) for x in xs
+    )
+
+
 def as_array(x: Any) -> Any:
-    """A tracked value, or an array; a list of tracked values is stacked."""
+    """A tracked value, or an array; a list of tracked values is stacked, however deep."""
     if isinstance(x, Tracked):
         return x
-    if isinstance(x, (list, tuple)) and any(isinstance(part, Tracked) for part in x):
-        return np.stack(x)
+    if isinstance(x, (list, tuple)) and is_tracked(*x):
+        return np.stack([as_array(part) for part in x])
     return np.asarray(x)

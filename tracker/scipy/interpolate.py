@@ -19,7 +19,6 @@ from tracker.scipy._bsplines import InterpolatedUnivariateSpline as Interpolated
 from tracker.scipy._bsplines import interpolating
 from tracker.scipy._bsplines import splev as splev
 from tracker.scipy._bsplines import splrep as splrep
-from tracker.scipy._families import is_tracked
 from tracker.scipy._grids import RegularGridInterpolator as RegularGridInterpolator
 from tracker.scipy._grids import interpn as interpn
 from tracker.scipy._hermite import Akima1DInterpolator as Akima1DInterpolator
@@ -27,7 +26,7 @@ from tracker.scipy._hermite import CubicHermiteSpline as CubicHermiteSpline
 from tracker.scipy._hermite import Hermite, column, piece, shaped
 from tracker.scipy._hermite import PchipInterpolator as PchipInterpolator
 from tracker.scipy._hermite import pchip_interpolate as pchip_interpolate
-from tracker.scipy._passing import as_array, passing
+from tracker.scipy._passing import as_array, is_tracked, passing
 
 __getattr__ = passing(scipy.interpolate)
 

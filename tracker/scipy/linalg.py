@@ -47,6 +47,7 @@ from tracker.scipy._factors import (
     solveh_banded,
 )
 from tracker.scipy._functions import coshm, cosm, expm, logm, sinhm, sinm, sqrtm, tanhm, tanm
+from tracker.scipy._passing import passing
 from tracker.scipy._special_matrices import block_diag, circulant, hankel, toeplitz
 
 __all__ = [
@@ -105,9 +106,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """What has no version of ours is SciPy's."""
-    return getattr(scipy.linalg, name)
+__getattr__ = passing(scipy.linalg)
 
 
 # Solving ------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ import scipy.optimize
 from tracker.gradients import gradient
 from tracker.leaves import data
 from tracker.scipy._dropin import drop_in
-from tracker.scipy._families import is_tracked
 from tracker.scipy._fitting import curve_fit as curve_fit
 from tracker.scipy._fitting import least_squares as least_squares
 from tracker.scipy._implicit import (
@@ -30,7 +29,7 @@ from tracker.scipy._implicit import (
     refuse,
     solved,
 )
-from tracker.scipy._passing import as_array, passing
+from tracker.scipy._passing import as_array, is_tracked, passing
 
 __getattr__ = passing(scipy.optimize)
 

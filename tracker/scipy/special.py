@@ -27,7 +27,9 @@ from tracker.scipy._harmonics import (  # noqa: F401
 )
 from tracker.scipy._passing import as_array, passing
 
-__getattr__ = passing(scipy.special)
+# Python functions of SciPy's that hand their arguments to ufuncs as they are.
+WORKS = ("zeta", "lambertw", "jvp", "yvp", "ivp", "kvp", "h1vp", "h2vp")
+__getattr__ = passing(scipy.special, works=WORKS)
 
 
 @drop_in(scipy.special)
