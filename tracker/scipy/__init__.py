@@ -26,6 +26,9 @@ OURS = (
     "linalg",
     "optimize",
     "signal",
+    "spatial",
+    "spatial.distance",
+    "spatial.transform",
     "special",
     "stats",
 )

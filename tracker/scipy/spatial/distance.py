@@ -1,0 +1,261 @@
+"""`scipy.spatial.distance` on tracked values. What is not defined here is SciPy's own.
+
+A metric is a function along the last axis of two arrays that broadcast (`_METRICS`): of two vectors
+it is the function of its name, of all pairs of rows `cdist` and `pdist`. Metrics of booleans have
+no derivative. Where two points coincide, the derivative of their distance is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.spatial.distance
+import scipy.special
+
+from tracker.leaves import data
+from tracker.scipy._dropin import drop_in
+from tracker.scipy._passing import as_array, no_rule, passing
+from tracker.scipy._untracked import untracked
+
+_OF_BOOLEANS = ("dice", "hamming", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
+_QUESTIONS = ("is_valid_dm", "is_valid_y", "num_obs_dm", "num_obs_y")
+__getattr__ = passing(scipy.spatial.distance, constant=(*_OF_BOOLEANS, *_QUESTIONS))
+
+
+# Metrics along the last axis ----------------------------------------------------------------------
+
+
+def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
+    if p <= 0:
+        raise ValueError("p must be greater than 0")
+    apart = u - v
+    if w is not None:
+        w = _weights(w)
+        apart = apart * (w != 0 if p == np.inf else w if p == 1 else w ** (1 / p))
+    return np.linalg.norm(apart * 1.0, p, axis=-1)
+
+
+def _weights(w: Any) -> Any:
+    w = as_array(w) * 1.0
+    if bool(np.any(w < 0)):
+        raise ValueError("Input weights should be all non-negative")
+    return w
+
+
+def _sqeuclidean(u: Any, v: Any, w: Any = None) -> Any:
+    square = np.square((u - v) * 1.0)
+    return np.sum(square if w is None else _weights(w) * square, axis=-1)
+
+
+def _correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
+    if np.iscomplexobj(u) or np.iscomplexobj(v):
+        raise TypeError("`u` and `v` must be real.")
+    if w is None:
+        w = np.full(np.shape(u)[-1], 1 / np.shape(u)[-1])
+    else:
+        w = _weights(w)
+        w = w / np.sum(w)
+    if centered:
+        u, v = (x - np.sum(x * w, axis=-1, keepdims=True) for x in (u, v))
+    uv, uu, vv = (np.sum(a * b * w, axis=-1) for a, b in ((u, v), (u, u), (v, v)))
+    return np.clip(1.0 - uv / np.sqrt(uu * vv), 0.0, 2.0)
+
+
+def _cityblock(u: Any, v: Any, w: Any = None) -> Any:
+    apart = np.abs(u - v)
+    return np.sum(apart if w is None else _weights(w) * apart, axis=-1)
+
+
+def _chebyshev(u: Any, v: Any, w: Any = None) -> Any:
+    apart = np.abs(u - v)
+    return np.max(apart if w is None else (_weights(w) > 0) * apart, axis=-1)
+
+
+def _braycurtis(u: Any, v: Any, w: Any = None) -> Any:
+    w = 1.0 if w is None else _weights(w)
+    return np.sum(w * np.abs(u - v), axis=-1) / np.sum(w * np.abs(u + v), axis=-1)
+
+
+def _canberra(u: Any, v: Any, w: Any = None) -> Any:
+    size = np.abs(u) + np.abs(v)
+    empty = size == 0
+    share = np.where(empty, 0.0, np.abs(u - v) / np.where(empty, 1.0, size))
+    return np.sum(share if w is None else _weights(w) * share, axis=-1)
+
+
+def _seuclidean(u: Any, v: Any, V: Any) -> Any:
+    if np.shape(V) != np.shape(u)[-1:]:
+        raise TypeError("V must be a 1-D array of the same dimension as u and v.")
+    return _minkowski(u, v, 2, 1 / as_array(V))
+
+
+def _mahalanobis(u: Any, v: Any, VI: Any) -> Any:
+    apart = (u - v) * 1.0
+    return np.sqrt(np.sum((apart @ np.atleast_2d(as_array(VI))) * apart, axis=-1))
+
+
+def _jensenshannon(p: Any, q: Any, base: Any = None) -> Any:
+    return jensenshannon(p, q, base, axis=-1)
+
+
+_METRICS: dict[str, Callable[..., Any]] = {
+    "braycurtis": _braycurtis,
+    "canberra": _canberra,
+    "chebyshev": _chebyshev,
+    "cityblock": _cityblock,
+    "correlation": _correlation,
+    "cosine": lambda u, v, w=None: _correlation(u, v, w, centered=False),
+    "euclidean": lambda u, v, w=None: _minkowski(u, v, 2, w),
+    "jensenshannon": _jensenshannon,
+    "mahalanobis": _mahalanobis,
+    "minkowski": _minkowski,
+    "seuclidean": _seuclidean,
+    "sqeuclidean": _sqeuclidean,
+}
+_OTHER_NAMES = {
+    "braycurtis": "",
+    "chebyshev": "chebychev cheby cheb ch",
+    "cityblock": "cblock cb c",
+    "correlation": "co",
+    "cosine": "cos",
+    "euclidean": "euclid eu e",
+    "jensenshannon": "js",
+    "mahalanobis": "mahal mah",
+    "minkowski": "mi m pnorm",
+    "seuclidean": "se s",
+    "sqeuclidean": "sqe sqeuclid",
+}
+_NAMED = {alias: name for name, text in _OTHER_NAMES.items() for alias in text.split()}
+
+
+def _of_vectors(name: str) -> Callable[..., Any]:
+    def metric(u: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
+        u, v = as_array(u), as_array(v)
+        if np.ndim(u) != 1 or np.ndim(v) != 1:
+            raise ValueError("Input vector should be 1-D.")
+        return _METRICS[name](u, v, *args, **kwargs)
+
+    metric.__name__ = name
+    metric.__doc__ = f"As scipy.spatial.distance.{name}."
+    return drop_in(scipy.spatial.distance)(metric)
+
+
+braycurtis = _of_vectors("braycurtis")
+canberra = _of_vectors("canberra")
+chebyshev = _of_vectors("chebyshev")
+cityblock = _of_vectors("cityblock")
+correlation = _of_vectors("correlation")
+cosine = _of_vectors("cosine")
+euclidean = _of_vectors("euclidean")
+mahalanobis = _of_vectors("mahalanobis")
+minkowski = _of_vectors("minkowski")
+seuclidean = _of_vectors("seuclidean")
+sqeuclidean = _of_vectors("sqeuclidean")
+
+
+@drop_in(scipy.spatial.distance)
+def jensenshannon(
+    p: Any, q: Any, base: Any = None, *, axis: int = 0, keepdims: bool = False
+) -> Any:
+    """The distance of two distributions, each scaled to have the sum 1."""
+    p, q = as_array(p) * 1.0, as_array(q) * 1.0
+    p, q = (x / np.sum(x, axis=axis, keepdims=True) for x in (p, q))
+    middle = (p + q) / 2.0
+    terms = scipy.special.rel_entr(p, middle) + scipy.special.rel_entr(q, middle)
+    both = np.sum(terms, axis=axis, keepdims=keepdims)
+    return np.sqrt((both if base is None else both / np.log(base)) / 2.0)
+
+
+# Of all pairs -------------------------------------------------------------------------------------
+
+
+@drop_in(scipy.spatial.distance)
+def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
+    """The distances of all rows of XA to all rows of XB, in float64 as SciPy's."""
+    XA, XB = as_array(XA), as_array(XB)
+    if np.ndim(XA) != 2 or np.ndim(XB) != 2:
+        raise ValueError("XA and XB must be 2-dimensional arrays.")
+    if np.shape(XA)[1] != np.shape(XB)[1]:
+        raise ValueError(
+            f"XA has {np.shape(XA)[1]} columns, XB has {np.shape(XB)[1]}: vectors must be alike"
+        )
+    _refuse("cdist", out)
+    found = _found(metric)
+    if found is None and not callable(metric):
+        return untracked(scipy.spatial.distance.cdist)(XA, XB, metric, **kwargs)
+    if found is None:
+        rows = [np.stack([metric(a, b, **kwargs) for b in XB]) for a in XA]
+        return np.stack(rows) * 1.0
+    XA, XB = np.astype(XA, float), np.astype(XB, float)
+    kwargs = _with_defaults(metric, kwargs, lambda: np.concatenate([XA, XB]))
+    return found(np.expand_dims(XA, 1), np.expand_dims(XB, 0), **kwargs)
+
+
+@drop_in(scipy.spatial.distance)
+def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
+    """The distances of each pair of rows, in the order of `np.triu_indices(m, 1)`."""
+    X = as_array(X)
+    if np.ndim(X) != 2:
+        raise ValueError("A 2-dimensional array must be passed.")
+    _refuse("pdist", out)
+    found = _found(metric)
+    i, j = np.triu_indices(np.shape(X)[0], 1)
+    if found is None and not callable(metric):
+        return untracked(scipy.spatial.distance.pdist)(X, metric, **kwargs)
+    if found is None:
+        return np.stack([metric(X[a], X[b], **kwargs) for a, b in zip(i, j, strict=True)]) * 1.0
+    X = np.astype(X, float)
+    return found(X[i], X[j], **_with_defaults(metric, kwargs, lambda: X))
+
+
+def _refuse(name: str, out: Any) -> None:
+    if out is not None:
+        raise no_rule(f"scipy.spatial.distance.{name} with out=", "Take what it returns")
+
+
+def _found(metric: Any) -> Callable[..., Any] | None:
+    """The metric of this name, or that SciPy's (or ours) of this name stands for."""
+    if callable(metric):
+        name = getattr(metric, "__name__", "")
+        theirs = getattr(scipy.spatial.distance, name, None)
+        known = metric is theirs or metric is globals().get(name)
+        return _METRICS.get(name) if known else None
+    name = str(metric).lower()
+    return _METRICS.get(_NAMED.get(name, name))
+
+
+def _with_defaults(metric: Any, kwargs: dict[str, Any], rows: Callable[[], Any]) -> dict[str, Any]:
+    """The variances that are taken from all rows, where none are given."""
+    name = metric.__name__ if callable(metric) else _NAMED.get(metric.lower(), metric.lower())
+    if name == "seuclidean" and kwargs.get("V") is None:
+        return {**kwargs, "V": np.var(rows(), axis=0, ddof=1)}
+    if name == "mahalanobis" and kwargs.get("VI") is None:
+        return {**kwargs, "VI": np.transpose(np.linalg.inv(np.cov(np.transpose(rows()))))}
+    return kwargs
+
+
+@drop_in(scipy.spatial.distance)
+def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:
+    """The symmetric matrix of the distances that `pdist` gives, or these of that."""
+    X = as_array(X)
+    wanted = {"tomatrix": 1, "tovector": 2}.get(force.lower(), np.ndim(X))
+    if np.ndim(X) != wanted or wanted not in (1, 2):
+        raise ValueError(f"squareform(force={force!r}) got an array of {np.ndim(X)} dimensions")
+    if np.ndim(X) == 2:
+        off = (np.transpose(X) != X) | ((X != 0) & np.eye(np.shape(X)[0], dtype=bool))
+        if checks and bool(np.any(off)):
+            scipy.spatial.distance.is_valid_dm(data(X), throw=True, name="X")
+        return X[np.triu_indices(np.shape(X)[0], 1)]
+    count = int(np.ceil(np.sqrt(np.size(X) * 2))) or 1
+    if count * (count - 1) != np.size(X) * 2:
+        raise ValueError(
+            "Incompatible vector size. It must be a binomial coefficient n choose 2 for some "
+            "integer n >= 2."
+        )
+    if count == 1:
+        return np.zeros_like(X, shape=(1, 1))
+    where = np.zeros((count, count), np.intp)
+    where[np.triu_indices(count, 1)] = np.arange(np.size(X))
+    return np.where(np.eye(count, dtype=bool), X.dtype.type(0), X[where + where.T])
