@@ -1,7 +1,7 @@
 """Every function of `vmath` against mpmath, over its whole range, in both formats.
 
-Each function is compiled once, as the loop the compiler would write. `EXACT` says what it should
-compute. The bounds are the module's own, `vmath.ULP`.
+Each function is compiled twice: as the loop the compiler would write, and as straight-line code
+calls it. `EXACT` says what it should compute. The bounds are the module's own, `vmath.ULP`.
 """
 
 from __future__ import annotations
@@ -59,11 +59,12 @@ done:
 """
 
 
-def loop_text(name: str, type: str) -> str:
+def loop_text(name: str, type: str, straight: bool = False) -> str:
     operands = range(vmath.NAMES[name])
+    wanted, calls = ([], {(name, type): 100}) if straight else ([(name, type)], {})
     return LOOP.format(
-        declarations="\n".join(sorted(vmath.intrinsics([(name, type)]))),
-        definitions=vmath.definitions([(name, type)]),
+        declarations="\n".join(sorted(vmath.intrinsics(wanted, calls))),
+        definitions=vmath.definitions(wanted, calls),
         parameters=", ".join(f"ptr noalias %in{k}" for k in operands),
         loads="\n".join(
             f"  %from{k} = getelementptr inbounds {type}, ptr %in{k}, i64 %i\n"
@@ -72,15 +73,15 @@ def loop_text(name: str, type: str) -> str:
         ),
         arguments=", ".join(f"{type} %x{k}" for k in operands),
         type=type,
-        symbol=vmath.symbol(name, type),
+        symbol=vmath.called(name, type) if straight else vmath.symbol(name, type),
     )
 
 
-def optimised(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+def optimised(text: str, machine: llvm.TargetMachine, straight: bool = False) -> llvm.ModuleRef:
     module = llvm.parse_assembly(text)
     module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = True
+    options = llvm.create_pipeline_tuning_options(speed_level=1 if straight else 3)
+    options.loop_vectorization = not straight
     llvm.create_pass_builder(machine, options).getModulePassManager().run(
         module, llvm.create_pass_builder(machine, options)
     )
@@ -102,8 +103,8 @@ def host() -> llvm.TargetMachine:
 class Loop:
     """A compiled function of arrays; the engine is kept alive with its code."""
 
-    def __init__(self, name: str, type: str) -> None:
-        module = optimised(loop_text(name, type), host())
+    def __init__(self, name: str, type: str, straight: bool = False) -> None:
+        module = optimised(loop_text(name, type, straight), host(), straight)
         self.text = str(module)
         self.dtype = TYPES[type]
         self.engine = llvm.create_mcjit_compiler(module, host())
@@ -374,10 +375,15 @@ def check(name: str, type: str, *xs: object) -> None:
     if name in vmath.RANGE_LIMIT:
         limit = vmath.RANGE_LIMIT[name][type]
         arrays = [x[~(np.abs(x) > limit) | np.isinf(x)] for x in arrays]
-    for *operands, got in zip(*arrays, loop(name, type)(*arrays), strict=True):
+    forms = {"loop": loop(name, type)(*arrays)}
+    if name not in vmath.RANGE_LIMIT:
+        forms["straight"] = loop(name, type, straight=True)(*arrays)
+    for at, operands in enumerate(zip(*arrays, strict=True)):
         want = exact(name, *map(float, operands))
-        ulps = error(float(got), want, type, floor=1.0 if name in vmath.ABSOLUTE else 0.0)
-        assert ulps <= vmath.ULP[name], f"{name}({operands}) = {got!r}: {ulps:.3f} ulp"
+        for form, results in forms.items():
+            got = float(results[at])
+            ulps = error(got, want, type, floor=1.0 if name in vmath.ABSOLUTE else 0.0)
+            assert ulps <= vmath.ULP[name], f"{name}({operands}) = {got!r}: {ulps:.3f} ulp, {form}"
 
 
 # Where the arguments come from.
@@ -580,6 +586,7 @@ EQUAL = {
 @pytest.mark.parametrize("name, x, y", [(n, *pair) for n in EQUAL for pair in EQUAL[n]])
 def test_exact_values(name: str, x: float, y: float) -> None:
     assert loop(name, "double")([x])[0] == y
+    assert loop(name, "double", straight=True)([x])[0] == y
 
 
 def floats(type: str) -> st.SearchStrategy[float]:
@@ -631,6 +638,11 @@ def test_definitions_are_complete_and_deterministic() -> None:
         assert text.count(f"define internal {type} {vmath.symbol(name, type)}(") == 1
     called = set(re.findall(r"call \w+ (@llvm[\w.]+)\(", text))
     assert called == {re.search(r"@[\w.]+", line)[0] for line in vmath.intrinsics(CASES)}
+    calls = {case: number for number, case in enumerate(reversed(CASES))}
+    everything = vmath.definitions(CASES, calls)
+    assert everything == vmath.definitions(CASES[::-1], dict(reversed(calls.items())))
+    assert everything.count("alwaysinline") == len(CASES) + 9  # few calls of a copy: up to eight
     assert set(vmath.ULP) == set(vmath.NAMES) >= vmath.ABSOLUTE | set(vmath.RANGE_LIMIT)
-    module = llvm.parse_assembly("\n".join([*sorted(vmath.intrinsics(CASES)), text]))
-    module.verify()
+    for wanted, copies, whole in ((CASES, {}, text), (CASES, calls, everything)):
+        declared = sorted(vmath.intrinsics(wanted, copies))
+        llvm.parse_assembly("\n".join([*declared, whole])).verify()

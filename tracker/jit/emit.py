@@ -273,12 +273,12 @@ class Reals(Division, Bits):
         if self.near and quick in vmath.NAMES:
             self.note_far(xs[0], vmath.RANGE_LIMIT[quick][text])
             name = quick
-        symbol = vmath.symbol(name, text)
         if self.straight:
             self.needs.calls[name, text] += 1
-            symbol += _CALLED
+            symbol = vmath.called(name, text)
         else:
             self.needs.math.add((name, text))
+            symbol = vmath.symbol(name, text)
         arguments = ", ".join(map(str, xs))
         return Scalar(self.write(f"call {text} {symbol}({arguments})"), xs[0].dtype)
 
@@ -473,16 +473,13 @@ class Reals(Division, Bits):
 
 def module_text(functions: Iterable[str], needs: Needs) -> str:
     """A module: declarations, the math functions needed, the functions."""
-    wanted = sorted({*needs.math, *needs.calls})
-    declared = sorted(needs.intrinsics | set(vmath.intrinsics(wanted)))
-    called = [_called(name, text, count) for (name, text), count in sorted(needs.calls.items())]
+    declared = sorted(needs.intrinsics | vmath.intrinsics(needs.math, needs.calls))
     tables = [f"{name} = internal constant {text}, align 64" for text, name in needs.tables.items()]
     return "\n".join(
         [
             *declared,
             *tables,
-            vmath.definitions(wanted),
-            *called,
+            vmath.definitions(needs.math, needs.calls),
             *borrowed.definitions(needs.borrowed),
             *functions,
             _LOOP_NOTES,
@@ -498,16 +495,3 @@ _LOOP_NOTES = """!1 = distinct !{!1, !2}
 !5 = distinct !{!5, !2, !6}
 !6 = !{!"llvm.loop.vectorize.enable", i1 false}
 !8 = distinct !{!8, !2}"""
-_CALLED = ".called"
-_FEW = 8  # calls in straight-line code that are worth inlining
-
-
-def _called(name: str, text: str, count: int) -> str:
-    """The copy of a math function that straight-line code calls."""
-    symbol = vmath.symbol(name, text)
-    types = [f"{text} %x{i}" for i in range(vmath.NAMES[name])]
-    how = "alwaysinline" if count <= _FEW else "noinline"
-    return (
-        f"define internal {text} {symbol}{_CALLED}({', '.join(types)}) {how} {{\n"
-        f"  %y = call {text} {symbol}({', '.join(types)})\n  ret {text} %y\n}}"
-    )

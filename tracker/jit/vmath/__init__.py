@@ -12,11 +12,14 @@ the speed, and right to 0.501 ulp. pow widens for its logarithm only.
 `cos_near` and `tan_near` are four times as fast and mean nothing beyond `RANGE_LIMIT`: for callers
 that check their arguments, and run the others where the check fails.
 
+Code that is not in a loop calls copies of its own (`called`), which are over sooner and take more
+instructions; those of `sin`, `cos` and `tan` branch to the general form.
+
 Invariants:
 1. Within `ULP` units in the last place of the exact result for every argument, subnormal ones
    included; NaN, infinities and signed zeros as in C99 annex F.
-2. No branch, no fast-math flag, no call but to intrinsics of one instruction. (Without FMA that one
-   is a call of the C library: right, and slow.)
+2. No branch in what loops call, no fast-math flag, no call but to intrinsics of one instruction.
+   (Without FMA that one is a call of the C library: right, and slow.)
 
 ns per element in a loop over 1024 elements in cache, Zen 4 with AVX-512, double / float, beside
 NumPy 2.4 on the same machine:
@@ -153,6 +156,8 @@ _TABLE = {
     "k1e": _Function(second.k1e, 6.0),
 }
 
+_FEW = 8  # calls in straight-line code that are worth inlining
+
 NAMES: Mapping[str, int] = MappingProxyType({name: f.arity for name, f in _TABLE.items()})
 """The number of arguments of each function."""
 
@@ -173,26 +178,92 @@ def symbol(name: str, type: str) -> str:
     return f"@vm.{name}.{FORMATS[type].suffix}"
 
 
-def definitions(wanted: Iterable[tuple[str, str]]) -> str:
-    """The text of the wanted functions and the constants they read, without declarations."""
+def called(name: str, type: str) -> str:
+    """The name of a function's copy for straight-line code."""
+    return f"{symbol(name, type)}.called"
+
+
+def definitions(
+    wanted: Iterable[tuple[str, str]], calls: Mapping[tuple[str, str], int] = MappingProxyType({})
+) -> str:
+    """The text of the wanted functions and the constants they read, without declarations
+    `calls` counts the calls of copies for straight-line code: few are inlined."""
     functions = sorted(set(wanted))
-    constants: dict[str, str] = {}
-    for name, type in functions:
-        constants |= _body(name, type).constants
+    bodies = [_body(*function) for function in functions]
+    bodies += [body for function in calls for body in _copy(*function).bodies()]
+    constants = {key: text for body in bodies for key, text in body.constants.items()}
     texts = [_definition(name, type) for name, type in functions]
+    texts += [_called(*function, calls[function] <= _FEW) for function in sorted(calls)]
     return "\n".join([*(constants[key] for key in sorted(constants)), *texts])
 
 
-def intrinsics(wanted: Iterable[tuple[str, str]]) -> frozenset[str]:
+def intrinsics(
+    wanted: Iterable[tuple[str, str]], calls: Iterable[tuple[str, str]] = ()
+) -> frozenset[str]:
     """The `declare` lines that `definitions` of the same functions needs."""
-    return frozenset(line for name, type in wanted for line in _body(name, type).intrinsics)
+    bodies = [_body(*function) for function in wanted]
+    bodies += [body for function in calls for body in _copy(*function).bodies()]
+    return frozenset(line for body in bodies for line in body.intrinsics)
+
+
+@record(frozen=True)
+class _Copy:
+    """A body for straight-line code. Where it is right only if `near` is true, `general` is the
+    other one."""
+
+    body: Body
+    near: Value | None = None
+    general: Body | None = None
+
+    def bodies(self) -> list[Body]:
+        return [self.body] if self.general is None else [self.body, self.general]
 
 
 @cache
-def _body(name: str, type: str) -> Body:
+def _copy(name: str, type: str) -> _Copy:
+    if (quick := f"{name}_near") not in _TABLE:
+        return _Copy(_body(name, type, straight=True))
+    body = _written(quick, type, straight=True)
+    size = abs(Value(body, "%x0", type))
+    limit = body.constant(RANGE_LIMIT[quick][type], type)
+    near = body.emit("i1", f"fcmp ole {size}, {limit.name}")
+    return _Copy(body, near, _body(name, type))
+
+
+def _called(name: str, type: str, inline: bool) -> str:
+    """A copy for straight-line code. The quick version of a function that has one is computed in
+    any case: two functions of one argument share what they have in common only so."""
+    how = "alwaysinline" if inline else "noinline"
+    head = f"define internal {type} {called(name, type)}({_parameters(name, type)}) {how} {{"
+    copy = _copy(name, type)
+    if copy.general is None:
+        return _function(head, copy.body)
+    far = f"{called(name, type)}.far"
+    lines = [
+        head,
+        *copy.body.lines,
+        f"  br {copy.near}, label %done, label %far",
+        "far:",
+        f"  %general = call {type} {far}({type} %x0)",
+        "  br label %done",
+        "done:",
+        f"  %result = phi {type} [ {copy.body.result.name}, %0 ], [ %general, %far ]",
+        f"  ret {type} %result",
+        "}",
+    ]
+    rest = f"define internal {type} {far}({_parameters(name, type)}) noinline cold {{"
+    return "\n".join([*lines, _function(rest, copy.general)])
+
+
+@cache
+def _body(name: str, type: str, straight: bool = False) -> Body:
+    return _written(name, type, straight)
+
+
+def _written(name: str, type: str, straight: bool) -> Body:
     function, format = _TABLE[name], FORMATS[type]
     widened = function.widened and type == "float"
-    body = Body(DOUBLE if widened else format, type)
+    body = Body(DOUBLE if widened else format, type, straight)
     arguments = [Value(body, f"%x{index}", type) for index in range(function.arity)]
     if widened:
         arguments = [body.emit("double", f"fpext {x} to double") for x in arguments]
@@ -200,12 +271,19 @@ def _body(name: str, type: str) -> Body:
         result = body.emit("float", f"fptrunc {result} to float")
     else:
         result = function.build(*arguments)
-    body.lines.append(f"  ret {result}")
+    body.result = result
     return body
 
 
 @cache
 def _definition(name: str, type: str) -> str:
-    parameters = ", ".join(f"{type} %x{index}" for index in range(NAMES[name]))
-    head = f"define internal {type} {symbol(name, type)}({parameters}) alwaysinline {{"
-    return "\n".join([head, *_body(name, type).lines, "}"])
+    head = f"define internal {type} {symbol(name, type)}({_parameters(name, type)}) alwaysinline {{"
+    return _function(head, _body(name, type))
+
+
+def _parameters(name: str, type: str) -> str:
+    return ", ".join(f"{type} %x{index}" for index in range(NAMES[name]))
+
+
+def _function(head: str, body: Body) -> str:
+    return "\n".join([head, *body.lines, f"  ret {body.result}", "}"])

@@ -57,18 +57,23 @@ class Format:
 DOUBLE = Format("double", "i64", "f64", 52, 1023)
 FLOAT = Format("float", "i32", "f32", 23, 127)
 FORMATS = {format.type: format for format in (DOUBLE, FLOAT)}
+_SHORT = 5  # coefficients of a polynomial; so few are added up in order everywhere
 
 
 class Body:
     """The instructions of one function, the intrinsics they call and the constants they read.
 
     `precision` is the type whose accuracy will do. It is "float" in a body that computes in double
-    for float, and picks the shorter of two series.
+    for float, and picks the shorter of two series. A body is `straight` if it is to be over soon,
+    though it take more instructions: nothing else hides how long one waits for the next.
     """
 
-    def __init__(self, format: Format, precision: str) -> None:
+    result: Value
+
+    def __init__(self, format: Format, precision: str, straight: bool = False) -> None:
         self.format = format
         self.precision = precision
+        self.straight = straight
         self.lines: list[str] = []
         self.intrinsics: set[str] = set()
         self.constants: dict[str, str] = {}
@@ -232,11 +237,28 @@ def at_least(x: Value, limit: float) -> Value:
 
 
 def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
-    """Horner's rule, constant term first: the fewest instructions, and loops hide its latency."""
-    result = x.like(coefficients[-1])
-    for coefficient in reversed(coefficients[:-1]):
+    """Horner's rule, constant term first: the fewest instructions, and loops hide its latency.
+    Straight-line code adds up all but the first two terms by halves, whose rounding is too far
+    from the result to show."""
+    if x.body.straight and len(coefficients) > _SHORT:
+        result, coefficients = _halved(x, coefficients[2:]), coefficients[:2]
+    else:
+        result, coefficients = x.like(coefficients[-1]), coefficients[:-1]
+    for coefficient in reversed(coefficients):
         result = fma(result, x, coefficient)
     return result
+
+
+def _halved(x: Value, coefficients: Sequence[float]) -> Value:
+    """Estrin's scheme: neighbours are joined until one term is left."""
+    terms = [x.like(coefficient) for coefficient in coefficients]
+    while len(terms) > 1:
+        pairs = zip(terms[::2], terms[1::2], strict=False)
+        odd = terms[-1:] if len(terms) % 2 else []
+        terms = [*(fma(x, high, low) for low, high in pairs), *odd]
+        if len(terms) > 1:
+            x = x * x
+    return terms[0]
 
 
 def two_sum(a: Value, b: Value) -> tuple[Value, Value]:
