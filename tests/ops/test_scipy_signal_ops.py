@@ -1,9 +1,10 @@
-"""Rows of the ops of `tracker.scipy.signal` and `tracker.scipy.special`."""
+"""Rows of the ops of `tracker.scipy.signal`, `tracker.scipy.special` and
+`tracker.scipy.ndimage`."""
 
 import numpy as np
 from op_rows import row, sample, x
 
-from tracker.scipy import _harmonics, signal
+from tracker.scipy import _harmonics, _places, signal
 
 ROWS = [
     row(
@@ -18,5 +19,17 @@ ROWS = [
         sample(3, 1, np.abs(x(4))),
         sample(np.array([[2], [4]]), np.array([[-2], [4]]), np.abs(x(3))),
         sample(2, 0, 0.7),
+    ),
+    row(
+        _places.spline_coefficients,
+        *(
+            sample(x(*shape), order=order, mode=mode)
+            for shape, order, mode in (
+                ((6,), 3, "mirror"),
+                ((2, 5), 5, "reflect"),
+                ((4,), 2, "grid-wrap"),
+                ((1,), 3, "mirror"),
+            )
+        ),
     ),
 ]

@@ -24,6 +24,7 @@ OURS = (
     "integrate",
     "interpolate",
     "linalg",
+    "ndimage",
     "optimize",
     "signal",
     "spatial",

@@ -1,0 +1,242 @@
+"""`tracker.scipy.ndimage`: SciPy's values, derivatives against differences, and compiled."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.ndimage
+from scipy_cases import check_case
+
+import tracker.scipy.ndimage
+from tracker import UnsupportedError, data, gradient, jit, param
+
+RNG = np.random.default_rng(0)
+X, LINE, SOLID = RNG.normal(size=(6, 7)), RNG.normal(size=9), RNG.normal(size=(3, 4, 5))
+SMALL = X[:3, :4]
+MODES = ("reflect", "grid-mirror", "mirror", "nearest", "wrap", "grid-wrap", "constant")
+MODES = (*MODES, "grid-constant")
+ARRAYS = (X, LINE, SOLID, X.astype("f"), X[:, :1])
+GREY = ("grey_dilation", "grey_erosion", "grey_opening", "grey_closing", "white_tophat")
+LABELS = np.array([[0, 1, 1, 2, 2], [3, 1, 3, 2, 0]])
+
+
+def agree(name, x, *args, **options):
+    theirs = getattr(scipy.ndimage, name)(x, *args, **options)
+    ours = data(getattr(tracker.scipy.ndimage, name)(param(x), *args, **options))
+    assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-4 if x.dtype == "f" else 1e-10)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_numbers_of_filters(mode):
+    for x, origin in itertools.product(ARRAYS, (0, 1, -1)):
+        n, edge = x.ndim, {"mode": mode, "cval": 0.5}
+        agree("correlate1d", x, [1.0, 2.0, 4.0], origin=origin, **edge)
+        agree("convolve1d", x, [1.0, 2.0, 4.0, 7.0], 0, origin=origin, **edge)
+        weights = RNG.normal(size=(3, 4, 2)[:n])
+        agree("correlate", x, weights, origin=[origin, 0, 0][:n], **edge)
+        agree("convolve", x, weights, origin=[origin, 0, 0][:n], **edge)
+        agree("uniform_filter", x, 4, origin=origin, **edge)
+        for name in ("maximum_filter", "minimum_filter", "median_filter"):
+            agree(name, x, 3, origin=origin, **edge)
+    for x in ARRAYS:
+        n = x.ndim
+        for options in ({}, {"order": 2}, {"order": 3, "radius": 3}):
+            agree("gaussian_filter", x, 1.3, mode=mode, cval=0.5, **options)
+        for name in ("gaussian_laplace", "gaussian_gradient_magnitude"):
+            agree(name, x, 1.1, mode=mode)
+        for name in ("sobel", "prewitt", "laplace"):
+            agree(name, x, mode=mode)
+        agree("percentile_filter", x, 30, size=3, mode=mode)
+        agree("rank_filter", x, -2, size=3, mode=mode)
+        for name in (*GREY, "black_tophat", "morphological_gradient"):
+            agree(name, x, size=(3, 2, 3)[:n], mode=mode)
+            agree(name, x, structure=RNG.normal(size=(3, 2, 3)[:n]), mode=mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_numbers_of_images_at_other_places(mode):
+    for x, order in itertools.product(ARRAYS[:4], range(6)):
+        n, options = x.ndim, {"order": order, "mode": mode, "cval": 0.5}
+        agree("spline_filter1d", x, order, mode=mode)
+        agree("shift", x, [0.3, -2.6, 9.0][:n], **options)
+        agree("shift", x, 0.4, prefilter=False, **options)
+        agree("zoom", x, 1.7, **options)
+        if mode.startswith("grid"):
+            agree("zoom", x, 0.6, grid_mode=True, **options)
+        agree("map_coordinates", x, RNG.uniform(-14, 22, size=(n, 40)), **options)
+        matrix = np.eye(n) + 0.2 * RNG.normal(size=(n, n))
+        agree("affine_transform", x, matrix, RNG.normal(size=n), **options)
+        shape = (5, 4, 3)[:n]
+        agree("affine_transform", x, np.diag(matrix), 0.3, output_shape=shape, **options)
+        if n > 1:
+            agree("rotate", x, 33.0, **options)
+            agree("rotate", x, -100.0, (0, -1), reshape=False, **options)
+
+
+def footprint(m, x):
+    shape = np.array([[1, 0, 1], [0, 1, 1]])
+    return m.maximum_filter(x, footprint=shape) + m.median_filter(x, footprint=shape, axes=(0, 1))
+
+
+CASES = {
+    "correlate": (
+        lambda m, x, w: (
+            m.correlate(x, w, mode="mirror") * m.convolve(x, w[:1], mode="nearest", cval=0.3),
+            m.correlate1d(x, w[0], 0) + m.convolve1d(x, w[:, 1], mode="wrap", origin=-1),
+        ),
+        SMALL,
+        RNG.normal(size=(2, 3)),
+    ),
+    "correlate, complex": (
+        lambda m, x, w: m.correlate(x * (1 + 2j), w * (2 - 1j)) + m.convolve1d(x, w[0] * 1j),
+        SMALL,
+        RNG.normal(size=(2, 3)),
+    ),
+    "gaussian_filter": (
+        lambda m, x: (
+            m.gaussian_filter(x, 0.8, axes=(0,)) * m.gaussian_laplace(x, 0.6),
+            m.gaussian_filter(x, (0.7, 0.0), order=(1, 0), mode=("wrap", "mirror")),
+            m.gaussian_gradient_magnitude(x, 0.5, axes=(1,)) + m.laplace(x) * m.sobel(x),
+            m.uniform_filter(x, (2, 1)) * m.prewitt(x, 0, mode="constant", cval=1.0),
+        ),
+        SMALL,
+    ),
+    "ranks": (
+        lambda m, x: (
+            m.maximum_filter(x, 2) + m.minimum_filter1d(x, 3, axis=0) * m.median_filter(x, 3),
+            footprint(m, x) + m.percentile_filter(x, 100, (2, 2)) + m.rank_filter(x, 0, 2),
+        ),
+        SMALL,
+    ),
+    "morphology": (
+        lambda m, x, s: (
+            m.grey_closing(x, 2) * m.morphological_gradient(x, (2, 3)) + m.white_tophat(x, 2),
+            m.grey_dilation(x, structure=s) * m.grey_erosion(x, structure=s, footprint=s > -9),
+        ),
+        SMALL,
+        RNG.normal(size=(2, 3)),
+    ),
+    "map_coordinates": (
+        lambda m, x, at: tuple(
+            m.map_coordinates(x, at, order=order, mode=mode, cval=0.5)
+            for order, mode in ((1, "constant"), (3, "mirror"), (2, "nearest"), (3, "grid-wrap"))
+        ),
+        SMALL,
+        np.array([[0.3, 1.7, 2.4, 2.9], [1.2, 0.1, 1.7, 0.6]]),
+    ),
+    "map_coordinates, complex": (
+        lambda m, x, at: m.map_coordinates(x * (1 + 2j), at),
+        SMALL,
+        np.array([[0.3, 1.7, 2.4], [1.2, 0.1, 1.7]]),
+    ),
+    "spline coefficients": (
+        lambda m, x: tuple(
+            m.spline_filter(x, order, mode=mode) + m.spline_filter1d(x, 4, 0, mode=mode)
+            for order, mode in ((3, "mirror"), (5, "reflect"), (2, "grid-wrap"))
+        ),
+        SMALL,
+    ),
+    "shift and zoom": (
+        lambda m, x: (
+            m.shift(x, (0.4, -0.3), mode="nearest") * m.shift(x, 0.2, order=1, cval=2.0),
+            m.zoom(x, (2, 1.3), order=1)
+            + m.zoom(x, 1)[0, 0]
+            + m.zoom(x, 0.5, grid_mode=True, mode="grid-constant")[0, 0],
+        ),
+        SMALL,
+    ),
+    "affine_transform": (
+        lambda m, x, a, b: (
+            m.affine_transform(x, a, b, mode="mirror"),
+            m.affine_transform(x, np.concatenate([a, b[:, None]], axis=1), order=2, mode="nearest"),
+            m.affine_transform(x, np.diagonal(a), b, mode="mirror"),
+        ),
+        SMALL,
+        np.array([[0.9, -0.13], [0.05, 1.07]]),
+        np.array([0.31, -0.17]),
+    ),
+    "rotate": (
+        lambda m, x: (
+            m.rotate(x, 33.0, reshape=False, mode="nearest")
+            + m.rotate(x, 20.0, order=1, cval=0.3, reshape=False)
+        ),
+        SMALL,
+    ),
+    "regions": (
+        lambda m, x: (
+            m.sum(x) * m.mean(x, LABELS, [1, 3]) + m.variance(x, LABELS) * m.maximum(x, LABELS, 2),
+            m.standard_deviation(x, LABELS, [[1], [2]]) + m.median(x, LABELS, 2) - m.minimum(x),
+            m.sum_labels(x, LABELS, [1, 2, 3]) * m.center_of_mass(np.exp(x), LABELS, [1, 2])[1][0],
+            *m.center_of_mass(np.exp(x)),
+        ),
+        X[:2, :5],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case(name):
+    check_case(tracker.scipy.ndimage, scipy.ndimage, *CASES[name], slack=1e-6)
+
+
+def test_derivatives_in_what_scipy_takes_for_a_number():
+    m = tracker.scipy.ndimage
+
+    def loss(sigma, step, angle):
+        y = m.gaussian_filter(X, sigma) + m.shift(X, step, mode="mirror")
+        return np.sum(y**3) + np.sum(m.rotate(X, angle, reshape=False, mode="mirror") ** 2)
+
+    at = (1.23, 0.4, 30.0)
+    for k, slope in enumerate(gradient(loss, *at)):
+        step = 1e-5 * (np.arange(3) == k)
+        want = (loss(*(at + step)) - loss(*(at - step))) / 2e-5
+        np.testing.assert_allclose(slope, want, rtol=1e-6)
+
+
+def test_what_has_no_derivative():
+    m, binary = tracker.scipy.ndimage, X > 0
+    labels, count = m.label(param(X) > 0)
+    np.testing.assert_array_equal(labels, scipy.ndimage.label(binary)[0])
+    assert count == scipy.ndimage.label(binary)[1]
+    assert m.maximum_position(param(X)) == scipy.ndimage.maximum_position(X)
+
+    def by_regions(x):
+        return np.sum(m.sum(x**2, m.label(x > 0)[0], [1, 2]))
+
+    fast = jit(lambda x: gradient(by_regions, x)[0])
+    for x in (X, X, X[::-1].copy()):
+        np.testing.assert_allclose(fast(x), gradient(by_regions, x)[0])
+
+
+def test_refusals():
+    m, p = tracker.scipy.ndimage, param(X)
+    for wrong, error, match in (
+        (lambda: m.gaussian_filter(p, 1.0, output=np.zeros(3)), UnsupportedError, "output=array"),
+        (lambda: m.generic_filter(p, np.sum, 3), UnsupportedError, "sliding_window_view"),
+        (lambda: m.fourier_shift(p, 1.0), UnsupportedError, "fourier_shift has no derivative"),
+        (lambda: m.correlate1d(p, [1.0], mode="x"), RuntimeError, "mode not supported"),
+        (lambda: m.correlate1d(p, [1.0, 2.0], origin=3), ValueError, "Invalid origin"),
+        (lambda: m.correlate(p, [1.0, 2.0]), RuntimeError, "must match"),
+        (lambda: m.gaussian_filter(p, [1.0] * 3), RuntimeError, "equal to input rank"),
+        (lambda: m.gaussian_filter1d(p, 1.0, radius=-1), ValueError, "nonnegative"),
+        (lambda: m.gaussian_filter1d(p, 1.0, order=-1), ValueError, "non-negative"),
+        (lambda: m.uniform_filter1d(p, 0), RuntimeError, "incorrect filter size"),
+        (lambda: m.maximum_filter(p), RuntimeError, "no footprint"),
+        (lambda: m.maximum_filter(p, footprint=np.zeros((2, 2))), ValueError, "All-zero"),
+        (lambda: m.median_filter(p + 0j, 3), TypeError, "Complex type"),
+        (lambda: m.rank_filter(p, 99, 3), RuntimeError, "rank not within"),
+        (lambda: m.percentile_filter(p, 101, 3), RuntimeError, "invalid percentile"),
+        (lambda: m.grey_erosion(p), ValueError, "must be specified"),
+        (lambda: m.shift(p, 1, order=6), RuntimeError, "order not supported"),
+        (lambda: m.shift(p, 1, mode="x"), RuntimeError, "mode not supported"),
+        (lambda: m.spline_filter1d(p, 3, mode="x"), RuntimeError, "mode not supported"),
+        (lambda: m.map_coordinates(p, np.zeros((3, 2))), RuntimeError, "invalid shape"),
+        (lambda: m.map_coordinates(p, np.zeros(2)), RuntimeError, "must be > 0"),
+        (lambda: m.affine_transform(p, np.eye(4)), RuntimeError, "number of rows"),
+        (lambda: m.affine_transform(p, np.ones((3, 3))), ValueError, "homogeneous"),
+        (lambda: m.rotate(p[0], 3.0), ValueError, "at least 2D"),
+        (lambda: m.sum(p, None, 1), ValueError, "without defined labels"),
+    ):
+        with pytest.raises(error, match=match):
+            wrong()

@@ -1,0 +1,64 @@
+"""Sums, means, extremes and centres of mass of `scipy.ndimage`, over the regions that labels name.
+
+Without `labels` the region is the whole array; without `index` it is all that has a label other
+than 0. Several indices give an array of results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.ndimage
+
+from tracker.scipy._dropin import drop_in
+from tracker.scipy._passing import as_array
+
+
+def _regions(x: Any, labels: Any, index: Any) -> Any:
+    """The elements of the region; of several, a list of these."""
+    if labels is None:
+        if index is not None:
+            raise ValueError("index without defined labels")
+        return np.ravel(x)
+    x, labels = np.broadcast_arrays(x, as_array(labels))
+    if index is None:
+        return x[labels > 0]
+    if np.ndim(index) == 0:
+        return x[labels == index]
+    return [x[labels == i] for i in np.ravel(index)]
+
+
+def _over(name: str, measure: Callable[[Any], Any]) -> Callable[..., Any]:
+    def measured(input: Any, labels: Any = None, index: Any = None) -> Any:
+        found = _regions(as_array(input) * 1.0, labels, index)
+        if isinstance(found, list):
+            return np.reshape(np.stack([measure(part) for part in found]), np.shape(index))
+        return measure(found)
+
+    measured.__name__ = name
+    measured.__doc__ = f"As scipy.ndimage.{name}."
+    return drop_in(scipy.ndimage)(measured)
+
+
+sum = _over("sum", np.sum)
+sum_labels = _over("sum_labels", np.sum)
+mean = _over("mean", np.mean)
+variance = _over("variance", np.var)
+standard_deviation = _over("standard_deviation", np.std)
+minimum = _over("minimum", np.min)
+maximum = _over("maximum", np.max)
+median = _over("median", np.median)
+
+
+@drop_in(scipy.ndimage)
+def center_of_mass(input: Any, labels: Any = None, index: Any = None) -> Any:
+    """A tuple of coordinates; of several regions, a list of these."""
+    x = as_array(input) * 1.0
+    whole = sum(x, labels, index)
+    places = np.indices(np.shape(x))
+    centre = [sum(x * place, labels, index) / whole for place in places]
+    if np.ndim(whole) == 0:
+        return tuple(centre)
+    return list(zip(*(np.ravel(c) for c in centre), strict=True))
