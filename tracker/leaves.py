@@ -62,7 +62,7 @@ def param(x: Any) -> Any:
         raise NotTrackedError(
             message(f"param got an array of dtype {array.dtype}", "Give real or complex numbers")
         )
-    return new_param(array[()])
+    return new_param(array if isinstance(x, np.ndarray) else array[()])
 
 
 def data(x: Any) -> Any:

@@ -371,19 +371,20 @@ def _link_views() -> None:
         ("imag", np.imag, lambda z, new: np.real(z) + 1j * new),
     ]
     for name, function, paste in parts:
-        install_property(name, _part(NUMPY[function], paste), paste)
+        NUMPY[function] = _part(function, NUMPY[function], paste)
+        install_property(name, NUMPY[function], paste)
     install_property("flat", _flat)
 
 
-def _part(function: Callable[[Any], Any], paste: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """`.real` and `.imag` of a complex array are views."""
+def _part(which: Any, function: Callable[[Any], Any], paste: Callable[[Any, Any], Any]) -> Any:
+    """The real or the imaginary part: of a complex array a view. A real array is its real part."""
 
-    def call(self: Tracked) -> Any:
-        if function is NUMPY[np.real] and not np.iscomplexobj(self):
-            return self
-        part = function(self)
-        shared = np.iscomplexobj(self) and type(form_of(part)) is np.ndarray
-        return link(self, part, function, paste) if shared else part
+    def call(val: Any) -> Any:
+        if which is np.real and not np.iscomplexobj(val):
+            return val
+        part = function(val)
+        shared = np.iscomplexobj(val) and type(form_of(part)) is np.ndarray
+        return link(val, part, function, paste) if shared else part
 
     return call
 

@@ -27,6 +27,7 @@ ARRAYS = {
     "zv": _V + 1j * _W,
     "ps": np.abs(_V) + 0.1,
     "s": 1.7,
+    "a0": np.array(0.7),
     "f4": A.astype("f4"),
 }
 M = np.array([[1, 0, 1, 1], [0, 1, 1, 0], [1, 1, 0, 1]], dtype=bool)
@@ -439,6 +440,14 @@ np.emath.power(v,2)
 """,
     "array methods, subscripts and operators": """
 A.clip(-1,1)
+A.item((1,2))
+A.item(5)
+A.item((5,))
+A.astype('f4','C','same_kind')
+A.astype(dtype='f8',copy=False)
+np.reshape(A,-1,copy=True)
+np.reshape(A,(4,3),copy=False)
+np.choose([0,0,0,0],[v])
 A.clip(max=.3)
 A.round(-1)
 A.sum(0)
@@ -505,6 +514,32 @@ A.sum().item()*2
 sum(v)
 max(v)
 [*v][1]
+""",
+    "arrays without axes": """
+a0.sum(0)
+a0.max(-1,keepdims=True)
+a0.any(0)
+np.all(a0,axis=-1,keepdims=True)
+a0.cumsum(0)
+np.cumprod(a0,axis=-1)
+np.nancumsum(a0,0)
+a0.repeat(2,0)
+np.take(a0,[0,0],axis=-1)
+np.take(a0,0,axis=0)
+a0.compress([True],axis=0)
+a0.argsort(0)
+np.logaddexp.reduce(a0)
+np.logaddexp.reduce(a0,axis=-1,keepdims=True)
+np.nan_to_num(a0)
+a0[...]
+a0[()]
+a0[None]
+a0+1
+a0.item()
+a0.copy()
+a0.reshape(1,1)
+a0.T
+np.atleast_1d(a0)
 """,
     "linear algebra": """
 np.linalg.norm(A,ord=1,axis=1)
@@ -682,6 +717,16 @@ np.concatenate([v,w],out=np.zeros(8),dtype=float)
 np.concatenate([v,w],dtype=int)
 np.pad(v,0,mode='minimum',stat_length=0)
 np.take_along_axis(A,np.array([[0,1]]),None)
+A.astype('i4',casting='safe')
+A.item(1)+A.item(1,2,0)
+A.item((1,2,0))
+np.choose(v,[w,u])
+np.add.accumulate(a0)
+np.correlate(a0,v)
+np.argsort(a0,1)
+np.cumsum(a0,1)
+np.all(a0,axis=1)
+np.reshape(A.T,-1,copy=False)
 np.histogram(v,2.4)
 np.histogram(X)
 np.histogram(v,10,range=(0,np.inf))

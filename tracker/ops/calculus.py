@@ -286,7 +286,9 @@ def _kept(mode: Any, n: int, m: int) -> tuple[int, int]:
 
 @implements(np.correlate)
 def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
-    a, v = (np.atleast_1d(as_array(x)) for x in (a, v))
+    a, v = as_array(a), as_array(v)
+    if np.ndim(a) == 0 or np.ndim(v) == 0:
+        raise ValueError("object of too small depth for desired array")
     v = np.conjugate(v) if np.iscomplexobj(v) else v
     if np.size(v) > np.size(a):  # NumPy swaps them, and turns the result round
         return np.flip(convolve(np.flip(a), v, mode))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import METHODS
-from tracker.ops.declare import as_array, implements, into
+from tracker.ops.declare import as_array, implements, into, one_axis
 from tracker.tape import form_of
 
 
@@ -35,6 +35,11 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     places, options = as_array(a), [as_array(c) for c in choices]
     n = len(options)
+    if not np.can_cast(places.dtype, np.intp):
+        raise TypeError(
+            f"Cannot cast array data from {places.dtype!r} to dtype('int64') according to the "
+            "rule 'safe'"
+        )
     if mode == "raise" and not np.all((places >= 0) & (places < n)):
         raise ValueError("invalid entry in choice array")
     places = places % n if mode == "wrap" else np.clip(places, 0, n - 1)
@@ -49,8 +54,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
 @implements(np.compress)
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
     a = as_array(a)
-    if axis is None:
-        a, axis = np.ravel(a), 0
+    a, axis = one_axis(a, axis)
     return into(out, np.take(a, np.nonzero(as_array(condition))[0], axis), "unsafe")
 
 

@@ -15,7 +15,7 @@ from tracker.ir.op import LINEAR, METHODS, NUMPY, Iota, Map, Table, View
 from tracker.ir.types import Type, type_of
 from tracker.ops.declare import as_array, declare, dtype_of, holds_tracked, implements, project
 from tracker.ops.shape import contiguous
-from tracker.tape import CLOSED, NO_PARAMS, Value, apply, data_of, form_of, wrap
+from tracker.tape import CLOSED, NO_PARAMS, Value, apply, data_of, form_of, value_of, wrap
 from tracker.tracked import Tracked
 
 
@@ -56,14 +56,36 @@ def astype_(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> 
     want = dtype_of(dtype)
     form = form_of(x)
     if hasattr(form, "dtype") and form.dtype == want:
-        return x
+        return _apart(x) if copy and type(form) is np.ndarray else x
     if want.kind not in "fc":
         return apply(to_discrete, (x,), {"dtype": want})
     return apply(astype, (x,), {"dtype": want})
 
 
-def _astype_method(x: Any, dtype: Any, *_: Any, **__: Any) -> Any:
-    return METHODS["copy"](x) if x.dtype == dtype else astype_(x, dtype)
+def _apart(x: Any) -> Any:
+    """An array that is written into apart from `x`. Values never change: another handle will do,
+    but for an argument's, which writes into reach its owner."""
+    value = value_of(x)
+    return wrap(value) if value.operands else METHODS["copy"](x)
+
+
+def _astype_method(
+    x: Any,
+    dtype: Any,
+    order: str = "K",
+    casting: Any = "unsafe",
+    subok: bool = True,
+    copy: bool = True,
+) -> Any:
+    want = dtype_of(dtype)
+    if not np.can_cast(x.dtype, want, casting):
+        what = "array data" if np.ndim(x) else "scalar"
+        raise TypeError(
+            f"Cannot cast {what} from {x.dtype!r} to {want!r} according to the rule {casting!r}"
+        )
+    if x.dtype != want:
+        return astype_(x, want)
+    return METHODS["copy"](x) if copy else x
 
 
 METHODS["astype"] = _astype_method
@@ -254,11 +276,17 @@ NUMPY[np.may_share_memory] = NUMPY[np.shares_memory] = lambda a, b, *_: np.share
 
 def _item(a: Any, *index: Any) -> Any:
     """`t.item()` stays tracked; it is a Python number, as NumPy's is."""
+    if len(index) == 1 and type(index[0]) is tuple:
+        index = index[0]
     if not index:
         if np.size(a) != 1:
             raise ValueError("can only convert an array of size 1 to a Python scalar")
         return _as_python(np.ravel(a)[0] if isinstance(form_of(a), np.ndarray) else a)
-    return _as_python(a[index] if len(index) > 1 else np.ravel(a)[index[0]])
+    if len(index) == 1:
+        return _as_python(np.ravel(a)[index[0]])
+    if len(index) != np.ndim(a):
+        raise ValueError("incorrect number of indices for array")
+    return _as_python(a[index])
 
 
 def _as_python(number: Any) -> Any:

@@ -18,7 +18,15 @@ from tracker.ir.op import LINEAR, Expand, Scan
 from tracker.ir.types import Type
 from tracker.ops.binary import equal, logical_or, where
 from tracker.ops.create import iota
-from tracker.ops.declare import as_array, declare, discrete, implements, into, project
+from tracker.ops.declare import (
+    as_array,
+    declare,
+    discrete,
+    implements,
+    into,
+    one_axis,
+    project,
+)
 from tracker.ops.index import added
 from tracker.ops.rearrange import along_axis
 from tracker.ops.unary import isnan
@@ -104,9 +112,8 @@ def _entry(op: Any) -> Any:
         a = as_array(a)
         if dtype is not None:
             a = np.astype(a, dtype)
-        if axis is None:
-            a, axis = np.ravel(a), 0
-        y = apply(op, (a,), {"axis": normalize_axis_index(axis, np.ndim(a))})
+        a, axis = one_axis(a, axis)
+        y = apply(op, (a,), {"axis": axis})
         if dtype is not None:  # NumPy adds small integers in larger ones unless told so
             y = np.astype(y, dtype)
         return into(out, y, "unsafe")

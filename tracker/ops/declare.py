@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import (
@@ -438,6 +439,14 @@ def as_array(x: Any) -> Any:
     if type(x) in (list, tuple) and holds_tracked(x):
         return np.stack([as_array(e) for e in x])
     return np.asarray(x)
+
+
+def one_axis(a: Any, axis: Any) -> tuple[Any, int]:
+    """The array and the axis along which NumPy's functions of lines go: all of it, in C order,
+    where no axis is named. An array without axes is a line of one element."""
+    if axis is None or (np.ndim(a) == 0 and axis in (0, -1)):
+        return np.ravel(a), 0
+    return a, normalize_axis_index(axis, np.ndim(a))
 
 
 def holds_tracked(x: Any) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import NUMPY
-from tracker.ops.declare import implements, into, refuse
+from tracker.ops.declare import implements, into, one_axis, refuse
 from tracker.ops.places import positions
 from tracker.ops.shape import contiguous
 from tracker.tape import apply, data_of
@@ -45,9 +45,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 def take(
     a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
 ) -> Any:
-    if axis is None:
-        a, axis = np.ravel(a), 0
-    axis = normalize_axis_index(axis, np.ndim(a))
+    a, axis = one_axis(a, axis)
     n = np.shape(a)[axis]
     where = indices if hasattr(indices, "dtype") else np.asarray(indices)
     if mode == "wrap":
@@ -111,8 +109,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 
 @implements(np.repeat, method="repeat")
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
-    if axis is None:
-        a, axis = np.ravel(a), 0
+    a, axis = one_axis(a, axis)
     return take(a, np.repeat(np.arange(np.shape(a)[axis]), data_of(repeats)), axis)
 
 

@@ -43,7 +43,7 @@ def axes_of(x: Any, axis: Any) -> tuple[int, ...]:
     return tuple(sorted(normalize_axis_tuple(axis, ndim)))
 
 
-def _folded_axes(x: Any, axis: Any) -> tuple[int, ...]:
+def folded_axes(x: Any, axis: Any) -> tuple[int, ...]:
     """`axes_of`; NumPy's folds let the axes 0 and -1 pass for a 0-d array."""
     if type(axis) is int and axis in (0, -1):
         ndim = np.ndim(x)  # asked once: it is a tenth of a small call
@@ -103,7 +103,7 @@ def _reduction(
         where: Any = True,
     ) -> Any:
         if dtype is None and out is None and initial is _NO and where is True:
-            return apply(op, (a,), {"axis": _folded_axes(a, axis), "keepdims": _flag(keepdims)})
+            return apply(op, (a,), {"axis": folded_axes(a, axis), "keepdims": _flag(keepdims)})
         if dtype is not None:
             a = np.astype(as_array(a), dtype)
         if where is not True and where is not _NO:
@@ -115,7 +115,7 @@ def _reduction(
                 )
             a = np.where(where, a, fill)
         started = initial is not _NO and initial is not None
-        axes, keep = _folded_axes(a, axis), _flag(keepdims)
+        axes, keep = folded_axes(a, axis), _flag(keepdims)
         if started and neutral is None and 0 in (np.shape(a)[i] for i in axes):
             a = as_array(a)
             kept_shape = reduced_shape(Type(a.shape, a.dtype), axes, keep)

@@ -38,6 +38,13 @@ reshape = declare(
 
 @implements(np.reshape)
 def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None) -> Any:
+    if copy is not None:
+        made = reshape_(a, shape, order)
+        if copy:
+            return np.copy(made)
+        if not np.may_share_memory(form_of(made), form_of(a)):
+            raise ValueError("Unable to avoid creating a copy while reshaping.")
+        return made
     if order in ("F", "A") and np.ndim(a) > 1:
         if order == "A" and not form_of(a).flags.f_contiguous:
             return reshape_(a, shape)
@@ -78,7 +85,7 @@ def laid_out_as(a: Any, other: Any) -> Any:
 
 
 def _reshape_method(a: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
-    return reshape_(a, shape[0] if len(shape) == 1 else shape, order)
+    return reshape_(a, shape[0] if len(shape) == 1 else shape, order, copy=copy)
 
 
 METHODS["reshape"] = _reshape_method

@@ -18,7 +18,7 @@ from tracker.ir.op import Expand, Map, Sort
 from tracker.ir.types import Type
 from tracker.ops.binary import add, multiply
 from tracker.ops.create import astype, iota
-from tracker.ops.declare import declare, implements, refuse
+from tracker.ops.declare import declare, implements, one_axis, refuse
 from tracker.ops.places import HOLE, taken
 from tracker.ops.shape import transpose
 from tracker.ops.unary import imag, isnan, real
@@ -191,7 +191,9 @@ sort = declare(
 def sort_(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, **rest: Any) -> Any:
     rest.pop("stable", None)
     refuse("np.sort", order=order, **rest)
-    return _sorted(sort, a, axis)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    return apply(sort, (a,), {"axis": normalize_axis_index(axis, np.ndim(a))})
 
 
 @implements(np.argsort, method="argsort")
@@ -200,10 +202,5 @@ def argsort_(
 ) -> Any:
     rest.pop("stable", None)
     refuse("np.argsort", order=order, **rest)
-    return _sorted(argsort, a, axis if np.ndim(a) else None)
-
-
-def _sorted(op: Any, a: Any, axis: int | None) -> Any:
-    if axis is None:
-        a, axis = np.ravel(a), 0
-    return apply(op, (a,), {"axis": normalize_axis_index(axis, np.ndim(a))})
+    a, axis = one_axis(a, axis)
+    return apply(argsort, (a,), {"axis": axis})

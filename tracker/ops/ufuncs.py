@@ -23,7 +23,7 @@ from tracker.ir.op import NUMPY, UFUNCS, Op
 from tracker.ops import index
 from tracker.ops.cumulative import along, running_maximum, running_minimum
 from tracker.ops.declare import NO_VALUE, as_array, dtype_of, fitted, into, refuse
-from tracker.ops.reduce import axes_of, kept
+from tracker.ops.reduce import folded_axes, kept
 from tracker.tape import apply, form_of
 from tracker.tracked import Tracked, set_ufunc_protocol
 
@@ -43,6 +43,8 @@ def protocol(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
         if ufunc.signature is not None:  # on vectors or matrices: with keywords of its own
             return _generalised(ufunc)(*inputs, **kwargs)
         return _call(ufunc, inputs, dict(kwargs))
+    if method in ("accumulate", "reduceat") and np.ndim(inputs[0]) == 0:
+        raise TypeError(f"cannot {method} on a scalar")
     folded = _FOLDS.get((ufunc, method))
     if folded in NUMPY:
         names = ("axis", "dtype", "out", "keepdims", "initial", "where")
@@ -102,7 +104,7 @@ def _reduce(
     kind = ufunc.resolve_dtypes((array.dtype, array.dtype, None))[2]
     if dtype is None and kind.kind in "fc":  # a fold of one element, too, is what the ufunc gives
         array = np.astype(array, kind)
-    axes = axes_of(array, axis)
+    axes = folded_axes(array, axis)
 
     def rows(of: Any) -> Any:
         """The elements that are folded, along a first axis."""

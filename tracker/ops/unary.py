@@ -243,7 +243,9 @@ def _conjugate(x: Any) -> Any:
 
 
 def _own_conjugate(x: Any) -> Any:
-    made = _conjugate(x)
+    if not np.iscomplexobj(x):
+        return x  # the method's; the function's is a new array
+    made = apply(conjugate, (x,))
     return apply(item, (made,)) if type(form_of(x)) is complex else made
 
 
@@ -301,4 +303,4 @@ def nan_to_num(
     low = limits.min if neginf is None else neginf
     finite = np.where(x == np.inf, high, np.where(x == -np.inf, low, x))
     y = np.where(np.isnan(x), nan, finite)
-    return y if copy or np.ndim(x) == 0 else into(x, y)
+    return y[()] if np.ndim(x) == 0 else y if copy else into(x, y)

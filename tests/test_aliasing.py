@@ -1,0 +1,91 @@
+"""What is a copy in NumPy is a copy of a tracked array, and what is a view of it is a view: a write
+into the result of each function reaches its operand, or does not, as in NumPy. Eager and compiled,
+of an argument and of what was computed."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import tracker
+import tracker.numpy as tnp
+
+SAME = {  # each gives an array of the operand's three numbers
+    "astype": lambda x: np.astype(x, x.dtype),
+    "astype of itself": lambda x: np.astype(x, x.dtype, copy=False),
+    "method astype": lambda x: x.astype(x.dtype),
+    "method astype of itself": lambda x: x.astype(x.dtype, copy=False),
+    "copy": np.copy,
+    "method copy": lambda x: x.copy(),
+    "copy.copy": copy.copy,
+    "copy.deepcopy": copy.deepcopy,
+    "array": tnp.array,
+    "array of itself": lambda x: tnp.array(x, copy=False),
+    "array ndmin": lambda x: tnp.array(x, ndmin=1),
+    "asarray": tnp.asarray,
+    "ascontiguousarray": tnp.ascontiguousarray,
+    "require": lambda x: tnp.require(x, requirements="W"),
+    "positive": np.positive,
+    "real": np.real,
+    "attribute real": lambda x: x.real,
+    "real part": lambda x: np.real(x + 1j * x),
+    "conjugate": np.conjugate,
+    "method conj": lambda x: x.conj(),
+    "flatten": lambda x: x.flatten(),
+    "ravel": np.ravel,
+    "reshape": lambda x: np.reshape(x, (1, 3))[0],
+    "reshape to a copy": lambda x: np.reshape(x, 3, copy=True),
+    "reshape of itself": lambda x: x.reshape(3, copy=False),
+    "squeeze": lambda x: np.squeeze(x[None]),
+    "transpose": lambda x: x.T,
+    "swapaxes": lambda x: np.swapaxes(x[None], 0, 1)[:, 0],
+    "moveaxis": lambda x: np.moveaxis(x[None], 0, 1)[:, 0],
+    "atleast_1d": np.atleast_1d,
+    "expand_dims": lambda x: np.expand_dims(x, 1)[:, 0],
+    "split": lambda x: np.split(x, 1)[0],
+    "unstack": lambda x: np.unstack(x[None])[0],
+    "roll": lambda x: np.roll(x, 0),
+    "sort": np.sort,
+    "repeat": lambda x: np.repeat(x, 1),
+    "tile": lambda x: np.tile(x, 1),
+    "concatenate": lambda x: np.concatenate([x]),
+    "pad": lambda x: np.pad(x, 0),
+    "take": lambda x: np.take(x, [0, 1, 2]),
+    "integers": lambda x: x[[0, 1, 2]],
+    "mask": lambda x: x[np.ones(3, bool)],
+    "slice": lambda x: x[:],
+    "ellipsis": lambda x: x[...],
+    "where": lambda x: np.where(True, x, x),
+    "select": lambda x: np.select([x > -9], [x]),
+    "choose": lambda x: np.choose([0, 0, 0], [x]),
+    "clip": lambda x: np.clip(x, None, 1e9),
+    "nan_to_num": np.nan_to_num,
+    "nan_to_num of itself": lambda x: np.nan_to_num(x, copy=False),
+    "sum over no axis": lambda x: np.sum(x, axis=()),
+    "max over no axis": lambda x: np.max(x, axis=()),
+    "einsum": lambda x: np.einsum("i->i", x),
+    "delete": lambda x: np.delete(x, []),
+    "append": lambda x: np.append(x, []),
+    "diff": lambda x: np.diff(x, 0),
+    "unwrap": lambda x: np.unwrap(x, 1e9),
+    "meshgrid": lambda x: np.meshgrid(x)[0],
+    "view": lambda x: x.view(),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_a_write_reaches_the_operand_where_it_does_in_numpy(name):
+    def f(x):
+        y = SAME[name](x)
+        y[0] = 100.0
+        return np.sum(x * x) + np.sum(y)
+
+    x = np.array([0.5, 1.5, 2.5])
+    want, fast = f(x.copy()), tracker.jit(f)
+    assert tracker.data(f(tracker.param(x))) == want
+    assert fast(x.copy()) == want
+    for g in (f, lambda x: f(x * 1), fast):
+        value, (slope,) = tracker.withgradient(g, x)
+        assert value == want
+        np.testing.assert_array_equal(slope[1:], 2 * x[1:] + 1)
+        assert slope[0] == (0.0 if want > 1e4 else 2 * x[0])
