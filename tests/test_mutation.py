@@ -239,7 +239,7 @@ def at_repeated_places(a):
     b = a[0] * 1.0
     np.multiply.at(b, [0, 1, 0, 0], a[1, [0, 1, 2, 0]])
     np.maximum.at(b, [1, 2, 1], a[1])
-    np.negative.at(b, [2, 2, 1])
+    np.negative.at(b, np.array([2, 2, 1]))
     np.divide.at(b, slice(1, 2), a[0, 0])
     np.add.at(b, (np.array([1, 1]),), a[1, 1])
     np.power.at(a, ([0, 1, 0], [0, 2, 0]), 2)

@@ -1,10 +1,10 @@
 """Leaving NumPy while a function is traced: where that loses no gradient, the value may go.
 
-Owns: `let_go`, `shown`, which is told of values that become text, and `is_count`, what `np.arange`
-asks of an integer. A value made of captured arrays alone may leave as plain data, under the guard
-that it is the same on each call. One made of the traced function's arguments may leave, too, where
-no derivative is being taken: the trace is spoilt then, and what goes on is the plain run of that
-call.
+Owns: `let_go`, `lent`, `shown`, which is told of values that become text, and `is_count`, what
+`np.arange` asks of an integer. A value made of captured arrays alone may leave as plain data, under
+the guard that it is the same on each call. One made of the traced function's arguments may leave,
+too, where no derivative is being taken: the trace is spoilt then, and what goes on is the plain run
+of that call.
 
 Invariant: nothing that a derivative follows is let go.
 """
@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import dis
 import functools
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -52,6 +53,53 @@ def let_go(handle: Any, why: Callable[[], str]) -> Any:
     else:
         return NOTHING
     return value.data
+
+
+def lent(handle: Any, dtype: Any, copy: bool | None) -> Any:
+    """The data of a tracked array that goes to plain NumPy, as an array of the receiver's own.
+
+    Where that would share memory with the array in the plain function, and somebody traces, it can
+    only be read, and the array is not to be written into any more: neither would see the other's
+    writes. Who tries raises an error, and the plain function runs instead (`refused`).
+    """
+    data, stage = value_of(handle).data, current_stage()
+    array = np.array(data, dtype=dtype)
+    if stage is None or stage.structured or copy or not isinstance(data, np.ndarray):
+        return array
+    if array.dtype == data.dtype:
+        owner = handle
+        while getattr(owner, "_view", None) is not None:
+            owner = owner._view.base
+        stage.shared.add(value_of(owner))
+        _lock(array, stage)
+    return array
+
+
+def _lock(array: Any, stage: Stage) -> None:
+    array.flags.writeable = False
+    stage.lent.append(array)
+
+
+def unlock(stage: Stage, results: Sequence[Any]) -> None:
+    """The trace is over: what it lent, and what it returns of that, may be written into."""
+    for array in stage.lent:
+        array.flags.writeable = True
+    owners = {id(array) for array in stage.lent}
+    for x in results:
+        if type(x) is np.ndarray and id(x.base) in owners:
+            x.flags.writeable = True
+
+
+_LOCKED = re.compile("read-?only|writeable")
+
+
+def refused(error: Exception, stage: Stage) -> bool:
+    """Whether an error is somebody's who was handed a tracked value, or a lent array, and cannot
+    do with it what can be done with the plain one: C code that names the type, or a write."""
+    if isinstance(error, (TypeError, AttributeError, BufferError)) and "Tracked" in str(error):
+        return True
+    locked = isinstance(error, (ValueError, TypeError, BufferError))
+    return bool(locked and stage.lent and _LOCKED.search(str(error)))
 
 
 def shown(handle: Any) -> bool:
@@ -115,7 +163,9 @@ def by_numpy(call: Callable[..., Any], args: Any, kwargs: Any, why: Callable[[],
         data = let_go(x, why)
         if data is not NOTHING and isinstance(data, np.ndarray):
             data = data.copy()
-            data.flags.writeable = False  # a function that writes into it must not be lost
+            stage = current_stage()
+            if stage is not None:  # a function that writes into it must not be lost
+                _lock(data, stage)
         given.append((x, data))
         return data
 

@@ -32,7 +32,14 @@ import numpy as np
 
 from tracker.attribution import attributed
 from tracker.deferral import Deferral
-from tracker.errors import TrackerError, UnsupportedError, message, user_frame, user_line
+from tracker.errors import (
+    ConversionError,
+    TrackerError,
+    UnsupportedError,
+    message,
+    user_frame,
+    user_line,
+)
 from tracker.ir.op import LINEAR, Op
 from tracker.ir.types import type_of
 from tracker.liveness import dead
@@ -375,6 +382,8 @@ class Stage:
     those that were dead by then were let go (they leave their type), `allowance` how many may come.
     `spoilt`: why the trace cannot be used, if it cannot: what goes on is a plain run. `errors`:
     those raised because of values: who goes on after one has branched on values unheard.
+    `lent`: arrays with a value's data that plain NumPy was given to read; `shared`: the values
+    whose memory they are in the plain function.
     `deferral`: what is put off, if anything may be.
     """
 
@@ -395,6 +404,8 @@ class Stage:
         self.allowance = _ALLOWANCE
         self.spoilt = ""
         self.errors: list[Exception] = []
+        self.lent: list[np.ndarray[Any, Any]] = []
+        self.shared: set[Value] = set()
         self.errstate: Any = None  # NumPy's settings when the last equation was noted
 
     @property
@@ -552,6 +563,14 @@ def note_write(old: Value) -> None:
     stage = current_stage()
     if stage is not None and old.epoch < stage.since:
         raise Unstructured("the body writes into an array outside of it")
+    if stage is not None and old in stage.shared:
+        raise ConversionError(
+            message(
+                "a write into an array that np.asarray(x) or the like has made plain",
+                "Write before that, or let np.array(x) make a copy",
+                user_line(),
+            )
+        )
     if current_cut() is not None and old.op is not CLOSED:
         raise UnsupportedError(
             message(

@@ -14,6 +14,7 @@ Invariant: nothing leaves NumPy's world with a gradient on it; conversions to pl
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import operator
 import os
@@ -26,7 +27,7 @@ import numpy as np
 
 from tracker.errors import ConversionError, UnsupportedError, message, user_line
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
-from tracker.leaving import NOTHING, by_numpy, is_count, let_go, shown
+from tracker.leaving import NOTHING, by_numpy, is_count, lent, let_go, shown
 from tracker.standing import HANDLES, is_settled, settled, settled_within
 from tracker.tape import (
     Value,
@@ -192,9 +193,10 @@ class Tracked:
             text = message(
                 f".{name} is not supported on a tracked value", "Use x.data for plain NumPy"
             )
-            plain = by_numpy(lambda x: getattr(x, name), (self,), {}, lambda: text)
-            if plain is not NOTHING:
-                return plain
+            if name != "ctypes":  # an address, through which it could be written into
+                plain = by_numpy(lambda x: getattr(x, name), (self,), {}, lambda: text)
+                if plain is not NOTHING:
+                    return plain
             raise UnsupportedError(text)
         raise AttributeError(f"a tracked value has no attribute {name!r}", name=name, obj=self)
 
@@ -230,24 +232,33 @@ class Tracked:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if settled(self) is not self:
             return np.asarray(settled(self), dtype=dtype, copy=copy)
+        asking = sys._getframe(1).f_code
+        if asking in _OF_MEMORY:
+            raise ConversionError(
+                message(
+                    f"{asking.co_name} needs the memory of a tracked value of shape {self.shape}",
+                    "Use np.lib.stride_tricks.sliding_window_view, or index with integer arrays",
+                    user_line(),
+                )
+            )
         discrete = self.dtype.kind in "biu" or _is_discrete(dtype)
         if discrete or is_constant(value_of(self)):
             if current_stage() is not None:  # Python is about to depend on every element
                 kind = "hash" if not discrete else "bool" if self.dtype.kind == "b" else "int"
                 for element in NUMPY[np.ravel](self) if self.ndim else (self,):
                     note_guard(element, kind)
-            return np.array(value_of(self).data, dtype=dtype)
+            return lent(self, dtype, copy)
         if current_stage() is None and _TESTING in sys._getframe(1).f_code.co_filename:
             return np.array(
                 value_of(self).data, dtype=dtype
             )  # np.testing compares, and gives nothing back
-        plain = self._leave(
+        self._leave(
             "np.array([t]), np.asarray(t), or storing t into a plain array",
             "Use np.stack([...]) to join tracked values; allocate what you fill with "
             "np.zeros_like(t), np.zeros(n, like=t) or `import tracker.numpy as np`; functions of "
             "SciPy that convert their arguments are in tracker.scipy",
         )
-        return np.array(plain, dtype=dtype)
+        return lent(self, dtype, copy)
 
     def _leave(self, what: str, instead: str) -> Any:
         """Its data, where that may leave NumPy."""
@@ -302,6 +313,8 @@ class Tracked:
             return _ufunc_protocol(ufunc, method, inputs, kwargs)
         except UnsupportedError as error:
             text = str(error)
+            if method == "at":  # it writes into what it is given
+                raise
             plain = by_numpy(getattr(ufunc, method), inputs, kwargs, lambda: text)
             if plain is NOTHING:
                 raise
@@ -349,6 +362,7 @@ def _is_discrete(dtype: Any) -> bool:
 
 
 _PYTHON_NUMBERS = (float, int, complex)
+_OF_MEMORY = {inspect.unwrap(f).__code__ for f in (np.lib.stride_tricks.as_strided, np.require)}
 # What Python's and NumPy's numbers tell of themselves that bears no derivative.
 _OF_NUMBERS = frozenset(
     ["is_integer", "hex", "bit_length", "bit_count", "to_bytes", "numerator", "denominator"]

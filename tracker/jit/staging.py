@@ -50,6 +50,7 @@ from tracker.jit.signature import (
     signature_of,
 )
 from tracker.jit.standins import Containers, StandIns, holds_handle, plain
+from tracker.leaving import refused, unlock
 from tracker.ops.create import item, to_discrete
 from tracker.origins import depends_elsewhere
 from tracker.records import record
@@ -207,6 +208,9 @@ def stage(
         except Exception as error:
             if deferral is not None:
                 deferral.asked()
+            unlock(listener, ())
+            if refused(error, listener):
+                raise UnsupportedError(f"{type(error).__name__}: {error}") from error
             if on_error is not None:
                 on_error(error, inputs.effects(containers))
             raise
@@ -215,6 +219,7 @@ def stage(
             inputs.close()
     if deferral is not None and deferral.wrong:
         raise Misjudged
+    unlock(listener, outputs)
     _refuse_holders(outputs)
     views = _views(outputs, inputs) if with_views else {}
     made = inputs.originals()

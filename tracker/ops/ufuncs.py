@@ -200,7 +200,7 @@ def _at(ufunc: np.ufunc, target: Any, key: Any, *values: Any) -> None:
 def _plain_key(key: Any) -> Any:
     if isinstance(key, tuple):
         return tuple(map(_plain_key, key))
-    return key if isinstance(key, slice) or key in (None, ...) else np.asarray(key)
+    return key if key is None or key is ... or isinstance(key, slice) else np.asarray(key)
 
 
 def _turns(places: Any) -> list[Any]:

@@ -1,0 +1,205 @@
+"""Jitted functions in which values go to plain NumPy, and to C code that knows nothing of tracing:
+what is done there to an array is done to the plain function's array, from the first call on."""
+
+import ctypes
+import struct
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import as_strided
+
+from tracker import jit, param
+from tracker.errors import ConversionError
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*runs in plain Python:RuntimeWarning")
+CAPTURED, COUNTS = np.arange(3.0), np.arange(3)
+
+
+def through(convert):
+    """A function that writes into what `convert` makes of an array that it computed."""
+
+    def f(x, i):
+        y = x * 2
+        convert(y)[0] = 100
+        return y
+
+    return f
+
+
+def argument(x, i):
+    np.asarray(x)[0] = 100
+    return x * 2
+
+
+def integers(x, i):
+    np.asarray(i)[0] = 2
+    return x * i
+
+
+def a_view(x, i):
+    part = (x * 2)[1:]
+    np.asarray(part)[0] = 77
+    return part
+
+
+def captured(x, i):
+    np.asarray(CAPTURED)[0] += 5
+    return x * CAPTURED
+
+
+def captured_integers(x, i):
+    np.asarray(COUNTS)[0] += 5
+    return x * COUNTS
+
+
+def written_later(x, i):
+    y = x * 2
+    seen = np.asarray(y)
+    y[0] = 100
+    return seen * 1.0
+
+
+def written_through_its_view(x, i):
+    y = x * 2
+    seen = np.asarray(y)
+    y[1:][0] = 100
+    return seen * 1.0
+
+
+def written_around_a_view(x, i):
+    part = x[1:]
+    seen = np.asarray(part)
+    x[1] = 2
+    return x + seen.sum()
+
+
+def in_place(x, i):
+    y = x * 2
+    seen = np.asanyarray(y)
+    seen *= 3
+    return y
+
+
+def iterated(x, i):
+    y = x * 2
+    for each in np.nditer(y, op_flags=["readwrite"]):
+        each[...] = 3 * each
+    return y
+
+
+def shuffled(x, i):
+    np.random.default_rng(0).shuffle(np.asarray(x))
+    return x * 1.0
+
+
+def a_copy(x, i):
+    seen = np.array(x)
+    seen[0] = 3
+    return seen, x * 2
+
+
+def of_another_type(x, i):
+    seen = np.asarray(i, dtype=float)
+    seen[0] = 3
+    return seen, i * 2
+
+
+def strided(x, i):
+    y = x * 2
+    twice = as_strided(np.concatenate([y, y])[2:], (2, 2), (-8, 8))
+    return twice.copy()
+
+
+def negated_at(x, i):
+    y = x.copy()
+    np.negative.at(y, i)
+    return y
+
+
+def packed(x, i):
+    return x * struct.unpack("d", struct.pack("d", x[0]))[0]
+
+
+def of_bytes(x, i):
+    return x * np.frombuffer(memoryview(x * 2))[0]
+
+
+PROGRAMS = [
+    through(np.asarray),
+    through(np.ascontiguousarray),
+    through(lambda y: np.array(y, copy=False)),
+    through(lambda y: np.require(y, requirements="W")),
+    through(np.ctypeslib.as_array),
+    through(np.frombuffer),
+    through(lambda y: ctypes.cast(y.ctypes.data, ctypes.POINTER(ctypes.c_double))),
+    argument,
+    integers,
+    a_view,
+    captured,
+    captured_integers,
+    written_later,
+    written_through_its_view,
+    written_around_a_view,
+    in_place,
+    iterated,
+    shuffled,
+    a_copy,
+    of_another_type,
+    strided,
+    negated_at,
+    packed,
+    of_bytes,
+]
+
+
+def ran(f, calls):
+    """What calls give, and what they leave behind."""
+    CAPTURED[:], COUNTS[:] = np.arange(3), np.arange(3)
+    seen = []
+    for number in range(calls):
+        args = np.arange(1.0, 4.0) + number, np.array([2, 1, 0])
+        results = f(*args)
+        results = results if isinstance(results, tuple) else (results,)
+        assert all(r.flags.writeable for r in results)
+        seen += [np.copy(a) for a in (*results, *args, CAPTURED, COUNTS)]
+    return seen
+
+
+@pytest.mark.parametrize("f", PROGRAMS)
+def test_what_plain_numpy_does_to_a_value_is_done_to_the_array(f):
+    for have, want in zip(ran(jit(f), 3), ran(f, 3), strict=True):
+        assert have.dtype == want.dtype
+        np.testing.assert_array_equal(have, want)
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: np.asarray(x * 2), lambda x: np.asarray(x * 2)[1:], lambda x: np.array(x)]
+)
+def test_what_has_left_can_be_written_into_by_the_caller(f):
+    compiled, x = jit(f), np.arange(3.0)
+    for _ in range(3):
+        y = compiled(x)
+        np.testing.assert_array_equal(y, f(x))
+        y[0] = 7.0
+
+
+def test_an_error_of_the_function_s_own_is_its_own():
+    @jit
+    def f(x):
+        if np.asarray(x)[0] < 0:
+            raise ValueError("negative numbers are read-only here")
+        return x * 2
+
+    with pytest.raises(ValueError, match="negative numbers"):
+        f(np.array([-1.0]))
+    np.testing.assert_array_equal(f(np.array([1.0])), [2.0])
+
+
+def test_memory_around_a_tracked_value_is_not_read():
+    with pytest.raises(ConversionError, match="sliding_window_view"):
+        as_strided(param([1.0, 2.0])[1:], (2,), (-8,))
+
+
+def test_strict_functions_do_not_fall_back():
+    with pytest.raises(RuntimeError, match="cannot be traced"):
+        jit(of_bytes, strict=True)(np.arange(3.0), COUNTS)
