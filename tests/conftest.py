@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tracker import tape
+from tracker import listening
 from tracker.ir import op
 from tracker.jit import engine
 from tracker.jit.background import drain
@@ -43,8 +43,8 @@ FULLY = 8  # of so many kernels of deeply tested programs, one goes through LLVM
 def _state():
     """Everything global that a test could leave changed."""
     return {
-        "listeners": tape._listeners,
-        "stage": tape.current_stage(),
+        "listeners": len(listening.listeners),
+        "stage": listening.current_stage(),
         "np.errstate": (np.geterr(), np.geterrcall()),
         "np.printoptions": np.get_printoptions(),
         "ops": dict(op.OPS),

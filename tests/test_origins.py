@@ -14,7 +14,9 @@ from counting import lines_run
 import tracker as tr
 from tracker import gradient
 from tracker.origins import depends_elsewhere, open_leaf
-from tracker.tape import Stage, close, leaf, value_of, wrap
+from tracker.stage import Stage, close
+from tracker.tape import value_of, wrap
+from tracker.values import leaf
 
 SHORT, LONG = 50, 200
 

@@ -18,21 +18,13 @@ from tracker.errors import RuleError, UnsupportedError, message
 from tracker.ir.op import Host, Joint, Op
 from tracker.ir.types import Bundle, Type, type_of
 from tracker.leaves import data
+from tracker.listening import is_recording, running_leaves
 from tracker.ops import bundle
 from tracker.ops.bundle import pick
 from tracker.records import replace
-from tracker.tape import (
-    CLOSED,
-    NO_PARAMS,
-    Value,
-    apply,
-    data_of,
-    is_recording,
-    running_leaves,
-    stand_for,
-    value_of,
-)
+from tracker.tape import apply, data_of, stand_for, value_of
 from tracker.tracked import Leaf, Tracked
+from tracker.values import CLOSED, NO_PARAMS, Value
 
 
 def call_op(

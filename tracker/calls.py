@@ -41,12 +41,13 @@ from tracker.call_ops import (
 )
 from tracker.errors import ConversionError, RuleError, TrackerError, message
 from tracker.leaves import data
+from tracker.listening import is_recording
 from tracker.ops.bundle import Parts
 from tracker.ops.declare import project
 from tracker.origins import depends_elsewhere
 from tracker.pullbacks import pullback
 from tracker.snapshots import snapshot
-from tracker.tape import is_recording, value_of, wrap
+from tracker.tape import value_of, wrap
 from tracker.tracked import Tracked
 
 _NOT_NUMPY = "a body that is no NumPy code needs host=True"

@@ -14,8 +14,11 @@ from typing import Any
 from tracker import tree
 from tracker.call_ops import call_op, detached, host_call, read_only
 from tracker.leaves import data
-from tracker.tape import Cut, Value, is_deriving, is_recording, stand_for, value_of
+from tracker.listening import is_deriving, is_recording
+from tracker.stage import Cut
+from tracker.tape import stand_for, value_of
 from tracker.tracked import Tracked
+from tracker.values import Value
 
 
 def isderiving() -> bool:

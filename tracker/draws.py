@@ -25,8 +25,10 @@ from tracker import tree
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import Host, Joint, define
 from tracker.ir.types import type_of
+from tracker.listening import current_stage
 from tracker.ops.declare import match, project
-from tracker.tape import Unstructured, current_stage, data_of, form_of, record
+from tracker.stage import Unstructured
+from tracker.tape import data_of, form_of, record
 from tracker.tracked import Tracked
 
 # States of generators ---------------------------------------------------------------------------

@@ -16,7 +16,9 @@ from tracker.ir.op import LINEAR, Joint, Op
 from tracker.ops.bundle import Parts
 from tracker.ops.declare import as_numpy, match, tangent_product
 from tracker.reverse import _consumers, _has_nan, _strong
-from tracker.tape import CLOSED, Value, apply, as_recorded, forgive, wrap
+from tracker.stage import as_recorded, forgive
+from tracker.tape import apply, wrap
+from tracker.values import CLOSED, Value
 
 
 def push(

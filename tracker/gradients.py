@@ -22,10 +22,12 @@ from tracker.errors import (
     message,
 )
 from tracker.leaves import check_loss, data, history
+from tracker.listening import Deriving, is_recording
 from tracker.params import Grads, Params
 from tracker.reverse import sweep
-from tracker.tape import Deriving, Value, is_recording, most_likely, value_of, wrap
+from tracker.tape import most_likely, value_of, wrap
 from tracker.tracked import Leaf, Tracked
+from tracker.values import Value
 from tracker.wrapping import Wrapped, compiled_derivative, entry, release, run
 
 

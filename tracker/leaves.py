@@ -23,13 +23,16 @@ from tracker.errors import (
     NotTrackedError,
     message,
 )
+from tracker.listening import current_watch
 from tracker.mutation import invalidate
 from tracker.ops.create import identity
 from tracker.reverse import USED, sweep
 from tracker.spending import is_large, spend
+from tracker.stage import note_write
 from tracker.standing import settled
-from tracker.tape import Value, apply, current_watch, leaf, note_write, value_of
+from tracker.tape import apply, value_of
 from tracker.tracked import Leaf, Tracked, new_param
+from tracker.values import Value, leaf
 
 
 def param(x: Any) -> Any:

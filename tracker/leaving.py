@@ -22,17 +22,11 @@ import numpy as np
 
 from tracker.errors import message, user_frame, user_line
 from tracker.ir.op import NUMPY
+from tracker.listening import current_stage, is_deriving
+from tracker.stage import Stage, Unstructured
 from tracker.standing import settled
-from tracker.tape import (
-    CLOSED,
-    Stage,
-    Unstructured,
-    Value,
-    current_stage,
-    is_deriving,
-    made_of,
-    value_of,
-)
+from tracker.tape import value_of
+from tracker.values import CLOSED, Value, made_of
 
 NOTHING: Any = object()
 

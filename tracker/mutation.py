@@ -25,9 +25,11 @@ from tracker.ops import index
 from tracker.ops.create import buffer, identity, joined
 from tracker.ops.declare import as_array, fitted, implements, refuse
 from tracker.ops.rearrange import along_axis
+from tracker.stage import note_write
 from tracker.standing import HANDLES, is_settled, settled, settled_within
-from tracker.tape import Value, apply, form_of, note_write, value_of, wrap
+from tracker.tape import apply, form_of, value_of, wrap
 from tracker.tracked import Leaf, Tracked, install, install_property
+from tracker.values import Value
 
 
 class View:

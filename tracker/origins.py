@@ -1,7 +1,7 @@
 """What values were made of: whether a leaf is among it that a derivative may still ask for.
 
 Owns: `open_leaf`, and what is asked of it: `is_followed`, `depends_elsewhere`. A leaf is open until
-its derivative has run its function (`tape.close`); a param's is open for good.
+its derivative has run its function (`stage.close`); a param's is open for good.
 
 Whoever asks of one value after another, each made of the last, as the derivatives in a loop of an
 outer function do, must not walk to the far leaf each time: `Value.origin` keeps what was found.
@@ -14,8 +14,10 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from tracker.tape import Value, is_deriving, is_recording, value_of
+from tracker.listening import is_deriving, is_recording
+from tracker.tape import value_of
 from tracker.tracked import Leaf, Tracked
+from tracker.values import Value
 
 _UNKNOWN: Any = object()
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from tracker.errors import NotTrackedError, message
 from tracker.leaves import data, replace_data
-from tracker.tape import Value, value_of
+from tracker.tape import value_of
 from tracker.tracked import Leaf, Tracked
+from tracker.values import Value
 
 
 class Params:

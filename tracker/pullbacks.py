@@ -18,8 +18,9 @@ from tracker.forward import push
 from tracker.leaves import data
 from tracker.origins import is_followed
 from tracker.reverse import sweep
-from tracker.tape import Value, value_of
+from tracker.tape import value_of
 from tracker.tracked import Tracked
+from tracker.values import Value
 from tracker.wrapping import compiled_derivative, entry, release, run
 
 

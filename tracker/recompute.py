@@ -28,6 +28,7 @@ from tracker.errors import NotTrackedError, RuleError, UnsupportedError, message
 from tracker.forward import push
 from tracker.ir.op import Op, View
 from tracker.leaves import data
+from tracker.listening import Deriving, is_recording
 from tracker.ops.bundle import Parts
 from tracker.ops.create import identity
 from tracker.ops.declare import declare
@@ -35,21 +36,10 @@ from tracker.pullbacks import pushforward
 from tracker.reverse import sweep
 from tracker.rules import custom_gradient
 from tracker.snapshots import snapshot
-from tracker.tape import (
-    CLOSED,
-    NO_PARAMS,
-    Cut,
-    Deriving,
-    Value,
-    apply,
-    close,
-    is_recording,
-    leaf,
-    new_epoch,
-    value_of,
-    wrap,
-)
+from tracker.stage import Cut, close
+from tracker.tape import apply, value_of, wrap
 from tracker.tracked import Tracked
+from tracker.values import CLOSED, NO_PARAMS, Value, leaf, new_epoch
 
 after = declare(  # x, once `token` is there: keeps a second run from being taken for the first
     "after",

@@ -27,22 +27,14 @@ import numpy as np
 from tracker.arrivals import can_hand_back, dense, handed_back, merged
 from tracker.errors import GraphUsedError, RuleError, TrackerError, message
 from tracker.ir.op import Joint
+from tracker.listening import Watch, current_watch, is_recording
 from tracker.ops.binary import strong_multiply
 from tracker.ops.bundle import Parts
 from tracker.ops.declare import as_numpy, partial_product, project
 from tracker.ops.places import Piece
-from tracker.tape import (
-    CLOSED,
-    Value,
-    Watch,
-    apply,
-    as_recorded,
-    current_watch,
-    forgive,
-    is_recording,
-    most_likely,
-    wrap,
-)
+from tracker.stage import as_recorded, forgive
+from tracker.tape import apply, most_likely, wrap
+from tracker.values import CLOSED, Value
 
 _ndarray = np.ndarray
 _np_float64 = np.float64

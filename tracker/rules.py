@@ -22,10 +22,12 @@ from tracker.calls import Rule, apply_rule
 from tracker.errors import RuleError, message
 from tracker.ir.op import NUMPY, UFUNCS, Host, Op
 from tracker.leaves import data
+from tracker.listening import is_recording
 from tracker.ops.declare import infer_by_example
 from tracker.snapshots import snapshot
-from tracker.tape import Value, is_recording, stand_for, value_of
+from tracker.tape import stand_for, value_of
 from tracker.tracked import Tracked
+from tracker.values import Value
 
 _RULES: dict[Any, Rule] = {}
 _SCALAR: dict[Any, Op] = {}

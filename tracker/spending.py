@@ -18,7 +18,7 @@ import numpy as np
 
 from tracker.ops.bundle import Parts
 from tracker.reverse import USED, _add, _consumers, _contributions, _has_nan, _strong
-from tracker.tape import CLOSED, Value
+from tracker.values import CLOSED, Value
 
 LARGE = 1 << 16  # bytes of one array; below, looking for NaNs at each step costs more than it saves
 

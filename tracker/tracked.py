@@ -28,21 +28,11 @@ import numpy as np
 from tracker.errors import ConversionError, UnsupportedError, message, user_line
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
 from tracker.leaving import NOTHING, by_numpy, is_count, lent, let_go, shown
+from tracker.listening import current_stage
+from tracker.stage import forgive, note_error
 from tracker.standing import HANDLES, is_settled, settled, settled_within
-from tracker.tape import (
-    Value,
-    apply1,
-    apply2,
-    current_stage,
-    data_of,
-    forgive,
-    is_constant,
-    leaf,
-    note_error,
-    set_handle,
-    value_of,
-    wrap,
-)
+from tracker.tape import apply1, apply2, data_of, set_handle, value_of, wrap
+from tracker.values import Value, is_constant, leaf
 
 _Answer = TypeVar("_Answer")
 _TESTING = os.sep + os.path.join("numpy", "testing", "")

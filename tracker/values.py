@@ -1,7 +1,7 @@
 """The values of the tape, and those of a trace whose numbers have not been computed.
 
-Owns: `Value` (one SSA value: its data and the equation that made it), epochs, and the door through
-which data is read: `Value.data`. Start at `Value`, then `postpone`.
+Owns: `Value` (one SSA value: its data and the equation that made it), leaves, epochs, and the door
+through which data is read: `Value.data`. Start at `Value`, then `postpone`.
 
 While a function is traced, the numbers of large arrays are put off: machine code will compute them
 (`deferral.py` says which). Such a value has a *form* only: an array in NumPy's layout, of memory
@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,42 @@ def new_epoch() -> int:
     global _epoch
     _epoch += 1
     return _epoch
+
+
+CLOSED: Any = "closed"  # the op of a leaf whose derivative has finished running the function
+
+
+def leaf(data: Any) -> Value:
+    """A fresh leaf."""
+    return Value(data, None, (), NO_PARAMS)
+
+
+def made_of(root: Value, known: Container[Value] = ()) -> Iterator[Value]:
+    """A value and all that it was made of, each once; nothing beyond those that are `known`."""
+    seen = {root}
+    stack = [root]
+    while stack:
+        value = stack.pop()
+        if value in known:
+            continue
+        yield value
+        for operand in value.operands:
+            if type(operand) is Value and operand not in seen:
+                seen.add(operand)
+                stack.append(operand)
+
+
+_constants: weakref.WeakSet[Value] = weakref.WeakSet()  # found to be constant, and so for good
+
+
+def is_constant(value: Value) -> bool:
+    """Whether a value is made of nothing but arrays that were allocated to be filled: there is no
+    gradient to lose."""
+    for at in made_of(value, _constants):
+        if at.op is not CLOSED and not any(type(o) is Value for o in at.operands):
+            return False
+    _constants.add(value)
+    return True
 
 
 # Values whose numbers are put off -----------------------------------------------------------------

@@ -19,26 +19,16 @@ from tracker import tree
 from tracker.draws import recording
 from tracker.errors import UnsupportedError, message
 from tracker.leaves import data, plain_cotangent
+from tracker.listening import Deriving, current_watch, is_recording
 from tracker.ops.create import identity, item
 from tracker.ops.declare import project
 from tracker.origins import is_followed
 from tracker.snapshots import snapshot
+from tracker.stage import close, note_apart
 from tracker.standing import settled
-from tracker.tape import (
-    Deriving,
-    Value,
-    apply,
-    close,
-    current_watch,
-    form_of,
-    is_recording,
-    leaf,
-    new_epoch,
-    note_apart,
-    value_of,
-    wrap,
-)
+from tracker.tape import apply, form_of, value_of, wrap
 from tracker.tracked import Tracked
+from tracker.values import Value, leaf, new_epoch
 
 
 class Wrapped:

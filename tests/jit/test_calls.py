@@ -12,7 +12,7 @@ from jit_programs import assert_same
 from test_parity import agree, gradients_agree
 
 import tracker as tr
-from tracker import CompileError, gradient, jit, tape
+from tracker import CompileError, gradient, jit, listening
 
 Pair = collections.namedtuple("Pair", "left right")
 A = np.linspace(-1.0, 2.0, 40)
@@ -491,7 +491,7 @@ def test_exceptions_leave_no_state():
             g(2.0)
         with pytest.raises(KeyError):
             gradient(g, 2.0)
-        assert tape._listeners == 0 and tape.current_stage() is None
+        assert not listening.listeners and listening.current_stage() is None
     assert g(0.5) == 0.5
 
 
@@ -541,7 +541,7 @@ def test_threads_call_one_function_at_once():
     for thread in threads:
         thread.join()
     assert not wrong
-    assert tape._listeners == 0
+    assert not listening.listeners
 
 
 def test_functions_and_arguments_are_collectable():

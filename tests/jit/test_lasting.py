@@ -14,7 +14,7 @@ import pytest
 from jit_programs import assert_same
 
 import tracker as tr
-from tracker import jit, tape
+from tracker import jit, listening
 from tracker.jit import callable as native
 
 
@@ -155,7 +155,7 @@ def test_an_interrupt_while_tracing_leaves_no_stand_in():
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             g(2.0)
-        assert tape.current_stage() is None and type(c) is np.ndarray
+        assert listening.current_stage() is None and type(c) is np.ndarray
     stop[0] = False
     for _ in range(3):
         assert_same(g(2.0), np.full(3, 4.0))

@@ -5,7 +5,7 @@ import pytest
 from counting import peak_bytes
 
 import tracker
-from tracker import tape
+from tracker import stage
 
 N = 1 << 18
 ARRAY = 8 * N
@@ -25,14 +25,14 @@ def arrays(count):
 @pytest.fixture
 def soon(monkeypatch):
     """Two dead arrays are too many."""
-    monkeypatch.setattr(tape, "_ALLOWANCE", 2 * ARRAY)
+    monkeypatch.setattr(stage, "_ALLOWANCE", 2 * ARRAY)
 
 
 @pytest.fixture
 def at_once(monkeypatch):
     """Arrays are let go as soon as they are dead."""
-    monkeypatch.setattr(tape, "_ALLOWANCE", 0)
-    monkeypatch.setattr(tape, "_SCAN", 0)
+    monkeypatch.setattr(stage, "_ALLOWANCE", 0)
+    monkeypatch.setattr(stage, "_SCAN", 0)
 
 
 def tanh_exp(x, w, b):

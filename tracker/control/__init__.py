@@ -25,8 +25,10 @@ from tracker.control.loops import run_loop
 from tracker.control.nested import cut, nest
 from tracker.control.whiles import run_while
 from tracker.errors import UnsupportedError, message
+from tracker.listening import current_stage
 from tracker.replay import PathLeft
-from tracker.tape import Unstructured, current_stage, data_of, form_of
+from tracker.stage import Unstructured
+from tracker.tape import data_of, form_of
 from tracker.tracked import Tracked
 
 __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]

@@ -24,8 +24,10 @@ from tracker.ops.contraction import matmul
 from tracker.records import record, replace
 from tracker.replay import replay
 from tracker.reverse import sweep
-from tracker.tape import Value, close, data_of, form_of, new_epoch, value_of, wrap
+from tracker.stage import close
+from tracker.tape import data_of, form_of, value_of, wrap
 from tracker.tracked import Tracked
+from tracker.values import Value, new_epoch
 from tracker.wrapping import entry
 
 Times = Callable[[Any, Any], Any]

@@ -19,7 +19,8 @@ from tracker.control.nested import Nested, nest
 from tracker.ir.types import PYTHON, Type, type_of
 from tracker.ops.create import item
 from tracker.records import record
-from tracker.tape import Unstructured, apply, form_of
+from tracker.stage import Unstructured
+from tracker.tape import apply, form_of
 from tracker.tracked import Tracked
 
 _ATTEMPTS = 4

@@ -19,24 +19,14 @@ from tracker.ir.graph import Atom, Function, name_variables, nested_functions
 from tracker.ir.types import Type
 from tracker.ir.verify import verify
 from tracker.jit.staging import Builder
+from tracker.listening import current_stage
 from tracker.ops.create import identity, item
 from tracker.records import record
 from tracker.snapshots import same_bytes
-from tracker.tape import (
-    Stage,
-    Unstructured,
-    Value,
-    apply,
-    close,
-    current_stage,
-    data_of,
-    form_of,
-    leaf,
-    new_epoch,
-    value_of,
-    wrap,
-)
+from tracker.stage import Stage, Unstructured, close
+from tracker.tape import apply, data_of, form_of, value_of, wrap
 from tracker.tracked import Tracked
+from tracker.values import Value, leaf, new_epoch
 from tracker.wrapping import entry
 
 _numbers = itertools.count(1)

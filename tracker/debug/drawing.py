@@ -23,8 +23,8 @@ from tracker.jit.decorator import newest_trace, trace
 from tracker.jit.layout import Plan
 from tracker.jit.partition import HostCall, partition
 from tracker.jit.plan import make_plan
-from tracker.tape import CLOSED, Value
 from tracker.tracked import Leaf, Tracked
+from tracker.values import CLOSED, Value
 
 LIMIT = 400  # boxes in one picture
 _COLOURS = {  # fill, border

@@ -18,7 +18,8 @@ import numpy as np
 from tracker.errors import NonFiniteError, message, user_line
 from tracker.jit.decorator import in_python
 from tracker.leaves import data
-from tracker.tape import Value, Watch
+from tracker.listening import Watch
+from tracker.values import Value
 
 
 @contextmanager

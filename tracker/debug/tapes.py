@@ -15,8 +15,9 @@ from tracker.ir.types import type_of
 from tracker.leaves import history
 from tracker.records import record
 from tracker.reverse import USED
-from tracker.tape import CLOSED, Value, value_of
+from tracker.tape import value_of
 from tracker.tracked import Leaf, Tracked
+from tracker.values import CLOSED, Value
 
 
 @record(frozen=True)

@@ -20,9 +20,10 @@ from tracker.jit.signature import Array, Foreign, Scalar, Signature, Static, Twi
 from tracker.jit.standins import Containers, plain
 from tracker.records import record
 from tracker.snapshots import own_copy
-from tracker.tape import Value, close, leaf, value_of, wrap
+from tracker.stage import close
+from tracker.tape import value_of, wrap
 from tracker.tracked import Tracked
-from tracker.values import is_anything_due
+from tracker.values import Value, is_anything_due, leaf
 
 
 @record()

@@ -52,10 +52,12 @@ from tracker.jit.staging import (
 )
 from tracker.jit.standins import TURN
 from tracker.jit.varying import Varying
+from tracker.listening import current_stage, current_watch
 from tracker.records import record
 from tracker.snapshots import own_copy, same_bytes
-from tracker.tape import current_stage, current_watch, is_constant, value_of
+from tracker.tape import value_of
 from tracker.tracked import Tracked
+from tracker.values import is_constant
 
 if TYPE_CHECKING:
     from tracker.jit.pipeline import Compiled

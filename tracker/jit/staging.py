@@ -56,8 +56,10 @@ from tracker.origins import depends_elsewhere
 from tracker.records import record
 from tracker.replay import CONVERSIONS
 from tracker.snapshots import same_bytes
-from tracker.tape import Stage, Value, is_put_off, value_of
+from tracker.stage import Stage
+from tracker.tape import is_put_off, value_of
 from tracker.tracked import Leaf, Tracked
+from tracker.values import Value
 
 
 @record()

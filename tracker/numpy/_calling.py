@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from tracker.listening import is_following
 from tracker.numpy._making import array
 from tracker.ops.create import buffer, joined
 from tracker.ops.declare import holds_tracked
-from tracker.tape import data_of, is_following
+from tracker.tape import data_of
 from tracker.tracked import Tracked
 
 NAMES = (

@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from tracker.listening import is_following, is_recording
 from tracker.numpy._tracking import is_conversion, trackable
 from tracker.ops.create import asarray as join
 from tracker.ops.create import buffer, ones_like, zeros_like
 from tracker.ops.declare import holds_tracked
-from tracker.tape import apply, data_of, form_of, is_following, is_recording
+from tracker.tape import apply, data_of, form_of
 from tracker.tracked import Tracked
 
 NAMES = (

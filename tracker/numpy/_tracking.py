@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import ConversionError
+from tracker.listening import is_following, is_recording
 from tracker.ops.create import buffer, joined
-from tracker.tape import is_following, is_recording
 
 Function = Callable[..., Any]
 

@@ -15,8 +15,9 @@ from tracker.ir.op import LINEAR, METHODS, NUMPY, Iota, Map, Table, View
 from tracker.ir.types import Type, type_of
 from tracker.ops.declare import as_array, declare, dtype_of, holds_tracked, implements, project
 from tracker.ops.shape import contiguous
-from tracker.tape import CLOSED, NO_PARAMS, Value, apply, data_of, form_of, value_of, wrap
+from tracker.tape import apply, data_of, form_of, value_of, wrap
 from tracker.tracked import Tracked
+from tracker.values import CLOSED, NO_PARAMS, Value
 
 
 def _astype_vjp(g: Any, y: Any, x: Any, *, dtype: Any) -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 
 from tracker.ir.op import LINEAR, Expand, Op, View, Writes
 from tracker.ir.types import Type
+from tracker.listening import is_recording
 from tracker.ops.binary import equal, where
 from tracker.ops.create import iota, to_discrete
 from tracker.ops.declare import as_array, declare, project
@@ -34,8 +35,10 @@ from tracker.ops.places import (
     taken,
 )
 from tracker.ops.shape import broadcast_to, reshape
-from tracker.tape import Value, apply, data_of, form_of, is_recording, overwrite, value_of, wrap
+from tracker.overwriting import overwrite
+from tracker.tape import apply, data_of, form_of, value_of, wrap
 from tracker.tracked import Tracked
+from tracker.values import Value
 
 _INT = np.dtype(np.intp)
 

@@ -11,11 +11,11 @@ import scipy.linalg
 from tracker.cuts import ignore_derivatives
 from tracker.errors import UnsupportedError, message
 from tracker.leaves import data
+from tracker.listening import is_recording
 from tracker.ops.linalg.parts import adjoint, as_array
 from tracker.ops.linalg.solves import triangular
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._factors import solve_sylvester
-from tracker.tape import is_recording
 
 # Bands --------------------------------------------------------------------------------------------
 

@@ -22,11 +22,12 @@ import scipy.integrate
 from tracker import tree
 from tracker.errors import UnsupportedError, message
 from tracker.leaves import data
+from tracker.listening import is_recording
 from tracker.pullbacks import pullback
 from tracker.rules import custom_gradient
 from tracker.scipy._implicit import as_tuple
 from tracker.scipy._passing import as_array, is_tracked
-from tracker.tape import form_of, is_recording
+from tracker.tape import form_of
 
 Right = Callable[..., Any]  # f(y, t, *args)
 Solver = Callable[..., Any]  # solver(f, y0, t, args) -> ys, plain

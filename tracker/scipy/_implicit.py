@@ -17,10 +17,13 @@ import numpy as np
 from tracker.errors import UnsupportedError, message
 from tracker.jacobians import jacobian
 from tracker.leaves import data
+from tracker.listening import current_stage
 from tracker.rules import custom_gradient
 from tracker.scipy._passing import is_tracked
-from tracker.tape import Stage, current_stage, made_of, value_of
+from tracker.stage import Stage
+from tracker.tape import value_of
 from tracker.tracked import Tracked
+from tracker.values import made_of
 
 Function = Callable[..., Any]
 

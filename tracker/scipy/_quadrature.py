@@ -22,9 +22,9 @@ import scipy.integrate
 from tracker.cuts import ignore_derivatives
 from tracker.errors import UnsupportedError, message
 from tracker.leaves import data
+from tracker.listening import is_recording
 from tracker.scipy._implicit import Function, as_tuple, at_plain, plainly, solved
 from tracker.scipy._passing import is_tracked
-from tracker.tape import is_recording
 from tracker.tracked import Tracked
 from tracker.vmapping import vmap
 

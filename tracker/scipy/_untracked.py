@@ -14,8 +14,8 @@ import numpy as np
 
 from tracker import tree
 from tracker.leaves import data
+from tracker.listening import is_recording
 from tracker.rules import custom_gradient
-from tracker.tape import is_recording
 from tracker.tracked import Tracked
 
 UNTRACKED: set[Callable[..., Any]] = set()

@@ -21,7 +21,8 @@ import numpy as np
 from tracker import tree
 from tracker.control.nested import Nested, nest
 from tracker.errors import UnsupportedError, message
-from tracker.tape import Unstructured, data_of, form_of
+from tracker.stage import Unstructured
+from tracker.tape import data_of, form_of
 from tracker.vmapping.replay import replay_rows
 from tracker.vmapping.rules import Answer, front
 from tracker.wrapping import compiled_derivative

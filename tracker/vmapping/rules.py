@@ -17,10 +17,11 @@ import numpy as np
 from tracker.control.loops import run_loop
 from tracker.control.nested import nest
 from tracker.ir.op import OPS, Contract, Map, Op, Reduce
+from tracker.listening import current_stage
 from tracker.ops import index
 from tracker.ops.bundle import parts_of
 from tracker.ops.places import HOLE
-from tracker.tape import apply, current_stage, data_of, form_of
+from tracker.tape import apply, data_of, form_of
 
 Params = dict[str, Any]
 Answer = tuple[Any, Any]

@@ -16,8 +16,10 @@ import numpy as np
 from tracker.errors import DegenerateWarning, message
 from tracker.ir.op import Host, Op, define
 from tracker.ir.types import Type
+from tracker.listening import current_stage
 from tracker.ops.linalg.parts import column, epsilon
-from tracker.tape import Unstructured, apply, current_stage
+from tracker.stage import Unstructured
+from tracker.tape import apply
 
 
 def gaps_of(values: Any, a: Any) -> tuple[Any, Any]:
