@@ -22,7 +22,7 @@ LAYERS = [
     {"tracker.overwriting"},
     {"tracker.tracked", "tracker.leaving"},
     {"tracker.ops"},
-    {"tracker.mutation", "tracker.draws", "tracker.recorders"},
+    {"tracker.attributes", "tracker.mutation", "tracker.draws", "tracker.recorders"},
     {"tracker.arrivals", "tracker.origins"},
     {"tracker.reverse"},
     {"tracker.forward", "tracker.replay", "tracker.spending"},

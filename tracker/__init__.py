@@ -2,6 +2,7 @@
 
 import importlib
 
+from tracker import attributes as _attributes  # noqa: F401  (gives Tracked what it says of itself)
 from tracker import mutation as _mutation  # noqa: F401  (gives Tracked its subscripts)
 from tracker import tree
 from tracker.config import config

@@ -366,8 +366,9 @@ def _link_views() -> None:
         NUMPY[function] = _linked(NUMPY[function], _undo_by_position(function))
     for name in ("transpose", "swapaxes"):
         METHODS[name] = _linked(METHODS[name], _undo_by_position(_plain_method(name)))
-    install_property("T", lambda self: NUMPY[np.transpose](self))
-    install_property("mT", lambda self: NUMPY[np.matrix_transpose](self))
+    turns: list[Any] = [("T", NUMPY[np.transpose]), ("mT", NUMPY[np.matrix_transpose])]
+    for name, function in turns:
+        install_property(name, function, writable=False)
     parts: list[Any] = [
         ("real", np.real, lambda z, new: new + 1j * np.imag(z)),
         ("imag", np.imag, lambda z, new: np.real(z) + 1j * new),

@@ -157,6 +157,9 @@ class Tracked:
         return (self[i] for i in range(len(self)))
 
     def __contains__(self, x: Any) -> bool:
+        kind = type(value_of(self).form)
+        if kind is not np.ndarray:
+            raise TypeError(f"argument of type {kind.__name__!r} is not iterable")
         return bool(np.any(self == x))
 
     def __hash__(self) -> int:
@@ -417,7 +420,11 @@ def install(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def install_property(
-    name: str, get: Callable[[Any], Any], paste: Callable[[Any, Any], Any] | None = None
+    name: str,
+    get: Callable[[Any], Any],
+    paste: Callable[[Any, Any], Any] | None = None,
+    *,
+    writable: bool = True,
 ) -> None:
     """Make a view an attribute of `Tracked`; assigning to the attribute writes through it.
 
@@ -434,10 +441,12 @@ def install_property(
             return
         if paste is not None and part is not self and np.ndim(part) == 0:
             self[...] = paste(self, value)
+        elif part is not self and getattr(part, "_view", None) is None:
+            raise TypeError(f"a real array has no .{name} that could be written into")
         else:
             part[...] = value
 
-    setattr(Tracked, name, property(read, put))
+    setattr(Tracked, name, property(read, put if writable else None))
 
 
 _ufunc_protocol: Callable[..., Any]

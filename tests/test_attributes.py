@@ -1,0 +1,94 @@
+"""What tracked arrays say of themselves, as arrays do, and what cannot be set or deleted."""
+
+import numpy as np
+import pytest
+
+import tracker
+import tracker.numpy as tnp
+from tracker import ConversionError, param
+
+A = np.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize("x", [A, A.T, A[:, ::2], np.array(2.5), np.zeros((0, 3))])
+def test_flags_are_those_of_the_array_inside(x):
+    t = param(x)
+    flags = t.data.flags
+    assert t.flags.c_contiguous == flags.c_contiguous
+    assert t.flags["F_CONTIGUOUS"] == flags["F_CONTIGUOUS"]
+    assert t.flags.writeable
+
+
+def test_the_base_is_the_array_of_which_it_is_a_view():
+    t = param(A)
+    assert t.base is None
+    assert (t * 1).base is None
+    assert t[0].base is t
+    assert t[0][1:].base is t
+    assert t.T.reshape(2, 3, order="F").base is t
+    assert t[[0, 1]].base is None
+    assert tracker.jit(lambda x: x[0].base is x)(A)
+
+
+def test_generic_code_finds_its_namespace():
+    def f(x):
+        xp = x.__array_namespace__()
+        y = xp.zeros(x.shape[0], dtype=x.dtype, device=x.device)
+        for i in range(x.shape[0]):
+            y[i] = xp.sum(xp.exp(x[i]))
+        return xp.sum(xp.asarray(y).to_device("cpu"))
+
+    want = np.sum(np.exp(A))
+    np.testing.assert_allclose(f(A), want)
+    for g in (f, tracker.jit(f)):
+        value, (slope,) = tracker.withgradient(g, A)
+        np.testing.assert_allclose(value, want)
+        np.testing.assert_allclose(slope, np.exp(A))
+    assert param(A).__array_namespace__(api_version="2023.12") is tnp
+    with pytest.raises(ValueError):
+        param(A).__array_namespace__(api_version="1066.10")
+    with pytest.raises(ValueError, match="gpu"):
+        param(A).to_device("gpu")
+
+
+def test_numbers_leave_by_dlpack_where_no_gradient_is_lost():
+    with pytest.raises(ConversionError, match=r"tracker\.data"):
+        np.from_dlpack(param(A))
+    assert param(A).__dlpack_device__() == A.__dlpack_device__()
+
+    def f(x):
+        assert np.from_dlpack(tnp.ones(3)).tolist() == [1, 1, 1]
+        return np.sum(x)
+
+    tracker.gradient(f, A)
+
+
+@pytest.mark.parametrize("name", ["T", "mT", "base", "device", "flags"])
+def test_attributes_that_cannot_be_set(name):
+    with pytest.raises(AttributeError):
+        setattr(param(A), name, A)
+
+
+def test_a_real_array_has_no_imaginary_part_to_set():
+    t = param(A) * 1
+    with pytest.raises(TypeError, match="imag"):
+        t.imag = 1.0
+    z = t + 1j * t
+    z.imag = 2.0
+    np.testing.assert_array_equal(z.data, A + 2j)
+
+
+@pytest.mark.parametrize("x", [A, np.array(2.5), np.float64(2.5), 2.5])
+def test_elements_are_not_deleted(x):
+    with pytest.raises((ValueError, TypeError)) as plain:
+        del x[0]
+    with pytest.raises(plain.type):
+        t = param(x)
+        del t[0]
+
+
+@pytest.mark.parametrize("x", [np.float64(2.5), 2.5])
+def test_nothing_is_in_a_number(x):
+    with pytest.raises(TypeError, match="not iterable"):
+        2.5 in param(x)  # noqa: B015
+    assert 2.5 in param(np.array(x))

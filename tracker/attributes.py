@@ -1,0 +1,83 @@
+"""What arrays say of themselves beside their numbers: layout, owner, device, and what the Python
+array API standard asks for.
+
+Owns: `.flags`, `.base`, `.device`, `to_device`, `__array_namespace__`, DLPack, `del t[i]`. None of
+them is recorded: they bear no gradient, and numbers leave through `__dlpack__` as they do through
+`np.asarray`, where nothing is lost.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tracker.ir.op import METHODS
+from tracker.standing import settled
+from tracker.tape import form_of, value_of
+from tracker.tracked import Tracked, install
+
+
+def _flags(self: Any) -> Any:
+    """Those of the array inside; setting them changes nothing."""
+    mine = settled(self)
+    form = form_of(mine) if mine is self else mine
+    return form[...].flags if isinstance(form, np.ndarray) else form.flags
+
+
+def _base(self: Any) -> Any:
+    """The tracked array of which this is a view; None where it is its own."""
+    mine = settled(self)
+    if mine is not self:
+        return mine.base
+    value_of(self)
+    base = None
+    while (view := getattr(self, "_view", None)) is not None:
+        base = self = view.base
+    return base
+
+
+def _device(self: Any) -> str:
+    return "cpu"
+
+
+Tracked.flags = property(_flags)  # type: ignore[attr-defined]
+Tracked.base = property(_base)  # type: ignore[attr-defined]
+Tracked.device = property(_device)  # type: ignore[attr-defined]
+
+
+def _to_device(self: Any, device: str, /, *, stream: Any = None) -> Any:
+    if stream is not None:
+        raise ValueError('The stream argument in to_device() is not supported for device "cpu"')
+    if device != "cpu":
+        raise ValueError(f"Unsupported device: {device}")
+    return self
+
+
+METHODS["to_device"] = _to_device
+
+
+@install("__array_namespace__")
+def _namespace(self: Any, *, api_version: str | None = None) -> Any:
+    """`tracker.numpy`, in which what generic code allocates can be written into."""
+    np.empty(0).__array_namespace__(api_version=api_version)  # raises as NumPy does
+    return importlib.import_module("tracker.numpy")
+
+
+@install("__dlpack_device__")
+def _dlpack_device(self: Any) -> tuple[int, int]:
+    return np.empty(0).__dlpack_device__()
+
+
+@install("__dlpack__")
+def _dlpack(self: Any, **kwargs: Any) -> Any:
+    return np.asarray(self).__dlpack__(**kwargs)  # refused where a gradient would be lost
+
+
+@install("__delitem__")
+def _delete(self: Any, key: Any) -> NoReturn:
+    form = form_of(settled(self))
+    if isinstance(form, np.ndarray):
+        raise ValueError("cannot delete array elements")
+    raise TypeError(f"{type(form).__name__!r} object does not support item deletion")
