@@ -1,5 +1,6 @@
 """The namespace `tracker.numpy`: NumPy's names, NumPy's objects outside, trackable ones inside."""
 
+import inspect
 import math
 import subprocess
 import sys
@@ -335,3 +336,14 @@ def test_arange_of_a_float_and_float_of_an_integer_are_refused():
             gradient(f, 3, 2.0)
     with pytest.raises(ConversionError, match="lose its gradient"):
         gradient(lambda n, a: numpy.arange(float(n)) + a, 3, 2.0)
+
+
+@pytest.mark.parametrize("name", ["zeros", "array", "asanyarray", "arange", "apply_along_axis"])
+def test_whoever_inspects_a_function_sees_numpys_signature(name):
+    def signature(function):
+        try:
+            return inspect.signature(function)
+        except ValueError as error:  # older versions of NumPy do not say
+            return type(error)
+
+    assert signature(getattr(np, name)) == signature(getattr(numpy, name))

@@ -59,7 +59,7 @@ METHODS["to_device"] = _to_device
 
 
 @install("__array_namespace__")
-def _namespace(self: Any, *, api_version: str | None = None) -> Any:
+def _namespace(self: Any, *, api_version: Any = None) -> Any:
     """`tracker.numpy`, in which what generic code allocates can be written into."""
     np.empty(0).__array_namespace__(api_version=api_version)  # raises as NumPy does
     return importlib.import_module("tracker.numpy")

@@ -26,6 +26,7 @@ is going to happen. Use `np.zeros(n, like=t)`, or put the code into a function f
 """
 
 import importlib
+from types import FunctionType as _FunctionType
 from typing import Any
 
 import numpy as _numpy
@@ -68,7 +69,10 @@ def _names() -> dict[str, Any]:
 
 globals().update(_names())
 for _module in (_making, _calling, _iterating):
-    globals().update((_name, getattr(_module, _name)) for _name in _module.NAMES)
+    for _name in _module.NAMES:
+        globals()[_name] = _value = getattr(_module, _name)
+        if isinstance(_value, _FunctionType):  # whoever inspects it sees NumPy's signature
+            _value.__wrapped__ = getattr(_numpy, _name)  # type: ignore[attr-defined]
 __all__ = list(_numpy.__all__)
 __version__ = _numpy.__version__
 
