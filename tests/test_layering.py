@@ -53,6 +53,7 @@ JIT_LAYERS = [
         "division",
         "rare",
         "signature",
+        "strides",
         "writer",
         "index",
         "engine",

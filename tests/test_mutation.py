@@ -695,3 +695,33 @@ def test_a_write_into_a_result_keeps_what_its_rule_needs(made):
         np.testing.assert_allclose(gradient(f, x)[0], want, rtol=1e-12, atol=1e-14)
         t = jvp(f, (x,), (np.ones_like(x),))[1]
         np.testing.assert_allclose(t, np.sum(want), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.ones((8, 3))[::2],
+        np.ones((4, 6))[:, ::2],
+        np.ones((4, 3))[::-1],
+        np.ones((4, 3))[:, ::-1],
+        np.ones((3, 8)).T[::2],
+        np.ones((2, 6, 4))[:, ::2],
+        np.ones((5, 8))[1::2, 2::3],
+    ],
+    ids=lambda x: str(x.strides),
+)
+@pytest.mark.parametrize("flat", [lambda t: t.reshape(-1), lambda t: t.ravel()])
+def test_reshapes_of_arrays_with_gaps_are_views_where_numpys_are(x, flat):
+    def f(x):
+        flat(x)[::3] = 7.0  # into x, or into a copy of it
+        return np.sum(x * x)
+
+    def at_ones(f):
+        x[...] = 1.0
+        return f(x)
+
+    want, fast = at_ones(f), tracker.jit(f)
+    for _ in range(2):
+        assert at_ones(fast) == want
+        assert at_ones(tracker.value_and_grad(f))[0] == want
+        assert at_ones(tracker.value_and_grad(fast))[0] == want

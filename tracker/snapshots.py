@@ -1,7 +1,7 @@
 """Private copies of plain arrays, so that nobody can change them behind the tape's back.
 
 Owns: `snapshot`, which copies an array once as long as it does not change; `own_copy`, a copy that
-lies in memory as NumPy's functions would have it; `same_bytes`.
+lies in memory as the array does; `same_bytes`.
 
 Invariant: what `snapshot` gave is never written into.
 """
@@ -34,20 +34,26 @@ def snapshot(x: Any) -> Any:
 
 
 def own_copy(x: Any) -> Any:
-    """A copy that what NumPy computes of it lies in memory as what it computes of the array.
-
-    Along an axis that was broadcast (of stride 0) NumPy's copies and its functions disagree: a
-    copy takes it for the innermost one, a function for the one it stands at.
-    """
-    if (
-        0 in x.strides
-        and x.size > 1
-        and any(n > 1 for n, s in zip(x.shape, x.strides, strict=True) if not s)
-    ):
-        copy = np.empty_like(np.equal(x, x), dtype=x.dtype)
-        copy[...] = x
-        return copy
-    return x.copy("K")
+    """A copy that takes the place of an array in whatever NumPy does with it: what is computed of
+    it lies in memory as what is computed of the array, and its reshapes are views where the array's
+    are. So axes keep their order and direction, and there are gaps where the array has any."""
+    flags = x.flags
+    if flags.c_contiguous or flags.f_contiguous:
+        return x.copy("K")
+    strides, step, packed = [0] * x.ndim, x.itemsize, x.itemsize
+    for axis in sorted(range(x.ndim), key=lambda axis: abs(x.strides[axis])):
+        n, stride = x.shape[axis], x.strides[axis]
+        if n == 1 or not stride:  # of no account; broadcast
+            continue
+        if abs(stride) != packed:
+            step += x.itemsize
+        strides[axis] = step if stride > 0 else -step
+        step, packed = n * step, n * abs(stride)
+    first = sum((n - 1) * -s for n, s in zip(x.shape, strides, strict=True) if s < 0)
+    room = np.empty(step // x.itemsize, x.dtype)[first // x.itemsize :]
+    copy = np.lib.stride_tricks.as_strided(room, x.shape, strides)
+    copy[...] = x
+    return copy
 
 
 def same_bytes(a: Any, b: Any) -> bool:

@@ -18,7 +18,8 @@ from tracker.jit import scattering
 from tracker.jit.complexes import Emitter
 from tracker.jit.emit import Scalar, literal
 from tracker.jit.index import Tools
-from tracker.jit.layout import Store, c_strides
+from tracker.jit.layout import Store
+from tracker.jit.strides import c_strides
 
 Index = tuple[Any, ...]  # per axis: a formula or a number; None where no loop has begun yet
 _BOOL = np.dtype(bool)

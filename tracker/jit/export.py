@@ -28,12 +28,13 @@ from tracker.ir.graph import Function, Var
 from tracker.ir.types import Type
 from tracker.jit import blas, engine, portable
 from tracker.jit.emit import memory_type
-from tracker.jit.layout import Slots, c_strides
+from tracker.jit.layout import Slots
 from tracker.jit.lower import lower
 from tracker.jit.partition import host_reasons
 from tracker.jit.pipeline import optimise
 from tracker.jit.plan import make_plan
 from tracker.jit.staging import Staged, stage
+from tracker.jit.strides import c_strides
 from tracker.records import record
 from tracker.tape import data_of
 

@@ -18,7 +18,6 @@ from tracker.ir.op import Reduce
 from tracker.jit.complexes import Emitter
 from tracker.jit.emit import Scalar, literal, memory_type
 from tracker.jit.index import Tools
-from tracker.jit.layout import c_strides
 
 _FLOAT64 = np.dtype(np.float64)
 
@@ -54,7 +53,9 @@ class Fold:
             self.in_register = False  # nothing is reduced: plain stores
         self.wide = self.in_register and lower.widen and self.dtype == np.float32
         self.total = f"%total{at}"
-        self.strides = c_strides(tuple(shape[i] for i in self.kept))
+        strides = self.place.strides
+        keeps = len(strides) == len(shape)  # axes that were reduced, with extent 1
+        self.strides = tuple(strides[i] for i in self.kept) if keeps else strides
 
     def declare(self) -> None:
         if self.in_register:

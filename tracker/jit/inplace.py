@@ -29,7 +29,8 @@ from tracker.ir.graph import Atom, Eqn, Function, Var
 from tracker.ir.op import Pick, Scatter, View
 from tracker.ir.types import Bundle
 from tracker.jit.chains import Change, find_changes
-from tracker.jit.layout import Buffer, Kernel, Place, Store, c_strides, region, whole_place
+from tracker.jit.layout import Buffer, Kernel, Place, Store, region, whole_place
+from tracker.jit.strides import c_strides
 from tracker.records import field, record
 
 _CELLS = 1 << 15  # of a buffer, at most: what was written is known element by element, or by blocks

@@ -1,7 +1,7 @@
 """The data of a plan: buffers, places, kernels, and what else runs at each level.
 
 Owns: the classes that `plan.py` fills and the writers of code read, and the arithmetic of strided
-places (`c_strides`, `whole_place`, `region`, `address`, `is_matrix`).
+places (`whole_place`, `region`, `address`, `is_matrix`).
 
 - `Place` says where a value lives: 'tiny' (unrolled into registers), 'memory' (a strided piece of a
   buffer), or 'expression' (computed inside of a kernel, and stored only where that is needed).
@@ -22,6 +22,7 @@ import numpy as np
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.types import Type
 from tracker.jit.index import Affine, Opaque
+from tracker.jit.strides import MemoryOrder, c_strides
 from tracker.records import field, record
 
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ class Control:
 class Plan:
     """By level, in the order in which they run: unrolled equations and guards, products, calls of
     routines, kernels, writes piece by piece (a kernel per piece; a Store of a tiny one). `rows`: of
-    the products that are loops over rows, how (a `RowProduct`)."""
+    the products that are loops over rows, how (a `RowProduct`). `outputs`: the memory of each
+    result; the strides of one whose numbers are in registers."""
 
     function: Function
     places: dict[Var, Place]
@@ -142,23 +144,13 @@ class Plan:
     writes: dict[int, list[Kernel | Store | Order | Lookup]]
     buffers: list[Buffer]
     copies: dict[Var, Place]
-    outputs: list[Buffer | None]
+    outputs: list[Buffer | tuple[int, ...]]
     levels: int
 
 
-def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of a C-contiguous array, in elements."""
-    out = []
-    stride = 1
-    for extent in reversed(shape):
-        out.append(stride)
-        stride *= extent
-    return tuple(reversed(out))
-
-
-def whole_place(buffer: Buffer, ready: int = 0) -> Place:
-    """All of a buffer."""
-    return Place("memory", ready, 0, None, buffer, c_strides(buffer.type.shape))
+def whole_place(buffer: Buffer, ready: int = 0, strides: MemoryOrder = None) -> Place:
+    """All of a buffer, in C order or with these strides."""
+    return Place("memory", ready, 0, None, buffer, strides or c_strides(buffer.type.shape))
 
 
 def region(

@@ -34,8 +34,9 @@ from tracker.jit.emit import (
 )
 from tracker.jit.folds import Fold
 from tracker.jit.index import Affine, Split, Tools
-from tracker.jit.layout import Kernel, Plan, c_strides
+from tracker.jit.layout import Kernel, Plan
 from tracker.jit.orders import Strides, best_order, strides_of
+from tracker.jit.strides import is_packed, wide_strides
 from tracker.records import record
 
 _NEAR = 32  # elements; so far from where a pointer points, another one is used
@@ -394,30 +395,33 @@ def _parts(extent: int, cuts: set[int]) -> list[tuple[int, int]]:
 
 
 def _is_flat(driver: Any, kernel: Kernel) -> bool:
-    """Whether everything in the kernel runs along the C order of one shape, so one loop will do."""
-    if len(kernel.space) < 2:
+    """Whether all arrays in the kernel are of one shape and lie in one order, without gaps, so that
+    one loop will do."""
+    space = kernel.space
+    if len(space) < 2 or any(store.by is not None for store in kernel.stores):
         return False
-    contiguous = c_strides(kernel.space)
+    orders = {wide_strides(store.place.strides, space) for store in kernel.stores}
 
     def flat(atom: Any) -> bool:
         if isinstance(atom, Const) or atom.type.size == 1:
             return True
         place = driver.plan.places[atom]
-        if atom.type.shape != kernel.space or place.kind == "tiny":
+        if atom.type.shape != space or place.kind == "tiny":
             return False
         if place.stored and place.ready <= kernel.level:
-            return bool(place.strides == contiguous)
+            orders.add(wide_strides(place.strides, space))
+            return len(orders) == 1
         if place.home is kernel:
             return True
         eqn = driver.plan.definitions[atom]
         return isinstance(eqn.op.lower, Map) and all(map(flat, eqn.operands))
 
-    if any(set(e.params["axis"]) != set(range(len(kernel.space))) for e in kernel.folds):
+    if any(set(e.params["axis"]) != set(range(len(space))) for e in kernel.folds):
         return False
     for eqn in kernel.members:
         if not isinstance(eqn.op.lower, Map) or not all(map(flat, eqn.operands)):
             return False
-    if any(s.place.strides != contiguous or s.by is not None for s in kernel.stores):
-        return False
     stored = [store.value for store in kernel.stores if store.value is not None]
-    return all(map(flat, [*stored, *(e.operands[0] for e in kernel.folds)]))
+    if not all(map(flat, [*stored, *(e.operands[0] for e in kernel.folds)])):
+        return False
+    return len(orders) <= 1 and all(is_packed(strides, space) for strides in orders)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -37,11 +38,12 @@ from tracker.jit.emit import (
 )
 from tracker.jit.engine import ONCE, OPTIMISED
 from tracker.jit.index import Tools
-from tracker.jit.layout import Buffer, Fits, Kernel, Place, Plan, Slots, Store, c_strides
+from tracker.jit.layout import Buffer, Fits, Kernel, Place, Plan, Slots, Store
 from tracker.jit.loops import Shared, work_of, write_kernel
 from tracker.jit.modules import Loops, Work, apart, busy, merge
 from tracker.jit.scratch import lay_out
 from tracker.jit.sharing import KernelText, redirected, share
+from tracker.jit.strides import c_strides
 from tracker.records import record
 
 _LONG = 400  # lines of driver; beyond, it is compiled apart from the loops, without loop passes
@@ -532,10 +534,10 @@ class _Driver:
 
     def outputs(self) -> None:
         """Write the tiny results; the others were computed in place."""
-        for number, (atom, buffer) in enumerate(
+        for number, (atom, strides) in enumerate(
             zip(self.plan.function.outputs, self.plan.outputs, strict=True)
         ):
-            if buffer is not None:
+            if isinstance(strides, Buffer):
                 continue
             cell = self._slot_pointer(self.slots.outputs[number])
             dtype = atom.type.dtype
@@ -543,8 +545,9 @@ class _Driver:
                 self.store_number(self.atom(atom, 0), cell)
                 continue
             pointer = self.e.write(f"load ptr, ptr {cell}")
-            for i in range(atom.type.size):
-                self.e.store(self.atom(atom, i), self.e.address(pointer, dtype, str(i)))
+            for i, index in enumerate(np.ndindex(*atom.type.shape)):
+                to = sum(map(operator.mul, index, strides))
+                self.e.store(self.atom(atom, i), self.e.address(pointer, dtype, str(to)))
 
     def store_number(self, x: Scalar, cell: str) -> None:
         if isinstance(x, Complex):

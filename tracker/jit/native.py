@@ -175,6 +175,7 @@ def _big() -> engine.Module:
     """The function that makes big arrays."""
     names = ("Py_DecRef", *_NUMPY)
     symbols = {name: address_of(name) for name in names}
+    symbols["ndarray"] = id(np.ndarray)
     symbols["handler"] = id(_handler())
     symbols["handler.numpy"] = _pointer_at(_numpy_api()[_DEFAULT_HANDLER])
     return cache.compile_or_load(writer.BIG, level=engine.QUICK, symbols=symbols)

@@ -29,7 +29,7 @@ from tracker.ir.prune import unused_results
 from tracker.ir.simplify import simplify
 from tracker.ir.widening import widen
 from tracker.jit import blas, cache, callable, engine, memory, native, parallel, rare, signature
-from tracker.jit.layout import Plan, Slots, c_strides
+from tracker.jit.layout import Plan, Slots
 from tracker.jit.lower import lower
 from tracker.jit.partition import HostCall, Segment, partition, why_host
 from tracker.jit.plan import make_plan
@@ -44,6 +44,7 @@ from tracker.jit.signature import (
     Signature,
 )
 from tracker.jit.staging import GuardFailed, Output, Trace
+from tracker.jit.strides import MemoryOrder, c_strides, is_packed, kept_order, wide_strides
 from tracker.records import field, record
 from tracker.tree import LEAF, Structure
 
@@ -125,7 +126,7 @@ def compile_call(trace: Trace) -> Compiled:
         piece = _native_call(trace, function)
         done = Compiled(function, [piece], [], entry=piece.entry)
     else:
-        done = _executor(function, stages)
+        done = _executor(function, stages, _orders(trace))
     done.seconds = {"passes": optimised - started, "code": time.perf_counter() - optimised}
     return done
 
@@ -144,7 +145,13 @@ def _native_call(trace: Trace, function: Function) -> Piece:
     leaves = [call.leaves[number] for number in trace.inputs]
     atoms = iter(function.outputs)
     out_leaves = [_out_leaf_of(out, atoms) for out in trace.outputs]
-    written = tuple((number, _array_out(next(atoms))) for number in trace.writes)
+    orders = _orders(trace)
+    written = tuple(
+        (number, _array_out(atom, order))
+        for number, atom, order in zip(
+            trace.writes, atoms, orders[len(orders) - len(trace.writes) :], strict=True
+        )
+    )
     outputs = Outputs(trace.structure, tuple(out_leaves), writes=written, apart=trace.apart)
     inputs = call.offsets
     first = inputs[-1]
@@ -168,7 +175,21 @@ def _native_call(trace: Trace, function: Function) -> Piece:
     )
     sources = (*trace.inputs, *trace.captures)
     strides = [_strides(call.leaves[s] if isinstance(s, int) else s) for s in sources]
-    return _piece(function, slots, call, outputs, arrays, strides)
+    return _piece(function, slots, call, outputs, arrays, strides, orders)
+
+
+def _orders(trace: Trace) -> list[MemoryOrder]:
+    """How the outputs of a trace's function are to lie: as in the plain function; of what is
+    written, as the array that it is written into, if that has no gaps."""
+    orders = [out.order for out in trace.outputs if out.atom is not None]
+    return orders + [_without_gaps(trace.call.leaves[number]) for number in trace.writes]
+
+
+def _without_gaps(leaf: signature.Leaf) -> MemoryOrder:
+    if not isinstance(leaf, signature.Array) or leaf.strides is None:
+        return None
+    strides = _strides(leaf)
+    return strides if is_packed(wide_strides(strides, leaf.shape), leaf.shape) else None
 
 
 def _out_leaf_of(out: Output, atoms: Iterator[Atom]) -> OutLeaf:
@@ -181,7 +202,7 @@ def _out_leaf_of(out: Output, atoms: Iterator[Atom]) -> OutLeaf:
         return layout
     if out.kind == "same":
         return SameOut(out.constant)
-    return _out_leaf(out.kind, next(atoms))
+    return _out_leaf(out.kind, next(atoms), out.order)
 
 
 def _piece(
@@ -191,8 +212,9 @@ def _piece(
     outputs: Outputs,
     captures: Sequence[Any],
     strides: Sequence[tuple[int, ...]],
+    wanted: Sequence[MemoryOrder],
 ) -> Piece:
-    plan = make_plan(function, strides)
+    plan = make_plan(function, strides, wanted)
     lowered = lower(plan, slots)
     loans = native.loop_symbols(lowered.borrowed)
     symbols = dict(loans)
@@ -242,14 +264,16 @@ def _strides(array: Any) -> tuple[int, ...]:
     return tuple(stride // array.dtype.itemsize for stride in array.strides)
 
 
-def _array_out(atom: Atom) -> ArrayOut:
-    return ArrayOut(atom.type.dtype, atom.type.shape)
+def _array_out(atom: Atom, order: MemoryOrder) -> ArrayOut:
+    type = atom.type
+    strides = None if order is None else tuple(step * type.dtype.itemsize for step in order)
+    return ArrayOut(type.dtype, type.shape, strides)
 
 
-def _out_leaf(kind: str, atom: Atom) -> OutLeaf:
+def _out_leaf(kind: str, atom: Atom, order: MemoryOrder = None) -> OutLeaf:
     type = atom.type
     if kind == "array":
-        return _array_out(atom)
+        return _array_out(atom, order)
     if kind == "python":
         return ScalarOut({"f": float, "i": int, "c": complex, "b": bool}[type.dtype.kind])
     return ScalarOut(type.dtype.type)
@@ -273,8 +297,11 @@ def compile_values(function: Function) -> Callable[[Sequence[Any]], tuple[Any, .
     return values
 
 
-def _executor(function: Function, stages: list[Segment | HostCall]) -> Compiled:
-    """Run the stages in turn, over a table of values."""
+def _executor(
+    function: Function, stages: list[Segment | HostCall], orders: Sequence[MemoryOrder] = ()
+) -> Compiled:
+    """Run the stages in turn, over a table of values; results lie as `orders` says."""
+    wanted = dict(zip(function.outputs, orders, strict=False))
     pieces: list[Piece] = []
     hosts: list[HostCall] = []
     steps: list[Callable[[dict[Var, Any]], None]] = []
@@ -283,7 +310,7 @@ def _executor(function: Function, stages: list[Segment | HostCall]) -> Compiled:
             hosts.append(stage)
             steps.append(_host_step(stage))
         elif any(isinstance(step, Guard) for step in stage.function.body) or stage.outputs:
-            steps.append(_Lazy(stage, pieces))
+            steps.append(_Lazy(stage, pieces, [wanted.get(v) for v in stage.outputs]))
     parameters = (*function.inputs, *function.captures)
 
     def run(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -295,9 +322,22 @@ def _executor(function: Function, stages: list[Segment | HostCall]) -> Compiled:
             except GuardFailed:  # another trace draws these numbers
                 drawn.undo()
                 raise
-        return tuple(a.value if isinstance(a, Const) else table[a] for a in function.outputs)
+        found = [a.value if isinstance(a, Const) else table[a] for a in function.outputs]
+        found[: len(orders)] = map(_laid, found, orders)
+        return tuple(found)
 
     return Compiled(function, pieces, hosts, run=run)
+
+
+def _laid(x: Any, order: MemoryOrder) -> Any:
+    """A result in the memory order that it is to have."""
+    if type(x) is not np.ndarray or kept_order(x) == order:
+        return x
+    if order is None:
+        return np.ascontiguousarray(x)
+    laid = np.ndarray(x.shape, x.dtype, strides=tuple(step * x.itemsize for step in order))
+    laid[...] = x
+    return laid
 
 
 def _host_step(stage: HostCall) -> Callable[[dict[Var, Any]], None]:
@@ -313,8 +353,9 @@ def _host_step(stage: HostCall) -> Callable[[dict[Var, Any]], None]:
 class _Lazy:
     """A segment, compiled when it first runs: only then are its inputs' exact classes known."""
 
-    def __init__(self, segment: Segment, pieces: list[Piece]) -> None:
+    def __init__(self, segment: Segment, pieces: list[Piece], orders: list[MemoryOrder]) -> None:
         self.segment = segment
+        self.orders = orders
         self.pieces = pieces
         self.calls: dict[Any, Any] = {}
         self.last: Callable[..., Any] = _guard_failed  # the call that took the last values
@@ -343,10 +384,10 @@ class _Lazy:
     def _compile(self, call: Signature) -> Any:
         segment = self.segment
         leaves = tuple(
-            ArrayOut(v.type.dtype, v.type.shape)
+            _array_out(v, order)
             if v.type.shape
             else _out_leaf("python" if v.type.weak else "numpy", v)
-            for v in segment.outputs
+            for v, order in zip(segment.outputs, self.orders, strict=True)
         )
         structure = Structure(tuple, (), (LEAF,) * len(leaves), len(leaves))
         outputs = Outputs(structure, leaves)
@@ -363,7 +404,7 @@ class _Lazy:
             segment.function.name, segment.inputs, (), segment.function.body, segment.outputs
         )
         strides = [_strides(leaf) for leaf in call.leaves]
-        piece = _piece(function, slots, call, outputs, (), strides)
+        piece = _piece(function, slots, call, outputs, (), strides, self.orders)
         self.pieces.append(piece)
         return callable.builtin(piece.entry, segment.function.name, _guard_failed)
 

@@ -9,6 +9,7 @@ linear in the equations (a cheap expression is inlined, an expensive one is stor
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -47,11 +48,11 @@ from tracker.jit.layout import (
     Plan,
     Store,
     address,
-    c_strides,
     is_matrix,
     whole_place,
 )
 from tracker.jit.probing import is_math
+from tracker.jit.strides import MemoryOrder, c_strides
 
 _UNROLLED = 12_000  # elements of all unrolled values together; beyond, fewer are unrolled
 _IN_LOOP = 16  # elements; up to here a value in a loop is unrolled: its code is to stay near
@@ -68,14 +69,16 @@ _HEAVY = 30  # what a transcendental function adds to the crowd: its code is lon
 def make_plan(
     function: Function,
     strides: Sequence[tuple[int, ...]] | None = None,
+    wanted: Sequence[MemoryOrder] = (),
     *,
     body: bool = False,
 ) -> Plan:
-    """Plan a function all of whose equations can be lowered; `strides` are those of its inputs,
-    then of its captures, in elements (by default all are in C order)."""
+    """Plan a function all of whose equations can be lowered. `strides` are those of its inputs,
+    then of its captures, in elements (by default all are in C order); `wanted` those that its
+    outputs are to have (None, or left out: C order)."""
     if strides is None:
         strides = [c_strides(v.type.shape) for v in (*function.inputs, *function.captures)]
-    planner = _Planner(function, strides, _tiny(function, body))
+    planner = _Planner(function, strides, wanted, _tiny(function, body))
     for step in planner.in_place.changes.body:
         planner.step(step)
     planner.finish()
@@ -98,8 +101,18 @@ def _tiny(function: Function, body: bool) -> int:
 
 
 class _Planner:
-    def __init__(self, function: Function, strides: Sequence[tuple[int, ...]], tiny: int) -> None:
+    def __init__(
+        self,
+        function: Function,
+        strides: Sequence[tuple[int, ...]],
+        wanted: Sequence[MemoryOrder],
+        tiny: int,
+    ) -> None:
         self.tiny = tiny
+        self.outputs = list(itertools.zip_longest(function.outputs, wanted))
+        self.wanted: dict[Atom, tuple[int, ...]] = {}
+        for atom, order in self.outputs:
+            self.wanted.setdefault(atom, order or c_strides(atom.type.shape))
         self.plan = Plan(function, {}, {}, {}, {}, {}, {}, {}, [], {}, [], {}, [], 0)
         self.gathered: set[Var] = set()
         if any(isinstance(eqn.op.lower, Contract) for eqn in function.eqns):
@@ -224,10 +237,14 @@ class _Planner:
         if not place.stored:
             assert place.home is not None
             place.buffer = self.buffer(var.type, "scratch")
-            place.strides = c_strides(var.type.shape)
+            place.strides = self.order(var)
             place.ready = place.home.level + 1
-            place.home.stores.append(Store(var, whole_place(place.buffer)))
+            place.home.stores.append(Store(var, whole_place(place.buffer, 0, place.strides)))
         return place.ready
+
+    def order(self, var: Var) -> tuple[int, ...]:
+        """The strides of a value in memory of its own: those of the result that it is, if any."""
+        return self.wanted.get(var) or c_strides(var.type.shape)
 
     def _kernel(self, space: tuple[int, ...], level: int) -> Kernel:
         kernel = self.kernels.get((space, level))
@@ -334,7 +351,7 @@ class _Planner:
         ready = kernel.level + 1
         kind = "tiny" if eqn.out.type.size <= self.tiny else "memory"
         buffer = self.buffer(eqn.out.type, "scratch")
-        self.places[eqn.out] = Place(kind, ready, 0, None, buffer, c_strides(eqn.out.type.shape))
+        self.places[eqn.out] = Place(kind, ready, 0, None, buffer, self.order(eqn.out))
 
     def _product(self, eqn: Eqn, operands: list[Var]) -> None:
         if rare.plan_rows(self, eqn):
@@ -403,11 +420,11 @@ class _Planner:
     def whole(self, buffer: Buffer, ready: int) -> Place:
         return whole_place(buffer, ready)
 
-    def _copy(self, var: Var, buffer: Buffer) -> Place:
-        """Store a value that is in memory already once more, in C order."""
+    def _copy(self, var: Var, buffer: Buffer, strides: MemoryOrder = None) -> Place:
+        """Store a value that is in memory already once more, in C order or with these strides."""
         kernel = self._kernel(var.type.shape, self.places[var].ready)
-        kernel.stores.append(Store(var, whole_place(buffer)))
-        return whole_place(buffer, kernel.level + 1)
+        kernel.stores.append(Store(var, whole_place(buffer, 0, strides)))
+        return whole_place(buffer, kernel.level + 1, strides)
 
     # Loops and branches
 
@@ -453,7 +470,7 @@ class _Planner:
     def _scatter(self, eqn: Eqn, lower: Scatter) -> None:
         """A copy of the base, then a loop that writes the elements where they go."""
         level = max((self.reach(o) for o in eqn.operands if isinstance(o, Var)), default=0)
-        place = self.made(eqn.out, level)
+        place = self.made(eqn.out, level, strides=self.order(eqn.out))
         space = lower.space(*(o.type for o in eqn.operands), **eqn.params)
         base = None if lower.base is None else eqn.operands[lower.base]
         self.plan.writes.setdefault(level, []).extend(
@@ -477,41 +494,48 @@ class _Planner:
         (x,) = eqn.operands
         level = self.reach(x) if isinstance(x, Var) else 0
         kernel = Kernel(eqn.out.type.shape, level, stores=[])
-        kernel.stores.append(Store(x, self.made(eqn.out, level), by=eqn))
+        place = self.made(eqn.out, level, strides=self.order(eqn.out))
+        kernel.stores.append(Store(x, place, by=eqn))
         self.plan.writes.setdefault(level, []).append(kernel)
 
-    def made(self, var: Var, level: int, room: Type | None = None) -> Place:
-        """Memory for a value that is written at a level."""
+    def made(
+        self,
+        var: Var,
+        level: int,
+        room: Type | None = None,
+        strides: MemoryOrder = None,
+    ) -> Place:
+        """Memory for a value that is written at a level, in C order or with these strides."""
         kind = "tiny" if var.type.size <= self.tiny else "memory"
         buffer = self.buffer(room or var.type, "scratch")
-        place = Place(kind, level + 1, 0, None, buffer, c_strides(var.type.shape))
+        place = Place(kind, level + 1, 0, None, buffer, strides or c_strides(var.type.shape))
         self.places[var] = place
         return place
 
     # The end
 
-    def output(self, atom: Atom) -> None:
+    def output(self, atom: Atom, strides: tuple[int, ...]) -> None:
         """Let a result be computed in its own memory; tiny ones are written at the end."""
         number = len(self.plan.outputs)
         if isinstance(atom, Const) or self.places[atom].kind == "tiny":
-            self.plan.outputs.append(None)
+            self.plan.outputs.append(strides)
             return
         place = self.places[atom]
         if place.kind == "expression":
             self.store(atom)
         buffer = place.buffer
         assert buffer is not None
-        whole = buffer.type.shape == atom.type.shape and place.start == 0
-        if buffer.role != "scratch" or not whole or place.strides != c_strides(atom.type.shape):
+        whole = buffer.type.nbytes == atom.type.nbytes and place.start == 0
+        if buffer.role != "scratch" or not whole or place.strides != strides:
             buffer = self.buffer(atom.type, "output")
-            self._copy(atom, buffer)
+            self._copy(atom, buffer, strides)
         buffer.role, buffer.slot = "output", number
         self.plan.outputs.append(buffer)
 
     def finish(self) -> None:
         """Place the results; keep in each kernel what it needs."""
-        for atom in self.plan.function.outputs:
-            self.output(atom)
+        for atom, order in self.outputs:
+            self.output(atom, order or c_strides(atom.type.shape))
         for kernel in self.plan.kernels:
             kernel.members = self._needed(kernel)
         self.plan.kernels = [k for k in self.plan.kernels if k.stores or k.folds]

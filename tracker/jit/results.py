@@ -60,20 +60,30 @@ class Results:
     def empty(self, leaf: ArrayOut, slot: int) -> tuple[str, int]:
         """A fresh array, its data address in a slot; (name, its place among what was made)."""
         w = self.w
-        dims = "null"
-        if leaf.shape:
-            dims = w.alloca(f"[{len(leaf.shape)} x i64]")
-            for axis, extent in enumerate(leaf.shape):
-                w.store("i64", str(extent), dims, 8 * axis)
+        dims, strides = self._extents(leaf.shape), self._extents(leaf.strides or ())
         descr = w.objects.name(np.dtype(leaf.dtype.type))
         w.emit(f"call void @Py_IncRef(ptr {descr})")
-        shape = f"i32 {len(leaf.shape)}, ptr {dims}"
+        rank = f"i32 {len(leaf.shape)}"
         if math.prod(leaf.shape) * leaf.dtype.itemsize >= BIG_BYTES:
-            made = w.make(f"call ptr @native.big({shape}, ptr {descr})")
+            made = w.make(f"call ptr @native.big({rank}, ptr {dims}, ptr {strides}, ptr {descr})")
+        elif leaf.strides is None:
+            made = w.make(f"call ptr @PyArray_Empty({rank}, ptr {dims}, ptr {descr}, i32 0)")
         else:
-            made = w.make(f"call ptr @PyArray_Empty({shape}, ptr {descr}, i32 0)")
+            made = w.make(
+                f"call ptr @PyArray_NewFromDescr(ptr {w.objects.name(np.ndarray)}, ptr {descr}, "
+                f"{rank}, ptr {dims}, ptr {strides}, ptr null, i32 0, ptr null)"
+            )
         w.store("ptr", w.load("ptr", made[0], DATA), "%slots", 8 * slot)
         return made
+
+    def _extents(self, extents: Sequence[int]) -> str:
+        """The address of these numbers; null if there are none."""
+        if not extents:
+            return "null"
+        cells = self.w.alloca(f"[{len(extents)} x i64]")
+        for axis, extent in enumerate(extents):
+            self.w.store("i64", str(extent), cells, 8 * axis)
+        return cells
 
     def build(self) -> str:
         """The reference to return."""
@@ -165,19 +175,14 @@ class Results:
     def _view(self, leaf: ViewOut) -> tuple[str, int]:
         """An array over the memory of an input."""
         w, base = self.w, self._inputs[leaf.leaf]
-        cells = ["null", "null"]
-        if leaf.shape:
-            for at, extents in enumerate((leaf.shape, leaf.strides)):
-                cells[at] = w.alloca(f"[{len(extents)} x i64]")
-                for axis, extent in enumerate(extents):
-                    w.store("i64", str(extent), cells[at], 8 * axis)
+        dims, strides = self._extents(leaf.shape), self._extents(leaf.strides)
         descr = w.objects.name(np.dtype(leaf.dtype.type))
         w.emit(f"call void @Py_IncRef(ptr {descr})")
         data = w.at(w.load("ptr", base, DATA), leaf.offset)
         flags = w.let(f"and i32 {w.load('i32', base, FLAGS)}, {WRITEABLE}")
         made = w.make(
             f"call ptr @PyArray_NewFromDescr(ptr {w.objects.name(np.ndarray)}, ptr {descr}, "
-            f"i32 {len(leaf.shape)}, ptr {cells[0]}, ptr {cells[1]}, ptr {data}, i32 {flags}, "
+            f"i32 {len(leaf.shape)}, ptr {dims}, ptr {strides}, ptr {data}, i32 {flags}, "
             "ptr null)"
         )
         w.emit(f"call void @Py_IncRef(ptr {base})")

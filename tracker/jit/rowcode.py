@@ -18,9 +18,9 @@ from typing import Any
 from tracker.jit import parallel
 from tracker.jit.dense.code import Code
 from tracker.jit.emit import OUTER_LOOP, memory_type
-from tracker.jit.layout import c_strides
 from tracker.jit.multiply import operations
 from tracker.jit.rows import RowProduct, row_strides
+from tracker.jit.strides import c_strides
 from tracker.records import record
 
 _CHAINS = 4  # sums of one row that go on side by side

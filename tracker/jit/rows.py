@@ -30,7 +30,8 @@ from tracker.ir.op import Contract, View
 from tracker.ir.types import Type
 from tracker.jit import parallel
 from tracker.jit.index import Affine, NeedsCode, Split, Tools
-from tracker.jit.layout import Buffer, address, c_strides
+from tracker.jit.layout import Buffer, address
+from tracker.jit.strides import c_strides
 from tracker.records import record
 
 _LONG = 2048  # rows; from here on a matrix is long

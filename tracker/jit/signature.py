@@ -260,10 +260,12 @@ def array_leaf(x: Any) -> Array | Foreign | None:
 
 @record(frozen=True)
 class ArrayOut:
-    """A fresh ndarray; the plan finds the address of its data in the slot."""
+    """A fresh ndarray, in C order or with these strides (in bytes); the plan finds the address of
+    its data in the slot."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
 
     slots = 1
 

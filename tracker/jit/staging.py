@@ -50,6 +50,7 @@ from tracker.jit.signature import (
     signature_of,
 )
 from tracker.jit.standins import Containers, StandIns, holds_handle, plain
+from tracker.jit.strides import MemoryOrder, kept_order
 from tracker.leaving import refused, unlock
 from tracker.ops.create import item, to_discrete
 from tracker.origins import depends_elsewhere
@@ -69,12 +70,13 @@ class Output:
     kind: 'array', 'numpy' (a NumPy scalar), 'python' (a Python number): `atom` says what it holds;
     'constant': the object `constant`; 'input': the very argument leaf number `constant`; 'view': a
     view of an argument, `constant` says which; 'same': the very object that result leaf number
-    `constant` is.
+    `constant` is. `order`: how an array lies in memory.
     """
 
     kind: str
     atom: Atom | None
     constant: Any = None
+    order: MemoryOrder = None
 
 
 @record()
@@ -506,5 +508,5 @@ class Builder:
         value = value_of(x)
         atom = self.atom(value)
         if isinstance(value.form, np.ndarray):
-            return Output("array", atom)
+            return Output("array", atom, order=kept_order(value.form))
         return Output("numpy" if isinstance(value.form, np.generic) else "python", atom)

@@ -170,7 +170,7 @@ def plain(x: Any) -> Any:
     if type(x) is not Tracked:
         return x
     data = value_of(x).data
-    return data.copy() if isinstance(data, np.ndarray) else data
+    return data.copy("K") if isinstance(data, np.ndarray) else data
 
 
 def holds_handle(x: Any) -> bool:

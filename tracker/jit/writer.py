@@ -35,7 +35,7 @@ DECLARATIONS = {
     "native.copy": "void @native.copy(ptr, ptr, i64)",
     "native.equal": "i1 @native.equal(ptr, ptr) cold",
     "native.dtype": "i1 @native.dtype(ptr, i8, i64) cold",
-    "native.big": "ptr @native.big(i32, ptr, ptr)",
+    "native.big": "ptr @native.big(i32, ptr, ptr, ptr)",
     "Py_IncRef": "void @Py_IncRef(ptr)",
     "Py_DecRef": "void @Py_DecRef(ptr)",
     "PyBool_FromLong": "ptr @PyBool_FromLong(i64)",
@@ -230,22 +230,25 @@ method:
 """
 
 
-# PyArray_Empty for a big array: in our own blocks, unless the user has chosen a memory handler.
+# A big array, in C order or with these strides: in our own blocks, unless the user has chosen a
+# memory handler.
 BIG = """
+@ndarray = external global ptr
 @handler = external global ptr
 @handler.numpy = external global ptr
 declare ptr @PyDataMem_GetHandler()
 declare ptr @PyDataMem_SetHandler(ptr)
-declare ptr @PyArray_Empty(i32, ptr, ptr, i32)
+declare ptr @PyArray_NewFromDescr(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
 declare void @Py_DecRef(ptr)
 
-define ptr @native.big(i32 %rank, ptr %dims, ptr %descr) {
+define ptr @native.big(i32 %rank, ptr %dims, ptr %strides, ptr %descr) {
   %now = call ptr @PyDataMem_GetHandler()
   %usual = icmp eq ptr %now, @handler.numpy
   call void @Py_DecRef(ptr %now)
   br i1 %usual, label %ours, label %theirs
 theirs:
-  %plain = call ptr @PyArray_Empty(i32 %rank, ptr %dims, ptr %descr, i32 0)
+  %plain = call ptr @PyArray_NewFromDescr(ptr @ndarray, ptr %descr, i32 %rank, ptr %dims,
+    ptr %strides, ptr null, i32 0, ptr null)
   ret ptr %plain
 ours:
   %before = call ptr @PyDataMem_SetHandler(ptr @handler)
@@ -253,7 +256,8 @@ ours:
   br i1 %set, label %make, label %theirs
 make:
   call void @Py_DecRef(ptr %before)
-  %made = call ptr @PyArray_Empty(i32 %rank, ptr %dims, ptr %descr, i32 0)
+  %made = call ptr @PyArray_NewFromDescr(ptr @ndarray, ptr %descr, i32 %rank, ptr %dims,
+    ptr %strides, ptr null, i32 0, ptr null)
   %after = call ptr @PyDataMem_SetHandler(ptr @handler.numpy)
   call void @Py_DecRef(ptr %after)
   ret ptr %made

@@ -81,7 +81,7 @@ class Writes:
         for (number, out), (made, place) in zip(self.writes, self._made, strict=True):
             target, leaf = self.objects[number], self.signature.leaves[number]
             assert isinstance(leaf, Array)
-            if leaf.strides is None:
+            if leaf.strides == out.strides:
                 size = out.dtype.itemsize * int(np.prod(out.shape, dtype=np.int64))
                 to, source = w.load("ptr", target, DATA), w.load("ptr", made, DATA)
                 w.emit(f"call void @native.copy(ptr {to}, ptr {source}, i64 {size})")
