@@ -51,8 +51,6 @@ DISCRETE = {
 ABSENT = {
     ("vonmises", "cdf"),
     ("vonmises", "ppf"),
-    ("skewnorm", "ppf"),
-    ("truncnorm", "ppf"),
     ("betabinom", "cdf"),
     ("logser", "cdf"),
 }

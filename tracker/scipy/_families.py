@@ -14,7 +14,11 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
+from tracker.cuts import ignore_derivatives
+from tracker.listening import is_recording
+from tracker.scipy._moments import MOMENTS
 from tracker.scipy._passing import as_array, is_tracked, no_rule
+from tracker.scipy._untracked import untracked
 
 Formula = Callable[..., Any]
 _LINE = (-math.inf, math.inf)
@@ -43,12 +47,13 @@ class Family:
         self.name, self.inside = name, inside
         self.support = support if callable(support) else lambda *shapes: support
         self.formulas: Mapping[str, Formula] = formulas
+        self.moments = MOMENTS.get(name, (None, None, None))
         shapes = [part.strip() for part in (self.scipy.shapes or "").split(",")]
         self.shapes = tuple(part for part in shapes if part)
         self.valid = valid or (lambda *shapes: True)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("scipy", "formulas"):
+        if name in ("scipy", "formulas", "moments"):
             raise AttributeError(name)
         theirs = getattr(self.scipy, name)
         if not callable(theirs):
@@ -103,7 +108,7 @@ class Family:
 
     def _density(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
         z, below, above, shapes, scale, good = self._standard(x, args, kwargs)
-        out = self.formulas[name](z, *shapes)
+        out = self._formula(name)(z, *shapes)
         if not self.discrete:
             out = out - np.log(scale)
         return _chosen(good, below | above, -math.inf, out)
@@ -129,10 +134,68 @@ class Family:
     def _formula(self, name: str) -> Formula:
         if name in self.formulas:
             return self.formulas[name]
-        other = self.formulas.get({"cdf": "sf", "sf": "cdf"}.get(name, name))
+        other = self.formulas.get({"cdf": "sf", "sf": "cdf"}.get(name, ""))
         if other is None:
             raise no_rule(f"scipy.stats.{self.name}.{name}")
         return lambda *args: 1 - other(*args)
+
+    def _moment(self, which: int, args: Any, kwargs: Any) -> tuple[Any, Any, Any, Any]:
+        """The mean (0), variance (1) or entropy (2) of the standard form; loc, scale, and whether
+        the parameters are any good."""
+        shapes, loc, scale = self._parts(args, kwargs)
+        formula = self.moments[which]
+        if formula is None:
+            raise no_rule(f"scipy.stats.{self.name}.{('mean', 'var', 'entropy')[which]}")
+        found = formula(*shapes) if callable(formula) else formula
+        scale = as_array(scale)
+        return found, as_array(loc), scale, (scale > 0) & self.valid(*shapes)
+
+    def mean(self, *args: Any, **kwargs: Any) -> Any:
+        if not is_tracked(*args, *kwargs.values()):
+            return self.scipy.mean(*args, **kwargs)
+        found, loc, scale, good = self._moment(0, args, kwargs)
+        return _chosen(good, False, 0.0, found * scale + loc)
+
+    def var(self, *args: Any, **kwargs: Any) -> Any:
+        if not is_tracked(*args, *kwargs.values()):
+            return self.scipy.var(*args, **kwargs)
+        found, _, scale, good = self._moment(1, args, kwargs)
+        return _chosen(good, False, 0.0, found * scale * scale)
+
+    def std(self, *args: Any, **kwargs: Any) -> Any:
+        if not is_tracked(*args, *kwargs.values()):
+            return self.scipy.std(*args, **kwargs)
+        return np.sqrt(self.var(*args, **kwargs))
+
+    def entropy(self, *args: Any, **kwargs: Any) -> Any:
+        if not is_tracked(*args, *kwargs.values()):
+            return self.scipy.entropy(*args, **kwargs)
+        found, _, scale, good = self._moment(2, args, kwargs)
+        return _chosen(good, False, 0.0, found if self.discrete else found + np.log(scale))
+
+    def stats(self, *args: Any, moments: str = "mv", **kwargs: Any) -> Any:
+        if not is_tracked(*args, *kwargs.values()):
+            return self.scipy.stats(*args, moments=moments, **kwargs)
+        known = {"m": self.mean, "v": self.var}
+        if set(moments) - known.keys():
+            raise no_rule(f"scipy.stats.{self.name}.stats(moments={moments!r})", "Ask for 'mv'")
+        found = tuple(known[m](*args, **kwargs) for m in moments)
+        return found if len(found) != 1 else found[0]
+
+    def rvs(self, *args: Any, size: Any = None, random_state: Any = None, **kwargs: Any) -> Any:
+        """Differentiable in loc and scale: SciPy's standard numbers, scaled and moved."""
+        keywords = {"size": size, "random_state": random_state}
+        given = {name: value for name, value in keywords.items() if value is not None}
+        if not is_tracked(*args, *kwargs.values()):
+            return self.scipy.rvs(*args, **given, **kwargs)
+        shapes, loc, scale = self._parts(args, kwargs)
+        if is_tracked(*shapes) or is_recording():
+            what = "compiled" if is_recording() else f"of tracked {', '.join(self.shapes)}"
+            text = "Draw q = rng.uniform(size=n) outside of what is differentiated, and take ppf(q)"
+            raise no_rule(f"scipy.stats.{self.name}.rvs {what}", text)
+        if size is None:
+            given["size"] = np.broadcast_shapes(*map(np.shape, (*shapes, loc, scale)))
+        return self.scipy.rvs(*shapes, **given) * as_array(scale) + as_array(loc)
 
     def cdf(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_tracked(x, *args, *kwargs.values()):
@@ -185,6 +248,8 @@ class Continuous(Family):
         safe = np.where(inside, q, 0.5)
         if upper and "isf" in self.formulas:
             out = self.formulas["isf"](safe, *shapes)
+        elif "ppf" not in self.formulas:
+            out = self._found(safe, shapes, "isf" if upper else "ppf")
         else:
             out = self._formula("ppf")(1 - safe if upper else safe, *shapes)
         low, high = self.support(*shapes)
@@ -194,11 +259,45 @@ class Continuous(Family):
         good = (scale > 0) & self.valid(*shapes)
         return _chosen(good, ~inside, edge * scale + loc, out * scale + loc)
 
+    def _found(self, q: Any, shapes: list[Any], name: str) -> Any:
+        """The quantile that SciPy finds; two of Newton's steps have its derivatives."""
+        rise = -1.0 if name == "isf" else 1.0
+        theirs = untracked(getattr(self.scipy, name))(q, *shapes)
+        cumulated, density = (
+            self._formula({"ppf": "cdf", "isf": "sf"}[name]),
+            self._formula("logpdf"),
+        )
+        x = theirs
+        for _ in range(2):
+            step = rise * (cumulated(x, *shapes) - q) * np.exp(-density(x, *shapes))
+            x = x - step + ignore_derivatives(step)
+        return x
+
+    def median(self, *args: Any, **kwargs: Any) -> Any:
+        return self.ppf(0.5, *args, **kwargs)
+
+    def interval(self, confidence: Any, *args: Any, **kwargs: Any) -> Any:
+        ends = (1 - confidence) / 2, (1 + confidence) / 2
+        return tuple(self.ppf(end, *args, **kwargs) for end in ends)
+
 
 class Discrete(Family):
     """On whole numbers, moved by loc; elsewhere the probability is 0."""
 
     discrete = True
+
+    def ppf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
+        """Whole numbers, which have no derivative."""
+        return untracked(self.scipy.ppf)(q, *args, **kwargs)
+
+    def isf(self, q: Any, *args: Any, **kwargs: Any) -> Any:
+        return untracked(self.scipy.isf)(q, *args, **kwargs)
+
+    def median(self, *args: Any, **kwargs: Any) -> Any:
+        return untracked(self.scipy.median)(*args, **kwargs)
+
+    def interval(self, confidence: Any, *args: Any, **kwargs: Any) -> Any:
+        return untracked(self.scipy.interval)(confidence, *args, **kwargs)
 
     def _safe(self, low: Any, high: Any) -> Any:
         return low
@@ -228,9 +327,21 @@ class Frozen:
     def __init__(self, family: Family, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.dist, self.args, self.kwds = family, args, kwargs
 
+    def rvs(self, size: Any = None, random_state: Any = None) -> Any:
+        return self.dist.rvs(*self.args, size=size, random_state=random_state, **self.kwds)
+
+    def stats(self, moments: str = "mv") -> Any:
+        return self.dist.stats(*self.args, moments=moments, **self.kwds)
+
     def __getattr__(self, name: str) -> Any:
-        method = getattr(self.dist, name)
-        return lambda *xs, **more: method(*xs, *self.args, **self.kwds, **more)
+        if name.startswith("_") or name in ("dist", "args", "kwds"):
+            raise AttributeError(name)
+        if hasattr(type(self.dist), name):
+            method = getattr(self.dist, name)
+            return lambda *xs, **more: method(*xs, *self.args, **self.kwds, **more)
+        if is_tracked(*self.args, *self.kwds.values()):
+            raise no_rule(f"scipy.stats.{self.dist.name}(...).{name}")
+        return getattr(self.dist.scipy(*self.args, **self.kwds), name)
 
 
 def _chosen(good: Any, replaced: Any, by: Any, value: Any) -> Any:

@@ -11,7 +11,7 @@ import scipy.stats
 
 from tracker.leaves import data
 from tracker.scipy._families import Frozen
-from tracker.scipy._passing import as_array, is_tracked
+from tracker.scipy._passing import NOT_WANTED, as_array, is_tracked, refusing
 
 _LOG_2PI = math.log(2 * math.pi)
 
@@ -20,12 +20,15 @@ class Multivariate:
     """A distribution whose methods of SciPy's name, if not defined here, are SciPy's."""
 
     def __init__(self, name: str) -> None:
-        self.scipy = getattr(scipy.stats, name)
+        self.scipy, self.name = getattr(scipy.stats, name), name
 
     def __getattr__(self, name: str) -> Any:
         if name == "scipy":
             raise AttributeError(name)
-        return getattr(self.scipy, name)
+        theirs = getattr(self.scipy, name)
+        if not callable(theirs) or name.startswith("_"):
+            return theirs
+        return refusing(theirs, f"scipy.stats.{self.name}.{name}", NOT_WANTED)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_tracked(*args, *kwargs.values()):

@@ -8,13 +8,31 @@ Each entry is the standard form of a distribution; how it is moved, scaled and b
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 import scipy.special as sc
 import scipy.stats
+from scipy.stats._multivariate import multi_rv_generic
 
+from tracker.scipy._counts import bernoulli as bernoulli
+from tracker.scipy._counts import betabinom as betabinom
+from tracker.scipy._counts import betanbinom as betanbinom
+from tracker.scipy._counts import binom as binom
+from tracker.scipy._counts import boltzmann as boltzmann
+from tracker.scipy._counts import dlaplace as dlaplace
+from tracker.scipy._counts import geom as geom
+from tracker.scipy._counts import hypergeom as hypergeom
+from tracker.scipy._counts import logser as logser
+from tracker.scipy._counts import nbinom as nbinom
+from tracker.scipy._counts import planck as planck
+from tracker.scipy._counts import poisson as poisson
+from tracker.scipy._counts import randint as randint
+from tracker.scipy._counts import skellam as skellam
+from tracker.scipy._counts import yulesimon as yulesimon
+from tracker.scipy._counts import zipf as zipf
 from tracker.scipy._describing import entropy as entropy
 from tracker.scipy._describing import gmean as gmean
 from tracker.scipy._describing import hmean as hmean
@@ -26,12 +44,80 @@ from tracker.scipy._describing import variation as variation
 from tracker.scipy._describing import zmap as zmap
 from tracker.scipy._describing import zscore as zscore
 from tracker.scipy._families import Continuous, Discrete
+from tracker.scipy._multivariate import Multivariate
 from tracker.scipy._multivariate import dirichlet as dirichlet
 from tracker.scipy._multivariate import multinomial as multinomial
 from tracker.scipy._multivariate import multivariate_normal as multivariate_normal
+from tracker.scipy._on_half_line import alpha as alpha
+from tracker.scipy._on_half_line import betaprime as betaprime
+from tracker.scipy._on_half_line import burr as burr
+from tracker.scipy._on_half_line import burr12 as burr12
+from tracker.scipy._on_half_line import exponpow as exponpow
+from tracker.scipy._on_half_line import exponweib as exponweib
+from tracker.scipy._on_half_line import fatiguelife as fatiguelife
+from tracker.scipy._on_half_line import fisk as fisk
+from tracker.scipy._on_half_line import foldcauchy as foldcauchy
+from tracker.scipy._on_half_line import foldnorm as foldnorm
+from tracker.scipy._on_half_line import gengamma as gengamma
+from tracker.scipy._on_half_line import gibrat as gibrat
+from tracker.scipy._on_half_line import gompertz as gompertz
+from tracker.scipy._on_half_line import halfgennorm as halfgennorm
+from tracker.scipy._on_half_line import halflogistic as halflogistic
+from tracker.scipy._on_half_line import invgauss as invgauss
+from tracker.scipy._on_half_line import invweibull as invweibull
+from tracker.scipy._on_half_line import kappa3 as kappa3
+from tracker.scipy._on_half_line import levy as levy
+from tracker.scipy._on_half_line import loglaplace as loglaplace
+from tracker.scipy._on_half_line import mielke as mielke
+from tracker.scipy._on_half_line import nakagami as nakagami
+from tracker.scipy._on_half_line import rice as rice
+from tracker.scipy._on_half_line import wald as wald
+from tracker.scipy._on_intervals import anglit as anglit
+from tracker.scipy._on_intervals import arcsine as arcsine
+from tracker.scipy._on_intervals import bradford as bradford
+from tracker.scipy._on_intervals import cosine as cosine
+from tracker.scipy._on_intervals import johnsonsb as johnsonsb
+from tracker.scipy._on_intervals import loguniform as loguniform
+from tracker.scipy._on_intervals import rdist as rdist
+from tracker.scipy._on_intervals import reciprocal as reciprocal
+from tracker.scipy._on_intervals import semicircular as semicircular
+from tracker.scipy._on_intervals import triang as triang
+from tracker.scipy._on_intervals import truncexpon as truncexpon
+from tracker.scipy._on_intervals import wrapcauchy as wrapcauchy
+from tracker.scipy._on_the_line import crystalball as crystalball
+from tracker.scipy._on_the_line import dgamma as dgamma
+from tracker.scipy._on_the_line import dweibull as dweibull
+from tracker.scipy._on_the_line import exponnorm as exponnorm
+from tracker.scipy._on_the_line import genextreme as genextreme
+from tracker.scipy._on_the_line import genlogistic as genlogistic
+from tracker.scipy._on_the_line import gennorm as gennorm
+from tracker.scipy._on_the_line import genpareto as genpareto
+from tracker.scipy._on_the_line import hypsecant as hypsecant
+from tracker.scipy._on_the_line import johnsonsu as johnsonsu
+from tracker.scipy._on_the_line import laplace_asymmetric as laplace_asymmetric
+from tracker.scipy._on_the_line import loggamma as loggamma
+from tracker.scipy._on_the_line import moyal as moyal
+from tracker.scipy._on_the_line import norminvgauss as norminvgauss
+from tracker.scipy._on_the_line import skewcauchy as skewcauchy
+from tracker.scipy._on_the_line import weibull_max as weibull_max
 from tracker.scipy._passing import passing
 
-__getattr__ = passing(scipy.stats)
+_passed = passing(
+    scipy.stats,
+    constant=("rankdata", "mode", "percentileofscore", "cumfreq", "relfreq", "binned_statistic"),
+)
+
+
+@functools.cache
+def __getattr__(name: str) -> Any:
+    """SciPy's; distributions refuse tracked values by their names, too."""
+    theirs = _passed(name)
+    if isinstance(theirs, scipy.stats.rv_continuous):
+        return Continuous(name)
+    if isinstance(theirs, scipy.stats.rv_discrete):
+        return Discrete(name)
+    return Multivariate(name) if isinstance(theirs, multi_rv_generic) else theirs
+
 
 _LOG_2PI = math.log(2 * math.pi)
 _POSITIVE = (0.0, math.inf)
@@ -321,73 +407,3 @@ def _log_gap(a: Any, b: Any) -> Any:
     low, high = np.where(right, -b, a), np.where(right, -a, b)
     top = sc.log_ndtr(high)
     return top + np.log(-np.expm1(sc.log_ndtr(low) - top))
-
-
-# Counts -------------------------------------------------------------------------------------------
-
-
-poisson = Discrete(
-    "poisson",
-    _POSITIVE,
-    valid=lambda mu: mu >= 0,
-    logpmf=lambda k, mu: sc.xlogy(k, mu) - sc.gammaln(k + 1) - mu,
-    cdf=lambda k, mu: sc.gammaincc(k + 1.0, mu),
-    sf=lambda k, mu: sc.gammainc(k + 1.0, mu),
-)
-bernoulli = Discrete(
-    "bernoulli",
-    (0.0, 1.0),
-    valid=lambda p: (p >= 0) & (p <= 1),
-    logpmf=lambda k, p: sc.xlogy(k, p) + sc.xlog1py(1 - k, -p),
-    cdf=lambda k, p: np.where(k >= 1, 1.0, 1 - p),
-    sf=lambda k, p: np.where(k >= 1, 0.0, p),
-)
-binom = Discrete(
-    "binom",
-    lambda n, p: (0.0, n),
-    valid=lambda n, p: (n >= 0) & (p >= 0) & (p <= 1),
-    logpmf=lambda k, n, p: (
-        sc.gammaln(n + 1)
-        - sc.gammaln(k + 1)
-        - sc.gammaln(n - k + 1)
-        + sc.xlogy(k, p)
-        + sc.xlog1py(n - k, -p)
-    ),
-    cdf=lambda k, n, p: np.where(
-        k >= n, 1.0, sc.betaincc(k + 1.0, np.where(k >= n, 1.0, n - k), p)
-    ),
-    sf=lambda k, n, p: np.where(k >= n, 0.0, sc.betainc(k + 1.0, np.where(k >= n, 1.0, n - k), p)),
-)
-nbinom = Discrete(
-    "nbinom",
-    _POSITIVE,
-    valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1),
-    logpmf=lambda k, n, p: (
-        sc.gammaln(n + k) - sc.gammaln(k + 1) - sc.gammaln(n) + n * np.log(p) + sc.xlog1py(k, -p)
-    ),
-    cdf=lambda k, n, p: sc.betainc(n, k + 1.0, p),
-    sf=lambda k, n, p: sc.betaincc(n, k + 1.0, p),
-)
-geom = Discrete(
-    "geom",
-    (1.0, math.inf),
-    valid=lambda p: (p > 0) & (p <= 1),
-    logpmf=lambda k, p: sc.xlog1py(k - 1, -p) + np.log(p),
-    cdf=lambda k, p: -np.expm1(np.log1p(-p) * k),
-    sf=lambda k, p: np.exp(np.log1p(-p) * k),
-    logsf=lambda k, p: np.log1p(-p) * k,
-)
-betabinom = Discrete(
-    "betabinom",
-    lambda n, a, b: (0.0, n),
-    valid=lambda n, a, b: (n >= 0) & (a > 0) & (b > 0),
-    logpmf=lambda k, n, a, b: (
-        -np.log(n + 1) - sc.betaln(n - k + 1, k + 1) + sc.betaln(k + a, n - k + b) - sc.betaln(a, b)
-    ),
-)
-logser = Discrete(
-    "logser",
-    (1.0, math.inf),
-    valid=lambda p: (p > 0) & (p < 1),
-    logpmf=lambda k, p: k * np.log(p) - np.log(k) - np.log(-np.log1p(-p)),
-)

@@ -1,0 +1,243 @@
+"""`tracker.scipy.stats`: the rarer distributions, moments, random numbers, frozen distributions."""
+
+import numpy as np
+import pytest
+import scipy.stats as own
+
+from tracker import UnsupportedError, data, gradient, jit, param
+from tracker.scipy import stats
+from tracker.testing import gradcheck
+
+CONTINUOUS = {
+    "alpha": (1.3,),
+    "anglit": (),
+    "arcsine": (),
+    "betaprime": (2.2, 3.1),
+    "bradford": (1.2,),
+    "burr": (2.0, 1.3),
+    "burr12": (2.0, 1.3),
+    "cosine": (),
+    "crystalball": (1.3, 2.4),
+    "dgamma": (1.3,),
+    "dweibull": (1.4,),
+    "exponnorm": (1.2,),
+    "exponpow": (1.7,),
+    "exponweib": (1.4, 1.8),
+    "fatiguelife": (0.8,),
+    "fisk": (2.3,),
+    "foldcauchy": (1.2,),
+    "foldnorm": (1.2,),
+    "genextreme": (0.3,),
+    "gengamma": (1.4, 1.6),
+    "genlogistic": (1.4,),
+    "gennorm": (1.4,),
+    "genpareto": (0.2,),
+    "gibrat": (),
+    "gompertz": (0.8,),
+    "halfgennorm": (1.3,),
+    "halflogistic": (),
+    "hypsecant": (),
+    "invgauss": (0.9,),
+    "invweibull": (2.2,),
+    "johnsonsb": (0.3, 1.2),
+    "johnsonsu": (0.3, 1.2),
+    "kappa3": (1.4,),
+    "laplace_asymmetric": (1.3,),
+    "levy": (),
+    "loggamma": (1.4,),
+    "loglaplace": (2.3,),
+    "loguniform": (0.5, 3.0),
+    "mielke": (2.1, 1.7),
+    "moyal": (),
+    "nakagami": (1.3,),
+    "norminvgauss": (1.5, 0.4),
+    "rdist": (2.6,),
+    "reciprocal": (0.5, 3.0),
+    "rice": (0.8,),
+    "semicircular": (),
+    "skewcauchy": (0.3,),
+    "triang": (0.4,),
+    "truncexpon": (2.0,),
+    "wald": (),
+    "weibull_max": (1.6,),
+    "wrapcauchy": (0.4,),
+}
+DISCRETE = {  # with the number of shapes that are whole
+    "betanbinom": ((4, 1.2, 2.3), 1),
+    "boltzmann": ((0.6, 5), 0),
+    "dlaplace": ((0.7,), 0),
+    "hypergeom": ((9, 4, 5), 3),
+    "planck": ((0.6,), 0),
+    "randint": ((-1, 5), 2),
+    "skellam": ((1.3, 2.1), 0),
+    "yulesimon": ((1.7,), 0),
+    "zipf": ((2.3,), 0),
+}
+NO_CDF = ("norminvgauss", "betanbinom", "hypergeom", "zipf")
+X = np.array([-3.0, -1.2, -0.3, 0.15, 0.55, 0.9, 1.35, 2.6, 7.0])
+Q, K = np.array([0.0, 0.1, 0.4, 0.93, 1.0]), np.array([-2.0, -1, 0, 1, 3, 4, 7, 9])
+
+
+def methods(name):
+    density = ("logpdf", "pdf") if name in CONTINUOUS else ("logpmf", "pmf")
+    density = () if name == "skellam" else density
+    return density if name in NO_CDF else (*density, "cdf", "sf", "logcdf", "logsf")
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_continuous(name):
+    ours, theirs = getattr(stats, name), getattr(own, name)
+    shapes, quantiles = CONTINUOUS[name], () if name in NO_CDF else ("ppf", "isf")
+    for method in (*methods(name), *quantiles):
+        x = Q if method in quantiles else X
+        want = getattr(theirs, method)(x, *shapes, 0.2, 1.3)
+        found = data(getattr(ours, method)(param(x), *shapes, 0.2, 1.3))
+        np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-13)
+    low, high = theirs.support(*shapes, 0.2, 1.3)
+    inside = X[(low + 0.1 < X) & (high - 0.1 > X) & (np.abs(X - 0.2) > 0.2)]
+    inside = inside[theirs.pdf(inside, *shapes, 0.2, 1.3) > 1e-9]
+
+    def everything(x, q, *args):
+        parts = [getattr(ours, method)(x, *args) for method in methods(name) if method != "pdf"]
+        return parts + [getattr(ours, method)(q, *args) for method in quantiles]
+
+    assert gradcheck(everything, inside, np.array([0.17, 0.88]), *shapes, 0.2, 1.3, rtol=2e-5)
+
+
+@pytest.mark.parametrize("name", DISCRETE)
+def test_discrete(name):
+    ours, theirs = getattr(stats, name), getattr(own, name)
+    shapes, whole = DISCRETE[name]
+    for method in methods(name):
+        found = data(getattr(ours, method)(param(K), *shapes))
+        np.testing.assert_allclose(found, getattr(theirs, method)(K, *shapes), 1e-9, 1e-13)
+    inside = K[(theirs.pmf(K, *shapes) > 0) & (theirs.sf(K, *shapes) > 0)]
+    held, free = shapes[:whole], [float(s) for s in shapes[whole:] if isinstance(s, float)]
+    last = shapes[whole + len(free) :]
+
+    def everything(*free):
+        return [getattr(ours, method)(inside, *held, *free, *last) for method in methods(name)]
+
+    if free:
+        assert gradcheck(everything, *free, rtol=2e-5)
+        ranks = ours.ppf(Q[1:4], *held, *map(param, free), *last)
+        np.testing.assert_array_equal(ranks, theirs.ppf(Q[1:4], *shapes))
+
+
+SHAPES = {
+    **CONTINUOUS,
+    **{name: shapes for name, (shapes, whole) in DISCRETE.items() if not whole},
+    **dict.fromkeys(("norm", "expon", "laplace", "uniform", "logistic", "gumbel_r"), ()),
+    **dict.fromkeys(("gumbel_l", "rayleigh", "maxwell", "halfnorm"), ()),
+    **dict.fromkeys(("gamma", "chi", "chi2", "lognorm", "weibull_min", "powerlaw"), (1.7,)),
+    **dict.fromkeys(("invgamma", "pareto", "lomax", "t", "weibull_max", "poisson"), (3.7,)),
+    "beta": (1.4, 2.3),
+    "f": (3.0, 7.0),
+    "skewnorm": (0.8,),
+    "truncnorm": (-0.7, 1.9),
+    "bernoulli": (0.3,),
+    "geom": (0.3,),
+    "logser": (0.4,),
+    "nbinom": (4.2, 0.4),
+    "vonmises": (1.3,),
+    "halfcauchy": (),
+    "erlang": (3.0,),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_moments(name):
+    ours, theirs, shapes = getattr(stats, name), getattr(own, name), SHAPES[name]
+    place = (0.2,) if ours.discrete else (0.2, 1.3)
+    known = [
+        m
+        for m, formula in zip(("mean", "var", "entropy"), ours.moments, strict=True)
+        if formula is not None
+    ]
+    if "var" in known:
+        known.append("std")
+    for method in known:
+        found = data(getattr(ours, method)(*map(param, (*shapes, *place))))
+        np.testing.assert_allclose(found, getattr(theirs, method)(*shapes, *place), rtol=1e-8)
+
+    def everything(*args):
+        return [getattr(ours, method)(*args) for method in known]
+
+    finite = [m for m in known if np.isfinite(getattr(theirs, m)(*shapes, *place))]
+    known = finite
+    if finite:
+        assert gradcheck(everything, *shapes, *place, rtol=2e-5)
+
+
+def test_moments_that_are_not_finite():
+    for name, shape in (("t", 1.5), ("t", 0.7), ("pareto", 0.9), ("invgamma", 1.5), ("lomax", 2)):
+        for method in ("mean", "var"):
+            found = getattr(getattr(stats, name), method)(param(float(shape)))
+            assert data(found) == pytest.approx(
+                getattr(getattr(own, name), method)(float(shape)), nan_ok=True
+            )
+    np.testing.assert_allclose(
+        data(stats.truncnorm.mean(param(0.3), np.inf)), own.truncnorm.mean(0.3, np.inf)
+    )
+    assert np.isnan(data(stats.gamma.mean(param(-1.0))))
+
+
+def test_medians_intervals_and_stats():
+    g, args = stats.gamma, (2.2, 0.1, 1.4)
+    np.testing.assert_allclose(data(g.median(*map(param, args))), own.gamma.median(*args))
+    ends = g.interval(0.9, *map(param, args))
+    np.testing.assert_allclose([data(e) for e in ends], own.gamma.interval(0.9, *args))
+    np.testing.assert_allclose([data(m) for m in g.stats(param(2.2))], own.gamma.stats(2.2))
+    assert data(g.stats(param(2.2), moments="v")) == own.gamma.stats(2.2, moments="v")
+    assert stats.poisson.median(param(2.3)) == own.poisson.median(2.3)
+    assert stats.poisson.interval(0.9, param(2.3)) == own.poisson.interval(0.9, 2.3)
+    with pytest.raises(UnsupportedError, match=r"gamma\.stats\(moments='mvsk'\)"):
+        g.stats(param(2.2), moments="mvsk")
+    with pytest.raises(UnsupportedError, match=r"scipy\.stats\.burr\.mean has no derivative"):
+        stats.burr.mean(param(2.0), 3.0)
+
+
+def test_quantiles_that_scipy_solves_for():
+    f = stats.truncnorm.ppf
+    assert gradcheck(f, np.array([0.2, 0.7]), -0.7, 1.9, order=2)
+    fast = jit(lambda a: gradient(lambda a: f(0.3, a, 1.9), a)[0])
+    for a in (-0.7, -0.7, -1.1):
+        assert fast(a) == pytest.approx(gradient(lambda a: f(0.3, a, 1.9), a)[0])
+
+
+def test_random_numbers():
+    draw = stats.norm.rvs(param(0.2), param(1.3), size=4, random_state=1)
+    np.testing.assert_array_equal(data(draw), own.norm.rvs(0.2, 1.3, size=4, random_state=1))
+    slope = gradient(lambda s: stats.gamma.rvs(2.2, scale=s, size=(), random_state=1), 1.3)[0]
+    assert slope == pytest.approx(own.gamma.rvs(2.2, random_state=1))
+    with pytest.raises(UnsupportedError, match=r"gamma\.rvs of tracked a .*take ppf\(q\)"):
+        stats.gamma.rvs(param(2.2))
+    with pytest.warns(RuntimeWarning, match=r"norm\.rvs compiled"):
+        jit(lambda s: stats.norm.rvs(scale=s, random_state=1))(1.3)
+
+
+def test_frozen():
+    plain, tracked = stats.norm(0.2, 1.3), stats.norm(param(0.2), 1.3)
+    np.testing.assert_array_equal(plain.rvs(3, random_state=0), own.norm(0.2, 1.3).rvs(3, 0))
+    np.testing.assert_array_equal(data(tracked.rvs(3, 0)), own.norm(0.2, 1.3).rvs(3, 0))
+    assert plain.stats("m") == 0.2
+    assert data(tracked.mean()) == plain.mean()
+    assert plain.expect(lambda x: x) == pytest.approx(0.2)
+    assert plain.support() == (-np.inf, np.inf)
+    with pytest.raises(UnsupportedError, match=r"norm\(\.\.\.\)\.expect has no derivative rule"):
+        tracked.expect(lambda x: x)
+
+
+def test_distributions_without_formulas():
+    assert stats.argus.pdf(0.3, 1.0) == own.argus.pdf(0.3, 1.0)
+    for call, match in (
+        (lambda: stats.argus.pdf(param(0.3), 1.0), r"scipy\.stats\.argus\.logpdf has no"),
+        (lambda: stats.nchypergeom_fisher.pmf(param(2.0), 9, 4, 5, 1.0), "logpmf has no"),
+        (lambda: stats.wishart.logpdf(param(np.eye(2)), 3, np.eye(2)), r"wishart\.logpdf has no"),
+        (lambda: stats.zipf.cdf(param(2.0), 3.0), r"zipf\.cdf has no"),
+    ):
+        with pytest.raises(UnsupportedError, match=match):
+            call()
+    assert stats.wishart.logpdf(np.eye(2), 3, np.eye(2)) == own.wishart.logpdf(
+        np.eye(2), 3, np.eye(2)
+    )
