@@ -189,6 +189,8 @@ def _resize(self: Tracked, *new_shape: Any, refcheck: bool = True) -> None:
         raise ValueError("cannot resize this array: it does not own its data")
     if any(ref() is not None for ref in getattr(self, "_views", ())):
         raise ValueError("cannot resize an array that is referenced by another array")
+    if np.min(shape, initial=0) < 0:
+        raise ValueError("negative dimensions not allowed")
     n, flat = int(np.prod(shape)), np.ravel(self)
     more = np.zeros(max(n - np.size(flat), 0), flat.dtype)
     self._value = value_of(np.reshape(np.concatenate([flat[:n], more]), shape))
@@ -283,6 +285,9 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> No
 @implements(np.putmask)
 def _putmask(a: Any, mask: Any, values: Any) -> None:
     _written_in_place("np.putmask", a)
+    if np.size(mask) != np.size(a):
+        raise ValueError("putmask: mask and data must be the same size")
+    mask = np.reshape(as_array(mask), np.shape(a))
     fits = np.shape(values) in ((), np.shape(a))
     np.copyto(a, values if fits else np.resize(values, np.shape(a)), where=mask)
 

@@ -423,6 +423,8 @@ where = declare(
 def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
     if x is None and y is None:
         return np.nonzero(condition)
+    if x is None or y is None:
+        raise ValueError("either both or neither of x and y should be given")
     return apply(where, (condition, x, y))
 
 

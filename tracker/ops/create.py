@@ -13,7 +13,15 @@ import numpy as np
 
 from tracker.ir.op import LINEAR, METHODS, NUMPY, Iota, Map, Table, View
 from tracker.ir.types import Type, type_of
-from tracker.ops.declare import as_array, declare, dtype_of, holds_tracked, implements, project
+from tracker.ops.declare import (
+    as_array,
+    declare,
+    dtype_of,
+    holds_tracked,
+    implements,
+    order_of,
+    project,
+)
 from tracker.ops.shape import contiguous
 from tracker.tape import apply, data_of, form_of, value_of, wrap
 from tracker.tracked import Tracked
@@ -133,7 +141,7 @@ copy = declare(
 @implements(np.copy)
 def copy_(a: Any, order: str = "K", subok: bool = False) -> Any:
     made = apply(copy, (a,))
-    return contiguous(made) if order == "C" else made
+    return contiguous(made) if order_of(order) == "C" else made
 
 
 def _copy_method(a: Any, order: str = "C") -> Any:

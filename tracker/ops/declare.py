@@ -441,6 +441,16 @@ def as_array(x: Any) -> Any:
     return np.asarray(x)
 
 
+def order_of(order: Any) -> str:
+    """What an `order=` says, in a capital letter."""
+    if not isinstance(order, (str, type(None))):
+        raise TypeError(f"order must be str, not {type(order).__name__}")
+    letter = "C" if order is None else order.upper()
+    if letter not in ("C", "F", "A", "K"):
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    return letter
+
+
 def one_axis(a: Any, axis: Any) -> tuple[Any, int]:
     """The array and the axis along which NumPy's functions of lines go: all of it, in C order,
     where no axis is named. An array without axes is a line of one element."""

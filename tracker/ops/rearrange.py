@@ -41,11 +41,17 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 # Picking ------------------------------------------------------------------------------------------
 
 
+def _check_mode(mode: str) -> None:
+    if mode not in ("clip", "raise", "wrap"):
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+
+
 @implements(np.take, method="take")
 def take(
     a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
 ) -> Any:
     a, axis = one_axis(a, axis)
+    _check_mode(mode)
     n = np.shape(a)[axis]
     where = indices if hasattr(indices, "dtype") else np.asarray(indices)
     if mode == "wrap":
@@ -170,6 +176,15 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     return array_split(ary, indices_or_sections, axis)
 
 
-NUMPY[np.hsplit] = lambda ary, cuts: split(ary, cuts, 0 if np.ndim(ary) == 1 else 1)
-NUMPY[np.vsplit] = lambda ary, cuts: split(ary, cuts, 0)
-NUMPY[np.dsplit] = lambda ary, cuts: split(ary, cuts, 2)
+def _split_along(name: str, axis: int, least: int) -> Any:
+    def call(ary: Any, indices_or_sections: Any) -> Any:
+        if np.ndim(ary) < least:
+            raise ValueError(f"{name} only works on arrays of {least} or more dimensions")
+        return split(ary, indices_or_sections, min(axis, np.ndim(ary) - 1))
+
+    return call
+
+
+NUMPY[np.hsplit] = _split_along("hsplit", 1, 1)
+NUMPY[np.vsplit] = _split_along("vsplit", 0, 2)
+NUMPY[np.dsplit] = _split_along("dsplit", 2, 3)

@@ -7,6 +7,7 @@ name here is composed of these.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import LINEAR, METHODS, Joint, View, Writes
 from tracker.ir.types import Type
-from tracker.ops.declare import as_array, declare, implements, into, project, sum_to
+from tracker.ops.declare import as_array, declare, implements, into, order_of, project, sum_to
 from tracker.tape import apply, form_of
 from tracker.tracked import Tracked
 
@@ -45,6 +46,10 @@ def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None
         if not np.may_share_memory(form_of(made), form_of(a)):
             raise ValueError("Unable to avoid creating a copy while reshaping.")
         return made
+    if order != "C":
+        order = order_of(order)
+        if order == "K":
+            raise ValueError("order 'K' is not permitted for reshaping")
     if order in ("F", "A") and np.ndim(a) > 1:
         if order == "A" and not form_of(a).flags.f_contiguous:
             return reshape_(a, shape)
@@ -54,7 +59,8 @@ def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None
 
 def _full_shape(a: Any, shape: Any) -> tuple[int, ...]:
     """A target shape with its -1 worked out."""
-    given = tuple(map(int, shape)) if isinstance(shape, (tuple, list)) else (int(shape),)
+    several = isinstance(shape, (tuple, list))
+    given = tuple(map(operator.index, shape if several else (shape,)))
     size = form_of(a).size if isinstance(a, Tracked) and a.ndim else np.size(a)
     if -1 in given:
         known = -math.prod(given)
@@ -85,6 +91,8 @@ def laid_out_as(a: Any, other: Any) -> Any:
 
 
 def _reshape_method(a: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
+    if not shape:
+        raise TypeError("reshape() takes exactly 1 argument (0 given)")
     return reshape_(a, shape[0] if len(shape) == 1 else shape, order, copy=copy)
 
 
@@ -94,6 +102,7 @@ METHODS["reshape"] = _reshape_method
 @implements(np.ravel, method="ravel")
 def ravel(a: Any, order: str = "C") -> Any:
     form = form_of(a)
+    order = order if order == "C" else order_of(order)
     if order == "K":  # as the elements lie in memory
         steps = [-abs(stride) for stride in getattr(form, "strides", ())]
         return ravel(np.transpose(a, np.argsort(steps, kind="stable")) if steps else a)

@@ -105,6 +105,8 @@ def _reduce(
     if dtype is None and kind.kind in "fc":  # a fold of one element, too, is what the ufunc gives
         array = np.astype(array, kind)
     axes = folded_axes(array, axis)
+    if len(axes) > 1 and ufunc.identity is None:
+        ufunc.reduce(np.ones((1, 1), array.dtype), axis=(0, 1))  # raises where the order matters
 
     def rows(of: Any) -> Any:
         """The elements that are folded, along a first axis."""
@@ -225,6 +227,7 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     references = sys.getrefcount(target)  # with those of the calls that lead here
     casting = kwargs.pop("casting", "same_kind")
+    np.can_cast(np.float64, np.float64, casting)  # raises where there is no such rule
     for name in ("order", "subok"):  # layout and subclasses: nobody's business here
         kwargs.pop(name, None)
     refuse(_named(ufunc), **kwargs)

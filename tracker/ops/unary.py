@@ -262,6 +262,7 @@ def angle(z: Any, deg: bool = False) -> Any:
 
 @implements(np.round, np.around, method="round")
 def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    decimals = operator.index(decimals)
     """To places after the point, or before it; integers stay integers."""
     kind = np.result_type(form_of(a))
     if decimals >= 0:
