@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import scipy.signal
 
-from tracker.errors import UnsupportedError, message
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._linear_filters import convolve, cut_to, lfilter
-from tracker.scipy._passing import as_array
+from tracker.scipy._passing import as_array, no_rule
 
 _PADS = {"odd": ("reflect", "odd"), "even": ("reflect", "even"), "constant": ("edge", None)}
 
@@ -41,8 +41,7 @@ def filtfilt(
 ) -> Any:
     """The filter forwards, then backwards."""
     if method != "pad":
-        text = f"scipy.signal.filtfilt with method={method!r} has no derivative rule here"
-        raise UnsupportedError(message(text, "Use method='pad'"))
+        raise no_rule(f"scipy.signal.filtfilt with method={method!r}", "Use method='pad'")
     x = np.moveaxis(as_array(x), axis, -1)
     count = 3 * max(np.size(np.atleast_1d(a)), np.size(np.atleast_1d(b)))
     edge = count if padlen is None else int(padlen)
@@ -80,6 +79,66 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
             x, state = lfilter(b, a, x, axis, as_array(zi)[i])
             left.append(state)
     return x if zi is None else (x, np.stack(left))
+
+
+@drop_in(scipy.signal)
+def sosfilt_zi(sos: Any) -> Any:
+    """The states in which the sections go on with a constant 1."""
+    sos, gain, states = as_array(sos), 1.0, []
+    if np.ndim(sos) != 2 or np.shape(sos)[1] != 6:
+        raise ValueError("sos must be shape (n_sections, 6)")
+    for i in range(np.shape(sos)[0]):
+        b, a = sos[i, :3], sos[i, 3:]
+        states.append(gain * lfilter_zi(b, a))
+        gain = gain * np.sum(b) / np.sum(a)
+    return np.stack(states)
+
+
+@drop_in(scipy.signal)
+def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None) -> Any:
+    """The sections forwards, then backwards."""
+    sos, x = as_array(sos), np.moveaxis(as_array(x), axis, -1)
+    unused = min(int(np.sum(sos[:, 2] == 0)), int(np.sum(sos[:, 5] == 0)))
+    edge = 3 * (2 * np.shape(sos)[0] + 1 - unused) if padlen is None else int(padlen)
+    edge = 0 if padtype is None else edge
+    if np.shape(x)[-1] <= edge:
+        raise ValueError(
+            f"The length of the input vector x must be greater than padlen, which is {edge}."
+        )
+    longer = _extended(x, edge, padtype)
+    zi = np.reshape(sosfilt_zi(sos), (-1,) + (1,) * (np.ndim(x) - 1) + (2,))
+    for _ in range(2):
+        longer, _state = sosfilt(sos, longer, zi=zi * longer[..., :1])
+        longer = np.flip(longer, -1)
+    return np.moveaxis(longer[..., edge : np.shape(longer)[-1] - edge], -1, axis)
+
+
+@drop_in(scipy.signal)
+def freqz(
+    b: Any,
+    a: Any = 1,
+    worN: Any = 512,
+    whole: bool = False,
+    plot: Any = None,
+    fs: Any = 2 * math.pi,
+    include_nyquist: bool = False,
+) -> Any:
+    """Frequencies, and what a filter makes of each."""
+    b, a = np.atleast_1d(as_array(b)), np.atleast_1d(as_array(a))
+    if np.ndim(b) != 1 or np.ndim(a) != 1:
+        raise no_rule("scipy.signal.freqz of several filters", "Take one after the other")
+    if worN is None or np.ndim(worN) == 0:
+        n = 512 if worN is None else int(worN)
+        end = 2 * math.pi if whole else math.pi
+        w = np.linspace(0, end, n, endpoint=include_nyquist and not whole)
+    else:
+        w = 2 * math.pi * (as_array(worN) * 1.0) / fs
+    back = np.exp(-1j * np.expand_dims(w, -1) * np.arange(max(np.size(a), np.size(b))))
+    h = (back[:, : np.size(b)] @ (b + 0j)) / (back[:, : np.size(a)] @ (a + 0j))
+    w = w * (fs / (2 * math.pi))
+    if plot is not None:
+        plot(w, h)
+    return w, h
 
 
 @drop_in(scipy.signal)

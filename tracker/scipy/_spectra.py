@@ -131,7 +131,7 @@ def csd(
     if size < length:
         raise ValueError("nfft must be greater than or equal to nperseg.")
     both = not return_onesided or np.iscomplexobj(x) or np.iscomplexobj(y)
-    spectra = [_pieces(z, weights, length, step, size, detrend, both) for z in (x, y)]
+    spectra = [pieces(z, weights, length, step, size, detrend, both) for z in (x, y)]
     scale = {"density": 1 / (fs * np.sum(weights**2)), "spectrum": 1 / np.sum(weights) ** 2}
     if scaling not in scale:
         raise ValueError(f"Unknown scaling: {scaling!r}")
@@ -164,7 +164,7 @@ def _window(window: Any, nperseg: Any, n: int) -> tuple[Any, int]:
     return scipy.signal.get_window(window, length), length
 
 
-def _pieces(x: Any, weights: Any, length: int, step: int, size: int, trend: Any, both: bool) -> Any:
+def pieces(x: Any, weights: Any, length: int, step: int, size: int, trend: Any, both: bool) -> Any:
     """The spectra of the pieces of a signal: an axis of pieces, one of frequencies."""
     pieces = np.lib.stride_tricks.sliding_window_view(x, length, axis=-1)[..., ::step, :]
     if callable(trend):
