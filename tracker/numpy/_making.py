@@ -21,9 +21,10 @@ import numpy as np
 from tracker.listening import is_following, is_recording
 from tracker.numpy._tracking import is_conversion, trackable
 from tracker.ops.create import asarray as join
-from tracker.ops.create import buffer, ones_like, zeros_like
+from tracker.ops.create import buffer, filled, ones_like, zeros_like
 from tracker.ops.declare import holds_tracked
-from tracker.tape import apply, data_of, form_of
+from tracker.ops.shape import laid_out, memory_axes
+from tracker.tape import data_of, form_of
 from tracker.tracked import Tracked
 
 NAMES = (
@@ -52,7 +53,8 @@ def array(
                 raise
     if not holds_tracked(object):
         return _of_plain(object, np.array(object, dtype, copy=copy, ndmin=ndmin, **kwargs))
-    made = _of_tracked(object, dtype, copy)
+    like = object if type(object) is Tracked else None
+    made = laid_out(_of_tracked(object, dtype, copy), kwargs.get("order"), like)
     missing = ndmin - np.ndim(made)
     return np.reshape(made, (1,) * missing + np.shape(made)) if missing > 0 else made
 
@@ -89,6 +91,8 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, **kwargs: Any) -> Any:
     """`numpy.asarray`: an array that needs no conversion is handed back, tracked or not."""
     copy = kwargs.pop("copy", None)
     kwargs.pop("device", None)
+    if holds_tracked(a) and not copy and order in ("A", "a"):
+        order = "K"  # any order will do
     return array(a, dtype, copy=copy, order=order or "K", **kwargs)
 
 
@@ -96,12 +100,12 @@ asanyarray = asarray
 
 
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
-    """`numpy.ascontiguousarray`; where a tracked array lies is nobody's business."""
+    """`numpy.ascontiguousarray`."""
     return array(a, dtype, copy=None, order="C", ndmin=1)
 
 
 def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
-    """`numpy.asfortranarray`; where a tracked array lies is nobody's business."""
+    """`numpy.asfortranarray`."""
     return array(a, dtype, copy=None, order="F")
 
 
@@ -116,8 +120,10 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
 def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
     """`numpy.require`."""
     if holds_tracked(a):
-        np.require(np.empty(0), None, requirements)  # raises as NumPy does
-        return asarray(a, dtype)
+        like = np.require(np.empty((2, 2)), None, requirements)  # raises as NumPy does
+        turned = np.require(np.empty((2, 2), order="F"), None, requirements)
+        asked = like.flags.fnc or turned.flags.c_contiguous
+        return asarray(a, dtype, ("F" if like.flags.fnc else "C") if asked else "K")
     return _of_plain(a, np.require(a, dtype, requirements))
 
 
@@ -146,9 +152,11 @@ def _allocator(function: Callable[..., Any], fill: Any) -> Callable[..., Any]:
         if kind.kind not in "biufc":
             return function(shape, dtype, order, **kwargs)
         extent = (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
+        axes = memory_axes(np.empty((0,) * len(extent)), order)
         if is_recording():  # machine code fills it
-            return buffer(apply(fill, (buffer(0.0),), {"shape": extent, "dtype": kind}))
-        return trackable(np.asarray(fill.evaluate(0.0, shape=extent, dtype=kind)))
+            return filled(fill, buffer(0.0), extent, kind, axes)
+        made = np.asarray(fill.evaluate(0.0, shape=extent, dtype=kind))
+        return trackable(made if axes is None else made.copy("F"))
 
     call.__name__ = call.__qualname__ = function.__name__
     call.__doc__ = f"`numpy.{function.__name__}`."
@@ -215,7 +223,7 @@ def full(
     if not holds_tracked(fill_value):
         made = np.full(shape, fill_value, dtype, order, **kw)
         return trackable(made) if is_following() else made
-    return np.copy(np.broadcast_to(array(fill_value, dtype), shape))
+    return np.copy(np.broadcast_to(array(fill_value, dtype), shape), order)
 
 
 def arange(*args: Any, **kwargs: Any) -> Any:

@@ -17,7 +17,7 @@ from tracker.ops.create import astype
 from tracker.ops.cumulative import along
 from tracker.ops.declare import as_array, declare, implements, project
 from tracker.ops.index import read
-from tracker.ops.shape import reshape
+from tracker.ops.shape import laid_out, reshape
 from tracker.ops.windows import overlaps
 from tracker.tape import apply, form_of
 
@@ -81,7 +81,9 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         raise ValueError("'edge_order' greater than 2 not supported")
     if f.dtype.kind not in "fc":
         f = np.astype(f, float)
-    slopes = [_slope(f, h, i, edge_order) for i, h in zip(axes, spacings, strict=True)]
+    slopes = [
+        laid_out(_slope(f, h, i, edge_order), "K", f) for i, h in zip(axes, spacings, strict=True)
+    ]
     return slopes[0] if len(axes) == 1 else tuple(slopes)
 
 

@@ -13,6 +13,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import METHODS
 from tracker.ops.declare import as_array, implements, into, one_axis
+from tracker.ops.shape import laid_out
 from tracker.tape import form_of
 
 
@@ -28,7 +29,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     y = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         y = np.where(as_array(condition), choice, y)
-    return y
+    return laid_out(y, "C")
 
 
 @implements(np.choose, method="choose")
@@ -48,7 +49,8 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
         y = np.where(places == at, options[at], y)
     shape = np.broadcast_shapes(np.shape(places), *(np.shape(c) for c in options))
     kind = np.result_type(*(form_of(c) for c in options))
-    return into(out, np.astype(as_array(np.broadcast_to(y, shape)), kind), "unsafe")
+    made = np.astype(as_array(np.broadcast_to(y, shape)), kind)
+    return into(out, laid_out(made, "C"), "unsafe")
 
 
 @implements(np.compress)
@@ -89,7 +91,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
         given = flat[here]
         if np.size(given):
             y[here] = function(given, *args, **kw)
-    return np.reshape(y, np.shape(x))
+    return laid_out(np.reshape(y, np.shape(x)), "K", x)
 
 
 # Functions of lines -------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from tracker.ops.declare import (
     order_of,
     project,
 )
-from tracker.ops.shape import contiguous
+from tracker.ops.shape import laid_out, memory_axes
 from tracker.tape import apply, data_of, form_of, value_of, wrap
 from tracker.tracked import Tracked
 from tracker.values import CLOSED, NO_PARAMS, Value
@@ -75,7 +75,7 @@ def _apart(x: Any) -> Any:
     """An array that is written into apart from `x`. Values never change: another handle will do,
     but for an argument's, which writes into reach its owner."""
     value = value_of(x)
-    return wrap(value) if value.operands else METHODS["copy"](x)
+    return wrap(value) if value.operands else copy_(x)
 
 
 def _astype_method(
@@ -93,8 +93,8 @@ def _astype_method(
             f"Cannot cast {what} from {x.dtype!r} to {want!r} according to the rule {casting!r}"
         )
     if x.dtype != want:
-        return astype_(x, want)
-    return METHODS["copy"](x) if copy else x
+        return laid_out(astype_(x, want), order, x)
+    return METHODS["copy"](x, order) if copy else laid_out(x, order)
 
 
 METHODS["astype"] = _astype_method
@@ -141,7 +141,8 @@ copy = declare(
 @implements(np.copy)
 def copy_(a: Any, order: str = "K", subok: bool = False) -> Any:
     made = apply(copy, (a,))
-    return contiguous(made) if order_of(order) == "C" else made
+    order = order_of(order)
+    return made if order == "K" else laid_out(made, order, a)
 
 
 def _copy_method(a: Any, order: str = "C") -> Any:
@@ -200,11 +201,22 @@ def _like(op: Any) -> Any:
     def call(
         a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any
     ) -> Any:
-        want = dtype_of(dtype) if dtype is not None else np.result_type(form_of(a))
+        form = form_of(a)
+        want = dtype_of(dtype) if dtype is not None else np.result_type(form)
         extent = np.shape(a) if shape is None else _shape_tuple(shape)
-        return buffer(apply(op, (a,), {"shape": extent, "dtype": want}))
+        keeps = type(form) is np.ndarray and len(extent) == form.ndim
+        return filled(op, a, extent, want, memory_axes(form, order) if keeps else None)
 
     return call
+
+
+def filled(
+    op: Any, a: Any, shape: tuple[int, ...], dtype: Any, axes: tuple[int, ...] | None = None
+) -> Any:
+    """A buffer of zeros or ones whose axes lie in this order in memory."""
+    outer = shape if axes is None else tuple(shape[axis] for axis in axes)
+    made = buffer(apply(op, (a,), {"shape": outer, "dtype": dtype}))
+    return made if axes is None else np.transpose(made, np.argsort(axes))
 
 
 def _shape_tuple(shape: Any) -> tuple[int, ...]:
@@ -241,9 +253,13 @@ for _function in (np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.
     NUMPY[_function] = _allocate(_function)
 
 
-@implements(np.asanyarray, np.ascontiguousarray)
+@implements(np.ascontiguousarray)
+def ascontiguousarray(a: Any, dtype: Any = None, **_: Any) -> Any:
+    return laid_out(asanyarray(a, dtype), "C")
+
+
+@implements(np.asanyarray)
 def asanyarray(a: Any, dtype: Any = None, **_: Any) -> Any:
-    """A tracked array is an array, and whether it is contiguous is nobody's business."""
     return (
         asarray(a, dtype)
         if not isinstance(a, Tracked)

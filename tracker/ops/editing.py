@@ -15,7 +15,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from tracker.ops.create import buffer
 from tracker.ops.cumulative import along
 from tracker.ops.declare import as_array, constant, implements
-from tracker.ops.shape import laid_out_as
+from tracker.ops.shape import laid_out
 from tracker.tape import form_of
 
 # Axes ---------------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
         arr, axis = np.ravel(arr), 0
     axis = normalize_axis_index(axis, np.ndim(arr))
     left = np.delete(np.arange(np.shape(arr)[axis]), _plain(obj))
-    return laid_out_as(np.take(arr, left, axis), arr)
+    return laid_out(np.take(arr, left, axis), "A", arr)
 
 
 @implements(np.insert)
@@ -204,7 +204,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         places = places[np.argsort(np.argsort(np.where(obj < 0, obj + n, obj), kind="stable"))]
     out[cut(places)] = values
     out[cut(np.flatnonzero(~fresh))] = arr
-    return laid_out_as(out, arr)
+    return laid_out(out, "A", arr)
 
 
 def _with(arr: Any, axis: int, n: int | None, values: Any) -> tuple[int, ...]:
@@ -266,7 +266,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     for axis, (before, after) in enumerate(widths):
         if before or after:
             a = _PADS[mode](a, axis, before, after, **{**_DEFAULTS[mode], **kwargs})
-    return np.copy(a) if a is array else laid_out_as(a, array)
+    return np.copy(a) if a is array else laid_out(a, "A", array)
 
 
 def _check_pad(

@@ -20,6 +20,7 @@ import numpy as np
 from tracker.ops.contraction import added
 from tracker.ops.declare import dtype_of, implements, into, refuse
 from tracker.ops.linalg.parts import as_array
+from tracker.ops.shape import laid_out
 from tracker.tape import data_of
 
 Labels = tuple[str, ...]
@@ -35,7 +36,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: A
     """
     dtype = keywords.pop("dtype", None)
     casting = keywords.pop("casting", "safe")
-    keywords.pop("order", None)  # layout: nobody's business here
+    order = keywords.pop("order", "K")
     refuse("np.einsum", **keywords)
     arrays, labels, wanted = _read(operands)
     if dtype is not None:
@@ -52,7 +53,8 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: A
             later = {label for _, ls in (*picked[at + 1 :], *terms) for label in ls}
             made = _pair(made, other, later | set(wanted))
         terms.append(made)
-    return into(out, _finish(terms[0], wanted), "same_kind" if casting == "safe" else casting)
+    made = laid_out(_finish(terms[0], wanted), order)
+    return into(out, made, "same_kind" if casting == "safe" else casting)
 
 
 def _cast(a: Any, dtype: np.dtype[Any], casting: Any) -> Any:

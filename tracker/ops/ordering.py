@@ -29,7 +29,7 @@ from tracker.ops.cumulative import cumsum
 from tracker.ops.declare import as_array, constant, declare, discrete, implements, refuse
 from tracker.ops.index import getitem
 from tracker.ops.places import HOLE, taken
-from tracker.ops.shape import broadcast_to, concatenate, reshape, stack, transpose
+from tracker.ops.shape import broadcast_to, concatenate, laid_out, reshape, stack, transpose
 from tracker.ops.sorting import argsort, order_by, sort, sort_key
 from tracker.ops.unary import isnan, logical_not
 from tracker.tape import apply
@@ -162,7 +162,7 @@ def partition(
     a = as_array(a)
     if axis is None:
         a, axis = np.ravel(a), 0
-    return np.take_along_axis(a, np.argpartition(a, kth, axis, kind), axis)
+    return laid_out(np.take_along_axis(a, np.argpartition(a, kth, axis, kind), axis), "K", a)
 
 
 @implements(np.sort_complex)

@@ -18,6 +18,7 @@ from tracker.ir.op import NUMPY
 from tracker.ops.contraction import added, matmul
 from tracker.ops.declare import implements, into, refuse
 from tracker.ops.linalg.parts import as_array
+from tracker.ops.shape import laid_out
 from tracker.tape import apply
 
 # Tensors ------------------------------------------------------------------------------------------
@@ -77,7 +78,7 @@ def cross(
     if 3 not in sizes:
         return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
     made = _rolled(x, 1) * _rolled(y, 2) - _rolled(x, 2) * _rolled(y, 1)
-    return np.moveaxis(made, -1, axisc)
+    return np.moveaxis(laid_out(made, "C"), -1, axisc)
 
 
 def _rolled(v: Any, by: int) -> Any:

@@ -81,13 +81,30 @@ def contiguous(a: Any) -> Any:
     return apply(reshape, (flat,), {"shape": form.shape})
 
 
-def laid_out_as(a: Any, other: Any) -> Any:
-    """A new array in the order in which NumPy fills one made after another: Fortran's where that
-    one's is, else C's."""
-    form = form_of(other)
-    if isinstance(form, np.ndarray) and form.flags.fnc:
-        return np.transpose(contiguous(np.transpose(a)))
-    return contiguous(a)
+def memory_axes(form: Any, order: str) -> tuple[int, ...] | None:
+    """The axes of an array, those with long strides first, of what NumPy makes after an array in
+    this order ("K": as that one's lie; "A": as Fortran's where that one's do); None of C order."""
+    natural, order = tuple(range(np.ndim(form))), order_of(order)
+    if order == "A":
+        order = "F" if type(form) is np.ndarray and form.flags.fnc else "C"
+    axes = natural[::-1] if order == "F" else natural
+    if order == "K" and type(form) is np.ndarray and not form.flags.c_contiguous:
+        axes = tuple(sorted(natural, key=lambda axis: -abs(form.strides[axis])))
+    return None if axes == natural else axes
+
+
+def laid_out(a: Any, order: str | None, like: Any = None) -> Any:
+    """An array in this memory order, after another one (by default itself): a new one, unless it
+    lies so already."""
+    form = form_of(a)
+    if order is None or (like is None and order == "K") or type(form) is not np.ndarray:
+        return a
+    axes = memory_axes(form if like is None else form_of(like), order)
+    if axes is None:
+        return contiguous(a)
+    if form.transpose(axes).flags.c_contiguous:
+        return a
+    return np.transpose(contiguous(np.transpose(a, axes)), np.argsort(axes))
 
 
 def _reshape_method(a: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
@@ -104,8 +121,8 @@ def ravel(a: Any, order: str = "C") -> Any:
     form = form_of(a)
     order = order if order == "C" else order_of(order)
     if order == "K":  # as the elements lie in memory
-        steps = [-abs(stride) for stride in getattr(form, "strides", ())]
-        return ravel(np.transpose(a, np.argsort(steps, kind="stable")) if steps else a)
+        axes = memory_axes(form, order) if type(form) is np.ndarray else None
+        return ravel(a if axes is None else np.transpose(a, axes))
     flat = reshape_(a, (-1,), order)
     if isinstance(form, np.ndarray) and np.may_share_memory(form, form_of(flat)):
         flags = form.flags

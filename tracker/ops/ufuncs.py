@@ -24,6 +24,7 @@ from tracker.ops import index
 from tracker.ops.cumulative import along, running_maximum, running_minimum
 from tracker.ops.declare import NO_VALUE, as_array, dtype_of, fitted, into, refuse
 from tracker.ops.reduce import folded_axes, kept
+from tracker.ops.shape import laid_out
 from tracker.tape import apply, form_of
 from tracker.tracked import Tracked, set_ufunc_protocol
 
@@ -228,8 +229,8 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     references = sys.getrefcount(target)  # with those of the calls that lead here
     casting = kwargs.pop("casting", "same_kind")
     np.can_cast(np.float64, np.float64, casting)  # raises where there is no such rule
-    for name in ("order", "subok"):  # layout and subclasses: nobody's business here
-        kwargs.pop(name, None)
+    kwargs.pop("subok", None)  # subclasses: nobody's business here
+    order = _order(kwargs.pop("order", "K"), inputs)
     refuse(_named(ufunc), **kwargs)
     if ufunc not in UFUNCS and ufunc not in NUMPY:
         _declare_foreign()
@@ -247,6 +248,7 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     with np.errstate(all=None if where is True else "ignore"):
         result = NUMPY[ufunc](*inputs) if op is None else call(op, inputs)
     if ufunc.nout > 1:
+        result = tuple(laid_out(y, order) for y in result)
         targets = out if isinstance(out, tuple) else (None,) * ufunc.nout
         return tuple(
             into(t, _selected(y, where, t), casting) for t, y in zip(targets, result, strict=True)
@@ -255,7 +257,17 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         alone = references <= _references_of_one_name and target.base is None
         if alone and inputs[0] is target and _is_augmented():
             return fitted(result, target)
+    result = result if target is not None else laid_out(result, order)
     return into(target, _selected(result, where, target), casting)
+
+
+def _order(order: Any, inputs: tuple[Any, ...]) -> Any:
+    """The memory order of a ufunc's result: "A" is Fortran's where that of all arrays is."""
+    if order not in ("A", "a"):
+        return order
+    forms = [form for form in map(form_of, inputs) if type(form) is np.ndarray]
+    fortran = all(form.flags.f_contiguous for form in forms)
+    return "F" if fortran and not all(form.flags.c_contiguous for form in forms) else "C"
 
 
 def _selected(y: Any, where: Any, target: Any) -> Any:

@@ -22,6 +22,7 @@ from tracker.ops.declare import (
     map_lowering,
     piecewise,
 )
+from tracker.ops.shape import laid_out
 from tracker.tape import apply, apply1, form_of
 
 _LN2 = float(np.log(2.0))
@@ -264,15 +265,20 @@ def angle(z: Any, deg: bool = False) -> Any:
 def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     decimals = operator.index(decimals)
     """To places after the point, or before it; integers stay integers."""
+    made = _to_places(a, decimals)
+    return into(out, made) if out is not None else laid_out(made, "A", a)
+
+
+def _to_places(a: Any, decimals: int) -> Any:
     kind = np.result_type(form_of(a))
     if decimals >= 0:
         if kind.kind in "iu":
-            return into(out, a * kind.type(1))
+            return a * kind.type(1)
         scale = 10.0**decimals
-        return into(out, np.rint(a) if decimals == 0 else np.rint(a * scale) / scale)
+        return np.rint(a) if decimals == 0 else np.rint(a * scale) / scale
     tens = 10.0**-decimals
     rounded = np.rint(a / tens) * tens
-    return into(out, np.astype(rounded, kind) if kind.kind in "iu" else rounded)
+    return np.astype(rounded, kind) if kind.kind in "iu" else rounded
 
 
 @implements(np.sinc)
