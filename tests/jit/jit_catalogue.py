@@ -23,7 +23,8 @@ def _softmax(x: Any, axis: int) -> Any:
 
 def _standard(x: Any, axis: int) -> Any:
     y = x - x.mean(axis, keepdims=True)
-    return y / np.sqrt(1.0 + (y * y).mean(axis, keepdims=True))
+    # Around a half: a sum of what is around zero is nothing but its roundings.
+    return 0.5 + y / np.sqrt(1.0 + (y * y).mean(axis, keepdims=True))
 
 
 def _argsorted(x: Any, axis: int) -> Any:
