@@ -37,7 +37,22 @@ settings.register_profile("dev", max_examples=50, **_QUIET)
 settings.register_profile("deep", max_examples=1000, **_QUIET)
 PROFILE = os.environ.get("TRACKER_HYPOTHESIS", "ci")
 settings.load_profile(PROFILE)
-FULLY = 8  # of so many kernels of deeply tested programs, one goes through LLVM's optimiser
+# Beginnings of the names of files, and folders, that compile many small programs of a kind.
+ALIKE = {
+    "ops",
+    "test_complex_order",
+    "test_deferral",
+    "test_dense_kinds",
+    "test_gathers",
+    "test_in_place",
+    "test_integers",
+    "test_layouts",
+    "test_nesting",
+    "test_parity",
+    "test_programs",
+    "test_scipy",
+    "test_searching",
+}
 
 
 def _state():
@@ -66,16 +81,26 @@ def nothing_left_behind():
     assert not changed, f"the test left these changed: {', '.join(changed)}"
 
 
+def _beginnings(name):
+    words = name.split("_")
+    return {"_".join(words[:n]) for n in range(2, len(words) + 1)}
+
+
 @pytest.fixture(autouse=True)
 def compiled_quickly(request, monkeypatch):
-    """The deep profile draws programs for our own passes: LLVM's take longer than all of them, and
-    look at some only."""
-    if PROFILE != "deep" or request.node.get_closest_marker("hypothesis") is None:
+    """Where many programs are much alike, LLVM takes longer than all of the rest, and optimises
+    some only: which, their text decides."""
+    if PROFILE == "deep" and request.node.get_closest_marker("hypothesis"):
+        one_of = 8
+    elif not ALIKE.isdisjoint({request.path.parent.name, *_beginnings(request.path.stem)}):
+        one_of = 3
+    else:
         return
     compile_module = engine.compile_module
 
-    def quickly(text, *, level=3, symbols=None):
-        full = zlib.crc32(text.encode()) % FULLY == 0
-        return compile_module(text, level=level if full else 0, symbols=symbols)
+    def quickly(text, *, level=engine.OPTIMISED, symbols=None):
+        if zlib.crc32(text.encode()) % one_of:
+            level = engine.QUICK
+        return compile_module(text, level=level, symbols=symbols)
 
     monkeypatch.setattr(engine, "compile_module", quickly)
