@@ -2,11 +2,15 @@
 `tracker.scipy.ndimage`."""
 
 import numpy as np
+import scipy.sparse
 from op_rows import row, sample, x
 
-from tracker.scipy import _harmonics, _places, signal
+from tracker.scipy import _harmonics, _linear_maps, _places, signal
+from tracker.scipy.sparse._products import times
 
+SPARSE = times(scipy.sparse.csr_array(np.array([[0.0, 1.5, 0.0], [2.0, 0.0, -0.5]])))
 ROWS = [
+    row(_linear_maps.linear_map, sample(x(3), map=SPARSE), sample(x(3, 2), map=SPARSE)),
     row(
         signal.all_pole,
         sample(x(6), np.array([1.0, 0.4, -0.2])),

@@ -27,6 +27,8 @@ OURS = (
     "ndimage",
     "optimize",
     "signal",
+    "sparse",
+    "sparse.linalg",
     "spatial",
     "spatial.distance",
     "spatial.transform",

@@ -1,0 +1,121 @@
+"""`tracker.scipy.sparse`: products of plain sparse arrays with tracked dense ones, and solutions of
+sparse systems; SciPy's values, derivatives against differences, and compiled."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import tracker
+from tracker import ConversionError, UnsupportedError, data, gradient, jit, param
+from tracker.scipy import sparse
+from tracker.scipy.sparse import linalg
+from tracker.testing import gradcheck
+
+RNG = np.random.default_rng(0)
+DENSE = RNG.normal(size=(4, 3)) * (RNG.uniform(size=(4, 3)) > 0.4)
+SQUARE = scipy.sparse.csr_array(
+    np.eye(4) * 3 + RNG.normal(size=(4, 4)) * (RNG.uniform(size=(4, 4)) > 0.4)
+)
+SYMMETRIC = (SQUARE @ SQUARE.T + scipy.sparse.eye_array(4)).tocsr()
+V, W, M = RNG.normal(size=3), RNG.normal(size=4), RNG.normal(size=(3, 2))
+FORMATS = ["bsr", "coo", "csc", "csr", "dia", "dok", "lil"]
+KINDS = [f"{name}_{kind}" for name in FORMATS for kind in ("array", "matrix")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_products(kind):
+    a = getattr(sparse, kind)(DENSE)
+    np.testing.assert_allclose(data(a @ param(V)), DENSE @ V)
+    np.testing.assert_allclose(data(a.dot(param(M))), DENSE @ M)
+    np.testing.assert_allclose(data(param(W) @ a), W @ DENSE)
+    np.testing.assert_allclose(data(param(M).T @ a.T), M.T @ DENSE.T)
+    assert gradcheck(lambda v: (a @ v) ** 2, V, order=2)
+    assert gradcheck(lambda m: m.T @ a.T, M)
+    if kind.endswith("matrix"):
+        np.testing.assert_allclose(data(a * param(V)), DENSE @ V)
+        np.testing.assert_allclose(data(param(W) * a), W @ DENSE)
+    else:
+        with pytest.raises(UnsupportedError, match=r"element by element, .* A\.toarray"):
+            param(V) * a
+    np.testing.assert_array_equal(a @ V, DENSE @ V)
+
+
+def test_products_of_other_dtypes_and_shapes():
+    narrow = sparse.csr_array(DENSE.astype("f"))
+    assert data(narrow @ param(V.astype("f"))).dtype == np.float32
+    assert gradient(lambda v: np.sum(narrow @ v), V.astype("f"))[0].dtype == np.float32
+    assert gradcheck(lambda v: sparse.csr_array(DENSE * (1 + 2j)) @ v, V)
+    assert gradcheck(lambda v: sparse.csr_array(DENSE) @ v, V * (1 - 0.5j))
+    row = sparse.coo_array(DENSE[1])
+    assert data(row @ param(V)) == pytest.approx(DENSE[1] @ V)
+    assert data(param(V) @ row) == pytest.approx(DENSE[1] @ V)
+    assert (scipy.sparse.csr_array(DENSE) @ scipy.sparse.csr_array(DENSE.T)).shape == (4, 4)
+
+
+def test_products_compiled():
+    a = sparse.csr_array(DENSE)
+    fast = jit(lambda v: gradient(lambda v: np.sum((a @ v) ** 2), v)[0])
+    for v in (V, V, 2 * V):
+        np.testing.assert_allclose(fast(v), 2 * DENSE.T @ (DENSE @ v))
+    a.data *= 2  # what was compiled looks at the array anew
+    np.testing.assert_allclose(fast(V), 8 * DENSE.T @ (DENSE @ V))
+    assert "linear_map" in str(tracker.trace(lambda v: a @ v, V))
+
+
+def test_what_products_refuse():
+    a = sparse.csr_array(DENSE)
+    with pytest.raises(
+        ValueError, match=r"csr_array of shape \(4, 3\) and a tracked value .*\(4,\)"
+    ):
+        a @ param(W)
+    for call in (lambda: a + param(DENSE), lambda: a * param(V), lambda: a.multiply(param(DENSE))):
+        with pytest.raises(ConversionError):
+            call()
+    with pytest.raises(UnsupportedError, match=r"scipy\.sparse\.diags has no derivative rule"):
+        sparse.diags(param(V))
+
+
+SYSTEMS = {
+    "spsolve": lambda m, b: m.spsolve(SQUARE, b),
+    "spsolve, complex": lambda m, b: m.spsolve(SQUARE * (1 + 2j), b),
+    "spsolve, several": lambda m, b: m.spsolve(SQUARE, np.stack([b, b**2], axis=1)),
+    "spsolve, one column": lambda m, b: m.spsolve(SQUARE, np.expand_dims(b, 1)),
+    "spsolve_triangular": lambda m, b: m.spsolve_triangular(scipy.sparse.tril(SQUARE).tocsr(), b),
+    "factorized": lambda m, b: m.factorized(SQUARE.tocsc())(b),
+    "LinearOperator": lambda m, b: m.aslinearoperator(SQUARE) @ b,
+    "LinearOperator of functions": lambda m, b: m.LinearOperator(
+        (4, 4), matvec=lambda x: 2 * x[::-1], rmatvec=lambda x: 2 * x[::-1], dtype=float
+    ).matvec(b),
+    "LinearOperator of matrices": lambda m, b: m.aslinearoperator(SQUARE).matmat(
+        np.stack([b, b**2], axis=1)
+    ),
+    "rmatvec": lambda m, b: m.aslinearoperator(SQUARE).rmatvec(b),
+}
+for _name in ("cg", "minres", "bicg", "bicgstab", "gmres", "lgmres", "cgs"):
+    SYSTEMS[_name] = lambda m, b, name=_name: getattr(m, name)(SYMMETRIC, b, rtol=1e-13)[0]
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_systems(name):
+    f = SYSTEMS[name]
+    want, found = f(scipy.sparse.linalg, W), data(f(linalg, param(W)))
+    assert (found.dtype, found.shape) == (want.dtype, want.shape)
+    np.testing.assert_allclose(found, want, rtol=1e-9)
+    np.testing.assert_allclose(f(linalg, W), want, rtol=1e-9)
+    assert gradcheck(lambda b: f(linalg, b), W, order=2, rtol=1e-6)
+    fast = jit(lambda b: f(linalg, b))
+    for b in (W, W, 2 * W):
+        np.testing.assert_allclose(fast(b), f(scipy.sparse.linalg, b), rtol=1e-9)
+
+
+def test_what_systems_refuse():
+    for name in ("spsolve", "cg"):
+        with pytest.raises(UnsupportedError, match=rf"linalg\.{name} of a tracked matrix"):
+            getattr(linalg, name)(param(np.eye(4)), W)
+    with pytest.raises(UnsupportedError, match="with a tracked M="):
+        linalg.cg(SYMMETRIC, param(W), M=param(np.eye(4)))
+    with pytest.raises(ValueError, match="dimension mismatch"):
+        linalg.aslinearoperator(SQUARE) @ param(V)
+    with pytest.raises(UnsupportedError, match=r"sparse\.linalg\.eigsh has no derivative rule"):
+        linalg.eigsh(param(np.eye(4)), 1)
+    assert linalg.cg(SYMMETRIC, param(W), maxiter=1, rtol=1e-13)[1] > 0

@@ -1,0 +1,215 @@
+"""`scipy.sparse.linalg` on tracked values: solutions of systems with a plain sparse matrix or
+operator, differentiated in the right side. What is not defined here is SciPy's own.
+
+The cotangent of a right side solves the system of the adjoint matrix, by the same solver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse.linalg
+
+from tracker.errors import UnsupportedError, message
+from tracker.leaves import data
+from tracker.scipy._linear_maps import Linear
+from tracker.scipy._passing import as_array, is_tracked, passing
+
+__getattr__ = passing(scipy.sparse.linalg)
+
+
+def _plain(name: str, a: Any) -> Any:
+    """The matrix or operator, which must not be tracked."""
+    if is_tracked(a):
+        raise UnsupportedError(
+            message(
+                f"scipy.sparse.linalg.{name} of a tracked matrix has no derivative rule here",
+                "Use np.linalg.solve, or a plain sparse matrix",
+            )
+        )
+    return a
+
+
+def _kind(a: Any) -> np.dtype[Any]:
+    return np.result_type(getattr(a, "dtype", float) or float, np.float32)
+
+
+def _adjoint(a: Any) -> Any:
+    if isinstance(a, scipy.sparse.linalg.LinearOperator):
+        return a.H
+    return a.conj().T
+
+
+def _solving(name: str, a: Any, solve: Callable[[Any, Any], Any]) -> Linear:
+    """The map from a right side to the solution: solve(a, b)."""
+    return Linear(
+        lambda b: solve(a, b),
+        a.shape[1],
+        _kind(a),
+        lambda: _solving(name, _adjoint(a), solve),
+        name,
+    )
+
+
+def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -> Any:
+    """x with A x = b, for one right side or several (a dense matrix)."""
+    if not is_tracked(A, b):
+        return scipy.sparse.linalg.spsolve(A, b, permc_spec, use_umfpack)
+
+    def solve(a: Any, b: Any) -> Any:
+        x = scipy.sparse.linalg.spsolve(a.tocsc(), b, permc_spec, use_umfpack)
+        return np.reshape(x, np.shape(b))
+
+    b = as_array(b)
+    x = _solving("spsolve", _plain("spsolve", A), solve)(b)
+    return x[:, 0] if np.ndim(b) == 2 and np.shape(b)[1] == 1 else x
+
+
+def spsolve_triangular(
+    A: Any,
+    b: Any,
+    lower: bool = True,
+    overwrite_A: bool = False,
+    overwrite_b: bool = False,
+    unit_diagonal: bool = False,
+) -> Any:
+    """x with A x = b, for a triangular A."""
+    if not is_tracked(A, b):
+        return scipy.sparse.linalg.spsolve_triangular(
+            A, b, lower, overwrite_A, overwrite_b, unit_diagonal
+        )
+
+    def solving(a: Any, lower: bool) -> Linear:
+        return Linear(
+            lambda b: scipy.sparse.linalg.spsolve_triangular(
+                a.tocsr(), b, lower, unit_diagonal=unit_diagonal
+            ),
+            a.shape[1],
+            _kind(a),
+            lambda: solving(_adjoint(a), not lower),
+            "spsolve_triangular",
+        )
+
+    return solving(_plain("spsolve_triangular", A), lower)(as_array(b))
+
+
+def factorized(A: Any) -> Callable[[Any], Any]:
+    """A function that gives x with A x = b."""
+    there = scipy.sparse.linalg.splu(_plain("factorized", A).tocsc())
+
+    def map(trans: str) -> Linear:
+        return Linear(
+            lambda b: there.solve(b.astype(_kind(A)), trans),
+            A.shape[1],
+            _kind(A),
+            lambda: map("H" if trans == "N" else "N"),
+            "factorized",
+        )
+
+    return lambda b: map("N")(b) if is_tracked(b) else there.solve(b)
+
+
+def aslinearoperator(A: Any) -> Any:
+    """An operator that may be applied to tracked values."""
+    theirs = scipy.sparse.linalg.aslinearoperator(_plain("aslinearoperator", A))
+    return theirs if isinstance(theirs, LinearOperator) else LinearOperator.of(theirs)
+
+
+class LinearOperator(scipy.sparse.linalg.LinearOperator):  # type: ignore[misc]
+    """SciPy's, whose products with tracked values have derivatives if it knows its adjoint."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return super().__new__(_OfFunctions if cls is LinearOperator else cls)
+
+    @classmethod
+    def of(cls, other: Any) -> Any:
+        return cls(
+            other.shape,
+            matvec=other.matvec,
+            rmatvec=other.rmatvec,
+            matmat=other.matmat,
+            rmatmat=other.rmatmat,
+            dtype=other.dtype,
+        )
+
+    def _as_map(self, forth: bool = True) -> Linear:
+        def call(x: Any) -> Any:
+            if x.ndim == 1:
+                return self.matvec(x) if forth else self.rmatvec(x)
+            return self.matmat(x) if forth else self.rmatmat(x)
+
+        return Linear(
+            call,
+            self.shape[0 if forth else 1],
+            np.float32 if self.dtype is None else self.dtype,
+            lambda: self._as_map(not forth),
+            "LinearOperator",
+        )
+
+    def _applied(self, x: Any, forth: bool = True) -> Any:
+        if np.shape(x)[:1] != (self.shape[1 if forth else 0],) or np.ndim(x) > 2:
+            raise ValueError(f"dimension mismatch: {self.shape} and {np.shape(x)}")
+        return self._as_map(forth)(x)
+
+    def matvec(self, x: Any) -> Any:
+        return self._applied(x) if is_tracked(x) else super().matvec(x)
+
+    def rmatvec(self, x: Any) -> Any:
+        return self._applied(x, False) if is_tracked(x) else super().rmatvec(x)
+
+    def matmat(self, X: Any) -> Any:
+        return self._applied(X) if is_tracked(X) else super().matmat(X)
+
+    def rmatmat(self, X: Any) -> Any:
+        return self._applied(X, False) if is_tracked(X) else super().rmatmat(X)
+
+    def dot(self, x: Any) -> Any:
+        return self._applied(x) if is_tracked(x) else super().dot(x)
+
+    def __mul__(self, x: Any) -> Any:
+        return self.dot(x)
+
+    def __matmul__(self, other: Any) -> Any:
+        return self.dot(other) if is_tracked(other) else super().__matmul__(other)
+
+
+_theirs: Any = type(scipy.sparse.linalg.LinearOperator((1, 1), matvec=abs, dtype=float))
+
+
+class _OfFunctions(LinearOperator, _theirs):  # type: ignore[misc]
+    """Made of the functions that it is given."""
+
+
+def _iterative(name: str) -> Callable[..., Any]:
+    theirs = getattr(scipy.sparse.linalg, name)
+
+    def solver(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:
+        if not is_tracked(A, b):
+            return theirs(A, b, x0, **options)
+        if is_tracked(options.get("M")):
+            raise UnsupportedError(
+                message(f"scipy.sparse.linalg.{name} with a tracked M=", "Give a plain one")
+            )
+        found: list[int] = [0]
+
+        def solve(a: Any, b: Any) -> Any:
+            start = data(x0) if a is A and x0 is not None else None
+            x, found[0] = theirs(a, b, start, **options)
+            return x
+
+        return _solving(name, _plain(name, A), solve)(as_array(b)), found[0]
+
+    solver.__name__ = name
+    solver.__doc__ = f"As scipy.sparse.linalg.{name}; as exact as its rtol= and atol= ask for."
+    return solver
+
+
+bicg = _iterative("bicg")
+bicgstab = _iterative("bicgstab")
+cg = _iterative("cg")
+cgs = _iterative("cgs")
+gmres = _iterative("gmres")
+lgmres = _iterative("lgmres")
+minres = _iterative("minres")
