@@ -9,6 +9,7 @@ import pytest
 
 import tracker
 import tracker.numpy as tnp
+import tracker.testing
 
 SAME = {  # each gives an array of the operand's three numbers
     "astype": lambda x: np.astype(x, x.dtype),
@@ -71,6 +72,39 @@ SAME = {  # each gives an array of the operand's three numbers
     "meshgrid": lambda x: np.meshgrid(x)[0],
     "view": lambda x: x.view(),
 }
+PARTS = {  # of a square matrix
+    "diagonal by einsum": lambda x: np.einsum("ii->i", x),
+    "diagonal by lists": lambda x: np.einsum(x, [0, 0], [0])[::2],
+    "diagonal of a turned array": lambda x: np.einsum("ii->i", x.T[::-1]),
+    "transpose by einsum": lambda x: np.einsum("ij->ji", x)[0],
+    "row sums by einsum": lambda x: np.einsum("ij->i", x),
+    "ravel of a transpose": lambda x: x.T.ravel()[:2],
+    "ravel as it lies": lambda x: x.T.ravel("K")[1:3],
+    "reshape in Fortran's order": lambda x: x.reshape(-1, order="f")[:2],
+    "rot90": lambda x: np.rot90(x)[0],
+    "array_split": lambda x: np.array_split(x, 2, 1)[0],
+    "last column": lambda x: x[:, -1],
+    "ascontiguousarray": lambda x: tnp.ascontiguousarray(x)[0],
+    "ascontiguousarray of a transpose": lambda x: tnp.ascontiguousarray(x.T)[0],
+    "asfortranarray": lambda x: tnp.asfortranarray(x)[0],
+    "asfortranarray of a transpose": lambda x: tnp.asfortranarray(x.T)[0],
+    "array in an order": lambda x: tnp.array(x, copy=None, order="F")[0],
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_write_into_a_part_reaches_the_whole_where_it_does_in_numpy(name):
+    def f(x):
+        y = PARTS[name](x)
+        y[...] = 2 * x[1, 1] - x[0, 2]
+        return np.sum(x * x) + np.sum(y)
+
+    x = np.arange(9.0).reshape(3, 3) / 4 + 0.1
+    want, fast = f(x.copy()), tracker.jit(f)
+    for g in (f, lambda x: f(x * 1), fast):
+        np.testing.assert_allclose(tracker.withgradient(g, x).val, want, rtol=1e-14)
+        tracker.testing.gradcheck(g, x)
+    np.testing.assert_allclose(fast(x.copy()), want, rtol=1e-14)
 
 
 @pytest.mark.parametrize("name", SAME)

@@ -356,6 +356,30 @@ def _undo_by_position(function: Callable[..., Any]) -> Callable[..., Any]:
     return undo
 
 
+def _einsum(*operands: Any, **kwargs: Any) -> Any:
+    """Of one operand, without a sum: a view, as NumPy's is; of a diagonal, too."""
+    part = _plain_einsum(*operands, **kwargs)
+    given = [x for x in operands if isinstance(x, Tracked)]
+    if len(given) != 1 or part is given[0] or type(form_of(part)) is not np.ndarray:
+        return part
+    (base,) = given
+    if not np.may_share_memory(form_of(part), form_of(base)):
+        return part
+
+    def cut(base: Any) -> Any:
+        return _plain_einsum(*(base if isinstance(x, Tracked) else x for x in operands))
+
+    def paste(base: Any, new: Any) -> Any:
+        places = np.arange(np.size(base)).reshape(np.shape(base))
+        went = np.einsum(*(places if isinstance(x, Tracked) else x for x in operands))
+        return np.reshape(index.written(np.ravel(base), went, new), np.shape(base))
+
+    return link(base, part, cut, paste)
+
+
+_plain_einsum = NUMPY[np.einsum]
+
+
 def _plain_method(name: str) -> Callable[..., Any]:
     return lambda a, *args, **kwargs: getattr(a, name)(*args, **kwargs)
 
@@ -382,6 +406,7 @@ def _link_views() -> None:
         NUMPY[function] = _part(function, NUMPY[function], paste)
         install_property(name, NUMPY[function], paste)
     install_property("flat", _flat)
+    NUMPY[np.einsum] = _einsum
 
 
 def _part(which: Any, function: Callable[[Any], Any], paste: Callable[[Any, Any], Any]) -> Any:

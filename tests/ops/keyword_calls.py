@@ -395,6 +395,8 @@ A[range(3),[0,2,1]]
 A[1:,range(2)]
 """,
     "into an array that is there": """
+np.sin(v[0],out=np.zeros(4)*v)
+np.add(A[0],1,out=A*0)
 np.negative(A,where=M,out=np.zeros_like(A))
 np.clip(A,-1,1,out=np.zeros_like(A))
 np.sum(A,out=np.zeros_like(A[0]),axis=0)
@@ -694,6 +696,7 @@ np.linalg.cond(0*S)
 
 # Calls that raise, with tracked values as without, the same class of exception.
 RAISING = """
+np.sin(v,out=np.zeros(3)*v[:3])
 np.var(v,ddof=1,correction=1)
 np.nanvar(v,ddof=1,correction=1)
 np.nanmean(N,dtype=int)

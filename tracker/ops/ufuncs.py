@@ -257,8 +257,10 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         alone = references <= _references_of_one_name and target.base is None
         if alone and inputs[0] is target and _is_augmented():
             return fitted(result, target)
-    result = result if target is not None else laid_out(result, order)
-    return into(target, _selected(result, where, target), casting)
+    chosen = _selected(result if target is not None else laid_out(result, order), where, target)
+    if isinstance(target, (np.ndarray, Tracked)) and np.shape(chosen) != np.shape(target):
+        chosen = np.broadcast_to(chosen, np.shape(target))  # out= may be the larger
+    return into(target, chosen, casting)
 
 
 def _order(order: Any, inputs: tuple[Any, ...]) -> Any:

@@ -14,6 +14,7 @@ from tracker.ir.op import LINEAR, METHODS, NUMPY, UFUNCS, Map
 from tracker.ir.types import Type
 from tracker.ops.create import item
 from tracker.ops.declare import (
+    as_array,
     declare,
     elementwise,
     implements,
@@ -240,7 +241,10 @@ conjugate = declare(
 
 
 def _conjugate(x: Any) -> Any:
-    return apply(conjugate, (x,)) if np.iscomplexobj(x) else apply1(positive, x)
+    if np.iscomplexobj(x):
+        return apply(conjugate, (x,))
+    kind = np.result_type(form_of(x))
+    return apply1(positive, np.astype(as_array(x), np.int8) if kind.kind == "b" else x)
 
 
 def _own_conjugate(x: Any) -> Any:
