@@ -540,3 +540,19 @@ def test_reading_element_by_element_needs_no_array_per_element():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 3000 * 3000 * 8 / 4
+
+
+@pytest.mark.parametrize("f", [np.max, lambda x: np.sum(np.sort(x) * [1, 2, 3]), lambda x: x % 0.5])
+def test_gradcheck_looks_nearer_where_a_kink_or_a_jump_is_close(f):
+    x = np.array([0.7, 0.7 + 2e-5, 0.5 + 2e-5])
+    assert gradcheck(f, x)
+    assert gradcheck(f, x, order=2)
+
+
+def test_gradcheck_takes_no_wrong_derivative_for_a_kink():
+    @tracker.custom_gradient
+    def wrong(x):
+        return np.sin(x), lambda dy: (1.0001 * dy * np.cos(x),)
+
+    with pytest.raises(AssertionError, match="gradient"):
+        gradcheck(wrong, 0.3)

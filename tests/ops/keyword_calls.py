@@ -494,6 +494,7 @@ A.item(3)
 A.real
 Z.imag
 Z.conj()
+np.conj(A>0)
 A.astype(complex)
 A.copy(order='F')
 A.ravel('K')

@@ -244,7 +244,7 @@ def _conjugate(x: Any) -> Any:
     if np.iscomplexobj(x):
         return apply(conjugate, (x,))
     kind = np.result_type(form_of(x))
-    return apply1(positive, np.astype(as_array(x), np.int8) if kind.kind == "b" else x)
+    return np.positive(np.astype(as_array(x), np.int8)) if kind.kind == "b" else apply1(positive, x)
 
 
 def _own_conjugate(x: Any) -> Any:
