@@ -3,6 +3,7 @@ and the keywords of their definition; `nan_policy=` other than "propagate" is re
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,17 +11,16 @@ import numpy as np
 import scipy.special
 import scipy.stats
 
-from tracker.errors import UnsupportedError, message
 from tracker.scipy._dropin import drop_in
-from tracker.scipy._passing import as_array
+from tracker.scipy._passing import as_array, no_rule
+from tracker.tracked import Tracked
 
 
 def _laid(name: str, a: Any, axis: Any, options: dict[str, Any]) -> tuple[Any, Any]:
     """The samples and an axis that is a number."""
     for keyword, usual in (("nan_policy", "propagate"), ("keepdims", False)):
         if options.pop(keyword, usual) != usual:
-            text = f"scipy.stats.{name} with {keyword}= has no derivative rule here"
-            raise UnsupportedError(message(text, "Leave it out"))
+            raise no_rule(f"scipy.stats.{name} with {keyword}=", "Leave it out")
     if options:
         raise TypeError(f"{name}() got an unexpected keyword argument {next(iter(options))!r}")
     a = as_array(a) * 1.0
@@ -114,3 +114,124 @@ def entropy(pk: Any, qk: Any = None, base: Any = None, axis: Any = 0, **options:
         terms = scipy.special.rel_entr(pk, qk / np.sum(qk, axis=axis, keepdims=True))
     y = np.sum(terms, axis=axis)
     return y if base is None else y / np.log(base)
+
+
+@drop_in(scipy.stats)
+def gstd(a: Any, axis: Any = 0, ddof: int = 1, **options: Any) -> Any:
+    a, axis = _laid("gstd", a, axis, options)
+    return np.exp(np.std(np.log(a), axis=axis, ddof=ddof))
+
+
+@drop_in(scipy.stats)
+def pmean(a: Any, p: Any, *, axis: Any = 0, weights: Any = None, **options: Any) -> Any:
+    if np.ndim(p):
+        raise ValueError("Power mean only implemented for finite p")
+    if not isinstance(p, Tracked) and p == 0:
+        return gmean(a, axis, weights=weights, **options)
+    a, axis = _laid("pmean", a, axis, options)
+    weights = None if weights is None else as_array(weights)
+    return np.power(np.average(np.power(a, p), axis=axis, weights=weights), 1 / p)
+
+
+@drop_in(scipy.stats)
+def iqr(
+    x: Any,
+    axis: Any = None,
+    rng: Any = (25, 75),
+    scale: Any = 1.0,
+    nan_policy: str = "propagate",
+    interpolation: Any = "linear",
+    **options: Any,
+) -> Any:
+    """The range between two percentiles."""
+    x, axis = _laid("iqr", x, axis, {"nan_policy": nan_policy, **options})
+    if isinstance(scale, str):
+        if scale != "normal":
+            raise ValueError(f"{scale} not a valid scale for `iqr`")
+        scale = 1.3489795003921634
+    low, high = (np.percentile(x, q, axis=axis, method=interpolation) for q in sorted(rng))
+    return (high - low) / scale
+
+
+@drop_in(scipy.stats)
+def median_abs_deviation(
+    x: Any,
+    axis: Any = 0,
+    center: Any = np.median,
+    scale: Any = 1.0,
+    nan_policy: str = "propagate",
+    **options: Any,
+) -> Any:
+    x, axis = _laid("median_abs_deviation", x, axis, {"nan_policy": nan_policy, **options})
+    if isinstance(scale, str):
+        if scale != "normal":
+            raise ValueError(f"{scale} is not a valid scale value.")
+        scale = 0.6744897501960817
+    away = np.abs(x - np.expand_dims(center(x, axis=axis), axis))
+    return np.median(away, axis=axis) / scale
+
+
+@drop_in(scipy.stats)
+def trim_mean(a: Any, proportiontocut: float, axis: Any = 0, **options: Any) -> Any:
+    """The mean without so many of the least and of the largest."""
+    a, axis = _laid("trim_mean", a, axis, options)
+    n = np.shape(a)[axis]
+    cut = int(proportiontocut * n)
+    if cut >= n - cut:
+        raise ValueError("Proportion too big.")
+    inside = np.moveaxis(np.sort(a, axis=axis), axis, -1)[..., cut : n - cut]
+    return np.mean(inside, axis=-1)
+
+
+def _mean_direction(x: Any, high: Any, low: Any, axis: Any) -> Any:
+    """The mean of the unit vectors of angles, as a complex number."""
+    return np.mean(np.exp(2j * math.pi / (high - low) * (x - low)), axis=axis)
+
+
+@drop_in(scipy.stats)
+def circmean(
+    samples: Any, high: Any = 2 * math.pi, low: Any = 0, axis: Any = None, **options: Any
+) -> Any:
+    x, axis = _laid("circmean", samples, axis, options)
+    angle = np.angle(_mean_direction(x, high, low, axis))
+    return np.mod(angle, 2 * math.pi) * ((high - low) / (2 * math.pi)) + low
+
+
+@drop_in(scipy.stats)
+def circvar(
+    samples: Any, high: Any = 2 * math.pi, low: Any = 0, axis: Any = None, **options: Any
+) -> Any:
+    x, axis = _laid("circvar", samples, axis, options)
+    return 1 - np.abs(_mean_direction(x, high, low, axis))
+
+
+@drop_in(scipy.stats)
+def circstd(
+    samples: Any,
+    high: Any = 2 * math.pi,
+    low: Any = 0,
+    axis: Any = None,
+    *,
+    normalize: bool = False,
+    **options: Any,
+) -> Any:
+    x, axis = _laid("circstd", samples, axis, options)
+    spread = np.sqrt(-2 * np.log(np.abs(_mean_direction(x, high, low, axis))))
+    return spread if normalize else spread * ((high - low) / (2 * math.pi))
+
+
+@drop_in(scipy.stats)
+def boxcox(x: Any, lmbda: Any = None, alpha: Any = None, **options: Any) -> Any:
+    """With a given power; which power is best is not differentiated."""
+    if lmbda is None or alpha is not None or options:
+        raise no_rule("scipy.stats.boxcox that looks for its power", "Give lmbda=")
+    return scipy.special.boxcox(as_array(x), lmbda)
+
+
+@drop_in(scipy.stats)
+def boxcox_llf(lmb: Any, data: Any, *, axis: Any = 0, **options: Any) -> Any:
+    """The logarithm of the likelihood of a power."""
+    x, axis = _laid("boxcox_llf", data, axis, options)
+    n = np.shape(x)[axis]
+    spread = np.var(scipy.special.boxcox(x, lmb), axis=axis)
+    return (lmb - 1) * np.sum(np.log(x), axis=axis) - n / 2 * np.log(spread)

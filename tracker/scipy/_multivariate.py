@@ -1,4 +1,4 @@
-"""Multivariate distributions: normal, Dirichlet, multinomial."""
+"""Multivariate distributions: normal, Dirichlet, multinomial, Student's t, Wishart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import scipy.stats
 
 from tracker.leaves import data
 from tracker.scipy._families import Frozen
-from tracker.scipy._passing import NOT_WANTED, as_array, is_tracked, refusing
+from tracker.scipy._passing import NOT_WANTED, as_array, is_tracked, no_rule, refusing
 
 _LOG_2PI = math.log(2 * math.pi)
 
@@ -149,3 +149,60 @@ class _Multinomial(Multivariate):
 multivariate_normal: Any = _Normal("multivariate_normal")
 dirichlet: Any = _Dirichlet("dirichlet")
 multinomial: Any = _Multinomial("multinomial")
+
+
+class _T(Multivariate):
+    """Student's t: points are along the last axis of x."""
+
+    def logpdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
+        if not is_tracked(x, loc, shape, df):
+            return self.scipy.logpdf(x, loc, shape, df)
+        loc, root = _Normal._shape(multivariate_normal, loc, shape)
+        size = np.shape(root)[-1]
+        away = _points(as_array(x), size) - loc
+        scaled = np.linalg.solve(root, np.reshape(away, (-1, size)).T)
+        square = np.reshape(np.sum(np.square(scaled), axis=0), np.shape(away)[:-1])
+        top = sc.gammaln((df + size) / 2) - sc.gammaln(df / 2)
+        scale = size / 2 * np.log(df * math.pi) + _half_logdet(root)
+        return top - scale - (df + size) / 2 * np.log1p(square / df)
+
+    def pdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
+        if not is_tracked(x, loc, shape, df):
+            return self.scipy.pdf(x, loc, shape, df)
+        return np.exp(self.logpdf(x, loc, shape, df))
+
+
+class _Wishart(Multivariate):
+    """Of one matrix; `inverse`: that of the inverse matrix."""
+
+    def __init__(self, name: str, inverse: bool) -> None:
+        super().__init__(name)
+        self.inverse = inverse
+
+    def logpdf(self, x: Any, df: Any, scale: Any) -> Any:
+        if not is_tracked(x, df, scale):
+            return self.scipy.logpdf(x, df, scale)
+        x, scale = np.atleast_2d(as_array(x)), np.atleast_2d(as_array(scale))
+        if np.ndim(x) != 2 or np.shape(x) != np.shape(scale):
+            raise no_rule(f"scipy.stats.{self.name}.logpdf of several", "Give one matrix")
+        size = np.shape(x)[0]
+        halves = np.arange(size) / 2
+        gamma = size * (size - 1) / 4 * math.log(math.pi) + np.sum(sc.gammaln(df / 2 - halves))
+        logdet, of_scale = np.linalg.slogdet(x)[1], np.linalg.slogdet(scale)[1]
+        if self.inverse:
+            powers = 0.5 * df * of_scale - 0.5 * (df + size + 1) * logdet
+            trace = np.trace(np.linalg.solve(x, scale))
+        else:
+            powers = 0.5 * (df - size - 1) * logdet - 0.5 * df * of_scale
+            trace = np.trace(np.linalg.solve(scale, x))
+        return powers - 0.5 * trace - 0.5 * df * size * math.log(2) - gamma
+
+    def pdf(self, x: Any, df: Any, scale: Any) -> Any:
+        if not is_tracked(x, df, scale):
+            return self.scipy.pdf(x, df, scale)
+        return np.exp(self.logpdf(x, df, scale))
+
+
+multivariate_t: Any = _T("multivariate_t")
+wishart: Any = _Wishart("wishart", inverse=False)
+invwishart: Any = _Wishart("invwishart", inverse=True)

@@ -33,21 +33,35 @@ from tracker.scipy._counts import randint as randint
 from tracker.scipy._counts import skellam as skellam
 from tracker.scipy._counts import yulesimon as yulesimon
 from tracker.scipy._counts import zipf as zipf
+from tracker.scipy._describing import boxcox as boxcox
+from tracker.scipy._describing import boxcox_llf as boxcox_llf
+from tracker.scipy._describing import circmean as circmean
+from tracker.scipy._describing import circstd as circstd
+from tracker.scipy._describing import circvar as circvar
 from tracker.scipy._describing import entropy as entropy
 from tracker.scipy._describing import gmean as gmean
+from tracker.scipy._describing import gstd as gstd
 from tracker.scipy._describing import hmean as hmean
+from tracker.scipy._describing import iqr as iqr
 from tracker.scipy._describing import kurtosis as kurtosis
+from tracker.scipy._describing import median_abs_deviation as median_abs_deviation
 from tracker.scipy._describing import moment as moment
+from tracker.scipy._describing import pmean as pmean
 from tracker.scipy._describing import sem as sem
 from tracker.scipy._describing import skew as skew
+from tracker.scipy._describing import trim_mean as trim_mean
 from tracker.scipy._describing import variation as variation
 from tracker.scipy._describing import zmap as zmap
 from tracker.scipy._describing import zscore as zscore
 from tracker.scipy._families import Continuous, Discrete
+from tracker.scipy._kernel_density import gaussian_kde as gaussian_kde
 from tracker.scipy._multivariate import Multivariate
 from tracker.scipy._multivariate import dirichlet as dirichlet
+from tracker.scipy._multivariate import invwishart as invwishart
 from tracker.scipy._multivariate import multinomial as multinomial
 from tracker.scipy._multivariate import multivariate_normal as multivariate_normal
+from tracker.scipy._multivariate import multivariate_t as multivariate_t
+from tracker.scipy._multivariate import wishart as wishart
 from tracker.scipy._on_half_line import alpha as alpha
 from tracker.scipy._on_half_line import betaprime as betaprime
 from tracker.scipy._on_half_line import burr as burr
@@ -101,9 +115,22 @@ from tracker.scipy._on_the_line import norminvgauss as norminvgauss
 from tracker.scipy._on_the_line import skewcauchy as skewcauchy
 from tracker.scipy._on_the_line import weibull_max as weibull_max
 from tracker.scipy._passing import passing
+from tracker.scipy._testing_hypotheses import chisquare as chisquare
+from tracker.scipy._testing_hypotheses import energy_distance as energy_distance
+from tracker.scipy._testing_hypotheses import f_oneway as f_oneway
+from tracker.scipy._testing_hypotheses import linregress as linregress
+from tracker.scipy._testing_hypotheses import pearsonr as pearsonr
+from tracker.scipy._testing_hypotheses import ttest_1samp as ttest_1samp
+from tracker.scipy._testing_hypotheses import ttest_ind as ttest_ind
+from tracker.scipy._testing_hypotheses import ttest_rel as ttest_rel
+from tracker.scipy._testing_hypotheses import wasserstein_distance as wasserstein_distance
 
 _passed = passing(
     scipy.stats,
+    instead=dict.fromkeys(
+        ("spearmanr", "kendalltau", "weightedtau", "somersd", "mannwhitneyu", "wilcoxon"),
+        "It depends on ranks, which are constant: use tracker.data(x), or pearsonr",
+    ),
     constant=("rankdata", "mode", "percentileofscore", "cumfreq", "relfreq", "binned_statistic"),
 )
 
