@@ -124,3 +124,23 @@ def test_refusals():
         )
     assert type(tracker.numpy.nditer(X)) is numpy.nditer
     assert tracker.numpy.lib.stride_tricks.as_strided(X).base is not None
+
+
+def test_broadcast_walks_over_tracked_arrays():
+    def f(np, x):
+        both = np.broadcast(x, x[0])
+        total = sum(a * b * both.index for a, b in both)
+        assert (both.shape, both.nd, both.size, both.numiter) == ((2, 3), 2, 6, 2)
+        both.reset()
+        return total + next(both)[1] * 0 + sum(part[0] for part in both.iters)
+
+    want = f(numpy, X)
+    for g in (lambda x: f(tracker.numpy, x), jit(lambda x: f(tracker.numpy, x))):
+        numpy.testing.assert_allclose(data(g(X)), want)
+        numpy.testing.assert_allclose(gradient(g, X)[0], ngradient(g, X)[0], rtol=1e-8)
+    assert type(tracker.numpy.broadcast(X, X[0])) is numpy.broadcast
+
+
+def test_lexsort_of_a_list():
+    order = gradient(lambda x: x[0, tracker.numpy.lexsort([x[0], x[1]])][0], X)[0]
+    numpy.testing.assert_array_equal(order, [[0, 1, 0], [0, 0, 0]])

@@ -1,6 +1,7 @@
 """Tracked values: param, data, grad, back, update, and the class as an ndarray."""
 
 import copy
+import math
 import operator
 import pickle
 
@@ -285,6 +286,23 @@ def test_repr_and_format():
     assert str(param(1j)) == "tracked(1j)"
     assert f"{param(2.5):.3f} {param(2)}" == "2.500 tracked(2.0)"
     assert f"{np.sum(param(V)):6.2f}" == "  6.00"
+    assert "%.3f, %g" % (param(2.5), np.sum(param(V))) == "2.500, 6"  # noqa: UP031
+
+
+def test_questions_of_math_lose_no_gradient():
+    def f(x):
+        loss = np.sum(x) ** 2
+        if math.isinf(loss):
+            return x[0] * 3
+        return loss if math.isfinite(loss) and not math.isnan(loss) else x[1] * 5
+
+    fast = tracker.jit(f)
+    for x, slope in (([1.0, 2.0], [6, 6]), ([2.0, np.inf], [3, 0]), ([np.nan, 2.0], [0, 5])):
+        for g in (f, fast, fast):
+            np.testing.assert_array_equal(tracker.gradient(g, np.array(x))[0], slope)
+    for refused in (math.sin, math.sqrt, lambda x: math.isnan(float(x))):
+        with pytest.raises(tracker.ConversionError):
+            tracker.gradient(lambda x, refused=refused: x * refused(x), 1.0)
 
 
 def test_truth_hash_and_conversions_to_int():

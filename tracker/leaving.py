@@ -1,10 +1,10 @@
 """Leaving NumPy while a function is traced: where that loses no gradient, the value may go.
 
-Owns: `let_go`, `lent`, `shown`, which is told of values that become text, and `is_count`, what
-`np.arange` asks of an integer. A value made of captured arrays alone may leave as plain data, under
-the guard that it is the same on each call. One made of the traced function's arguments may leave,
-too, where no derivative is being taken: the trace is spoilt then, and what goes on is the plain run
-of that call.
+Owns: `let_go`, `lent`, `shown`, which is told of values that become text, `is_looked_at`, and
+`is_count`, what `np.arange` asks of an integer. A value made of captured arrays alone may leave as
+plain data, under the guard that it is the same on each call. One made of the traced function's
+arguments may leave, too, where no derivative is being taken: the trace is spoilt then, and what
+goes on is the plain run of that call.
 
 Invariant: nothing that a derivative follows is let go.
 """
@@ -228,3 +228,30 @@ def _calls(code: CodeType, at: int, name: str) -> bool:
         and (i.positions.lineno, i.positions.col_offset) == start
         for i in instructions
     )
+
+
+# Text and questions -------------------------------------------------------------------------------
+
+
+def is_looked_at(handle: Any) -> bool:
+    """Whether `float` of a value is for text (`"%g" % t`) or a question (`math.isnan(t)`): neither
+    bears a gradient. A trace is told."""
+    frame = user_frame()
+    if frame is None:
+        return False
+    code, at = frame.f_code, frame.f_lasti
+    if _formats(code, at):
+        shown(handle)
+        return True
+    if any(_calls(code, at, name) for name in ("isfinite", "isinf", "isnan")):
+        for question in (np.isnan, np.isinf):
+            bool(question(handle))
+        return True
+    return False
+
+
+@functools.lru_cache(1024)
+def _formats(code: CodeType, at: int) -> bool:
+    """Whether the instruction of a code at an offset is `%`: with numbers, it asks for no float."""
+    step = next((i for i in dis.get_instructions(code) if i.offset == at), None)
+    return step is not None and step.opname == "BINARY_OP" and step.argrepr in ("%", "%=")

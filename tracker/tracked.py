@@ -27,7 +27,7 @@ import numpy as np
 
 from tracker.errors import ConversionError, UnsupportedError, message, user_line
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
-from tracker.leaving import NOTHING, by_numpy, is_count, lent, let_go, shown
+from tracker.leaving import NOTHING, by_numpy, is_count, is_looked_at, lent, let_go, shown
 from tracker.listening import current_stage
 from tracker.stage import forgive, note_error
 from tracker.standing import HANDLES, is_settled, settled, settled_within
@@ -207,6 +207,8 @@ class Tracked:
     def __float__(self) -> float:
         if is_constant(value_of(self)) or is_count(value_of(self)):
             note_guard(self, "hash")
+            return float(value_of(self).data)
+        if is_looked_at(self):
             return float(value_of(self).data)
         plain = self._leave(
             "float(t), a function of `math`, or storing t into a plain array",

@@ -1,4 +1,5 @@
-"""`numpy.nditer` over tracked arrays: one element at a time, as views that can be written into.
+"""`numpy.nditer` over tracked arrays: one element at a time, as views that can be written into;
+and `numpy.broadcast`.
 
 Arrays are walked in C order (NumPy walks them as they lie, with `order="K"`). What reads several
 elements at once (`external_loop`, `buffered`, ...) is refused by name.
@@ -13,10 +14,10 @@ import numpy as np
 
 from tracker.errors import UnsupportedError, message
 from tracker.ops.create import joined
-from tracker.ops.declare import holds_tracked
+from tracker.ops.declare import as_array, holds_tracked
 from tracker.tracked import Tracked
 
-NAMES = ("nditer",)
+NAMES = ("broadcast", "nditer")
 _KNOWN = {"multi_index", "c_index", "refs_ok", "zerosize_ok", "copy_if_overlap", "common_dtype"}
 
 
@@ -95,6 +96,34 @@ class nditer:
 
     def __exit__(self, *_: object) -> None:
         """Elements are views: nothing is left to be written back."""
+
+
+class broadcast:
+    """`numpy.broadcast`; with tracked arrays, an iterator over tuples of their elements."""
+
+    def __new__(cls, *args: Any) -> Any:
+        return super().__new__(cls) if any(map(holds_tracked, args)) else np.broadcast(*args)
+
+    def __init__(self, *args: Any) -> None:
+        arrays = tuple(np.broadcast_arrays(*map(as_array, args)))
+        self.shape: tuple[int, ...] = np.shape(arrays[0])
+        self.nd = self.ndim = len(self.shape)
+        self.size, self.numiter = int(np.prod(self.shape)), len(arrays)
+        self.iters = tuple(map(np.ravel, arrays))
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin again."""
+        self.index = 0
+
+    def __iter__(self) -> broadcast:
+        return self
+
+    def __next__(self) -> tuple[Any, ...]:
+        if self.index >= self.size:
+            raise StopIteration
+        self.index += 1
+        return tuple(each[self.index - 1] for each in self.iters)
 
 
 def _is_numbers(op: list[Any]) -> bool:

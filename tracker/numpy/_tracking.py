@@ -43,7 +43,7 @@ def is_conversion(error: BaseException | None) -> bool:
 # These take the parts of a sequence one by one, and find tracked ones by themselves.
 _OF_SEQUENCES = (
     *("block", "broadcast_arrays", "choose", "column_stack", "concat", "concatenate", "dstack"),
-    *("einsum", "einsum_path", "hstack", "ix_", "lexsort", "multi_dot", "select", "stack"),
+    *("einsum", "einsum_path", "hstack", "ix_", "multi_dot", "select", "stack"),
     *("unstack", "vstack"),
 )
 
