@@ -31,14 +31,16 @@ NO_RULE = "no derivative rule: raises UnsupportedError that names it"
 # Functions that NumPy does not hand over to tracked values: each with what to do.
 MAKES = "makes a plain array from plain numbers"
 CONVERTS = "NumPy converts its arguments: raises ConversionError; tracker.numpy has it"
+WRAPS = "what it makes raises UnsupportedError that names tracker.numpy.vectorize"
 ASKS = "answers a question about dtypes, shapes or settings"
 READS = "reads plain numbers from elsewhere"
 SHOWS = "writes a plain number as text"
 NOT_INTERCEPTED = {
     MAKES: "bartlett blackman hamming hanning kaiser diag_indices indices mask_indices tri "
     "tril_indices triu_indices fromfunction fftfreq rfftfreq",
-    CONVERTS: "asarray_chkfinite asfortranarray asmatrix bmat row_stack vectorize frompyfunc "
+    CONVERTS: "asarray_chkfinite asfortranarray asmatrix bmat row_stack vectorize "
     "require c_ r_ mgrid ogrid fromiter",
+    WRAPS: "frompyfunc",
     ASKS: "broadcast_shapes datetime_data finfo iinfo info isdtype isfortran isscalar issubdtype "
     "iterable mintypecode promote_types get_include get_printoptions getbufsize geterr geterrcall "
     "set_printoptions setbufsize seterr seterrcall errstate printoptions show_config show_runtime "

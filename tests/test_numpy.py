@@ -2,9 +2,11 @@
 
 import inspect
 import math
+import pickle
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 
 import numpy
 import pytest
@@ -29,7 +31,7 @@ def test_every_name_is_there():
 def test_star_import_and_lazy_attribute():
     code = (
         "from tracker.numpy import *; import numpy\n"
-        "assert float64 is numpy.float64 and sin is numpy.sin and pi == numpy.pi\n"
+        "assert float64 is numpy.float64 and sin == numpy.sin and pi == numpy.pi\n"
         "assert newaxis is None and ndarray is numpy.ndarray and type(zeros(3)) is ndarray\n"
         "import tracker; assert tracker.numpy.linalg.solve(eye(2), ones(2)).sum() == 2\n"
     )
@@ -39,7 +41,7 @@ def test_star_import_and_lazy_attribute():
 
 
 def test_outside_results_are_numpys_own():
-    assert np.float64 is numpy.float64 and np.ndarray is numpy.ndarray and np.sin is numpy.sin
+    assert np.float64 is numpy.float64 and np.ndarray is numpy.ndarray and np.sin == numpy.sin
     for made in (
         *(np.zeros(2), np.ones((2, 2)), np.empty(1), np.full(2, 1.0), np.eye(2), np.identity(2)),
         *(np.array([1.0]), np.asarray([1, 2]), np.arange(3.0), np.linspace(0, 1, 3), np.r_[1:3, 5]),
@@ -347,3 +349,89 @@ def test_whoever_inspects_a_function_sees_numpys_signature(name):
             return type(error)
 
     assert signature(getattr(np, name)) == signature(getattr(numpy, name))
+
+
+LISTS = {
+    "sqrt": lambda a, b: np.sqrt([a, b]),
+    "tuple": lambda a, b: np.exp((a, b)),
+    "nested": lambda a, b: np.multiply([[a, b], [b, 1.0]], [2.0, a]),
+    "beside an array": lambda a, b: np.add(np.ones(2), [a, b]),
+    "reduce": lambda a, b: np.multiply.reduce([a, b, 3.0]),
+    "accumulate": lambda a, b: np.add.accumulate([a, b, a]),
+    "outer": lambda a, b: np.multiply.outer([a, b], [b, 1.0]),
+    "reduceat": lambda a, b: np.add.reduceat([a, b, a], [0, 2]),
+    "matmul": lambda a, b: np.matmul([[a, b], [1.0, a]], [b, 2.0]),
+    "keyword": lambda a, b: np.sin([a, b], dtype=float),
+    "a question": lambda a, b: np.where(np.isfinite([a, b]), np.abs([a, b]), 0.0),
+    "where a value is": lambda a, b: np.stack([np.hypot([a, b], 1.0), [a, b]]),
+}
+
+
+@pytest.mark.parametrize("f", LISTS.values(), ids=LISTS)
+def test_ufuncs_take_lists_of_tracked_values(f):
+    want = tuple(
+        (numpy.sum(f(0.7 + da, 1.3 + db)) - numpy.sum(f(0.7 - da, 1.3 - db))) / 2e-6
+        for da, db in ((1e-6, 0.0), (0.0, 1e-6))
+    )
+    compiled = jit(lambda a, b: gradient(lambda a, b: np.sum(f(a, b)), a, b))
+    found = gradient(lambda a, b: np.sum(f(a, b)), 0.7, 1.3)
+    numpy.testing.assert_allclose(found, want, rtol=1e-8)
+    for _ in range(2):
+        numpy.testing.assert_allclose(compiled(0.7, 1.3), found, rtol=1e-14)
+
+
+def test_ufuncs_at_with_a_list_of_tracked_values():
+    def f(a, b):
+        y = np.zeros(3)
+        np.add.at(y, [0, 2, 0], [a, b, a * b])
+        return np.sum(y * np.array([1.0, 2.0, 3.0]))
+
+    assert gradient(f, 2.0, 5.0) == (6.0, 5.0)
+
+
+def test_a_ufunc_stands_for_numpys():
+    assert isinstance(np.sin, numpy.ufunc) and np.sin == numpy.sin and {numpy.sin: 1}[np.sin] == 1
+    assert np.sin != np.cos and np.sin != numpy.cos and numpy.sin == np.sin
+    assert np.absolute is np.abs and np.add.nin == 2 and np.add.identity == 0
+    assert repr(np.sin) == "<ufunc 'sin'>" and np.sin.__name__ == "sin"
+    assert np.sin.__doc__ == numpy.sin.__doc__
+    assert pickle.loads(pickle.dumps(np.sin)) == numpy.sin
+    assert type(np.sin([0.0, 1.0])) is numpy.ndarray and type(np.sin(0.0)) is numpy.float64
+    assert np.add.reduce([1, 2]) == 3 and np.vectorize(np.sin)(0.0) == 0.0
+    with pytest.raises(TypeError, match="takes from 1 to 2 positional arguments but 0 were given"):
+        np.sin()
+    out = numpy.zeros(2)
+    assert np.add([1.0, 2.0], 3.0, out) is out and out.tolist() == [4.0, 5.0]
+    by_name = jit(lambda f, x: f(x))
+    for _ in range(2):
+        assert by_name(np.exp, 1.0) == by_name(numpy.exp, 1.0) == numpy.exp(1.0)
+
+
+REFUSED = {
+    r"import tracker\.numpy as np": lambda p: numpy.sqrt([p[0], p[1]]),
+    r"np\.where\(mask, 0\.0, t\)": lambda p: numpy.ma.masked_array(p, [0, 1, 0]),
+    r"np\.sum\(t, where=~mask\)": lambda p: np.ma.sum(p),
+    r"one array for each field, in a dict": lambda p: p.astype([("a", float)])["a"],
+    r"numbers into records": lambda p: np.array([(p[0], p[1])], [("a", float), ("b", float)]),
+    r"numbers into an array of objects": lambda p: p.astype(object),
+    r"np\.rec, whose records": lambda p: numpy.rec.fromarrays([p, p], names="a,b"),
+    r"tracker\.numpy\.vectorize\(f\) follows f": lambda p: numpy.frompyfunc(abs, 1, 1)(p),
+}
+
+
+@pytest.mark.parametrize("says", REFUSED)
+def test_what_holds_plain_numbers_is_refused_and_says_what_to_type(says):
+    with pytest.raises((ConversionError, tracker.UnsupportedError), match=says):
+        gradient(lambda p: np.sum(REFUSED[says](p)), numpy.array([1.0, 2.0, 3.0]))
+
+
+def test_an_argument_that_is_resized_is_left_to_numpy():
+    def f(v):
+        v.resize(2, refcheck=False)
+        return np.sum(v)
+
+    compiled = jit(f)
+    for first in (True, False):
+        v = numpy.arange(3.0)
+        with pytest.warns(RuntimeWarning, match="resizes an array") if first else nullcontext():
+            assert compiled(v) == 1.0 and v.shape == (2,)

@@ -35,6 +35,22 @@ from tracker.tape import apply1, apply2, data_of, set_handle, value_of, wrap
 from tracker.values import Value, is_constant, leaf
 
 _Answer = TypeVar("_Answer")
+_CONVERSION = (
+    "np.array([t]), np.asarray(t), a ufunc of a list, or storing t into a plain array",
+    "Use np.stack([...]) to join tracked values; allocate what you fill with np.zeros_like(t), "
+    "np.zeros(n, like=t) or `import tracker.numpy as np`, which takes lists, too; functions of "
+    "SciPy that convert their arguments are in tracker.scipy",
+)
+_CONVERTING = {  # parts of NumPy that convert their arguments, by their files
+    os.sep + os.path.join("numpy", "ma", ""): (
+        "np.ma, whose masked arrays hold plain numbers,",
+        "Keep the mask beside the array: np.where(mask, 0.0, t), np.sum(t, where=~mask), t[~mask]",
+    ),
+    os.sep + os.path.join("numpy", "_core", "records.py"): (
+        "np.rec, whose records hold plain numbers,",
+        "Keep one array for each field, in a dict, a named tuple or a dataclass",
+    ),
+}
 _TESTING = os.sep + os.path.join("numpy", "testing", "")
 
 
@@ -247,12 +263,10 @@ class Tracked:
             return np.array(
                 value_of(self).data, dtype=dtype
             )  # np.testing compares, and gives nothing back
-        self._leave(
-            "np.array([t]), np.asarray(t), or storing t into a plain array",
-            "Use np.stack([...]) to join tracked values; allocate what you fill with "
-            "np.zeros_like(t), np.zeros(n, like=t) or `import tracker.numpy as np`; functions of "
-            "SciPy that convert their arguments are in tracker.scipy",
+        what, instead = next(
+            (said for part, said in _CONVERTING.items() if part in asking.co_filename), _CONVERSION
         )
+        self._leave(what, instead)
         return lent(self, dtype, copy)
 
     def _leave(self, what: str, instead: str) -> Any:

@@ -8,6 +8,7 @@ Invariant: while the function is traced, nothing is done to the caller's own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from tracker.deferral import Deferral
 from tracker.draws import is_generator, stand_in
+from tracker.errors import UnsupportedError, message
 from tracker.jit.places import Spot, spots_of
 from tracker.jit.signature import Array, Foreign, Scalar, Signature, Static, Twin
 from tracker.jit.standins import Containers, plain
@@ -139,11 +141,25 @@ class Inputs:
     def written(self) -> list[Write]:
         """Which arrays hold something else than they did."""
         known = dict(zip(self.values, self.given, strict=True)) | self.placed
-        return [
+        writes = [
             Write(number, self.arrays[number], self.whole[number], value)
             for value, number in known.items()
             if value_of(self.whole[number]) is not value
         ]
+        for write in writes:
+            _check_size(np.shape(write.array), np.shape(value_of(write.handle).form))
+        return writes
+
+
+def _check_size(was: tuple[int, ...], now: tuple[int, ...]) -> None:
+    if math.prod(was) != math.prod(now):
+        raise UnsupportedError(
+            message(
+                f"the function resizes an array that it was given, from shape {was} to {now}: "
+                "the memory is its caller's",
+                "Make a new array, and return it: np.resize(v, shape), or v[:n]",
+            )
+        )
 
 
 def _private(x: Any, deferral: Deferral | None) -> Value:

@@ -1,11 +1,11 @@
 """The drop-in for NumPy: `import tracker.numpy as np`.
 
-Every name of NumPy is here. Ufuncs and most functions are NumPy's own, which hand tracked arrays to
-their rules by themselves. What is ours:
+Every name of NumPy is here. Most functions are NumPy's own, which hand tracked arrays to their
+rules by themselves. What is ours:
 
 - constructors and functions that make fresh arrays (`_making.py`, and `_FRESH` below): while a
   function is being differentiated or traced in this thread, their results can be written into;
-- functions that get a list with tracked values in it (`lenient`);
+- functions that get a list with tracked values in it (`lenient`; ufuncs: `_ufuncs.py`);
 - helpers that call back (`_calling.py`); scalar types, which convert tracked values;
 - `nditer` (`_iterating.py`), and `lib.stride_tricks`;
 - `linalg`, `fft`, `random`, `polynomial`.
@@ -35,6 +35,7 @@ from tracker.listening import is_following as _is_following
 from tracker.numpy import _calling, _iterating, _making, fft, lib, linalg, random  # noqa: F401
 from tracker.numpy._tracking import lenient as _lenient
 from tracker.numpy._tracking import making as _making_of
+from tracker.numpy._ufuncs import Ufunc as _Ufunc
 
 _FRESH = (
     *("append", "block", "bmat", "choose", "column_stack", "concat"),
@@ -56,11 +57,14 @@ _SCALARS = {
 
 def _names() -> dict[str, Any]:
     names = {}
+    known: dict[Any, Any] = {}  # some ufuncs have two names
     for name in _numpy.__all__:
         value = getattr(_numpy, name)
         if name in _FRESH:
             value = _making_of(value)
-        elif hasattr(value, "_implementation") and not isinstance(value, _numpy.ufunc):
+        elif isinstance(value, _numpy.ufunc):
+            value = known.setdefault(value, _Ufunc(value))
+        elif hasattr(value, "_implementation"):
             value = _lenient(value)
         if name not in _SCALARS and name not in _OWN_WAY:
             names[name] = value

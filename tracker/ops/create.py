@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.errors import UnsupportedError, message
 from tracker.ir.op import LINEAR, METHODS, NUMPY, Iota, Map, Table, View
 from tracker.ir.types import Type, type_of
 from tracker.ops.declare import (
@@ -60,12 +61,24 @@ to_discrete = declare(
 )
 
 
+_HOLDERS = {"V": "records", "O": "an array of objects"}
+
+
 @implements(np.astype)
 def astype_(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     want = dtype_of(dtype)
     form = form_of(x)
     if hasattr(form, "dtype") and form.dtype == want:
         return _apart(x) if copy and type(form) is np.ndarray else x
+    if want.kind in "VO":
+        raise UnsupportedError(
+            message(
+                f"astype({want}) would put tracked numbers into {_HOLDERS[want.kind]}, and lose "
+                "their gradient",
+                "Keep one array for each field, in a dict, a named tuple or a dataclass, objects "
+                "in a list; or use tracker.data(t) where no gradient is wanted",
+            )
+        )
     if want.kind not in "fc":
         return apply(to_discrete, (x,), {"dtype": want})
     return apply(astype, (x,), {"dtype": want})

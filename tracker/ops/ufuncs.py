@@ -28,6 +28,7 @@ from tracker.ops.shape import laid_out
 from tracker.tape import apply, form_of
 from tracker.tracked import Tracked, set_ufunc_protocol
 
+_MADE_BY_FROMPYFUNC = " (vectorized)"
 _PYTHON_NUMBERS = (float, int, complex, bool)
 
 
@@ -236,11 +237,13 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         _declare_foreign()
     op = UFUNCS.get(ufunc)
     if op is None and ufunc not in NUMPY:
+        instead = "or write a rule with tracker.rrule"
+        if ufunc.__name__.endswith(_MADE_BY_FROMPYFUNC):
+            instead = f"{instead}; tracker.numpy.vectorize(f) follows f, np.frompyfunc cannot"
         raise UnsupportedError(
             message(
                 f"{_named(ufunc)} has no derivative rule here",
-                "Use tracker.data(x) where no gradient is wanted, or write a rule with "
-                "tracker.rrule",
+                f"Use tracker.data(x) where no gradient is wanted, {instead}",
             )
         )
     if dtype is not None and not (op is not None and op.constant):

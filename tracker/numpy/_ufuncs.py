@@ -1,0 +1,70 @@
+"""Ufuncs as `tracker.numpy` has them: NumPy's own, which take lists of tracked values, too.
+
+Owns: `Ufunc`. NumPy makes an array of a list before it asks anybody, and tracked values cannot be
+in one; so the list is joined first. In everything else a `Ufunc` is the ufunc that it stands for:
+equal to it, of its class to whoever asks with `isinstance`, with its attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracker.ops.create import joined
+
+_LISTS = (list, tuple)
+_NONE: Any = object()  # stands for an argument that is not given
+
+
+class Ufunc:
+    """One ufunc, by its methods."""
+
+    __slots__ = ("__weakref__", "_own")
+
+    def __init__(self, own: np.ufunc) -> None:
+        self._own = own
+
+    def __call__(self, x: Any = _NONE, y: Any = _NONE, /, *rest: Any, **kwargs: Any) -> Any:
+        if rest or kwargs or type(x) in _LISTS or type(y) in _LISTS:
+            given = (z for z in (x, y, *rest) if z is not _NONE)
+            return self._own(*map(joined, given), **kwargs)
+        if y is _NONE:
+            return self._own(x) if x is not _NONE else self._own()
+        return self._own(x, y)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return np.ufunc
+
+    @property
+    def __doc__(self) -> Any:  # type: ignore[override]
+        return self._own.__doc__
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+    def __eq__(self, other: object) -> bool:
+        return (other._own if type(other) is Ufunc else other) is self._own
+
+    def __hash__(self) -> int:
+        return hash(self._own)
+
+    def __repr__(self) -> str:
+        return repr(self._own)
+
+    def __reduce__(self) -> Any:
+        return Ufunc, (self._own,)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def call(self: Ufunc, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self._own, name)(*map(joined, args), **kwargs)
+
+    call.__name__, call.__doc__ = name, getattr(np.ufunc, name).__doc__
+    return call
+
+
+for _name in ("accumulate", "at", "outer", "reduce", "reduceat"):
+    setattr(Ufunc, _name, _method(_name))
