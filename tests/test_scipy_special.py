@@ -88,6 +88,14 @@ def test_spherical_bessel_functions_are_smooth_at_zero(n):
     assert gradcheck(lambda x: special.diric(x, n + 2), 2 * np.pi, order=2)
 
 
+@pytest.mark.parametrize("repetition", [False, True])
+def test_binomials_at_the_edges(repetition):
+    n, k = np.meshgrid([-2.0, -1.0, 0.0, 1.0, 2.5, 5.0], [-1.0, 0.0, 1.0, 2.0, 5.0, 6.0, 0.5])
+    want = own.comb(n, k, repetition=repetition)
+    got = data(special.comb(param(n), k, repetition=repetition))
+    np.testing.assert_allclose(got, want, rtol=1e-14)
+
+
 def test_lists_of_tracked_values():
     assert gradient(lambda x: special.logsumexp([x, 2 * x]), 0.0) == (1.5,)
 

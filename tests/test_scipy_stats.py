@@ -89,6 +89,16 @@ def test_value_and_derivatives(name, method):
         assert gradcheck(lambda *now: ours(inside, *held, *now), *moved, rtol=2e-5)
 
 
+@pytest.mark.parametrize("name, method", [(n, m) for n, m in CASES if n in DISCRETE])
+def test_counts_that_are_moved_by_a_part_of_one(name, method):
+    ours, theirs = getattr(getattr(stats, name), method), getattr(getattr(own, name), method)
+    shapes = DISCRETE[name]
+    for loc in (0.3, -1.6, 2.0):
+        want = theirs(K, *shapes, loc)
+        got = data(ours(K, *shapes[:-1], param(shapes[-1]), loc=loc))
+        np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-13)
+
+
 def test_outside_of_the_support_the_gradient_is_zero():
     x = np.array([-1.0, 0.0, 0.5, 2.0])
     value, grad = tracker.withgradient(lambda x: np.sum(stats.beta.pdf(x, 2.0, 3.0)), x)

@@ -45,7 +45,7 @@ def skew(a: Any, axis: Any = 0, bias: bool = True, **options: Any) -> Any:
     a, axis = _laid("skew", a, axis, options)
     second, third = _central(a, axis, 2, 3)
     n = np.shape(a)[axis]
-    corrected = 1.0 if bias or n < 3 else np.sqrt(n * (n - 1.0)) / (n - 2.0)
+    corrected = 1.0 if bias or n < 3 else math.sqrt(n * (n - 1.0)) / (n - 2.0)
     return corrected * third / second**1.5
 
 
@@ -63,7 +63,7 @@ def kurtosis(a: Any, axis: Any = 0, fisher: bool = True, bias: bool = True, **op
 @drop_in(scipy.stats)
 def sem(a: Any, axis: Any = 0, ddof: int = 1, **options: Any) -> Any:
     a, axis = _laid("sem", a, axis, options)
-    return np.std(a, axis=axis, ddof=ddof) / np.sqrt(np.shape(a)[axis])
+    return np.std(a, axis=axis, ddof=ddof) / math.sqrt(np.shape(a)[axis])
 
 
 @drop_in(scipy.stats)
@@ -113,7 +113,9 @@ def entropy(pk: Any, qk: Any = None, base: Any = None, axis: Any = 0, **options:
         qk = as_array(qk) * 1.0
         terms = scipy.special.rel_entr(pk, qk / np.sum(qk, axis=axis, keepdims=True))
     y = np.sum(terms, axis=axis)
-    return y if base is None else y / np.log(base)
+    if base is None:
+        return y
+    return y / (math.log(base) if isinstance(base, (int, float)) else np.log(base))
 
 
 @drop_in(scipy.stats)

@@ -315,10 +315,17 @@ class Discrete(Family):
         return np.exp(self.logpmf(k, *args, **kwargs))
 
     def _distribution(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
-        return super()._distribution(np.floor(as_array(x)), args, kwargs, name)
+        whole, shapes = self._whole(x, args, kwargs)
+        return super()._distribution(whole, shapes, {}, name)
 
     def _logarithm(self, x: Any, args: Any, kwargs: Any, name: str) -> Any:
-        return super()._logarithm(np.floor(as_array(x)), args, kwargs, name)
+        whole, shapes = self._whole(x, args, kwargs)
+        return super()._logarithm(whole, shapes, {}, name)
+
+    def _whole(self, x: Any, args: Any, kwargs: Any) -> tuple[Any, list[Any]]:
+        """The whole number at or below the standard variable, and the shapes."""
+        shapes, loc, _ = self._parts(args, kwargs)
+        return np.floor(as_array(x) - as_array(loc)), shapes
 
 
 class Frozen:

@@ -24,8 +24,9 @@ def lfilter_zi(b: Any, a: Any) -> Any:
     b, a = (np.pad(c, (0, n - np.shape(c)[0])) for c in (b, a))
     if n == 1:
         return b[:0]
-    step = np.concatenate([np.expand_dims(-a[1:], 1), np.eye(n - 1, n - 2)], axis=1)
-    return np.linalg.solve(np.eye(n - 1) - step, b[1:] - a[1:] * b[0])
+    one = np.eye(n - 1, dtype=a.dtype)
+    step = np.concatenate([np.expand_dims(-a[1:], 1), one[:, : n - 2]], axis=1)
+    return np.linalg.solve(one - step, b[1:] - a[1:] * b[0])
 
 
 @drop_in(scipy.signal)
@@ -124,7 +125,9 @@ def freqz(
     include_nyquist: bool = False,
 ) -> Any:
     """Frequencies, and what a filter makes of each."""
-    b, a = np.atleast_1d(as_array(b)), np.atleast_1d(as_array(a))
+    dtypes = [c if isinstance(c, (int, float)) else as_array(c).dtype for c in (b, a)]
+    kind = np.result_type(*dtypes, np.complex64)
+    b, a = (np.astype(np.atleast_1d(as_array(c)), kind) for c in (b, a))
     if np.ndim(b) != 1 or np.ndim(a) != 1:
         raise no_rule("scipy.signal.freqz of several filters", "Take one after the other")
     if worN is None or np.ndim(worN) == 0:
@@ -134,7 +137,8 @@ def freqz(
     else:
         w = 2 * math.pi * (as_array(worN) * 1.0) / fs
     back = np.exp(-1j * np.expand_dims(w, -1) * np.arange(max(np.size(a), np.size(b))))
-    h = (back[:, : np.size(b)] @ (b + 0j)) / (back[:, : np.size(a)] @ (a + 0j))
+    back = np.astype(back, kind)
+    h = (back[:, : np.size(b)] @ b) / (back[:, : np.size(a)] @ a)
     w = w * (fs / (2 * math.pi))
     if plot is not None:
         plot(w, h)
@@ -195,7 +199,9 @@ def savgol_filter(
     if mode != "interp" and mode not in _EDGES:
         raise ValueError("mode must be 'mirror', 'constant', 'nearest' 'wrap' or 'interp'.")
     x = np.moveaxis(as_array(x), axis, -1)
+    kind = x.dtype if x.dtype.kind in "fc" else np.dtype(float)
     coefficients = scipy.signal.savgol_coeffs(window_length, polyorder, deriv, delta, use="dot")
+    coefficients = coefficients.astype(kind)
     half, even = window_length // 2, 1 - window_length % 2
     if mode != "interp":
         options = {"constant_values": cval} if mode == "constant" else {}
@@ -210,7 +216,7 @@ def savgol_filter(
     if mode == "interp" and half:  # at the ends, the polynomials of the first and last window
         ends = scipy.signal.savgol_filter(
             np.eye(window_length), window_length, polyorder, deriv, delta, axis=0
-        )
+        ).astype(kind)
         first, last = windows[..., 0, :], windows[..., -1, :]
         middle = inside[..., even:]
         parts = [first @ np.transpose(ends[:half]), middle, last @ np.transpose(ends[-half:])]

@@ -191,6 +191,7 @@ def istft(
     if scaling not in ("spectrum", "psd"):
         raise ValueError(f"Parameter scaling={scaling!r} not in ['spectrum', 'psd']!")
     scale = np.sum(weights) if scaling == "spectrum" else np.sqrt(fs * np.sum(weights**2))
+    weights, scale = weights.astype(_real(z.dtype)), float(scale)
     x = _overlapped(cut * scale * weights, step)
     norm = _overlapped(np.broadcast_to(weights**2, (count, length)), step)
     if boundary:

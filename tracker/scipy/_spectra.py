@@ -31,7 +31,9 @@ def hilbert(x: Any, N: Any = None, axis: int = -1) -> Any:
         weights[n // 2] = 1
     shape = [1] * np.ndim(x)
     shape[axis] = n
-    return np.fft.ifft(np.fft.fft(x, n, axis) * np.reshape(weights, shape), n, axis)
+    spectrum = np.fft.fft(x, n, axis)
+    weights = np.reshape(weights, shape).astype(np.real(spectrum).dtype)
+    return np.fft.ifft(spectrum * weights, n, axis)
 
 
 @drop_in(scipy.signal)
@@ -44,14 +46,14 @@ def detrend(
     x = np.moveaxis(as_array(data), axis, -1)
     if type in ("constant", "c"):
         return np.moveaxis(x - np.mean(x, axis=-1, keepdims=True), -1, axis)
-    n = np.shape(x)[-1]
+    n, kind = np.shape(x)[-1], x.dtype if x.dtype.char in "dfDF" else np.dtype(float)
     breaks = sorted({0, n, *np.atleast_1d(bp).tolist()})
     if breaks[-1] > n:
         raise ValueError("Breakpoints must be less than length of data along given axis.")
     parts = []
     for start, stop in itertools.pairwise(breaks):
         count = stop - start
-        line = np.stack([np.arange(1, count + 1) / count, np.ones(count)], axis=1)
+        line = np.stack([np.arange(1, count + 1) / count, np.ones(count)], axis=1).astype(kind)
         part = x[..., start:stop]
         parts.append(part - (part @ np.transpose(np.linalg.pinv(line))) @ np.transpose(line))
     return np.moveaxis(np.concatenate(parts, axis=-1), -1, axis)
@@ -72,7 +74,7 @@ def resample(
         y = _resampled_complex(x, n, num, least)
     else:
         spectrum = np.fft.rfft(x)[..., : least // 2 + 1]
-        scale = np.ones(least // 2 + 1)
+        scale = np.ones(least // 2 + 1, np.real(spectrum).dtype)
         if least % 2 == 0 and n != num:  # the middle one stands for two, or for half of one
             scale[-1] = 2.0 if num < n else 0.5
         y = np.fft.irfft(spectrum * scale, num)
@@ -95,9 +97,9 @@ def _resampled_complex(x: Any, n: int, num: int, least: int) -> Any:
         middle = [one] if num <= n else [0.5 * one]
     rest = num - np.shape(low)[-1] - np.shape(high)[-1] - len(middle)
     if least % 2 == 0 and num > n:
-        middle += [np.zeros((*np.shape(x)[:-1], rest - 1)), *middle]
+        middle += [np.zeros((*np.shape(x)[:-1], rest - 1), spectrum.dtype), *middle]
     else:
-        middle.append(np.zeros((*np.shape(x)[:-1], rest)))
+        middle.append(np.zeros((*np.shape(x)[:-1], rest), spectrum.dtype))
     return np.fft.ifft(np.concatenate([low, *middle, high], axis=-1))
 
 
@@ -124,6 +126,7 @@ def csd(
     n = max(np.shape(x)[-1], np.shape(y)[-1])
     x, y = (np.pad(z, [(0, 0)] * (z.ndim - 1) + [(0, n - np.shape(z)[-1])]) for z in (x, y))
     weights, length = _window(window, nperseg, n)
+    weights = weights.astype(np.finfo(np.result_type(x.dtype, y.dtype, np.complex64)).dtype)
     step = length - (length // 2 if noverlap is None else int(noverlap))
     if step <= 0:
         raise ValueError("noverlap must be less than nperseg.")
@@ -132,12 +135,13 @@ def csd(
         raise ValueError("nfft must be greater than or equal to nperseg.")
     both = not return_onesided or np.iscomplexobj(x) or np.iscomplexobj(y)
     spectra = [pieces(z, weights, length, step, size, detrend, both) for z in (x, y)]
-    scale = {"density": 1 / (fs * np.sum(weights**2)), "spectrum": 1 / np.sum(weights) ** 2}
+    area, total = float(np.sum(weights**2)), float(np.sum(weights))
+    scale = {"density": 1 / (fs * area), "spectrum": 1 / total**2}
     if scaling not in scale:
         raise ValueError(f"Unknown scaling: {scaling!r}")
     power = np.conjugate(spectra[0]) * spectra[1] * scale[scaling]
     if not both:  # what lies at negative frequencies is added
-        twice = np.full(np.shape(power)[-1], 2.0)
+        twice = np.full(np.shape(power)[-1], 2.0, weights.dtype)
         twice[0] = 1.0
         if size % 2 == 0:
             twice[-1] = 1.0
@@ -180,7 +184,7 @@ def _averaged(power: Any, average: str) -> Any:
     if average != "median":
         raise ValueError(f"average must be 'median' or 'mean', got {average}")
     even = 2 * np.arange(1.0, (np.shape(power)[-2] - 1) // 2 + 1)
-    bias = 1 + np.sum(1 / (even + 1) - 1 / even)  # of the median of so many
+    bias = float(1 + np.sum(1 / (even + 1) - 1 / even))  # of the median of so many
     if np.iscomplexobj(power):
         middle = np.median(np.real(power), axis=-2) + 1j * np.median(np.imag(power), axis=-2)
     else:

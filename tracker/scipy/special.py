@@ -155,10 +155,10 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
 
 @drop_in(scipy.special)
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
-    """binom(N, k), 0 outside 0 <= k <= N."""
+    """binom(N, k), 0 outside 0 <= k <= N; with repetition binom(N + k - 1, k)."""
     _refuse_exact("comb", exact)
     if repetition:
-        return comb(N + k - 1, k)
+        return np.where((k == 0) & (N >= 0), 1.0, scipy.special.binom(N + k - 1, k))
     inside = (k <= N) & (N >= 0) & (k >= 0)
     return np.where(inside, scipy.special.binom(N, k), 0.0)
 
