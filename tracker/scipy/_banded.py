@@ -269,3 +269,36 @@ def _discrete_step(a: Any, b: Any, q: Any, r: Any, x: Any) -> Any:
 
 solve_continuous_are = _riccati("solve_continuous_are", _continuous_step)
 solve_discrete_are = _riccati("solve_discrete_are", _discrete_step)
+
+
+@drop_in(scipy.linalg)
+def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> tuple[Any, Any]:
+    """The orthogonal matrix that best brings A to B, and the sum of singular values."""
+    A, B = as_array(A), as_array(B)
+    if np.ndim(A) != 2 or np.shape(A) != np.shape(B):
+        raise ValueError(f"A and B must be matrices of one shape: {np.shape(A)}, {np.shape(B)}")
+    A = np.conjugate(A) if np.iscomplexobj(A) else A
+    u, w, vh = np.linalg.svd(np.transpose(np.transpose(B) @ A))
+    return u @ vh, np.sum(w)
+
+
+@drop_in(scipy.linalg)
+def subspace_angles(A: Any, B: Any) -> Any:
+    """The angles between the spaces of the columns, in falling order (A. Knyazev, M. Argentati,
+    2002): of small ones by the sine, of large ones by the cosine."""
+    one, two = orth(A), orth(B)
+    if np.shape(one)[0] != np.shape(two)[0]:
+        raise ValueError(
+            f"A and B must have the same number of rows, got {np.shape(one)[0]} and "
+            f"{np.shape(two)[0]}"
+        )
+    across = adjoint(one) @ two
+    cosines = np.linalg.svdvals(across)
+    if np.shape(one)[1] >= np.shape(two)[1]:
+        rest = two - one @ across
+    else:
+        rest = one - two @ adjoint(across)
+    near = np.square(cosines) >= 0.5
+    sines = np.clip(np.linalg.svdvals(rest), -1.0, 1.0)
+    far = np.where(near, 0.0, np.flip(np.clip(cosines, -1.0, 1.0)))
+    return np.where(near, np.arcsin(np.where(near, sines, 0.0)), np.arccos(far))

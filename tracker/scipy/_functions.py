@@ -146,3 +146,42 @@ def sinhm(A: Any) -> Any:
 @drop_in(scipy.linalg)
 def tanhm(A: Any) -> Any:
     return np.linalg.solve(coshm(A), sinhm(A))
+
+
+@drop_in(scipy.linalg)
+def fractional_matrix_power(A: Any, t: Any) -> Any:
+    """The principal power; differentiable in t, too."""
+    A = as_array(A)
+    is_square(A)
+    if isinstance(t, (int, np.integer)):
+        return np.linalg.matrix_power(A * 1.0, int(t))
+    return expm(t * logm(A))
+
+
+@drop_in(scipy.linalg)
+def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
+    """A function of the eigenvalues, which must have as many vectors."""
+    refuse("scipy.linalg.funm", disp=None if disp else disp)
+    A = as_array(A)
+    is_square(A)
+    w, v = np.linalg.eig(A)
+    found = (v * func(w)) @ np.linalg.inv(v)
+    if np.iscomplexobj(A) or not np.iscomplexobj(found):
+        return found
+    rest = np.max(np.abs(np.imag(found)))
+    small = bool(rest <= 1e3 * np.finfo(A.dtype).eps * np.max(np.abs(found)))
+    return np.real(found) if small else found
+
+
+@drop_in(scipy.linalg)
+def expm_frechet(
+    A: Any, E: Any, method: Any = None, compute_expm: bool = True, check_finite: bool = True
+) -> Any:
+    """The exponential, and its derivative along E."""
+    A, E = as_array(A), as_array(E)
+    is_square(A)
+    n = np.shape(A)[-1]
+    top, below = np.concatenate([A, E], axis=-1), np.concatenate([0 * A, A], axis=-1)
+    both = expm(np.concatenate([top, below], axis=-2))
+    slope = both[..., :n, n:]
+    return (both[..., :n, :n], slope) if compute_expm else slope

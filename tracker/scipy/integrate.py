@@ -17,11 +17,20 @@ import scipy.integrate
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._equations import odeint as odeint
 from tracker.scipy._equations import solve_ivp as solve_ivp
+from tracker.scipy._nested_quadrature import dblquad as dblquad
+from tracker.scipy._nested_quadrature import nquad as nquad
+from tracker.scipy._nested_quadrature import tplquad as tplquad
 from tracker.scipy._passing import as_array, passing
 from tracker.scipy._quadrature import fixed_quad as fixed_quad
 from tracker.scipy._quadrature import quad as quad
 
-__getattr__ = passing(scipy.integrate)
+__getattr__ = passing(
+    scipy.integrate,
+    instead={
+        "solve_bvp": "Solve by shooting: solve_ivp within tracker.scipy.optimize.root",
+        "quad_vec": "Integrate each entry by quad, or all at once by fixed_quad",
+    },
+)
 
 
 def _steps(y: Any, x: Any, dx: Any, axis: int) -> Any:
@@ -100,3 +109,42 @@ def romb(y: Any, dx: Any = 1.0, axis: int = -1, show: bool = False) -> Any:
     for order in range(1, levels + 1):
         row = [fine + (fine - coarse) / (4**order - 1) for coarse, fine in itertools.pairwise(row)]
     return row[0]
+
+
+@drop_in(scipy.integrate)
+def cumulative_simpson(
+    y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None
+) -> Any:
+    """The integrals up to each sample, by parabolas through three samples."""
+    y = np.moveaxis(as_array(y) * 1.0, axis, -1)
+    if np.shape(y)[-1] < 3:
+        x = x if x is None or np.ndim(x) == 1 else np.moveaxis(as_array(x), axis, -1)
+        out = cumulative_trapezoid(y, x, dx)
+    else:
+        if x is None and np.ndim(dx):
+            h = np.moveaxis(as_array(dx), axis, -1) * np.ones_like(y[..., 1:])
+        else:
+            h = _steps(y, x, dx, axis) * np.ones_like(y[..., 1:])
+        if x is not None and bool(np.any(h <= 0)):
+            raise ValueError("Input x must be strictly increasing.")
+        left, right = _first_part(y, h), np.flip(_first_part(np.flip(y, -1), np.flip(h, -1)), -1)
+        # Every other piece is the first of its parabola; the last one is always a second.
+        count = np.shape(y)[-1] - 1
+        first = np.arange(count) % 2 == 0
+        first[-1] = False
+        still = [(0, 0)] * (np.ndim(y) - 1)
+        parts = np.where(first, np.pad(left, [*still, (0, 1)]), np.pad(right, [*still, (1, 0)]))
+        out = np.cumsum(parts, axis=-1)
+    if initial is not None:
+        initial = as_array(initial) * 1.0
+        start = initial if np.ndim(initial) == 0 else np.moveaxis(initial, axis, -1)
+        out = np.concatenate([start + 0 * y[..., :1], out + start], axis=-1)
+    return np.moveaxis(out, -1, axis)
+
+
+def _first_part(y: Any, h: Any) -> Any:
+    """The integral over the first of two pieces, of the parabola through their three samples."""
+    a, b = h[..., :-1], h[..., 1:]
+    low, middle, high = y[..., :-2], y[..., 1:-1], y[..., 2:]
+    share, ratio = a / (a + b), a / b
+    return a / 6 * ((3 - share) * low + (3 + share * ratio + share) * middle - share * ratio * high)

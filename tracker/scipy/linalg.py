@@ -27,6 +27,7 @@ from tracker.scipy._banded import (
     eigvalsh_tridiagonal,
     null_space,
     orth,
+    orthogonal_procrustes,
     polar,
     rq,
     solve_continuous_are,
@@ -35,6 +36,7 @@ from tracker.scipy._banded import (
     solve_discrete_lyapunov,
     solve_lyapunov,
     subset_of,
+    subspace_angles,
 )
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._factors import (
@@ -46,9 +48,36 @@ from tracker.scipy._factors import (
     solve_sylvester,
     solveh_banded,
 )
-from tracker.scipy._functions import coshm, cosm, expm, logm, sinhm, sinm, sqrtm, tanhm, tanm
+from tracker.scipy._functions import (
+    coshm,
+    cosm,
+    expm,
+    expm_frechet,
+    fractional_matrix_power,
+    funm,
+    logm,
+    sinhm,
+    sinm,
+    sqrtm,
+    tanhm,
+    tanm,
+)
 from tracker.scipy._passing import passing
-from tracker.scipy._special_matrices import block_diag, circulant, hankel, toeplitz
+from tracker.scipy._special_matrices import (
+    block_diag,
+    circulant,
+    companion,
+    convolution_matrix,
+    diagsvd,
+    fiedler,
+    hankel,
+    khatri_rao,
+    leslie,
+    matmul_toeplitz,
+    solve_circulant,
+    solve_toeplitz,
+    toeplitz,
+)
 
 __all__ = [
     "block_diag",
@@ -58,9 +87,12 @@ __all__ = [
     "cholesky",
     "cholesky_banded",
     "circulant",
+    "companion",
+    "convolution_matrix",
     "coshm",
     "cosm",
     "det",
+    "diagsvd",
     "eig",
     "eig_banded",
     "eigh",
@@ -70,16 +102,24 @@ __all__ = [
     "eigvalsh",
     "eigvalsh_tridiagonal",
     "expm",
+    "expm_frechet",
+    "fiedler",
+    "fractional_matrix_power",
+    "funm",
     "hankel",
     "inv",
+    "khatri_rao",
+    "leslie",
     "logm",
     "lstsq",
     "lu",
     "lu_factor",
     "lu_solve",
+    "matmul_toeplitz",
     "norm",
     "null_space",
     "orth",
+    "orthogonal_procrustes",
     "pinv",
     "pinvh",
     "polar",
@@ -89,15 +129,18 @@ __all__ = [
     "sinm",
     "solve",
     "solve_banded",
+    "solve_circulant",
     "solve_continuous_are",
     "solve_continuous_lyapunov",
     "solve_discrete_are",
     "solve_discrete_lyapunov",
     "solve_lyapunov",
     "solve_sylvester",
+    "solve_toeplitz",
     "solve_triangular",
     "solveh_banded",
     "sqrtm",
+    "subspace_angles",
     "svd",
     "svdvals",
     "tanhm",
@@ -106,7 +149,15 @@ __all__ = [
 ]
 
 
-__getattr__ = passing(scipy.linalg)
+__getattr__ = passing(
+    scipy.linalg,
+    constant=("bandwidth", "ishermitian", "issymmetric"),
+    instead={
+        "schur": "Use eig or eigh: rows of a Schur form may be turned, and which are is a choice",
+        "hessenberg": "Use qr or eig: signs of a Hessenberg form are a choice",
+        "ldl": "Use cholesky, or lu",
+    },
+)
 
 
 # Solving ------------------------------------------------------------------------------------------

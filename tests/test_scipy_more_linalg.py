@@ -1,0 +1,184 @@
+"""`tracker.scipy.linalg` and `tracker.scipy.integrate`, the rarer functions: SciPy's values,
+derivatives against differences, and compiled."""
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.linalg
+from scipy_cases import check_case
+
+import tracker.scipy.integrate
+import tracker.scipy.linalg
+from tracker import UnsupportedError, data, gradient, param
+from tracker.testing import gradcheck
+
+RNG = np.random.default_rng(0)
+A, B, V = RNG.normal(size=(4, 2)), RNG.normal(size=(4, 3)), RNG.normal(size=4)
+C, W = np.array([3.0, 0.7, -0.4, 0.3]), RNG.normal(size=3)
+POSITIVE = 0.3 * B.T @ B + np.eye(3)
+CASES = {
+    "made by position": (
+        lambda m, v, w: (
+            m.companion(v) @ m.companion(v**2),
+            m.leslie(v, w) + m.fiedler(v) * m.diagsvd(v, 4, 4),
+            m.khatri_rao(m.fiedler(v), m.diagsvd(w, 3, 4)),
+            m.diagsvd(w, 3, 5),
+        ),
+        V,
+        W,
+    ),
+    "convolution_matrix": (
+        lambda m, v: tuple(
+            m.convolution_matrix(v, n, mode) for n in (3, 6) for mode in ("full", "same", "valid")
+        ),
+        V,
+    ),
+    "toeplitz": (
+        lambda m, c, r, b: (
+            m.solve_toeplitz((c, r), b) * m.solve_toeplitz(c, b[:, 0])[:, None],
+            m.matmul_toeplitz((c, r), b) + m.matmul_toeplitz(c, b),
+        ),
+        C,
+        C * np.array([1.0, 0.3, 2.0, -1.0]),
+        A,
+    ),
+    "toeplitz, complex": (
+        lambda m, c, b: (
+            m.solve_toeplitz(c * np.array([1, 1j, 2, 1]), b) + m.matmul_toeplitz(c, b * 1j)
+        ),
+        C,
+        V,
+    ),
+    "circulant": (
+        lambda m, c, b: (
+            m.solve_circulant(c, b) * m.solve_circulant(c, V),
+            m.solve_circulant(c * (1 + 1j), V, outaxis=-1),
+        ),
+        C,
+        V,
+    ),
+    "subspace_angles": (
+        lambda m, a, b: m.subspace_angles(a, b[:, :2]) * m.subspace_angles(b[:, :1], a)[0],
+        A,
+        B,
+    ),
+    "orthogonal_procrustes": (lambda m, a, b: m.orthogonal_procrustes(b[:, :2], a), A, B),
+    "powers": (
+        lambda m, a: (
+            m.fractional_matrix_power(a, 0.3) + m.fractional_matrix_power(a, 3),
+            m.funm(a, np.exp) + m.expm_frechet(a, a @ a, compute_expm=False),
+            *m.expm_frechet(a / 2, a),
+        ),
+        POSITIVE,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case(name):
+    check_case(tracker.scipy.linalg, scipy.linalg, *CASES[name], slack=2e-6)
+
+
+def test_power_in_its_exponent():
+    power = tracker.scipy.linalg.fractional_matrix_power
+    assert gradcheck(lambda t: power(POSITIVE, t), 0.7, order=2)
+    turned = tracker.scipy.linalg.funm(param(np.array([[0.0, 1.0], [-1.0, 0.0]])), np.sqrt)
+    want = scipy.linalg.funm(np.array([[0.0, 1.0], [-1.0, 0.0]]), np.sqrt)
+    np.testing.assert_allclose(data(turned), want, atol=1e-14)
+
+
+def test_refusals():
+    m, p = tracker.scipy.linalg, param(POSITIVE)
+    for wrong, error, match in (
+        (lambda: m.schur(p), UnsupportedError, r"linalg\.schur has no .* Use eig or eigh"),
+        (lambda: m.hessenberg(p), UnsupportedError, "hessenberg has no derivative"),
+        (lambda: m.ldl(p), UnsupportedError, "ldl has no derivative .* cholesky"),
+        (lambda: m.companion(param(V[:1])), ValueError, "at least 2"),
+        (lambda: m.companion(param(0 * V)), ValueError, "must not be zero"),
+        (lambda: m.leslie(param(V), V), ValueError, "one less"),
+        (lambda: m.convolution_matrix(param(V), 0), ValueError, "positive integer"),
+        (lambda: m.convolution_matrix(param(V), 2, "x"), ValueError, "'mode'"),
+        (lambda: m.convolution_matrix(param(V[:0]), 2), ValueError, "at least 1"),
+        (lambda: m.khatri_rao(p, A), ValueError, "number of columns"),
+        (lambda: m.khatri_rao(param(V), A), ValueError, "2-dimensional"),
+        (lambda: m.diagsvd(param(V), 3, 5), ValueError, "M or N"),
+        (lambda: m.solve_circulant(param(V), W), ValueError, "incompatible"),
+        (lambda: m.solve_circulant(param(np.ones(3)), W), np.linalg.LinAlgError, "near singular"),
+        (lambda: m.subspace_angles(p, A), ValueError, "same number of rows"),
+        (lambda: m.orthogonal_procrustes(p, A), ValueError, "of one shape"),
+    ):
+        with pytest.raises(error, match=match):
+            wrong()
+    assert m.issymmetric(p) is True
+    zero = m.solve_circulant(param(np.ones(3)), W, singular="lstsq")
+    np.testing.assert_allclose(data(zero), scipy.linalg.solve_circulant(np.ones(3), W, "lstsq"))
+
+
+# Integrals ----------------------------------------------------------------------------------------
+
+SAMPLES, PLACES = RNG.normal(size=(2, 7)), np.array([0.0, 0.3, 1.1, 1.5, 2.0, 2.2, 3.1])
+SUMS = {
+    "cumulative_simpson": (
+        lambda m, y, x: (
+            m.cumulative_simpson(y, x=x) * m.cumulative_simpson(y[:, :6], dx=0.3, initial=2.0),
+            m.cumulative_simpson(y.T, x=x, axis=0)
+            + m.cumulative_simpson(y[:, :2], initial=1.0)[0, 0],
+            m.cumulative_simpson(y, x=np.stack([x, x**2 + x])),
+            m.cumulative_simpson(y, dx=np.array([[0.1], [0.2]])),
+        ),
+        SAMPLES,
+        PLACES,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums(name):
+    check_case(tracker.scipy.integrate, scipy.integrate, *SUMS[name])
+
+
+NESTED = {
+    "dblquad": lambda m, p: m.dblquad(
+        lambda y, x, k: np.exp(-k * x * y) * p[1],
+        0.0,
+        p[0],
+        lambda x: x,
+        lambda x: 2 * x + p[1],
+        (p[0],),
+    ),
+    "dblquad of a box": lambda m, p: m.dblquad(lambda y, x: p[0] * x * y**2, 0, 2, 0, 1),
+    "nquad": lambda m, p: m.nquad(
+        lambda x, y, k: np.cos(k * x + y), [lambda y, k: (0, y * k), (0, p[1])], (p[0],)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_nested_integrals(name):
+    f, p = NESTED[name], np.array([0.7, 0.4])
+    found, want = f(tracker.scipy.integrate, param(p)), f(scipy.integrate, p)
+    np.testing.assert_allclose(data(found[0]), want[0], rtol=1e-9)
+    slope = gradient(lambda p: f(tracker.scipy.integrate, p)[0], p)[0]
+    steps = [f(scipy.integrate, p + s)[0] for s in 1e-4 * np.eye(2)]
+    back = [f(scipy.integrate, p - s)[0] for s in 1e-4 * np.eye(2)]
+    np.testing.assert_allclose(slope, (np.array(steps) - back) / 2e-4, rtol=1e-5, atol=1e-7)
+
+
+def test_integrals_over_three_and_what_is_refused():
+    m = tracker.scipy.integrate
+
+    def f(m, k):
+        return m.tplquad(
+            lambda z, y, x: k * x * y * z, 0, 1, 0, lambda x: x, 0, lambda x, y: x * y
+        )[0]
+
+    assert gradient(lambda k: f(m, k), 2.0)[0] == pytest.approx(f(scipy.integrate, 1.0))
+    assert m.nquad(lambda x, y: x * y, [(0, 1), (0, 1)]) == scipy.integrate.nquad(
+        lambda x, y: x * y, [(0, 1), (0, 1)]
+    )
+    with pytest.raises(UnsupportedError, match="nquad with full_output="):
+        gradient(lambda k: m.nquad(lambda x: k * x, [(0, 1)], full_output=True)[0], 1.0)
+    with pytest.raises(UnsupportedError, match=r"solve_bvp has no derivative .* shooting"):
+        m.solve_bvp(None, None, param(V), V)
+    with pytest.raises(ValueError, match="strictly increasing"):
+        m.cumulative_simpson(param(SAMPLES), x=-PLACES)
