@@ -29,9 +29,25 @@ from tracker.scipy._implicit import (
     refuse,
     solved,
 )
+from tracker.scipy._linear_programs import linprog as linprog
+from tracker.scipy._linear_programs import lsq_linear as lsq_linear
+from tracker.scipy._linear_programs import nnls as nnls
+from tracker.scipy._older_solvers import fmin as fmin
+from tracker.scipy._older_solvers import fmin_bfgs as fmin_bfgs
+from tracker.scipy._older_solvers import fmin_cg as fmin_cg
+from tracker.scipy._older_solvers import fmin_ncg as fmin_ncg
+from tracker.scipy._older_solvers import fmin_powell as fmin_powell
+from tracker.scipy._older_solvers import leastsq as leastsq
 from tracker.scipy._passing import as_array, is_tracked, passing
 
-__getattr__ = passing(scipy.optimize)
+_MINIMIZE = "Use minimize, whose result is differentiable"
+__getattr__ = passing(
+    scipy.optimize,
+    constant=("linear_sum_assignment", "quadratic_assignment"),
+    instead=dict.fromkeys(("fmin_l_bfgs_b", "fmin_tnc", "fmin_slsqp", "fmin_cobyla"), _MINIMIZE)
+    | dict.fromkeys(("basinhopping", "differential_evolution", "dual_annealing", "shgo"), _MINIMIZE)
+    | {"fminbound": "Use minimize_scalar(bounds=)", "milp": "Use linprog"},
+)
 
 # Systems ------------------------------------------------------------------------------------------
 
