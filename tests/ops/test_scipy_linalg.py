@@ -307,7 +307,7 @@ def test_types_of_results():
 def test_plain_arguments_are_scipys():
     assert type(sl.lu(A)[0]) is np.ndarray
     np.testing.assert_array_equal(sl.cho_factor(P)[0], scipy.linalg.cho_factor(P)[0])
-    assert sl.hilbert is scipy.linalg.hilbert
+    np.testing.assert_array_equal(sl.hilbert(3), scipy.linalg.hilbert(3))
     assert set(sl.__all__) <= set(dir(scipy.linalg))
 
 
@@ -340,7 +340,7 @@ def test_refusals():
         sl.cholesky(param(-P))
     with pytest.raises(np.linalg.LinAlgError):
         sl.inv(param(-P), assume_a="pos")
-    with pytest.raises(tracker.ConversionError):
+    with pytest.raises(tracker.UnsupportedError):
         sl.hessenberg(param(A))
 
 
