@@ -21,7 +21,7 @@ import numpy as np
 
 from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY
-from tracker.ops import index
+from tracker.ops import index, subscripts
 from tracker.ops.create import buffer, identity, joined
 from tracker.ops.declare import as_array, fitted, implements, refuse
 from tracker.ops.rearrange import along_axis
@@ -104,22 +104,22 @@ def _getitem(self: Tracked, key: Any) -> Any:
         form = value.form
         if type(form) is np.ndarray and form.ndim == 1 and -form.size <= key < form.size:
             place = (key % form.size,)
-            found = index.stored(self, place) if value.op is index.put else None
+            found = subscripts.stored(self, place) if value.op is index.put else None
             return apply(index.getitem, (self,), {"index": place}) if found is None else found
     try:
-        part, place, arrays = index.read(self, key)
+        part, place, arrays = subscripts.read(self, key)
     except IndexError:
         kind = type(value_of(self).form)
         if kind in (float, int, complex, bool):
             raise TypeError(f"{kind.__name__!r} object is not subscriptable") from None
         raise
-    if type(form_of(part)) is not np.ndarray or not index.is_view(arrays):
+    if type(form_of(part)) is not np.ndarray or not subscripts.is_view(arrays):
         return part
     return link(
         self,
         part,
-        lambda base: index.cut(base, place, arrays),
-        lambda base, new: index.paste(base, new, place, arrays),
+        lambda base: subscripts.cut(base, place, arrays),
+        lambda base, new: subscripts.paste(base, new, place, arrays),
     )
 
 
@@ -132,8 +132,8 @@ def _setitem(self: Tracked, key: Any, v: Any) -> None:
     if kind is not np.ndarray and not (issubclass(kind, np.generic) and key in ((), ...)):
         raise TypeError(f"a tracked {kind.__name__} does not support item assignment")
     v = joined(v)
-    if getattr(self, "_view", None) is not None or not index.overwritten(self, key, v):
-        write(self, index.written(self, key, v))
+    if getattr(self, "_view", None) is not None or not subscripts.overwritten(self, key, v):
+        write(self, subscripts.written(self, key, v))
 
 
 def _in_place(name: str, plain: Callable[[Any, Any], Any]) -> None:
@@ -372,7 +372,7 @@ def _einsum(*operands: Any, **kwargs: Any) -> Any:
     def paste(base: Any, new: Any) -> Any:
         places = np.arange(np.size(base)).reshape(np.shape(base))
         went = np.einsum(*(places if isinstance(x, Tracked) else x for x in operands))
-        return np.reshape(index.written(np.ravel(base), went, new), np.shape(base))
+        return np.reshape(subscripts.written(np.ravel(base), went, new), np.shape(base))
 
     return link(base, part, cut, paste)
 

@@ -13,7 +13,7 @@ from tracker.ir.passes import dead_code, run
 from tracker.ir.simplify import simplify
 from tracker.ir.text import parse
 from tracker.ir.types import Type
-from tracker.ops.index import canonical
+from tracker.ops.indices import canonical
 from tracker.records import replace
 
 INPUTS = (

@@ -156,7 +156,7 @@ def whole_place(buffer: Buffer, ready: int = 0, strides: MemoryOrder = None) -> 
 def region(
     place: Place, index: tuple[Any, ...], shape: tuple[int, ...]
 ) -> tuple[tuple[int, ...], Place]:
-    """Shape and place of a canonical basic index (see `ops/index.py`) into an array."""
+    """Shape and place of a canonical basic index (see `ops/indices.py`) into an array."""
     extents: list[int] = []
     strides: list[int] = []
     start, axis = place.start, 0

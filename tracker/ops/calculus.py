@@ -16,8 +16,8 @@ from tracker.ir.types import Type
 from tracker.ops.create import astype
 from tracker.ops.cumulative import along
 from tracker.ops.declare import as_array, declare, implements, project
-from tracker.ops.index import read
 from tracker.ops.shape import laid_out, reshape
+from tracker.ops.subscripts import read
 from tracker.ops.windows import overlaps
 from tracker.tape import apply, form_of
 

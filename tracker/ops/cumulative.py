@@ -27,8 +27,8 @@ from tracker.ops.declare import (
     one_axis,
     project,
 )
-from tracker.ops.index import added
 from tracker.ops.rearrange import along_axis
+from tracker.ops.subscripts import added
 from tracker.ops.unary import isnan
 from tracker.tape import apply
 

@@ -2,31 +2,27 @@
 
 Ops come in adjoint pairs: `getitem`/`embed` for basic indices (ints, slices, new axes, ellipsis),
 and `gather`/`scatter_add` for integer and boolean arrays. `put` and `scatter` give a copy with
-elements replaced; `mutation.py` turns them into NumPy's assignment.
+elements replaced. `subscripts.py` says which of them `x[key]` and `x[key] = v` are.
 
-An index travels as a param: a tuple of slices, ints, None, and `HOLE` where an operand array goes.
-Invariant: a stored basic index is canonical: one entry per axis (and None), no ellipsis, ints
-non-negative, slices with explicit non-negative starts (see `canonical`).
+An index travels as a param: a tuple of slices, ints, None, and `HOLE` where an operand array goes
+(`indices.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tracker.ir.op import LINEAR, Expand, Op, View, Writes
 from tracker.ir.types import Type
-from tracker.listening import is_recording
-from tracker.ops.binary import equal, where
-from tracker.ops.create import iota, to_discrete
+from tracker.ops.binary import equal
+from tracker.ops.create import iota
 from tracker.ops.declare import as_array, declare, project
+from tracker.ops.indices import lengths
 from tracker.ops.places import (
-    HOLE,
     Index,
     Piece,
-    canonical_part,
     filled,
     normal,
     result_shape,
@@ -35,119 +31,9 @@ from tracker.ops.places import (
     taken,
 )
 from tracker.ops.shape import broadcast_to, reshape
-from tracker.overwriting import overwrite
-from tracker.tape import apply, data_of, form_of, value_of, wrap
-from tracker.tracked import Tracked
-from tracker.values import Value
+from tracker.tape import apply, data_of, form_of
 
 _INT = np.dtype(np.intp)
-
-
-# Reading an index as users write it ---------------------------------------------------------------
-
-
-def split(key: Any, shape: tuple[int, ...]) -> tuple[Index, tuple[Any, ...]]:
-    """(index with holes, arrays for the holes) of a subscript; no arrays: the index is basic."""
-    parts = key if isinstance(key, tuple) else (key,)
-    arrays: list[Any] = []
-    index: list[Any] = []
-    for part in parts:
-        entry, array = _entry(part)
-        index.append(entry)
-        if array is not None:
-            arrays.append(array)
-    if arrays:
-        return tuple(index), tuple(arrays)
-    return canonical(tuple(index), shape), ()
-
-
-def _entry(part: Any) -> tuple[Any, Any]:
-    """(entry, None) for a basic part, (HOLE, array) for an array."""
-    if type(part) is np.ndarray and part.ndim:
-        return HOLE, part
-    if type(part) is int or part is None or part is Ellipsis:
-        return part, None
-    if isinstance(part, slice):
-        return _plain_slice(part), None
-    data = data_of(part)
-    if isinstance(data, (bool, np.bool_)):
-        return HOLE, np.asarray(bool(part))  # of a traced one: a guard
-    if type(part) is Tracked and np.ndim(data) == 0 and is_recording():
-        return HOLE, part if hasattr(data, "dtype") else apply(
-            to_discrete, (part,), {"dtype": _INT}
-        )
-    if isinstance(data, (int, np.integer)):
-        return _plain_int(part), None
-    if isinstance(data, (list, tuple)):
-        array = np.asarray(data)
-        return HOLE, array.astype(np.intp) if array.size == 0 else array
-    if isinstance(data, np.ndarray):
-        return HOLE, part
-    if hasattr(data, "__index__"):
-        return data.__index__(), None
-    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):  # a range, as a list
-        return _entry(list(data))
-    raise IndexError(
-        "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
-        f"boolean arrays are valid indices, not {type(data).__name__}"
-    )
-
-
-def _plain_slice(part: slice) -> slice:
-    """A slice with plain bounds."""
-    start, stop, step = _plain_int(part.start), _plain_int(part.stop), _plain_int(part.step)
-    if start is part.start and stop is part.stop and step is part.step:
-        return part
-    return slice(start, stop, step)
-
-
-def _plain_int(x: Any) -> int | None:
-    """A bound or position as an int; a traced one becomes a guard."""
-    if x is None or type(x) is int:
-        return x
-    return int(x.__index__())
-
-
-def canonical(index: Index, shape: tuple[int, ...]) -> Index:
-    """A basic index with one entry per axis; raises IndexError as NumPy does."""
-    used = sum(1 for part in index if part is not None and part is not Ellipsis)
-    dots = sum(1 for part in index if part is Ellipsis)
-    if dots > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
-    if used > len(shape):
-        raise IndexError(
-            f"too many indices for array: array is {len(shape)}-dimensional, but {used} were "
-            "indexed"
-        )
-    fill = (slice(None),) * (len(shape) - used)
-    if dots:
-        at = next(i for i, part in enumerate(index) if part is Ellipsis)
-        index = index[:at] + fill + index[at + 1 :]
-    else:
-        index = index + fill
-    out: list[Any] = []
-    axis = 0
-    for part in index:
-        if part is None:
-            out.append(None)
-            continue
-        out.append(canonical_part(part, shape[axis], axis))
-        axis += 1
-    return tuple(out)
-
-
-def lengths(index: Index, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of x[index] for a canonical index."""
-    out = []
-    axis = 0
-    for part in index:
-        if part is None:
-            out.append(1)
-            continue
-        if isinstance(part, slice):
-            out.append(len(range(*part.indices(shape[axis]))))
-        axis += 1
-    return tuple(out)
 
 
 # Basic indices ------------------------------------------------------------------------------------
@@ -258,6 +144,17 @@ put: Op = declare(
     ),
 )
 
+as_view: Op = declare(  # a number as the array without dimensions that `x[0, ...]` is in NumPy
+    "as_view",
+    method=None,
+    entry=None,
+    infer=lambda x: Type(x.shape, x.dtype),
+    evaluate=np.asarray,
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: g],
+    lower=View(lambda e, index, x: (0, index, None), order="V"),
+)
+
 
 # Array indices ------------------------------------------------------------------------------------
 
@@ -322,16 +219,16 @@ scatter_add: Op = declare(
     infer=lambda g, *arrays, index, shape, counts=(): Type(shape, g.dtype),
     evaluate=_scatter_add,
     jvp=[lambda t, y, g, *arrays, **params: apply(scatter_add, (t, *arrays), params), None],
-    vjp=[lambda g, y, x, *arrays, index, **_: _gathered(g, arrays, index), None],
+    vjp=[lambda g, y, x, *arrays, index, **_: gathered(g, arrays, index), None],
     lower=Expand(_scatter_add_build),
 )
 
 
-def _gathered(x: Any, arrays: tuple[Any, ...], index: Index) -> Any:
-    return apply(gather, (x, *arrays), _places(index, arrays))
+def gathered(x: Any, arrays: tuple[Any, ...], index: Index) -> Any:
+    return apply(gather, (x, *arrays), place_params(index, arrays))
 
 
-def _places(index: Index, arrays: tuple[Any, ...]) -> dict[str, Any]:
+def place_params(index: Index, arrays: tuple[Any, ...]) -> dict[str, Any]:
     """The params of an op with array indices: how many elements a mask lets through is part of the
     op, so that types are."""
     masks = [data for data in map(data_of, arrays) if data.dtype.kind == "b"]
@@ -382,15 +279,15 @@ def _winners_build(
 
 
 def _scatter_vjp_base(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index, **_: Any) -> Any:
-    zero = np.zeros_like(_gathered(g, arrays, index))
-    return apply(scatter, (g, zero, *arrays), _places(index, arrays))
+    zero = np.zeros_like(gathered(g, arrays, index))
+    return apply(scatter, (g, zero, *arrays), place_params(index, arrays))
 
 
 def _scatter_vjp_value(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index, **_: Any) -> Any:
-    piece = _gathered(g, arrays, index)
+    piece = gathered(g, arrays, index)
     if all(np.result_type(form_of(a)) == np.bool_ for a in arrays):
         return project(piece, v)  # a mask writes nowhere twice
-    alive = apply(winners, arrays, {**_places(index, arrays), "shape": np.shape(x)})
+    alive = apply(winners, arrays, {**place_params(index, arrays), "shape": np.shape(x)})
     return project(np.where(alive, piece, np.zeros_like(piece)), v)
 
 
@@ -428,149 +325,3 @@ scatter: Op = declare(
     vjp=[_scatter_vjp_base, _scatter_vjp_value, None],
     lower=Expand(_scatter_build),
 )
-
-
-# What subscripts do -------------------------------------------------------------------------------
-
-
-def read(x: Any, key: Any) -> tuple[Any, Index, tuple[Any, ...]]:
-    """x[key], and the index and arrays of the subscript."""
-    index, arrays = split(key, np.shape(form_of(x)))
-    if arrays:
-        _fix_masks(arrays)
-        return _gathered(x, arrays, index), index, arrays
-    part = apply(getitem, (x,), {"index": index})
-    if type(form_of(part)) is not np.ndarray and _has_ellipsis(key):
-        part = apply(as_view, (part,))
-    return part, index, ()
-
-
-def _has_ellipsis(key: Any) -> bool:
-    if type(key) is not tuple:
-        return key is Ellipsis
-    return any(part is Ellipsis for part in key)
-
-
-as_view: Op = declare(  # a number as the array without dimensions that `x[0, ...]` is in NumPy
-    "as_view",
-    method=None,
-    entry=None,
-    infer=lambda x: Type(x.shape, x.dtype),
-    evaluate=np.asarray,
-    jvp=LINEAR,
-    vjp=[lambda g, y, x: g],
-    lower=View(lambda e, index, x: (0, index, None), order="V"),
-)
-
-
-def is_view(arrays: tuple[Any, ...]) -> bool:
-    """Whether what was read with these arrays is a view in NumPy: they are traced integers, and
-    none is an array, not even one without dimensions."""
-    for a in arrays:  # noqa: SIM110 (every subscript asks; a generator costs more)
-        if type(a) is not Tracked or type(form_of(a)) is np.ndarray:
-            return False
-    return True
-
-
-def cut(x: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
-    """Read a part that is a view again."""
-    part = _gathered(x, arrays, index) if arrays else apply(getitem, (x,), {"index": index})
-    return apply(as_view, (part,)) if np.ndim(part) == 0 else part
-
-
-def paste(x: Any, part: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
-    """The value of x after a part that is a view was written into."""
-    if arrays:
-        return apply(scatter, (x, part, *arrays), _places(index, arrays))
-    return apply(put, (x, part), {"index": index})
-
-
-def written(x: Any, key: Any, v: Any) -> Any:
-    """The value of x after x[key] = v; v is cast to x's dtype, as assignment does."""
-    index, arrays = split(key, np.shape(form_of(x)))
-    if len(arrays) == len(index) == 1 and np.ndim(v) == 0 and _is_mask_of(arrays[0], x):
-        return apply(where, (arrays[0], _cast(v, x), x))
-    if arrays:
-        _fix_masks(arrays)
-        return apply(scatter, (x, _cast(v, x), *arrays), _places(index, arrays))
-    return apply(put, (x, _fit(_cast(v, x), index, x)), {"index": index})
-
-
-def overwritten(x: Tracked, key: Any, v: Any) -> bool:
-    """x[key] = v in the array of x itself, if the index is basic and nobody else can see it."""
-    if is_recording():
-        return False
-    index, arrays = split(key, np.shape(form_of(x)))
-    return not arrays and overwrite(put, x, _fit(_cast(v, x), index, x), index)
-
-
-_RECENT = 8  # how many writes back a read looks
-
-
-def stored(x: Tracked, place: Index) -> Any:
-    """What one of the last writes put at one place of x, as a tracked number; or None.
-
-    A loop that reads what it has just written needs no read, then, and keeps no old array alive.
-    """
-    value = value_of(x)
-    for _ in range(_RECENT):
-        if type(value) is not Value or value.op is not put:
-            return None
-        at, v = value.params["index"], value.operands[1]
-        if at == place:
-            kept = type(v) is Value and type(v.form) is value.form.dtype.type
-            return wrap(v) if kept and not is_recording() else None
-        if not all(type(part) is int for part in at):
-            return None
-        value = value.operands[0]
-    return None
-
-
-def added(shape: tuple[int, ...], key: Any, v: Any) -> Any:
-    """Zeros to which v was added at key; a place named twice gets both."""
-    index, arrays = split(key, shape)
-    if not arrays:
-        v = np.broadcast_to(as_array(v), lengths(index, shape))
-        return apply(embed, (v,), {"index": index, "shape": shape})
-    place = np.broadcast_to(np.int8(0), shape)[filled(index, tuple(map(data_of, arrays)))].shape
-    _fix_masks(arrays)
-    v = np.broadcast_to(as_array(v), place)
-    return apply(scatter_add, (v, *arrays), {**_places(index, arrays), "shape": shape})
-
-
-def _is_mask_of(array: Any, x: Any) -> bool:
-    data = data_of(array)
-    return bool(data.dtype == np.bool_ and data.shape == np.shape(x) != ())
-
-
-def _fix_masks(arrays: tuple[Any, ...]) -> None:
-    """A traced mask decides the shape of the result: the trace holds for this many places."""
-    if not is_recording():
-        return
-    for array in arrays:
-        if isinstance(array, Tracked) and array.dtype == np.bool_:
-            int(np.count_nonzero(array))
-
-
-def _cast(v: Any, x: Any) -> Any:
-    v = as_array(v)
-    want, have = np.result_type(form_of(x)), np.result_type(form_of(v))
-    if have == want:
-        return v
-    if have.kind == "c" != want.kind:
-        raise TypeError(f"cannot write complex values into an array of dtype {want}")
-    return np.astype(v, want)
-
-
-def _fit(v: Any, index: Index, x: Any) -> Any:
-    """Drop leading axes of extent 1 that assignment ignores; raise if v does not fit."""
-    place = lengths(index, np.shape(form_of(x)))
-    if np.shape(form_of(v)) in ((), place):
-        return v
-    while np.ndim(v) > len(place) and np.shape(v)[0] == 1:
-        v = np.reshape(v, np.shape(v)[1:])
-    if np.broadcast_shapes(place, np.shape(v)) != place:
-        raise ValueError(
-            f"could not broadcast input array from shape {np.shape(v)} into shape {place}"
-        )
-    return v

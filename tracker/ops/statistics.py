@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ops import index
+from tracker.ops import subscripts
 from tracker.ops.create import joined
 from tracker.ops.declare import NO_VALUE, as_array, discrete, implements
 from tracker.tape import apply, data_of, form_of
@@ -148,9 +148,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     x = as_array(x)
     n = max(int(np.max(x)) + 1 if np.size(x) else 0, minlength)
     if weights is None:
-        counts = index.added((n,), x, np.ones(np.shape(x)))
+        counts = subscripts.added((n,), x, np.ones(np.shape(x)))
         return np.astype(counts, np.intp)
-    return index.added((n,), x, np.astype(as_array(weights), float))
+    return subscripts.added((n,), x, np.astype(as_array(weights), float))
 
 
 def _bin_count(a: Any, bins: str, range: Any) -> Any:
@@ -238,7 +238,7 @@ def _counted(places: Any, weights: Any, n: int) -> Any:
     if np.shape(weights) != np.shape(places):
         raise ValueError("weights should have the same shape as a.")
     if isinstance(weights, Tracked) or isinstance(places, Tracked) or weights.dtype.kind == "c":
-        return index.added((n,), places, weights)
+        return subscripts.added((n,), places, weights)
     return np.bincount(places, weights, n)
 
 

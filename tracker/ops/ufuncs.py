@@ -20,7 +20,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.errors import ConversionError, UnsupportedError, message, user_frame
 from tracker.ir.op import NUMPY, UFUNCS, Op
-from tracker.ops import index
+from tracker.ops import subscripts
 from tracker.ops.cumulative import along, running_maximum, running_minimum
 from tracker.ops.declare import NO_VALUE, as_array, dtype_of, fitted, into, refuse
 from tracker.ops.reduce import folded_axes, kept
@@ -188,7 +188,7 @@ def _at(ufunc: np.ufunc, target: Any, key: Any, *values: Any) -> None:
             )
         )
     if ufunc in (np.add, np.subtract):
-        added = index.added(np.shape(target), key, *values)
+        added = subscripts.added(np.shape(target), key, *values)
         target += np.astype(-added if ufunc is np.subtract else added, target.dtype)
         return
     places = np.arange(np.size(target)).reshape(np.shape(target))[_plain_key(key)]
@@ -218,7 +218,7 @@ def _turns(places: Any) -> list[Any]:
 
 
 def _replaced(flat: Any, at: Any, values: Any) -> Any:
-    return index.written(flat, at, np.astype(as_array(values), flat.dtype))
+    return subscripts.written(flat, at, np.astype(as_array(values), flat.dtype))
 
 
 def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from tracker.control.loops import run_loop
 from tracker.control.nested import nest
 from tracker.ir.op import OPS, Contract, Map, Op, Reduce
 from tracker.listening import current_stage
-from tracker.ops import index
+from tracker.ops import index, indices
 from tracker.ops.bundle import parts_of
 from tracker.ops.places import HOLE
 from tracker.tape import apply, data_of, form_of
@@ -186,7 +186,7 @@ def _basic(op: Op, xs: Sequence[Any], marks: Sequence[bool], params: Params, n: 
     """Basic indices: every row."""
     given = [front(x, m, n) for x, m in zip(xs, marks, strict=True)]
     if op is index.put:  # the value broadcasts into its place
-        place = index.lengths(params["index"], row_shape(xs[0], marks[0]))
+        place = indices.lengths(params["index"], row_shape(xs[0], marks[0]))
         given[1] = padded(given[1], len(place))
     more = {"index": (slice(0, n, 1), *params["index"])}
     if "shape" in params:
