@@ -262,8 +262,19 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
             return fitted(result, target)
     chosen = _selected(result if target is not None else laid_out(result, order), where, target)
     if isinstance(target, (np.ndarray, Tracked)) and np.shape(chosen) != np.shape(target):
-        chosen = np.broadcast_to(chosen, np.shape(target))  # out= may be the larger
+        chosen = _as_large(chosen, np.shape(target))
     return into(target, chosen, casting)
+
+
+def _as_large(y: Any, shape: tuple[int, ...]) -> Any:
+    """A result in the shape of its out=, which may be the larger."""
+    both = np.broadcast_shapes(np.shape(y), shape)
+    if both != shape:
+        raise ValueError(
+            f"non-broadcastable output operand with shape {shape} doesn't match the broadcast "
+            f"shape {both}"
+        )
+    return np.broadcast_to(y, shape)
 
 
 def _order(order: Any, inputs: tuple[Any, ...]) -> Any:
