@@ -17,7 +17,7 @@ import scipy.stats
 from tracker.cuts import ignore_derivatives
 from tracker.listening import is_recording
 from tracker.scipy._moments import MOMENTS
-from tracker.scipy._passing import as_array, is_tracked, no_rule
+from tracker.scipy._passing import NOT_WANTED, as_array, is_tracked, no_rule, refusing
 from tracker.scipy._untracked import untracked
 
 Formula = Callable[..., Any]
@@ -58,13 +58,7 @@ class Family:
         theirs = getattr(self.scipy, name)
         if not callable(theirs):
             return theirs
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if is_tracked(*args, *kwargs.values()):
-                raise no_rule(f"scipy.stats.{self.name}.{name}")
-            return theirs(*args, **kwargs)
-
-        return call
+        return refusing(theirs, f"scipy.stats.{self.name}.{name}", NOT_WANTED)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Frozen:
         return Frozen(self, args, kwargs)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.scipy._untracked import untracked
 from tracker.tracked import Tracked
 
@@ -55,10 +55,24 @@ def refusing(theirs: Callable[..., Any], title: str, instead: str) -> Callable[.
     @functools.wraps(theirs)
     def call(*args: Any, **kwargs: Any) -> Any:
         if is_tracked(*args, *kwargs.values()):
-            raise no_rule(title, instead)
+            args = tuple(let_out(x, title, instead) for x in args)
+            kwargs = {name: let_out(x, title, instead) for name, x in kwargs.items()}
         return theirs(*args, **kwargs)
 
     return call
+
+
+def let_out(x: Any, title: str, instead: str = NOT_WANTED) -> Any:
+    """Plain numbers of what no derivative depends on (a traced function's captured arrays, buffers
+    that are not filled); anything else is refused."""
+    if type(x) in (list, tuple):
+        return type(x)(let_out(part, title, instead) for part in x)
+    if not isinstance(x, Tracked):
+        return x
+    try:
+        return np.asarray(x)[()]
+    except ConversionError as error:
+        raise no_rule(title, instead) from error
 
 
 def no_rule(title: str, instead: str = NOT_WANTED) -> UnsupportedError:

@@ -26,7 +26,11 @@ from tracker.scipy._hermite import CubicHermiteSpline as CubicHermiteSpline
 from tracker.scipy._hermite import Hermite, column, piece, shaped
 from tracker.scipy._hermite import PchipInterpolator as PchipInterpolator
 from tracker.scipy._hermite import pchip_interpolate as pchip_interpolate
-from tracker.scipy._passing import as_array, is_tracked, passing
+from tracker.scipy._passing import as_array, is_tracked, no_rule, passing
+from tracker.scipy._scattered import LinearNDInterpolator as LinearNDInterpolator
+from tracker.scipy._scattered import NearestNDInterpolator as NearestNDInterpolator
+from tracker.scipy._scattered import RBFInterpolator as RBFInterpolator
+from tracker.scipy._scattered import griddata as griddata
 
 __getattr__ = passing(scipy.interpolate)
 
@@ -201,3 +205,39 @@ def make_interp_spline(
             "Leave bc_type= out, or use k=3 without t=",
         )
     )
+
+
+class RectBivariateSpline:
+    """As SciPy's through all values (s=0), of odd degrees: a spline in each direction. Outside of
+    the grid it is what it is at the edge."""
+
+    def __init__(
+        self, x: Any, y: Any, z: Any, bbox: Any = (None,) * 4, kx: int = 3, ky: int = 3, s: Any = 0
+    ) -> None:
+        self._nodes, self._degrees = (as_array(x), as_array(y)), (kx, ky)
+        self._values = as_array(z)
+        shape = tuple(np.size(nodes) for nodes in self._nodes)
+        if np.shape(self._values) != shape:
+            raise ValueError(f"z has the shape {np.shape(self._values)}, x and y have {shape}")
+        if s or kx % 2 == 0 or ky % 2 == 0 or any(end is not None for end in bbox):
+            text = "RectBivariateSpline that smooths, of even degree, or with bbox="
+            raise no_rule(f"scipy.interpolate.{text}", "Use s=0 and odd degrees")
+
+    def _weights(self, axis: int, at: Any, order: int) -> Any:
+        """How much each value counts, along a last axis."""
+        nodes, degree = self._nodes[axis], self._degrees[axis]
+        at = as_array(at) * 1.0
+        inside = np.minimum(np.maximum(at, nodes[0]), nodes[-1])
+        return make_interp_spline(nodes, np.eye(np.size(nodes)), degree)(inside, order)
+
+    def __call__(self, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True) -> Any:
+        if not grid:
+            return self.ev(x, y, dx, dy)
+        across = np.atleast_2d(self._weights(0, np.atleast_1d(as_array(x)), dx)) @ self._values
+        return across @ np.transpose(self._weights(1, np.atleast_1d(as_array(y)), dy))
+
+    def ev(self, xi: Any, yi: Any, dx: int = 0, dy: int = 0) -> Any:
+        """At points."""
+        xi, yi = np.broadcast_arrays(as_array(xi), as_array(yi))
+        across = self._weights(0, xi, dx) @ self._values
+        return np.sum(across * self._weights(1, yi, dy), axis=-1)

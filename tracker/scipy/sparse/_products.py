@@ -60,11 +60,14 @@ def _multiplied(a: Any, x: Any, reflected: bool) -> Any:
     raise no_rule(text, "Use A.toarray(); A @ x is the product of matrices")
 
 
+_DENSE = frozenset((Tracked, np.ndarray, float, int, np.float64))  # most operands, at little cost
+
+
 def _with_sparse(name: str, rule: Callable[[Any, Any, bool], Any]) -> None:
     dense, reflected = getattr(Tracked, name), name.startswith("__r")
 
     def operator(self: Any, other: Any) -> Any:
-        if scipy.sparse.issparse(other):
+        if type(other) not in _DENSE and scipy.sparse.issparse(other):
             return rule(other, self, reflected)
         return dense(self, other)
 
