@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import gc
+import importlib
 import threading
 import types
 import warnings
@@ -644,3 +645,20 @@ def test_a_derivative_of_a_function_that_writes_minds_shared_memory():
                     warnings.simplefilter("ignore")
                     gradient(g, x, y)
     assert_same(gradient(fast, a, b), gradient(f, a, b))
+
+
+@pytest.mark.parametrize("directory", ["site-packages", "dist-packages"])
+def test_what_is_installed_anywhere_is_not_followed(tmp_path, monkeypatch, directory):
+    """The user's own directory of packages, and the system's, are no place of the interpreter's."""
+    (tmp_path / directory).mkdir()
+    text = "scale = [2.0]\n\ndef scaled(x):\n    return x * scale[0]\n"
+    (tmp_path / directory / f"installed_{directory[:4]}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path / directory)
+    library = importlib.import_module(f"installed_{directory[:4]}")
+
+    def f(x):
+        return library.scaled(x) + weights[0]
+
+    labels = {place.label for place in places_of(f)}
+    assert "global weights" in labels
+    assert "global scale" not in labels

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dis
 import functools
 import os
+import re
 import sys
 import sysconfig
 import types
@@ -35,6 +36,7 @@ _OURS = ("tracker", "numpy")
 _LIBRARIES = tuple(
     {sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
+_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")  # of the user, or of the system
 
 
 @record(frozen=True)
@@ -216,7 +218,8 @@ class _Walk:
 
 @functools.lru_cache(maxsize=4096)
 def _is_library_file(path: str) -> bool:
-    return path.startswith(("<frozen", "<string>", "<__array_function__", *_LIBRARIES))
+    prefixes = ("<frozen", "<string>", "<__array_function__", *_LIBRARIES)
+    return path.startswith(prefixes) or _INSTALLED.search(path) is not None
 
 
 def _package(function: Any) -> str:
