@@ -128,9 +128,10 @@ class _Asked:
     anything = False
 
     def __call__(self, *_: Any, **__: Any) -> None:
-        self.anything = True
+        """An equation: it alone asks for nothing."""
 
-    require = __call__
+    def require(self, _: Any) -> None:
+        self.anything = True
 
 
 # Forms --------------------------------------------------------------------------------------------

@@ -144,3 +144,20 @@ def test_row(op, sample):
                 got = [np.asarray(c) for c in back(seed, *sample.operands)]
                 assert_same(got, want, "cotangents", 1e-12)
             assert_native(back, seed, *sample.operands)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("h", [0.5, np.float64(0.5), np.array(0.5), np.array([0.5]), 1.5], ids=repr)
+def test_an_exponent_that_is_the_same_everywhere_takes_roots_as_numpy_does(dtype, h):
+    """NumPy's loop gives sqrt(x) for a half, also of -0.0 and -inf; pow has other signs there."""
+    x = np.array([-0.0, 0.0, 4.0, -np.inf, np.inf, -2.0, np.nan, 3.0], dtype)
+
+    for f in (lambda x, h: x**h, lambda x, h: np.power(x, h), lambda x, h: np.power(x[:1], h)):
+        fast = jit(f)
+        for _ in range(2):
+            with np.errstate(invalid="ignore"):
+                got, want = fast(x, h), f(x, h)
+            assert got.dtype == want.dtype
+            np.testing.assert_allclose(got, want, rtol=1e-6)
+            numbers = ~np.isnan(want)
+            np.testing.assert_array_equal(np.signbit(got)[numbers], np.signbit(want)[numbers])

@@ -50,13 +50,13 @@ def expanded(eqn: Eqn) -> tuple[list[Eqn | Guard], Atom] | str:
     return built if isinstance(built, str) else (builder.steps, built)
 
 
-def required(eqn: Eqn, lower: Map) -> list[Eqn | Guard]:
-    """What must hold where an elementwise equation is compiled."""
+def required(eqn: Eqn, lower: Map) -> tuple[list[Eqn | Guard], Atom | None]:
+    """What must hold where an elementwise equation is compiled; what stands for it, if anything."""
     if lower.requires is None:
-        return []
+        return [], None
     builder = Builder(eqn.where)
-    lower.requires(builder, *eqn.operands)
-    return builder.steps
+    instead = lower.requires(builder, *eqn.operands)
+    return builder.steps, instead
 
 
 @as_pass
@@ -75,8 +75,11 @@ def expand(function: Function) -> Function:
                 changed = True
                 continue
         if isinstance(step, Eqn) and isinstance(step.op.lower, Map):
-            needed = required(step, step.op.lower)
+            needed, instead = required(step, step.op.lower)
             body += needed
             changed = changed or bool(needed)
+            if instead is not None:
+                by[step.out] = instead
+                continue
         body.append(step)
     return with_body(function, body, by) if changed else function

@@ -31,7 +31,8 @@ class Map:
     are the dtype kinds it can compute in (others go through NumPy). `defined(e, y, *scalars)`:
     where Python's own arithmetic gives this number; elsewhere it raises (division by zero).
     `refuses(*operands)` says why NumPy must do it for these operands, or nothing.
-    `requires(b, *operands)` writes, as an `Expand` does, what must hold: elsewhere NumPy raises.
+    `requires(b, *operands)` writes, as an `Expand` does, what must hold: elsewhere NumPy raises. It
+    may give a value that stands for the equation's.
     `order` says how what `evaluate` gives lies in memory: 'K', as its operands do (a ufunc's), or
     'C'. Where it is not said, a trace computes the result at once (see `deferral.py`).
     """
@@ -41,7 +42,7 @@ class Map:
     kinds: str = "f"
     defined: Callable[..., Any] | None = None
     refuses: Callable[..., str] | None = None
-    requires: Callable[..., None] | None = None
+    requires: Callable[..., Any] | None = None
     order: str = ""
 
 

@@ -133,22 +133,33 @@ def _unknown_exponent(x: Any, n: Any) -> str:
     return "Python's int to a power that is not a literal" if x.type.weak and n.type.weak else ""
 
 
-def _whole_exponent(b: Any, x: Any, n: Any) -> None:
-    """NumPy raises where an integer's exponent is negative."""
+def _unknown_power(b: Any, x: Any, n: Any) -> Any:
+    """NumPy raises where an integer's exponent is negative; it takes roots where an exponent that
+    is the same for a whole array is a half, which differ in their signs at -0.0 and -inf."""
     kinds = x.type.dtype.kind + n.type.dtype.kind
-    if isinstance(n, Const) or not n.type.size or kinds not in ("ii", "ui", "bi"):
-        return
-    positive = b(greater_equal, n, n.type.dtype.type(0))
-    b.require(b(OPS["all"], positive, axis=tuple(range(n.type.ndim)), keepdims=False))
+    if isinstance(n, Const) or not n.type.size:
+        return None
+    if kinds in ("ii", "ui", "bi"):
+        positive = b(greater_equal, n, n.type.dtype.type(0))
+        b.require(b(OPS["all"], positive, axis=tuple(range(n.type.ndim)), keepdims=False))
+        return None
+    wide = x.type.shape and n.type.size == 1 and (x.type.size > 1 or not n.type.shape)
+    made = power.infer(x.type, n.type)
+    if not (wide and _POWER_IS_ROOT) or made.dtype.kind != "f":
+        return None
+    base = x if x.type.dtype == made.dtype else b(OPS["astype"], x, dtype=made.dtype)
+    half = b(OPS["equal"], n, 0.5 if n.type.weak else n.type.dtype.type(0.5))
+    return b(OPS["where"], half, b(OPS["sqrt"], base), b(power, x, n))
 
 
+_POWER_IS_ROOT = bool(np.signbit(np.power(np.float64(-0.0), 0.5)))  # as in `ir/simplify.py`
 power = elementwise(
     np.power,
     partials=[_power_base, _power_exponent],
     lower=lambda e, x, n: e.power(x, n),
     kinds="iufc",
     refuses=_unknown_exponent,
-    requires=_whole_exponent,
+    requires=_unknown_power,
     operator=operator.pow,
     defined=lambda e, y, x, n: e.isfinite(y),
 )
