@@ -88,8 +88,38 @@ PARTS = {  # of a square matrix
     "ascontiguousarray of a transpose": lambda x: tnp.ascontiguousarray(x.T)[0],
     "asfortranarray": lambda x: tnp.asfortranarray(x)[0],
     "asfortranarray of a transpose": lambda x: tnp.asfortranarray(x.T)[0],
+    "slice of the flat iterator": lambda x: x.flat[1:3],
     "array in an order": lambda x: tnp.array(x, copy=None, order="F")[0],
 }
+READ = {  # what NumPy does not let write into
+    "diagonal": np.diagonal,
+    "method diagonal": lambda x: x.diagonal(1),
+    "diag": lambda x: np.diag(x.T),
+    "linalg.diagonal": np.linalg.diagonal,
+    "broadcast_to": lambda x: np.broadcast_to(x[0], (2, 3)),
+    "part of a broadcast array": lambda x: np.broadcast_to(x, (2, 3, 3))[1, :2],
+    "sliding windows": lambda x: np.lib.stride_tricks.sliding_window_view(x, 2, axis=1),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_view_that_is_only_read_sees_writes_into_the_whole(name):
+    def f(x):
+        part = READ[name](x)
+        x[0] = x[1] * x[2]
+        x *= 2.0
+        return np.sum(np.sin(part))
+
+    x = np.arange(9.0).reshape(3, 3) / 4 + 0.1
+    want, fast = f(x.copy()), tracker.jit(f)
+    for g in (f, lambda x: f(x * 1), fast):
+        np.testing.assert_allclose(tracker.withgradient(g, x).val, want, rtol=1e-14)
+        tracker.testing.gradcheck(g, x)
+    np.testing.assert_allclose(fast(x.copy()), want, rtol=1e-14)
+    with pytest.raises(ValueError, match="read-only"):
+        READ[name](x)[...] = 0
+    with pytest.raises(ValueError, match="read-only"):
+        READ[name](tracker.param(x) * 1)[...] = 0
 
 
 @pytest.mark.parametrize("name", PARTS)

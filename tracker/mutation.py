@@ -50,9 +50,17 @@ class View:
         return value
 
 
-def link(base: Tracked, part: Any, cut: Callable[[Any], Any], paste: Any) -> Any:
+class Flat(View):
+    """That of `.flat`, in NumPy an iterator: what it reads is a copy."""
+
+    __slots__ = ()
+
+
+def link(
+    base: Tracked, part: Any, cut: Callable[[Any], Any], paste: Any, kind: type[View] = View
+) -> Any:
     """Make `part` a view of `base`."""
-    part._view = View(base, cut, paste)
+    part._view = kind(base, cut, paste)
     _watch(base, part)
     return part
 
@@ -115,6 +123,8 @@ def _getitem(self: Tracked, key: Any) -> Any:
         raise
     if type(form_of(part)) is not np.ndarray or not subscripts.is_view(arrays):
         return part
+    if type(getattr(self, "_view", None)) is Flat:
+        return np.copy(part)
     return link(
         self,
         part,
@@ -356,6 +366,26 @@ def _undo_by_position(function: Callable[..., Any]) -> Callable[..., Any]:
     return undo
 
 
+def _only_read(function: Callable[..., Any], copies: bool = False) -> Callable[..., Any]:
+    """A function whose result, in NumPy, sees writes into the operand, and is not written into.
+
+    `copies`: ours is a copy where NumPy's is a view.
+    """
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise ValueError(message("assignment destination is read-only", "Write into a copy of it"))
+
+    def call(a: Any, *args: Any, **kwargs: Any) -> Any:
+        part = function(a, *args, **kwargs)
+        if not isinstance(a, Tracked) or not isinstance(part, Tracked) or part is a:
+            return part
+        if not copies and not np.may_share_memory(form_of(part), form_of(a)):
+            return part
+        return link(a, part, lambda base: function(base, *args, **kwargs), refuse)
+
+    return call
+
+
 def _einsum(*operands: Any, **kwargs: Any) -> Any:
     """Of one operand, without a sum: a view, as NumPy's is; of a diagonal, too."""
     part = _plain_einsum(*operands, **kwargs)
@@ -407,6 +437,12 @@ def _link_views() -> None:
         install_property(name, NUMPY[function], paste)
     install_property("flat", _flat)
     NUMPY[np.einsum] = _einsum
+    seen: list[Any] = [np.broadcast_to, np.diag, np.diagonal]
+    for function in seen:
+        NUMPY[function] = _only_read(NUMPY[function])
+    METHODS["diagonal"] = NUMPY[np.diagonal]
+    windows: Any = np.lib.stride_tricks.sliding_window_view
+    NUMPY[windows] = _only_read(NUMPY[windows], copies=True)
 
 
 def _part(which: Any, function: Callable[[Any], Any], paste: Callable[[Any, Any], Any]) -> Any:
@@ -425,7 +461,7 @@ def _part(which: Any, function: Callable[[Any], Any], paste: Callable[[Any, Any]
 def _flat(self: Tracked) -> Any:
     """A view in one dimension, whatever the layout (a tracked array; NumPy's is an iterator)."""
     ravel = NUMPY[np.ravel]
-    return link(self, np.copy(ravel(self)), ravel, _undo_reshape)
+    return link(self, np.copy(ravel(self)), ravel, _undo_reshape, Flat)
 
 
 _link_views()
