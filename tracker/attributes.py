@@ -71,8 +71,17 @@ def _dlpack_device(self: Any) -> tuple[int, int]:
 
 
 @install("__dlpack__")
-def _dlpack(self: Any, **kwargs: Any) -> Any:
-    return np.asarray(self).__dlpack__(**kwargs)  # refused where a gradient would be lost
+def _dlpack(
+    self: Any,
+    *,
+    stream: Any = None,
+    max_version: Any = None,
+    dl_device: Any = None,
+    copy: Any = None,
+) -> Any:
+    given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+    plain = np.asarray(self)  # refused where a gradient would be lost
+    return plain.__dlpack__(**{name: x for name, x in given.items() if x is not None})
 
 
 @install("__delitem__")

@@ -100,7 +100,7 @@ def _astype_method(
     copy: bool = True,
 ) -> Any:
     want = dtype_of(dtype)
-    if not np.can_cast(x.dtype, want, casting):
+    if casting != "unsafe" and not np.can_cast(x.dtype, want, casting):
         what = "array data" if np.ndim(x) else "scalar"
         raise TypeError(
             f"Cannot cast {what} from {x.dtype!r} to {want!r} according to the rule {casting!r}"
