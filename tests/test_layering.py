@@ -77,6 +77,8 @@ JIT_LAYERS = [
     {"folds", "scattering"},
     {"elements"},
     {"loops"},
+    {"registers"},
+    {"unrolled"},
     {"lower"},
     {"pipeline", "explain"},
     {"background"},
