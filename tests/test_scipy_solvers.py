@@ -128,6 +128,23 @@ def test_compiled_solution():
         assert gradient(compiled, a)[0] == pytest.approx(-1.1 * np.exp(-1.1 * a), rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    "solved",
+    [
+        lambda a: integrate.odeint(lambda y, t: -a * y, START, TIMES)[-1, 0],
+        lambda a: integrate.odeint(lambda y, t: [-a * y[0], y[1]], START, TIMES)[-1, 0],
+        lambda a: integrate.solve_ivp(lambda t, y: -a * y, (0.0, 1.1), START).y[0, -1],
+    ],
+)
+def test_functions_that_alone_depend_on_what_is_differentiated(solved):
+    with pytest.raises(UnsupportedError, match=r"captures a tracked value. Pass .* through args="):
+        gradient(solved, 0.7)
+    compiled = jit(solved)
+    with pytest.warns(RuntimeWarning, match="cannot be traced"):
+        assert compiled(0.7) == solved(0.7)
+    assert compiled(0.7) == solved(0.7)
+
+
 def test_refusals_of_equations():
     times = [0.0, 1.0]
     with pytest.raises(UnsupportedError, match="differential equation captures a tracked value"):

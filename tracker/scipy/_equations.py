@@ -55,7 +55,7 @@ def _alone(f: Right) -> Right:
 
     def call(*args: Any) -> Any:
         dy = f(*args)
-        if is_tracked(dy):
+        if is_tracked(*dy) if isinstance(dy, (list, tuple)) else is_tracked(dy):
             raise UnsupportedError(
                 message(
                     "the function of a differential equation captures a tracked value",
@@ -155,7 +155,7 @@ def odeint(
     right, numbers = _of_numbers(right, as_tuple(args))
     if not is_tracked(y0, t, *numbers):
         return scipy.integrate.odeint(
-            func, y0, t, args, tfirst=tfirst, rtol=rtol, atol=atol, **options
+            _alone(func), y0, t, args, tfirst=tfirst, rtol=rtol, atol=atol, **options
         )
     if options.pop("full_output", None):
         raise UnsupportedError(
@@ -191,8 +191,9 @@ def solve_ivp(
 
     flat, numbers = _of_numbers(right, args)
     if not is_tracked(t_span, y0, t_eval, *numbers):
+        alone = _alone(fun)
         return scipy.integrate.solve_ivp(
-            fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, **options
+            alone, t_span, y0, method, t_eval, dense_output, events, vectorized, args, **options
         )
     for keyword, value in (("dense_output", dense_output), ("events", events)):
         if value:
