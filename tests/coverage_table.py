@@ -117,7 +117,7 @@ def classify_scipys(module: types.ModuleType, name: str, thing: Any) -> tuple[st
     here = getattr(module, name)
     if name in vars(module) and here is not thing:
         return "differentiable", f"from `{module.__name__}`"
-    if here in UNTRACKED:
+    if callable(here) and here in UNTRACKED:
         return "constant", "passes through untracked"
     if here is not thing:
         return "refused", NO_RULE

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.constants
 import scipy.fft
 from scipy_cases import check_case
 
@@ -97,4 +98,19 @@ def test_other_names():
         (lambda: m.dctn(p, s=[3, 4], axes=[0]), "of the same length"),
     ):
         with pytest.raises(ValueError, match=match):
+            call()
+
+
+def test_modules_that_only_refuse():
+    from tracker.scipy.cluster import hierarchy, vq
+    from tracker.scipy.constants import convert_temperature, golden
+
+    assert golden == scipy.constants.golden
+    assert convert_temperature(0.0, "C", "K") == 273.15
+    for call, name in (
+        (lambda: vq.kmeans(param(ROWS), 2), r"cluster\.vq\.kmeans"),
+        (lambda: hierarchy.linkage(param(ROWS)), r"cluster\.hierarchy\.linkage"),
+        (lambda: convert_temperature(param(X), "C", "K"), r"constants\.convert_temperature"),
+    ):
+        with pytest.raises(UnsupportedError, match=name):
             call()

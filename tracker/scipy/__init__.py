@@ -20,6 +20,10 @@ except ImportError as error:  # pragma: no cover (a test runs it in a process of
     ) from error
 
 OURS = (
+    "cluster",
+    "cluster.hierarchy",
+    "cluster.vq",
+    "constants",
     "fft",
     "integrate",
     "interpolate",

@@ -1,0 +1,11 @@
+"""`scipy.cluster` on tracked values: its functions refuse them by name."""
+
+from __future__ import annotations
+
+import scipy.cluster
+
+from tracker.scipy._passing import passing
+from tracker.scipy.cluster import hierarchy as hierarchy
+from tracker.scipy.cluster import vq as vq
+
+__getattr__ = passing(scipy.cluster)

@@ -1,0 +1,9 @@
+"""`scipy.cluster.vq` on tracked values: its functions refuse them by name."""
+
+from __future__ import annotations
+
+import scipy.cluster.vq
+
+from tracker.scipy._passing import passing
+
+__getattr__ = passing(scipy.cluster.vq)

@@ -1,0 +1,9 @@
+"""`scipy.constants` on tracked values: numbers, and functions that refuse them by name."""
+
+from __future__ import annotations
+
+import scipy.constants
+
+from tracker.scipy._passing import passing
+
+__getattr__ = passing(scipy.constants)
