@@ -116,6 +116,16 @@ def negated_at(x, i):
     return y
 
 
+def of_another_shape(x, i):
+    x.shape = (3, 1)
+    return x * 2
+
+
+def of_another_size(x, i):
+    x.resize((2, 2), refcheck=False)
+    return x * 2
+
+
 def packed(x, i):
     return x * struct.unpack("d", struct.pack("d", x[0]))[0]
 
@@ -147,6 +157,8 @@ PROGRAMS = [
     of_another_type,
     strided,
     negated_at,
+    of_another_shape,
+    of_another_size,
     packed,
     of_bytes,
 ]

@@ -135,6 +135,14 @@ class Inputs:
         pairs = zip(self.whole, self.arrays, strict=True)
         return {id(handle): x for handle, x in pairs if handle is not x}
 
+    def reshaped(self) -> bool:
+        """Whether an array has another shape than it had."""
+        pairs = zip(self.whole, self.arrays, strict=True)
+        return any(
+            type(handle) is Tracked and isinstance(x, np.ndarray) and handle.shape != x.shape
+            for handle, x in pairs
+        )
+
     def effects(self, containers: Containers) -> Effects:
         return Effects(self.written(), containers, self.originals())
 

@@ -225,6 +225,9 @@ def stage(
         raise Misjudged
     unlock(listener, outputs)
     _refuse_holders(outputs)
+    if inputs.reshaped():
+        text = "the function sets the shape of an array that it is given"
+        raise UnsupportedError(message(text, "Write x = x.reshape(shape)", ""))
     views = _views(outputs, inputs) if with_views else {}
     made = inputs.originals()
     made |= {key: view.cut(leaves[view.out.leaf]) for key, view in views.items()}
