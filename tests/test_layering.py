@@ -1,6 +1,7 @@
 """Imports point one way, and the costly ones stay lazy."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -199,6 +200,18 @@ def test_the_compiler_names_no_op():
             if isinstance(node, ast.Compare) and "op.name" in ast.unparse(node.left):
                 strings = [c.value for c in ast.walk(node) if isinstance(c, ast.Constant)]
                 assert not words.intersection(map(str, strings)), f"{path}: {ast.unparse(node)}"
+
+
+def test_the_filters_of_warnings_are_the_users():
+    """They belong to the process: a thread that compiles and sets them aside for a while may put
+    back what another one did."""
+    users = {"tracker.testing", "tracker.attribution"}  # called by users; as they are, at import
+    for path in modules():
+        if name_of(path) not in users:
+            called = re.search(
+                r"warnings\.(catch_warnings|simplefilter|\w*filter\w*)", path.read_text()
+            )
+            assert called is None, f"{path}: {called[0]}"
 
 
 def test_import_is_light():

@@ -132,6 +132,11 @@ ROWS = [
         "f64(0.0)",
     ),
     (
+        "mean_of_nothing",
+        f"a: f64[0] = getitem x {{index=(slice(0, 0, 1),)}}; r: f64[] = mean a {SUM}",
+        "f64(nan)",
+    ),
+    (
         "of_nothing",
         f"a: f64[0] = getitem x {{index=(slice(0, 0, 1),)}}; r: f64[] = prod a {SUM}",
         "f64(1.0)",

@@ -11,7 +11,6 @@ with an opaque param may hold state, so it is neither merged nor evaluated.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
@@ -243,8 +242,7 @@ def fold(eqn: Eqn) -> Const | None:
         values.append(operand.value)
     if params_key(eqn.params) is None or any(map(_is_nested, eqn.params.values())):
         return None
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with np.errstate(all="ignore"):
         try:
             return _literal(eqn.op.evaluate(*values, **eqn.params), eqn.out.type)
         except Exception:  # the user's code raises it, too, if it gets there

@@ -16,7 +16,6 @@ Invariants
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -79,7 +78,7 @@ def of_literals(eqn: Eqn, defs: Definitions) -> Atom | None:
     return fold(eqn)
 
 
-_FOLDS = ("sum", "prod", "mean", "max", "min", "any", "all")
+_FOLDS = ("sum", "prod", "max", "min", "any", "all")
 _OF_MATRICES = (
     *("solve", "solve_triangular", "inv", "det", "slogdet", "cholesky", "cholesky_pull", "qr"),
     *("pinv", "lstsq", "eigh", "eigvalsh", "eig", "svd", "svdvals", "lu", "permutation", "expm"),
@@ -94,8 +93,7 @@ def of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     if not arrays or any(type.size for type in arrays):
         return None
     nothing = [np.zeros(operand.type.shape, operand.type.dtype) for operand in eqn.operands]
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the mean of nothing, which is NaN
+    with np.errstate(all="ignore"):
         try:
             found = np.ravel(eqn.op.evaluate(*nothing, **eqn.params))
         except ValueError:
@@ -103,6 +101,16 @@ def of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     if len(set(found.tolist())) > 1:
         return become(eqn, "table", (), values=tuple(found.tolist()), dtype=found.dtype)
     return spread(eqn, _scalar(found[0] if found.size else 0, eqn.out.type.dtype))
+
+
+@rule("mean")
+def mean_of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """NaN, of which NumPy warns; so did the plain function."""
+    (x,) = (operand.type for operand in eqn.operands)
+    if not x.shape or x.size:
+        return None
+    nan = complex(np.nan, np.nan) if eqn.out.type.dtype.kind == "c" else np.nan
+    return spread(eqn, _scalar(nan, eqn.out.type.dtype))
 
 
 @rule("multiply", "strong_multiply")
