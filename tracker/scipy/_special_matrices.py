@@ -94,9 +94,8 @@ def leslie(f: Any, s: Any) -> Any:
     f, s = np.atleast_1d(as_array(f)), np.atleast_1d(as_array(s))
     if np.shape(f)[-1] != np.shape(s)[-1] + 1 or np.shape(s)[-1] == 0:
         raise ValueError("The length of s must be one less than the length of f, and at least 1.")
-    below = np.pad(
-        np.expand_dims(s, -1) * np.eye(np.shape(s)[-1]), [(0, 0)] * np.ndim(s) + [(0, 1)]
-    )
+    diagonal = np.expand_dims(s, -1) * np.eye(np.shape(s)[-1], dtype=bool)
+    below = np.pad(diagonal, [(0, 0)] * np.ndim(s) + [(0, 1)])
     return np.concatenate([np.expand_dims(f, -2), below], axis=-2)
 
 

@@ -6,6 +6,7 @@ Results are tuples of SciPy's names. `nan_policy=`, `keepdims=` and permutation 
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 from typing import Any
 
@@ -131,7 +132,7 @@ def ttest_1samp(
     _refuse("ttest_1samp", options)
     (a,) = _laid(axis, a)
     n = np.shape(a)[-1]
-    error = np.std(a, axis=-1, ddof=1) / np.sqrt(n)
+    error = np.std(a, axis=-1, ddof=1) / math.sqrt(n)
     return _tested((np.mean(a, axis=-1) - popmean) / error, float(n - 1), alternative)
 
 
