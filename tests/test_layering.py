@@ -72,6 +72,7 @@ JIT_LAYERS = [
     {"layout"},
     {"rows", "modules"},
     {"inplace"},
+    {"storing"},
     {"plan"},
     {"multiply", "rowcode"},
     {"products", "partition", "accounts", "structured", "scratch"},

@@ -1,7 +1,8 @@
 """The plan: where each value of a function lives, and which loops compute what.
 
-Owns: `make_plan`, which fills the data structures of `layout.py`. Kernels are found by (space,
-level): everything of one level and one space shares one loop. Start at `_Planner.step`.
+Owns: `make_plan`, which fills the data structures of `layout.py` step by step; how a value comes
+to be stored or copied is in `storing.py`. Kernels are found by (space, level): everything of one
+level and one space shares one loop. Start at `_Planner.step`.
 
 Invariants: levels never decrease along uses, so the order of levels is a legal order; planning is
 linear in the equations (a cheap expression is inlined, an expensive one is stored and read again).
@@ -9,8 +10,6 @@ linear in the equations (a cheap expression is inlined, an expensive one is stor
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -48,21 +47,16 @@ from tracker.jit.layout import (
     Plan,
     Store,
     address,
-    is_matrix,
     whole_place,
 )
 from tracker.jit.probing import is_math
+from tracker.jit.storing import Storing, cheap
 from tracker.jit.strides import MemoryOrder, c_strides
 
 _UNROLLED = 12_000  # elements of all unrolled values together; beyond, fewer are unrolled
 _IN_LOOP = 16  # elements; up to here a value in a loop is unrolled: its code is to stay near
 _UNROLLED_IN_LOOP = 500  # elements of all unrolled values of a body, or of what stands around it
-CHEAP = 24  # operations; up to here an expression is computed again rather than stored
-_CHEAP_NEAR = 6  # the same for values that stay in the cache: these are soon stored and read
-_NEAR = 1 << 14  # elements that do
 _MATH = 20  # what a transcendental function costs
-_CROWD = 180  # operations of one kernel; beyond, a new one is begun
-_BIG_CROWD = 600  # the same where what is kept for the next kernel would leave the cache
 _HEAVY = 30  # what a transcendental function adds to the crowd: its code is long
 
 
@@ -85,11 +79,6 @@ def make_plan(
     return planner.plan
 
 
-def _cheap(var: Var) -> int:
-    """Up to which cost a value is computed again rather than stored."""
-    return _CHEAP_NEAR if var.type.size <= _NEAR else CHEAP
-
-
 def _tiny(function: Function, body: bool) -> int:
     """Up to which size values are unrolled: less in a long program, to keep its code short."""
     sizes = Counter(eqn.out.type.size for eqn in function.eqns)
@@ -100,7 +89,9 @@ def _tiny(function: Function, body: bool) -> int:
     return tiny
 
 
-class _Planner:
+class _Planner(Storing):
+    """Says step by step what computes a value, and where."""
+
     def __init__(
         self,
         function: Function,
@@ -108,38 +99,17 @@ class _Planner:
         wanted: Sequence[MemoryOrder],
         tiny: int,
     ) -> None:
-        self.tiny = tiny
-        self.outputs = list(itertools.zip_longest(function.outputs, wanted))
-        self.wanted: dict[Atom, tuple[int, ...]] = {}
-        for atom, order in self.outputs:
-            self.wanted.setdefault(atom, order or c_strides(atom.type.shape))
-        self.plan = Plan(function, {}, {}, {}, {}, {}, {}, {}, [], {}, [], {}, [], 0)
+        super().__init__(function, wanted, tiny)
         self.gathered: set[Var] = set()
         if any(isinstance(eqn.op.lower, Contract) for eqn in function.eqns):
             self.gathered = rare.gathered(function)
         self.in_place = InPlace(self, function, tiny)
-        self.places = self.plan.places
         self.bundles: dict[Var, list[Place]] = {}
-        self.wholes: dict[Var, Place] = {}
         self.factors: dict[Any, tuple[Buffer, int]] = {}  # of matrices (see `dense/planning.py`)
-        self.kernels: dict[tuple[tuple[int, ...], int], Kernel] = {}
-        self.beyond: dict[tuple[tuple[int, ...], int], int] = {}  # past full kernels
-        given = len(function.inputs)
         for number, var in enumerate(function.inputs):
-            self._arrive(var, "input", number, strides[number])
-        for number, var in enumerate(function.captures):
-            self._arrive(var, "capture", number, strides[given + number])
-
-    def _arrive(self, var: Var, role: str, number: int, strides: tuple[int, ...]) -> None:
-        buffer = self.buffer(var.type, role)
-        buffer.slot = number
-        kind = "tiny" if var.type.size <= self.tiny else "memory"
-        self.places[var] = Place(kind, 0, 0, None, buffer, strides)
-
-    def buffer(self, type: Type, role: str) -> Buffer:
-        buffer = Buffer(len(self.plan.buffers), type, role)
-        self.plan.buffers.append(buffer)
-        return buffer
+            self.arrive(var, "input", number, strides[number])
+        for number, var in enumerate(function.captures, start=len(function.inputs)):
+            self.arrive(var, "capture", number - len(function.inputs), strides[number])
 
     # One step
 
@@ -182,7 +152,7 @@ class _Planner:
             rare.plan_order(self, step)
         elif isinstance(lower, Search):
             rare.plan_lookup(self, step)
-        elif isinstance(lower, Reduce) and any(self._is_big(o) for o in operands):
+        elif isinstance(lower, Reduce) and any(self.is_big(o) for o in operands):
             self._fold(step, operands[0])
         elif isinstance(lower, Scan) and step.out.type.size > self.tiny:
             self._scan(step)
@@ -205,12 +175,6 @@ class _Planner:
                 check = Fits(o, dtype)
                 self.plan.scalars.setdefault(self.ready(o), []).append(check)
 
-    def _is_big(self, var: Var) -> bool:
-        return self.places[var].kind != "tiny"
-
-    def ready(self, atom: Atom) -> int:
-        return 0 if isinstance(atom, Const) else self.places[atom].ready
-
     def _scalar(self, eqn: Eqn, operands: list[Var]) -> None:
         """An unrolled equation."""
         level = 0
@@ -218,53 +182,6 @@ class _Planner:
             level = max(level, self.reach(o))
         self.places[eqn.out] = Place("tiny", level)
         self.plan.scalars.setdefault(level, []).append(eqn)
-
-    def reach(self, var: Var) -> int:
-        """The level from which any element of `var` can be had at any index."""
-        place = self.places[var]
-        if place.kind != "expression":
-            return place.ready
-        if place.stored:
-            return place.ready
-        if place.cost <= _cheap(var):
-            assert place.home is not None
-            return place.home.level
-        return self.store(var)
-
-    def store(self, var: Var) -> int:
-        """Keep an expression in memory; the level from which it can be read."""
-        place = self.places[var]
-        if not place.stored:
-            assert place.home is not None
-            place.buffer = self.buffer(var.type, "scratch")
-            place.strides = self.order(var)
-            place.ready = place.home.level + 1
-            place.home.stores.append(Store(var, whole_place(place.buffer, 0, place.strides)))
-        return place.ready
-
-    def order(self, var: Var) -> tuple[int, ...]:
-        """The strides of a value in memory of its own: those of the result that it is, if any."""
-        return self.wanted.get(var) or c_strides(var.type.shape)
-
-    def _kernel(self, space: tuple[int, ...], level: int) -> Kernel:
-        kernel = self.kernels.get((space, level))
-        if kernel is None:
-            kernel = self.kernels[space, level] = Kernel(space, level)
-            self.plan.kernels.append(kernel)
-        return kernel
-
-    def _roomy(self, space: tuple[int, ...], level: int) -> Kernel:
-        """The first kernel from a level on that is not full; full ones are passed once, for they
-        stay full."""
-        most = _CROWD if math.prod(space) <= _NEAR else _BIG_CROWD
-        kernel = self._kernel(space, level)
-        passed = []
-        while kernel.weight >= most:
-            passed.append(kernel.level)
-            kernel = self._kernel(space, self.beyond.get((space, kernel.level), kernel.level + 1))
-        for level in passed:
-            self.beyond[space, level] = kernel.level
-        return kernel
 
     def _map(self, eqn: Eqn, operands: list[Var]) -> None:
         space = eqn.out.type.shape
@@ -278,14 +195,14 @@ class _Planner:
                 level = max(level, place.home.level)
             else:
                 level = max(level, self.reach(o))
-        kernel = self._roomy(space, level)
+        kernel = self.roomy(space, level)
         crowded, level = kernel.level > level, kernel.level
         cost = _MATH if is_math(eqn) else 1
         kernel.weight += 1 if cost == 1 else _HEAVY
         for o in same:
             place = self.places[o]
             assert place.home is not None
-            dear = place.cost > _cheap(o) or (crowded and place.cost >= _MATH)
+            dear = place.cost > cheap(o) or (crowded and place.cost >= _MATH)
             if place.home.level < level and not place.stored and dear:
                 self.store(o)
         for o in operands:
@@ -322,7 +239,7 @@ class _Planner:
             place = self.places[o]
             if place.kind == "expression" and not place.stored:
                 cost += place.cost
-        self._expression(eqn, self._kernel(space, level), cost)
+        self._expression(eqn, self.kernel(space, level), cost)
 
     def _alias(self, eqn: Eqn, o: Var) -> Place | None:
         """The view as another way to read the same memory, if strides can say it."""
@@ -346,7 +263,7 @@ class _Planner:
 
     def _fold(self, eqn: Eqn, o: Var) -> None:
         place = self.places[o]
-        kernel = place.home or self._kernel(o.type.shape, place.ready)
+        kernel = place.home or self.kernel(o.type.shape, place.ready)
         kernel.folds.append(eqn)
         ready = kernel.level + 1
         kind = "tiny" if eqn.out.type.size <= self.tiny else "memory"
@@ -361,7 +278,7 @@ class _Planner:
         for o in operands:
             if self.places[o].kind == "expression":
                 self.store(o)
-            level = max(level, self.places[o].ready if small else self._matrix(o).ready)
+            level = max(level, self.places[o].ready if small else self.matrix(o).ready)
         if small:
             self.places[eqn.out] = Place("tiny", level)
             self.plan.scalars.setdefault(level, []).append(eqn)
@@ -369,68 +286,11 @@ class _Planner:
         self.result(eqn.out, level + 1)
         self.plan.products.setdefault(level, []).append(eqn)
 
-    def _matrix(self, var: Var) -> Place:
-        """The operand of a product, where BLAS can read it: a copy if its strides are unusual."""
-        place = self.places[var]
-        if place.kind == "tiny" or is_matrix(place.strides, var.type.shape):
-            return place
-        return self.copied(var)
-
-    def copied(self, var: Var) -> Place:
-        """A value that is in memory, in C order."""
-        if var not in self.plan.copies:
-            self.plan.copies[var] = self._copy(var, self.buffer(var.type, "scratch"))
-        return self.plan.copies[var]
-
-    def in_order(self, var: Var) -> Place:
-        """A value in registers, or in memory in C order, where a routine can read it."""
-        place = self.stored(var)
-        start = place.start == 0 and place.strides == c_strides(var.type.shape)
-        return place if place.kind == "tiny" or start else self.copied(var)
-
-    def stored(self, var: Var) -> Place:
-        """A value where it can be read, in registers or in memory."""
-        if self.places[var].kind == "expression":
-            self.store(var)
-        return self.places[var]
-
-    def result(self, var: Var, ready: int) -> Buffer:
-        """Memory for what a call computes."""
-        buffer = self.buffer(var.type, "scratch")
-        kind = "tiny" if var.type.size <= self.tiny else "memory"
-        self.places[var] = Place(kind, ready, 0, None, buffer, c_strides(var.type.shape))
-        return buffer
-
-    def kept(self, var: Var) -> Var:
-        """An expression as another value, which is in memory and is never computed again."""
-        ready = self.store(var)
-        place = self.places[var]
-        twin = Var(var.type, var.name)
-        self.plan.definitions[twin] = self.plan.definitions[var]
-        self.places[twin] = Place("memory", ready, 0, None, place.buffer, place.strides)
-        return twin
-
-    def duplicate(self, var: Var) -> Var:
-        """A value that is in memory, as another that has memory of its own."""
-        twin = Var(var.type, var.name)
-        self.plan.definitions[twin] = self.plan.definitions[var]
-        self.places[twin] = self._copy(var, self.buffer(var.type, "scratch"))
-        return twin
-
-    def whole(self, buffer: Buffer, ready: int) -> Place:
-        return whole_place(buffer, ready)
-
-    def _copy(self, var: Var, buffer: Buffer, strides: MemoryOrder = None) -> Place:
-        """Store a value that is in memory already once more, in C order or with these strides."""
-        kernel = self._kernel(var.type.shape, self.places[var].ready)
-        kernel.stores.append(Store(var, whole_place(buffer, 0, strides)))
-        return whole_place(buffer, kernel.level + 1, strides)
-
     # Loops and branches
 
     def _control(self, eqn: Eqn, operands: list[Var]) -> None:
         assert isinstance(eqn.out.type, Bundle)
-        wholes = {o: self._whole(o) for o in operands}
+        wholes = {o: self.carried(o) for o in operands}
         level = max((place.ready for place in wholes.values()), default=0)
         results = []
         for part in eqn.out.type.parts:
@@ -452,18 +312,6 @@ class _Planner:
         }
         control = Control(eqn, wholes, results, spares, bodies)
         self.plan.controls.setdefault(level, []).append(control)
-
-    def _whole(self, var: Var) -> Place:
-        """An operand of a body: in registers, or in memory in C order."""
-        if self.places[var].kind == "expression":
-            self.store(var)
-        place = self.places[var]
-        if place.kind == "tiny" or place.strides == c_strides(var.type.shape):
-            return place
-        known = self.wholes.get(var)
-        if known is None:
-            known = self.wholes[var] = self._copy(var, self.buffer(var.type, "scratch"))
-        return known
 
     # Loops that write in an order of their own
 
@@ -498,20 +346,6 @@ class _Planner:
         kernel.stores.append(Store(x, place, by=eqn))
         self.plan.writes.setdefault(level, []).append(kernel)
 
-    def made(
-        self,
-        var: Var,
-        level: int,
-        room: Type | None = None,
-        strides: MemoryOrder = None,
-    ) -> Place:
-        """Memory for a value that is written at a level, in C order or with these strides."""
-        kind = "tiny" if var.type.size <= self.tiny else "memory"
-        buffer = self.buffer(room or var.type, "scratch")
-        place = Place(kind, level + 1, 0, None, buffer, strides or c_strides(var.type.shape))
-        self.places[var] = place
-        return place
-
     # The end
 
     def output(self, atom: Atom, strides: tuple[int, ...]) -> None:
@@ -528,7 +362,7 @@ class _Planner:
         whole = buffer.type.nbytes == atom.type.nbytes and place.start == 0
         if buffer.role != "scratch" or not whole or place.strides != strides:
             buffer = self.buffer(atom.type, "output")
-            self._copy(atom, buffer, strides)
+            self.copy(atom, buffer, strides)
         buffer.role, buffer.slot = "output", number
         self.plan.outputs.append(buffer)
 

@@ -1,0 +1,200 @@
+"""Where values are kept while a plan is made: in registers, in memory, in an expression.
+
+Owns: `Storing`, the planner's memory: the place of each value, the kernels by (space, level), and
+the ways to have a value stored, copied, or laid out as somebody needs it. Start at `store`.
+
+Invariant: a value's place says from which level on it can be read, and that never grows smaller.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from tracker.ir.graph import Atom, Const, Function, Var
+from tracker.ir.types import Type
+from tracker.jit.layout import (
+    Buffer,
+    Kernel,
+    Place,
+    Plan,
+    Store,
+    is_matrix,
+    whole_place,
+)
+from tracker.jit.strides import MemoryOrder, c_strides
+
+CHEAP = 24  # operations; up to here an expression is computed again rather than stored
+_CHEAP_NEAR = 6  # the same for values that stay in the cache: these are soon stored and read
+_NEAR = 1 << 14  # elements that do
+_CROWD = 180  # operations of one kernel; beyond, a new one is begun
+_BIG_CROWD = 600  # the same where what is kept for the next kernel would leave the cache
+
+
+def cheap(var: Var) -> int:
+    """Up to which cost a value is computed again rather than stored."""
+    return _CHEAP_NEAR if var.type.size <= _NEAR else CHEAP
+
+
+class Storing:
+    """The places of a function's values."""
+
+    def __init__(self, function: Function, wanted: Sequence[MemoryOrder], tiny: int) -> None:
+        self.tiny = tiny
+        self.outputs = list(itertools.zip_longest(function.outputs, wanted))
+        self.wanted: dict[Atom, tuple[int, ...]] = {}
+        for atom, order in self.outputs:
+            self.wanted.setdefault(atom, order or c_strides(atom.type.shape))
+        self.plan = Plan(function, {}, {}, {}, {}, {}, {}, {}, [], {}, [], {}, [], 0)
+        self.places = self.plan.places
+        self.wholes: dict[Var, Place] = {}
+        self.kernels: dict[tuple[tuple[int, ...], int], Kernel] = {}
+        self.beyond: dict[tuple[tuple[int, ...], int], int] = {}  # past full kernels
+
+    def buffer(self, type: Type, role: str) -> Buffer:
+        buffer = Buffer(len(self.plan.buffers), type, role)
+        self.plan.buffers.append(buffer)
+        return buffer
+
+    def arrive(self, var: Var, role: str, number: int, strides: tuple[int, ...]) -> None:
+        buffer = self.buffer(var.type, role)
+        buffer.slot = number
+        kind = "tiny" if var.type.size <= self.tiny else "memory"
+        self.places[var] = Place(kind, 0, 0, None, buffer, strides)
+
+    def made(
+        self,
+        var: Var,
+        level: int,
+        room: Type | None = None,
+        strides: MemoryOrder = None,
+    ) -> Place:
+        """Memory for a value that is written at a level, in C order or with these strides."""
+        kind = "tiny" if var.type.size <= self.tiny else "memory"
+        buffer = self.buffer(room or var.type, "scratch")
+        place = Place(kind, level + 1, 0, None, buffer, strides or c_strides(var.type.shape))
+        self.places[var] = place
+        return place
+
+    def result(self, var: Var, ready: int) -> Buffer:
+        """Memory for what a call computes."""
+        buffer = self.buffer(var.type, "scratch")
+        kind = "tiny" if var.type.size <= self.tiny else "memory"
+        self.places[var] = Place(kind, ready, 0, None, buffer, c_strides(var.type.shape))
+        return buffer
+
+    def is_big(self, var: Var) -> bool:
+        return self.places[var].kind != "tiny"
+
+    def ready(self, atom: Atom) -> int:
+        return 0 if isinstance(atom, Const) else self.places[atom].ready
+
+    def reach(self, var: Var) -> int:
+        """The level from which any element of `var` can be had at any index."""
+        place = self.places[var]
+        if place.kind != "expression":
+            return place.ready
+        if place.stored:
+            return place.ready
+        if place.cost <= cheap(var):
+            assert place.home is not None
+            return place.home.level
+        return self.store(var)
+
+    def store(self, var: Var) -> int:
+        """Keep an expression in memory; the level from which it can be read."""
+        place = self.places[var]
+        if not place.stored:
+            assert place.home is not None
+            place.buffer = self.buffer(var.type, "scratch")
+            place.strides = self.order(var)
+            place.ready = place.home.level + 1
+            place.home.stores.append(Store(var, whole_place(place.buffer, 0, place.strides)))
+        return place.ready
+
+    def order(self, var: Var) -> tuple[int, ...]:
+        """The strides of a value in memory of its own: those of the result that it is, if any."""
+        return self.wanted.get(var) or c_strides(var.type.shape)
+
+    def stored(self, var: Var) -> Place:
+        """A value where it can be read, in registers or in memory."""
+        if self.places[var].kind == "expression":
+            self.store(var)
+        return self.places[var]
+
+    def in_order(self, var: Var) -> Place:
+        """A value in registers, or in memory in C order, where a routine can read it."""
+        place = self.stored(var)
+        start = place.start == 0 and place.strides == c_strides(var.type.shape)
+        return place if place.kind == "tiny" or start else self.copied(var)
+
+    def copied(self, var: Var) -> Place:
+        """A value that is in memory, in C order."""
+        if var not in self.plan.copies:
+            self.plan.copies[var] = self.copy(var, self.buffer(var.type, "scratch"))
+        return self.plan.copies[var]
+
+    def matrix(self, var: Var) -> Place:
+        """The operand of a product, where BLAS can read it: a copy if its strides are unusual."""
+        place = self.places[var]
+        if place.kind == "tiny" or is_matrix(place.strides, var.type.shape):
+            return place
+        return self.copied(var)
+
+    def carried(self, var: Var) -> Place:
+        """An operand of a body: in registers, or in memory in C order."""
+        if self.places[var].kind == "expression":
+            self.store(var)
+        place = self.places[var]
+        if place.kind == "tiny" or place.strides == c_strides(var.type.shape):
+            return place
+        known = self.wholes.get(var)
+        if known is None:
+            known = self.wholes[var] = self.copy(var, self.buffer(var.type, "scratch"))
+        return known
+
+    def kept(self, var: Var) -> Var:
+        """An expression as another value, which is in memory and is never computed again."""
+        ready = self.store(var)
+        place = self.places[var]
+        twin = Var(var.type, var.name)
+        self.plan.definitions[twin] = self.plan.definitions[var]
+        self.places[twin] = Place("memory", ready, 0, None, place.buffer, place.strides)
+        return twin
+
+    def duplicate(self, var: Var) -> Var:
+        """A value that is in memory, as another that has memory of its own."""
+        twin = Var(var.type, var.name)
+        self.plan.definitions[twin] = self.plan.definitions[var]
+        self.places[twin] = self.copy(var, self.buffer(var.type, "scratch"))
+        return twin
+
+    def whole(self, buffer: Buffer, ready: int) -> Place:
+        return whole_place(buffer, ready)
+
+    def copy(self, var: Var, buffer: Buffer, strides: MemoryOrder = None) -> Place:
+        """Store a value that is in memory already once more, in C order or with these strides."""
+        kernel = self.kernel(var.type.shape, self.places[var].ready)
+        kernel.stores.append(Store(var, whole_place(buffer, 0, strides)))
+        return whole_place(buffer, kernel.level + 1, strides)
+
+    def kernel(self, space: tuple[int, ...], level: int) -> Kernel:
+        kernel = self.kernels.get((space, level))
+        if kernel is None:
+            kernel = self.kernels[space, level] = Kernel(space, level)
+            self.plan.kernels.append(kernel)
+        return kernel
+
+    def roomy(self, space: tuple[int, ...], level: int) -> Kernel:
+        """The first kernel from a level on that is not full; full ones are passed once, for they
+        stay full."""
+        most = _CROWD if math.prod(space) <= _NEAR else _BIG_CROWD
+        kernel = self.kernel(space, level)
+        passed = []
+        while kernel.weight >= most:
+            passed.append(kernel.level)
+            kernel = self.kernel(space, self.beyond.get((space, kernel.level), kernel.level + 1))
+        for level in passed:
+            self.beyond[space, level] = kernel.level
+        return kernel
