@@ -2,6 +2,9 @@
 what is done there to an array is done to the plain function's array, from the first call on."""
 
 import ctypes
+import fractions
+import json
+import statistics
 import struct
 
 import numpy as np
@@ -126,6 +129,18 @@ def of_another_size(x, i):
     return x * 2
 
 
+def encoded(x, i):
+    return x * len(json.dumps(x.tolist()))
+
+
+def a_fraction(x, i):
+    return x * float(fractions.Fraction(x[1]) / 3)
+
+
+def a_mean(x, i):
+    return x * statistics.mean(x.tolist())
+
+
 def packed(x, i):
     return x * struct.unpack("d", struct.pack("d", x[0]))[0]
 
@@ -160,6 +175,9 @@ PROGRAMS = [
     of_another_shape,
     of_another_size,
     packed,
+    encoded,
+    a_fraction,
+    a_mean,
     of_bytes,
 ]
 

@@ -8,7 +8,6 @@ Invariant: while the function is traced, nothing is done to the caller's own.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -135,13 +134,17 @@ class Inputs:
         pairs = zip(self.whole, self.arrays, strict=True)
         return {id(handle): x for handle, x in pairs if handle is not x}
 
-    def reshaped(self) -> bool:
-        """Whether an array has another shape than it had."""
-        pairs = zip(self.whole, self.arrays, strict=True)
-        return any(
-            type(handle) is Tracked and isinstance(x, np.ndarray) and handle.shape != x.shape
-            for handle, x in pairs
-        )
+    def check_shapes(self) -> None:
+        """Refuse a trace in which an array was given another shape: so is the caller's, then."""
+        for handle, x in zip(self.whole, self.arrays, strict=True):
+            if type(handle) is Tracked and isinstance(x, np.ndarray) and handle.shape != x.shape:
+                raise UnsupportedError(
+                    message(
+                        f"the function gives an array that it was given, of shape {x.shape}, the "
+                        f"shape {handle.shape}",
+                        "Make a new array: x = x.reshape(shape), np.resize(x, shape)",
+                    )
+                )
 
     def effects(self, containers: Containers) -> Effects:
         return Effects(self.written(), containers, self.originals())
@@ -149,25 +152,11 @@ class Inputs:
     def written(self) -> list[Write]:
         """Which arrays hold something else than they did."""
         known = dict(zip(self.values, self.given, strict=True)) | self.placed
-        writes = [
+        return [
             Write(number, self.arrays[number], self.whole[number], value)
             for value, number in known.items()
             if value_of(self.whole[number]) is not value
         ]
-        for write in writes:
-            _check_size(np.shape(write.array), np.shape(value_of(write.handle).form))
-        return writes
-
-
-def _check_size(was: tuple[int, ...], now: tuple[int, ...]) -> None:
-    if math.prod(was) != math.prod(now):
-        raise UnsupportedError(
-            message(
-                f"the function resizes an array that it was given, from shape {was} to {now}: "
-                "the memory is its caller's",
-                "Make a new array, and return it: np.resize(v, shape), or v[:n]",
-            )
-        )
 
 
 def _private(x: Any, deferral: Deferral | None) -> Value:

@@ -206,18 +206,18 @@ class _Walk:
             return True
         if where is None:
             return module.__name__ in sys.builtin_module_names or hasattr(module, "__path__")
-        return _is_library_file(where)
+        return is_library_file(where)
 
     def _is_library_code(self, f: types.FunctionType) -> bool:
         if is_internal(f.__code__):  # a derivative bears its function's name, and its module's
             return True
         if (f.__module__ or "").partition(".")[0] == self.package:
             return False
-        return _is_library_file(f.__code__.co_filename)
+        return is_library_file(f.__code__.co_filename)
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_library_file(path: str) -> bool:
+def is_library_file(path: str) -> bool:
     prefixes = ("<frozen", "<string>", "<__array_function__", *_LIBRARIES)
     return path.startswith(prefixes) or _INSTALLED.search(path) is not None
 

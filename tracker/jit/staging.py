@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+import traceback
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -25,7 +26,7 @@ import numpy as np
 from tracker import tree
 from tracker.deferral import Deferral, Misjudged
 from tracker.draws import Patched, Watch
-from tracker.errors import CompileError, UnsupportedError, message
+from tracker.errors import CompileError, UnsupportedError, is_internal, message
 from tracker.ir.graph import (
     Atom,
     Const,
@@ -40,7 +41,7 @@ from tracker.ir.types import type_of
 from tracker.ir.verify import verify
 from tracker.jit.inputs import Effects, Inputs
 from tracker.jit.places import Place, Spot, with_places
-from tracker.jit.reads import places_of
+from tracker.jit.reads import is_library_file, places_of
 from tracker.jit.signature import (
     Array,
     Signature,
@@ -213,7 +214,7 @@ def stage(
             if deferral is not None:
                 deferral.asked()
             unlock(listener, ())
-            if refused(error, listener):
+            if refused(error, listener) or _is_librarys(error):
                 raise UnsupportedError(f"{type(error).__name__}: {error}") from error
             if on_error is not None:
                 on_error(error, inputs.effects(containers))
@@ -225,9 +226,7 @@ def stage(
         raise Misjudged
     unlock(listener, outputs)
     _refuse_holders(outputs)
-    if inputs.reshaped():
-        text = "the function sets the shape of an array that it is given"
-        raise UnsupportedError(message(text, "Write x = x.reshape(shape)", ""))
+    inputs.check_shapes()
     views = _views(outputs, inputs) if with_views else {}
     made = inputs.originals()
     made |= {key: view.cut(leaves[view.out.leaf]) for key, view in views.items()}
@@ -253,6 +252,16 @@ def stage(
         varying,
     )
     return staged
+
+
+def _is_librarys(error: Exception) -> bool:
+    """Whether a library has raised an error that it may not have for the plain values: its code
+    asks for a type by other ways than `isinstance`, as the encoder of json does."""
+    if not isinstance(error, (TypeError, AttributeError)):
+        return False
+    frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    files = [code.co_filename for code in frames if not is_internal(code)]
+    return bool(files) and files[-1] != files[0] and is_library_file(files[-1])
 
 
 def _refuse_holders(outputs: list[Any]) -> None:
