@@ -42,7 +42,6 @@ ALIKE = {
     "ops",
     "test_complex_order",
     "test_deferral",
-    "test_dense_kinds",
     "test_gathers",
     "test_in_place",
     "test_integers",
