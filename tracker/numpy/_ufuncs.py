@@ -14,7 +14,6 @@ import numpy as np
 
 from tracker.ops.create import joined
 
-_LISTS = (list, tuple)
 _NONE: Any = object()  # stands for an argument that is not given
 
 
@@ -26,13 +25,17 @@ class Ufunc:
     def __init__(self, own: np.ufunc) -> None:
         self._own = own
 
-    def __call__(self, x: Any = _NONE, y: Any = _NONE, /, *rest: Any, **kwargs: Any) -> Any:
-        if rest or kwargs or type(x) in _LISTS or type(y) in _LISTS:
-            given = (z for z in (x, y, *rest) if z is not _NONE)
-            return self._own(*map(joined, given), **kwargs)
-        if y is _NONE:
-            return self._own(x) if x is not _NONE else self._own()
-        return self._own(x, y)
+    def __call__(self, x: Any = _NONE, /, *rest: Any, **kwargs: Any) -> Any:
+        kind = type(x)  # each ufunc of a program comes by here: the usual arguments first
+        if not (kind is list or kind is tuple or kwargs or x is _NONE):
+            if not rest:
+                return self._own(x)
+            y = rest[0]
+            kind = type(y)
+            if not (kind is list or kind is tuple) and len(rest) == 1:
+                return self._own(x, y)
+        given = () if x is _NONE else (x, *rest)
+        return self._own(*map(joined, given), **kwargs)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
