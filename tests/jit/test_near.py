@@ -44,3 +44,14 @@ def test_quick_version_is_what_runs():
         "vm.sin_near.f64"
         in fast._jitted.families.popitem()[1].specials[0].compiled.pieces[0].modules[0].text
     )
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_numbers_branch_to_the_general_form(dtype):
+    fast = tracker.jit(lambda x: (np.sin(x), np.cos(x), np.tan(x * 1)))
+    ulp = np.finfo(dtype).eps
+    for x in map(dtype, (0.3, -0.0, 2.0**17, 2.0**41, -1e22, 3e38, np.inf, np.nan)):
+        with np.errstate(invalid="ignore"):
+            want = np.sin(x), np.cos(x), np.tan(x)
+            for _ in range(2):
+                np.testing.assert_allclose(fast(x), want, rtol=4 * ulp)
