@@ -41,16 +41,25 @@ settings.load_profile(PROFILE)
 ALIKE = {
     "ops",
     "test_complex_order",
+    "test_compose",
+    "test_control",
     "test_deferral",
     "test_gathers",
+    "test_guards",
     "test_in_place",
     "test_integers",
     "test_layouts",
+    "test_native_ops",
     "test_nesting",
+    "test_nn",
     "test_parity",
     "test_programs",
+    "test_scans",
     "test_scipy",
     "test_searching",
+    "test_sorted",
+    "test_strange",
+    "test_vmapping",
 }
 
 
