@@ -26,7 +26,7 @@ from tracker.jit.layout import (
 from tracker.jit.strides import MemoryOrder, c_strides
 
 CHEAP = 24  # operations; up to here an expression is computed again rather than stored
-_CHEAP_NEAR = 6  # the same for values that stay in the cache: these are soon stored and read
+_CHEAP_NEAR = 7  # the same for values that stay in the cache: these are soon stored and read
 _NEAR = 1 << 14  # elements that do
 _CROWD = 180  # operations of one kernel; beyond, a new one is begun
 _BIG_CROWD = 600  # the same where what is kept for the next kernel would leave the cache
