@@ -186,7 +186,7 @@ def called(name: str, type: str) -> str:
 def definitions(
     wanted: Iterable[tuple[str, str]], calls: Mapping[tuple[str, str], int] = MappingProxyType({})
 ) -> str:
-    """The text of the wanted functions and the constants they read, without declarations
+    """The text of the wanted functions and the constants they read, without declarations.
     `calls` counts the calls of copies for straight-line code: few are inlined."""
     functions = sorted(set(wanted))
     bodies = [_body(*function) for function in functions]
