@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-import traceback
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -259,8 +258,11 @@ def _is_librarys(error: Exception) -> bool:
     asks for a type by other ways than `isinstance`, as the encoder of json does."""
     if not isinstance(error, (TypeError, AttributeError)):
         return False
-    frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
-    files = [code.co_filename for code in frames if not is_internal(code)]
+    files, at = [], error.__traceback__
+    while at is not None:
+        if not is_internal(at.tb_frame.f_code):
+            files.append(at.tb_frame.f_code.co_filename)
+        at = at.tb_next
     return bool(files) and files[-1] != files[0] and is_library_file(files[-1])
 
 
