@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tracker.ops.shape import memory_axes
+
 MemoryOrder = tuple[int, ...] | None  # strides of an array without gaps; None: C order
 
 
@@ -29,7 +31,9 @@ def kept_order(array: Any) -> MemoryOrder:
         return None
     if flags.f_contiguous:
         return c_strides(shape[::-1])[::-1]
-    axes = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
+    axes = memory_axes(array, "K")
+    if axes is None:
+        return None
     packed = c_strides(tuple(shape[axis] for axis in axes))
     strides = tuple(packed[axes.index(axis)] for axis in range(array.ndim))
     return None if is_c_order(strides, shape) else strides
