@@ -11,7 +11,7 @@ import scipy.signal
 
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._passing import as_array
-from tracker.scipy._spectra import pieces
+from tracker.scipy._spectra import frequencies, one_sided, pieces, step_and_size
 
 _EDGES: dict[Any, Any] = {
     "zeros": {"mode": "constant"},
@@ -37,13 +37,7 @@ def _cut(window: Any, nperseg: Any, noverlap: Any, nfft: Any, n: int) -> tuple[A
         length = np.size(weights)
         if nperseg is not None and int(nperseg) != length:
             raise ValueError("value specified for nperseg is different from length of window")
-    step = length - (length // 2 if noverlap is None else int(noverlap))
-    if step <= 0:
-        raise ValueError("noverlap must be less than nperseg.")
-    size = length if nfft is None else int(nfft)
-    if size < length:
-        raise ValueError("nfft must be greater than or equal to nperseg.")
-    return weights, step, size
+    return weights, *step_and_size(length, noverlap, nfft)
 
 
 def _scale(weights: Any, fs: Any, scaling: str) -> Any:
@@ -58,10 +52,6 @@ def _times(weights: Any, step: int, n: int, fs: Any, around: bool) -> Any:
     length = np.size(weights)
     times = np.arange(length / 2, n - length / 2 + 1, step) / float(fs)
     return times - length / 2 / fs if around else times
-
-
-def _frequencies(size: int, fs: Any, both: bool) -> Any:
-    return (np.fft.fftfreq if both else np.fft.rfftfreq)(size, 1 / fs)
 
 
 def _laid(spectra: Any, axis: int) -> Any:
@@ -102,7 +92,7 @@ def stft(
     scale = np.sqrt(_scale(weights, fs, "density" if scaling == "psd" else scaling))
     spectra = pieces(x, weights, length, step, size, detrend, both) * scale
     times = _times(weights, step, np.shape(x)[-1], fs, boundary is not None)
-    return _frequencies(size, fs, both), times, _laid(np.astype(spectra, kind), axis)
+    return frequencies(size, fs, both), times, _laid(np.astype(spectra, kind), axis)
 
 
 @drop_in(scipy.signal)
@@ -138,12 +128,8 @@ def spectrogram(
         found = np.astype(
             (np.square(np.real(spectra)) + np.square(np.imag(spectra))) * scale, _real(kind)
         )
-        if not both:  # what lies at negative frequencies is added
-            twice = np.full(np.shape(found)[-1], 2.0, _real(kind))
-            twice[0] = 1.0
-            if size % 2 == 0:
-                twice[-1] = 1.0
-            found = found * twice
+        if not both:
+            found = one_sided(found, size)
     elif mode == "magnitude":
         found = np.abs(found)
     elif mode in ("angle", "phase"):
@@ -152,7 +138,7 @@ def spectrogram(
     if mode == "phase":
         found = np.unwrap(found, axis=axis - 1 if axis < 0 else axis)
     times = _times(weights, step, np.shape(x)[-1], fs, False)
-    return _frequencies(size, fs, both), times, found
+    return frequencies(size, fs, both), times, found
 
 
 def _real(kind: np.dtype[Any]) -> np.dtype[Any]:

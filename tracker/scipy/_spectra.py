@@ -127,12 +127,7 @@ def csd(
     x, y = (np.pad(z, [(0, 0)] * (z.ndim - 1) + [(0, n - np.shape(z)[-1])]) for z in (x, y))
     weights, length = _window(window, nperseg, n)
     weights = weights.astype(np.finfo(np.result_type(x.dtype, y.dtype, np.complex64)).dtype)
-    step = length - (length // 2 if noverlap is None else int(noverlap))
-    if step <= 0:
-        raise ValueError("noverlap must be less than nperseg.")
-    size = length if nfft is None else int(nfft)
-    if size < length:
-        raise ValueError("nfft must be greater than or equal to nperseg.")
+    step, size = step_and_size(length, noverlap, nfft)
     both = not return_onesided or np.iscomplexobj(x) or np.iscomplexobj(y)
     spectra = [pieces(z, weights, length, step, size, detrend, both) for z in (x, y)]
     area, total = float(np.sum(weights**2)), float(np.sum(weights))
@@ -140,15 +135,35 @@ def csd(
     if scaling not in scale:
         raise ValueError(f"Unknown scaling: {scaling!r}")
     power = np.conjugate(spectra[0]) * spectra[1] * scale[scaling]
-    if not both:  # what lies at negative frequencies is added
-        twice = np.full(np.shape(power)[-1], 2.0, weights.dtype)
-        twice[0] = 1.0
-        if size % 2 == 0:
-            twice[-1] = 1.0
-        power = power * twice
+    if not both:
+        power = one_sided(power, size)
     power = _averaged(power, average)
-    frequencies = (np.fft.fftfreq if both else np.fft.rfftfreq)(size, 1 / fs)
-    return frequencies, np.moveaxis(power, -1, axis)
+    return frequencies(size, fs, both), np.moveaxis(power, -1, axis)
+
+
+def step_and_size(length: int, noverlap: Any, nfft: Any) -> tuple[int, int]:
+    """The steps from piece to piece, and the length of the transforms."""
+    step = length - (length // 2 if noverlap is None else int(noverlap))
+    if step <= 0:
+        raise ValueError("noverlap must be less than nperseg.")
+    size = length if nfft is None else int(nfft)
+    if size < length:
+        raise ValueError("nfft must be greater than or equal to nperseg.")
+    return step, size
+
+
+def one_sided(power: Any, size: int) -> Any:
+    """Powers at frequencies from zero on, to which those at negative ones are added."""
+    twice = np.full(np.shape(power)[-1], 2.0, np.finfo(power.dtype).dtype)
+    twice[0] = 1.0
+    if size % 2 == 0:
+        twice[-1] = 1.0
+    return power * twice
+
+
+def frequencies(size: int, fs: Any, both: bool) -> Any:
+    """Those of transforms of this length, the negative ones as well or not."""
+    return (np.fft.fftfreq if both else np.fft.rfftfreq)(size, 1 / fs)
 
 
 def _window(window: Any, nperseg: Any, n: int) -> tuple[Any, int]:
