@@ -222,7 +222,7 @@ def _plan_boxes(plan: Plan, owner: dict[Var, Node], checks: dict[Any, Node]) -> 
             node = owner[eqn.out] = Node([eqn.op.name, "native"], "control", eqn.where)
             yield node
     for kernel in sorted(plan.kernels, key=lambda k: k.level):
-        eqns = [*kernel.members, *kernel.folds]
+        eqns = [eqn for piece in kernel.pieces for eqn in (*piece.members, *piece.folds)]
         if eqns:
             space = " x ".join(map(str, kernel.space)) or "1"
             yield _box(f"loop over {space}", eqns, "kernel", owner, f"level {kernel.level}")

@@ -6,6 +6,7 @@ value that is stored between loops, and for whom. It reads the plan; it decides 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from tracker.ir.graph import Atom, Eqn, Var
@@ -50,23 +51,22 @@ class Kept:
 def accounts(plan: Plan) -> tuple[list[Account], list[Kept]]:
     """The kernels' accounts in the order in which they run, and what they hand on."""
     kernels = sorted(plan.kernels, key=lambda kernel: kernel.level)
-    found = [_account(plan, kernel) for kernel in kernels]
+    found = [account(plan, kernel) for kernel in kernels]
     return found, list(_kept(plan, found))
 
 
-def _account(plan: Plan, kernel: Kernel) -> Account:
-    points = 1
-    for extent in kernel.space:
-        points *= extent
-    account = Account(kernel, points)
-    home = {eqn.out for eqn in kernel.members}
+def account(plan: Plan, kernel: Kernel) -> Account:
+    """What a kernel reads, writes and computes, its guests included."""
+    found = Account(kernel, math.prod(kernel.space))
+    pieces = kernel.pieces
+    home = {eqn.out for piece in pieces for eqn in piece.members}
     stack: list[Atom] = [store.value for store in kernel.stores if store.value is not None]
     for store in kernel.stores:
         if store.place.buffer is not None:
-            account.writes[store.place.buffer] = None
-    for fold in kernel.folds:
+            found.writes[store.place.buffer] = None
+    for fold in (fold for piece in pieces for fold in piece.folds):
         stack += fold.operands
-        account.ops += 1
+        found.ops += 1
     seen: set[Atom] = set()
     while stack:
         atom = stack.pop()
@@ -77,16 +77,16 @@ def _account(plan: Plan, kernel: Kernel) -> Account:
         eqn = plan.definitions.get(atom)
         if place is None or (place.buffer is not None and atom not in home):
             if place is not None and place.buffer is not None and place.kind != "tiny":
-                account.reads[place.buffer] = None
+                found.reads[place.buffer] = None
             continue
         if eqn is None or place.kind == "tiny":
             continue
         if isinstance(eqn.op.lower, Map):
-            account.ops += 1
-            if place.home is not None and place.home is not kernel:
-                account.again.append(eqn)
+            found.ops += 1
+            if place.home is not None and all(place.home is not piece for piece in pieces):
+                found.again.append(eqn)
         stack += eqn.operands
-    return account
+    return found
 
 
 def _kept(plan: Plan, found: list[Account]) -> Iterable[Kept]:

@@ -18,7 +18,7 @@ from tracker.jit import scattering
 from tracker.jit.complexes import Emitter
 from tracker.jit.emit import Scalar, literal
 from tracker.jit.index import Tools
-from tracker.jit.layout import Store
+from tracker.jit.layout import Kernel, Store
 from tracker.jit.strides import c_strides
 
 Index = tuple[Any, ...]  # per axis: a formula or a number; None where no loop has begun yet
@@ -42,9 +42,28 @@ class Body:
             self.value(eqn.out, self.index)
         for store in self.w.kernel.stores:
             self._store(store)
-        for fold in self.w.folds:
+        for fold in self.w.own:
             operand = fold.eqn.operands[0]
             fold.add(self.cast(self.value(operand, self.index), fold.dtype), self)
+        for guest, folds in self.w.guests:
+            self._guest(guest, folds)
+
+    def _guest(self, guest: Kernel, folds: list[Any]) -> None:
+        """Folds over a space that ends before the loops do."""
+        found = [
+            self.tools.within(i, 0, 1, n) for i, n in zip(self.index, guest.space, strict=True)
+        ]
+        index = tuple(i for i, _ in found)
+        inside = self.tools.every([within for _, within in found])
+        if inside is False:
+            return
+        for eqn in guest.members:
+            self.value(eqn.out, index)
+        for fold in folds:
+            x = self.cast(self.value(fold.eqn.operands[0], index), fold.dtype)
+            if inside is not True:
+                x = self.e.select(Scalar(inside, _BOOL), x, fold.identity())
+            fold.add(x, self)
 
     def _store(self, store: Store) -> None:
         dtype = store.place.buffer.type.dtype  # type: ignore[union-attr]

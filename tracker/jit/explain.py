@@ -13,7 +13,7 @@ from tracker.ir.op import Loop
 from tracker.ir.types import Bundle
 from tracker.jit import blas
 from tracker.jit.accounts import Account, accounts, space_text
-from tracker.jit.layout import Control, Plan
+from tracker.jit.layout import Control, Kernel, Plan
 from tracker.jit.partition import Segment, partition
 from tracker.jit.places import names_of
 
@@ -135,12 +135,13 @@ def _control(control: Control) -> str:
 
 def _kernel(account: Account) -> Iterable[str]:
     kernel = account.kernel
-    ops = " ".join(eqn.op.name for eqn in kernel.members[:12])
-    more = "" if len(kernel.members) <= 12 else f" and {len(kernel.members) - 12} more"
-    folds = f", folds {' '.join(eqn.op.name for eqn in kernel.folds)}" if kernel.folds else ""
+    members = [eqn for piece in kernel.pieces for eqn in piece.members]
+    ops = " ".join(eqn.op.name for eqn in members[:12])
+    more = "" if len(members) <= 12 else f" and {len(members) - 12} more"
+    folds = "".join(_folds(piece, kernel) for piece in kernel.pieces)
     yield (
         f"    kernel over {space_text(kernel)}, level {kernel.level}: "
-        f"{len(kernel.members)} fused ({ops}{more}){folds}"
+        f"{len(members)} fused ({ops}{more}){folds}"
     )
     yield (
         f"      reads {account.read_bytes:,} bytes, writes {account.written_bytes:,} bytes, "
@@ -149,9 +150,17 @@ def _kernel(account: Account) -> Iterable[str]:
     if account.again:
         names = " ".join(dict.fromkeys(eqn.op.name for eqn in account.again))
         yield f"      computes again, for it is cheaper than reading: {names}"
-    places = sorted({eqn.where for eqn in (*kernel.members, *kernel.folds) if eqn.where})
+    eqns = [eqn for piece in kernel.pieces for eqn in (*piece.members, *piece.folds)]
+    places = sorted({eqn.where for eqn in eqns if eqn.where})
     if places:
         yield f"      lines: {', '.join(places[:6])}{', ...' if len(places) > 6 else ''}"
+
+
+def _folds(piece: Kernel, kernel: Kernel) -> str:
+    """What a loop, or a guest of it, adds up."""
+    names = " ".join(eqn.op.name for eqn in piece.folds)
+    over = "" if piece is kernel else f" over {space_text(piece)}"
+    return f", folds {names}{over}" if names else ""
 
 
 def _at(step: Eqn | Guard) -> str:

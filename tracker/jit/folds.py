@@ -63,12 +63,12 @@ class Fold:
         if self.wide:
             self.w.head.append(f"  {self.total} = alloca double")
 
-    def _identity(self) -> Scalar:
+    def identity(self) -> Scalar:
         return literal(self.lower.identity(self.dtype), self.dtype)
 
     def start(self, depth: int) -> None:
         if self.in_register and depth == self.depth:
-            self.w.e.store(self._identity(), self.cell)
+            self.w.e.store(self.identity(), self.cell)
             if self.wide:
                 self.w.e.store(literal(self.lower.identity(_FLOAT64), _FLOAT64), self.total)
 
@@ -77,7 +77,7 @@ class Fold:
         e = self.w.e
         part = e.cast(e.load(self.cell, self.dtype), _FLOAT64)
         e.store(self.lower.combine(e, e.load(self.total, _FLOAT64), part), self.total)
-        e.store(self._identity(), self.cell)
+        e.store(self.identity(), self.cell)
 
     def end(self, depth: int, index: tuple[Any, ...]) -> None:
         if self.in_register and depth == self.depth:
@@ -132,7 +132,7 @@ class Fold:
 
     def start_memory(self) -> None:
         if not self.in_register:
-            self._over_result(lambda where: self.w.e.store(self._identity(), where))
+            self._over_result(lambda where: self.w.e.store(self.identity(), where))
 
     def end_memory(self) -> None:
         if not self.in_register and self.lower.finish is not None:

@@ -80,7 +80,8 @@ class Store:
 
 @record(eq=False)
 class Kernel:
-    """One loop nest over `space` at `level`."""
+    """One loop nest over `space` at `level`. `guests`: folds over a smaller space that run within
+    (see `joining.py`)."""
 
     space: tuple[int, ...]
     level: int
@@ -88,6 +89,12 @@ class Kernel:
     weight: int = 0
     stores: list[Store] = field(default_factory=list)
     folds: list[Eqn] = field(default_factory=list)
+    guests: list[Kernel] = field(default_factory=list)
+
+    @property
+    def pieces(self) -> tuple[Kernel, ...]:
+        """The kernel, then what runs within it."""
+        return (self, *self.guests)
 
 
 @record(frozen=True)

@@ -133,7 +133,13 @@ class _Writer:
         self.may_split = int(np.prod([len(p) for p in self.parts])) <= _MANY_PARTS
         self.counters: dict[int, str] = {}
         self.loops = 0
+        self.guests: list[tuple[Kernel, list[Fold]]] = []
         self.folds = [Fold(self, eqn, at) for at, eqn in enumerate(kernel.folds)]
+        self.own = tuple(self.folds)
+        for guest in kernel.guests:
+            folds = [Fold(self, eqn, at) for at, eqn in enumerate(guest.folds, len(self.folds))]
+            self.guests.append((guest, folds))
+            self.folds += folds
         self.around = ROW_LOOP if self._adds_rows() else OUTER_LOOP
         self.within = VECTOR_LOOP if self._has_vectors() else ""
         whole = all(f.in_register and not (f.joined and f.dtype.kind == "c") for f in self.folds)
@@ -382,9 +388,10 @@ def _bare(parameter: str) -> str:
 def work_of(plan: Plan, kernel: Kernel) -> int:
     """About how many operations a loop takes. What it computes again for itself counts in the cost
     of what it needs it for."""
-    made = [s.value for s in kernel.stores] + [eqn.operands[0] for eqn in kernel.folds]
+    folds = [eqn for piece in kernel.pieces for eqn in piece.folds]
+    made = [s.value for s in kernel.stores] + [eqn.operands[0] for eqn in folds]
     costs = [plan.places[atom].cost for atom in made if isinstance(atom, Var)]
-    each = max([kernel.weight, *costs]) + len(kernel.folds)
+    each = max([kernel.weight, *costs]) + len(folds)
     return math.prod(kernel.space) * max(each, 1)
 
 
@@ -398,7 +405,7 @@ def _is_flat(driver: Any, kernel: Kernel) -> bool:
     """Whether all arrays in the kernel are of one shape and lie in one order, without gaps, so that
     one loop will do."""
     space = kernel.space
-    if len(space) < 2 or any(store.by is not None for store in kernel.stores):
+    if len(space) < 2 or kernel.guests or any(store.by is not None for store in kernel.stores):
         return False
     orders = {wide_strides(store.place.strides, space) for store in kernel.stores}
 
