@@ -177,3 +177,10 @@ def test_what_numpy_refuses_is_refused(f):
         f(A)
     with pytest.raises(numpys.type):
         f(param(A))
+
+
+def test_a_number_has_no_differences():
+    """NumPy's own words, also in a derivative: somebody may have read them."""
+    for number in (np.float64(3.0), param(3.0)):
+        with pytest.raises(ValueError, match="diff requires input that is at least one dim"):
+            np.diff(number, axis=0)

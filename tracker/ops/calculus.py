@@ -31,6 +31,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     a = as_array(a)
     if n == 0:
         return a
+    if not np.ndim(a):
+        raise ValueError("diff requires input that is at least one dimensional")
     axis = normalize_axis_index(axis, np.ndim(a))
     ends = [None if _absent(e) else _edge(e, a, axis) for e in (prepend, append)]
     parts = [p for p in (ends[0], a, ends[1]) if p is not None]
