@@ -31,6 +31,7 @@ def farther(u):
 
 CASES = [
     (rosenbrock, (999,), "sum over 998"),
+    (second_differences, (200,), "mean over 198, folds sum over 199"),
     (second_differences, (20_000,), "mean over 19998, folds sum over 19999"),
     (smooth, (40, 50), "sum over 39x50, folds sum over 40x49"),
     (farther, (150, 120), "sum over 149x119, folds sum over 148x118"),

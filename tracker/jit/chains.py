@@ -25,6 +25,7 @@ from tracker.jit.probing import is_sum
 from tracker.records import field, record
 
 _LONG = 5  # pieces; from here on a chain is written in place
+_LONG_OF_LARGE = 8  # the same of pieces that are most of one axis: one loop is cut into few parts
 _NEAR = 1 << 14  # elements; in a larger array, pieces of half of it are not written in place
 
 
@@ -97,13 +98,18 @@ class _Finder:
         self.embedded: dict[Var, Piece] = {}  # arrays of zeros but for a piece
         self.chain: dict[Atom, Var] = {}
         self.lengths: Counter[Var] = Counter()
+        self.manifold: set[Var] = set()  # chains of small pieces, or of pieces of several axes
+        self.axis: dict[Var, int] = {}
 
     def long(self) -> dict[Var, Change]:
         return {
             var: change
             for var, change in self.found.items()
-            if change.by is not None or self.lengths[self.chain[var]] >= _LONG
+            if change.by is not None or self._is_long(self.chain[var])
         }
+
+    def _is_long(self, chain: Var) -> bool:
+        return self.lengths[chain] >= (_LONG if chain in self.manifold else _LONG_OF_LARGE)
 
     def visit(self, eqn: Eqn) -> None:
         if eqn.out.type.size <= self.tiny:
@@ -122,6 +128,15 @@ class _Finder:
         start = eqn.out if change.base is None else self.chain.get(change.base, eqn.out)
         self.chain[eqn.out] = start
         self.lengths[start] += max(len(change.pieces), 1)
+        for piece in change.pieces:
+            self._note(start, eqn.out.type.shape, piece.index)
+
+    def _note(self, chain: Var, shape: tuple[int, ...], index: tuple[Any, ...]) -> None:
+        """What kind of piece a chain has besides the others."""
+        cut = _cut_axes(shape, index)
+        small = 2 * extent_of(index, shape) < math.prod(shape)
+        if small or len(cut) > 1 or any(self.axis.setdefault(chain, axis) != axis for axis in cut):
+            self.manifold.add(chain)
 
     def write(self, eqn: Eqn, lower: View) -> Change | None:
         assert lower.writes is not None
@@ -162,6 +177,16 @@ def extent_of(index: tuple[Any, ...], shape: tuple[int, ...]) -> int:
             count *= len(range(*part.indices(shape[axis])))
         axis += 1
     return count
+
+
+def _cut_axes(shape: tuple[int, ...], index: tuple[Any, ...]) -> list[int]:
+    """The axes of which a canonical basic index leaves something out."""
+    parts = [part for part in index if part is not None]
+    return [
+        axis
+        for axis, (part, n) in enumerate(zip(parts, shape, strict=False))
+        if not isinstance(part, slice) or len(range(*part.indices(n))) < n
+    ]
 
 
 def _find_deaths(function: Function, changes: Changes, embedded: dict[Var, Piece]) -> None:
