@@ -14,6 +14,7 @@ from __future__ import annotations
 import dis
 import functools
 import re
+import sys
 from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import Any
@@ -206,9 +207,9 @@ def _is_printing(code: CodeType, at: int) -> bool:
 
 def is_count(value: Value) -> bool:
     """Whether `float` of a value is `np.arange`'s, which computes its length in floats, and the
-    value is made of integers: those are there to count with."""
-    frame = user_frame()
-    if frame is None or not _calls(frame.f_code, frame.f_lasti, "arange"):
+    value is made of integers: those are there to count with. Functions of NumPy call it, too."""
+    frame = sys._getframe(2)  # of who called what asks for the float
+    if not _calls(frame.f_code, frame.f_lasti, "arange"):
         return False
     origins = (at for at in made_of(value) if not any(type(o) is Value for o in at.operands))
     return all(np.result_type(at.form).kind in "biu" for at in origins)

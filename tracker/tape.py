@@ -21,12 +21,13 @@ Invariants
 
 from __future__ import annotations
 
+from operator import mul
 from typing import Any
 
 import numpy as np
 
 from tracker.attribution import attributed
-from tracker.errors import UnsupportedError, message
+from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import Op
 from tracker.listening import current_cut, current_stage, listeners
 from tracker.snapshots import snapshot
@@ -214,6 +215,8 @@ def _plain(x: Any, op: Op) -> Any:
         ):
             return number(x)
     if isinstance(x, (list, tuple)):
+        if op.evaluate is mul:  # which repeats a list, where the other operand is a count
+            raise ConversionError(message(f"{op.name} got a {cls.__name__} beside a tracked value"))
         return np.asarray(x)
     if isinstance(x, np.memmap):
         return snapshot(np.asarray(x))

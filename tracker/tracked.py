@@ -254,10 +254,7 @@ class Tracked:
             )
         discrete = self.dtype.kind in "biu" or _is_discrete(dtype)
         if discrete or is_constant(value_of(self)):
-            if current_stage() is not None:  # Python is about to depend on every element
-                kind = "hash" if not discrete else "bool" if self.dtype.kind == "b" else "int"
-                for element in NUMPY[np.ravel](self) if self.ndim else (self,):
-                    note_guard(element, kind)
+            pin(self)
             return lent(self, dtype, copy)
         if current_stage() is None and _TESTING in sys._getframe(1).f_code.co_filename:
             return np.array(
@@ -329,8 +326,8 @@ class Tracked:
                 raise
             return plain
         except ConversionError:  # lists with tracked values in them
-            again = tuple(NUMPY[np.asarray](x) if type(x) is list else x for x in inputs)
-            if not any(type(x) is list for x in inputs):
+            again = tuple(NUMPY[np.asarray](x) if type(x) in (list, tuple) else x for x in inputs)
+            if not any(type(x) in (list, tuple) for x in inputs):
                 raise
             return getattr(ufunc, method)(*again, **kwargs)
 
@@ -409,6 +406,29 @@ def note_guard(handle: Tracked, kind: str) -> None:
     stage = current_stage()
     if stage is not None and settled(handle) is handle:
         stage.guard(value_of(handle), kind)
+
+
+def pin(handle: Tracked) -> None:
+    """Python is about to depend on every element."""
+    if current_stage() is not None:
+        kind = {"b": "bool", "i": "int", "u": "int"}.get(handle.dtype.kind, "hash")
+        for element in NUMPY[np.ravel](handle) if handle.ndim else (handle,):
+            note_guard(element, kind)
+
+
+def pinned(x: Any) -> Any:
+    """The plain data of what bears no derivative (a tolerance): a trace holds for this one."""
+    if type(x) is not Tracked:
+        return x
+    pin(x)
+    return data_of(x)
+
+
+def whole(x: Any) -> Any:
+    """Tracked integers as the plain ones that they are, also those in a list: to count with."""
+    if type(x) is Tracked and x.dtype.kind in "biu":
+        return np.asarray(x) if x.ndim else int(x)
+    return type(x)(map(whole, x)) if type(x) in (list, tuple) else x
 
 
 def _asked(handle: Tracked, kind: str, convert: Callable[[Any], _Answer]) -> _Answer:

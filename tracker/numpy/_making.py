@@ -12,6 +12,7 @@ which machine code fills.
 from __future__ import annotations
 
 import functools
+import operator
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -24,8 +25,8 @@ from tracker.ops.create import asarray as join
 from tracker.ops.create import buffer, filled, ones_like, zeros_like
 from tracker.ops.declare import holds_tracked
 from tracker.ops.shape import laid_out, memory_axes
-from tracker.tape import data_of, form_of
-from tracker.tracked import Tracked
+from tracker.tape import form_of
+from tracker.tracked import Tracked, whole
 
 NAMES = (
     *("arange", "array", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray", "c_"),
@@ -55,7 +56,7 @@ def array(
         return _of_plain(object, np.array(object, dtype, copy=copy, ndmin=ndmin, **kwargs))
     like = object if type(object) is Tracked else None
     made = laid_out(_of_tracked(object, dtype, copy), kwargs.get("order"), like)
-    missing = ndmin - np.ndim(made)
+    missing = operator.index(ndmin) - np.ndim(made)
     return np.reshape(made, (1,) * missing + np.shape(made)) if missing > 0 else made
 
 
@@ -112,7 +113,7 @@ def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
     """`numpy.asarray_chkfinite`."""
     made = asarray(a, dtype, order)
-    if not np.all(np.isfinite(data_of(made))):
+    if not np.all(np.isfinite(made)):
         raise ValueError("array must not contain infs or NaNs")
     return made
 
@@ -228,8 +229,8 @@ def full(
 
 def arange(*args: Any, **kwargs: Any) -> Any:
     """`numpy.arange`; its ends and its step may be tracked."""
-    args = tuple(_counted(x) for x in args)
-    kwargs = {name: _counted(x) for name, x in kwargs.items()}
+    args = whole(args)
+    kwargs = {name: whole(x) for name, x in kwargs.items()}
     bounds = {**dict(zip(("start", "stop", "step"), args, strict=False)), **kwargs}
     if not any(type(x) is Tracked and x.dtype.kind == "f" for x in bounds.values()):
         made = np.arange(*args, **kwargs)
@@ -239,11 +240,6 @@ def arange(*args: Any, **kwargs: Any) -> Any:
         start, stop = 0.0, start
     count = max(int(np.ceil((stop - start) / step)), 0)
     return _in_dtype(start + step * np.arange(count), bounds.get("dtype"))
-
-
-def _counted(x: Any) -> Any:
-    """A tracked integer as the number to count with that it is."""
-    return int(x) if type(x) is Tracked and x.dtype.kind in "biu" else x
 
 
 # r_ and c_ --------------------------------------------------------------------------------------
@@ -256,10 +252,11 @@ class _Joiner:
         self._own = own
 
     def __getitem__(self, key: Any) -> Any:
+        key = _whole_slices(key)
         parts = key if isinstance(key, tuple) else (key,)
         if any(map(holds_tracked, parts)):
             return self._join(list(parts))
-        made = self._own[key]
+        made = self._own[_whole_slices(key)]
         return trackable(made) if is_following() else made
 
     def __len__(self) -> int:
@@ -271,6 +268,13 @@ class _Joiner:
             given = [int(n) for n in parts.pop(0).split(",")]
             axis, ndmin, first = given + [axis, ndmin, first][len(given) :]
         return np.concatenate([_part(x, ndmin, first) for x in parts], axis)
+
+
+def _whole_slices(key: Any) -> Any:
+    """Slices between tracked integers as slices between plain ones."""
+    if isinstance(key, tuple):
+        return tuple(map(_whole_slices, key))
+    return slice(*whole((key.start, key.stop, key.step))) if isinstance(key, slice) else key
 
 
 def _part(x: Any, ndmin: int, first: int) -> Any:
@@ -297,7 +301,7 @@ class _Mesh:
         self._own = own
 
     def __getitem__(self, key: Any) -> Any:
-        made = self._own[key]
+        made = self._own[_whole_slices(key)]
         return trackable(made) if is_following() else made
 
 

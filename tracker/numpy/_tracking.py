@@ -18,6 +18,7 @@ import numpy as np
 from tracker.errors import ConversionError
 from tracker.listening import is_following, is_recording
 from tracker.ops.create import buffer, joined
+from tracker.tracked import whole
 
 Function = Callable[..., Any]
 
@@ -46,6 +47,10 @@ _OF_SEQUENCES = (
     *("einsum", "einsum_path", "hstack", "ix_", "multi_dot", "select", "stack"),
     *("unstack", "vstack"),
 )
+
+
+# These put a count into an array of floats.
+_OF_COUNTS = ("bartlett", "blackman", "hamming", "hanning", "kaiser")
 
 
 def lenient(function: Function) -> Function:
@@ -84,10 +89,11 @@ def _same(a: Any, b: Any) -> bool:
 def making(function: Function) -> Function:
     """A function of NumPy that gives a fresh array: trackable, while that can matter."""
     takes_lists = lenient(function)
+    of_counts = function.__name__ in _OF_COUNTS
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        made = takes_lists(*args, **kwargs)
+        made = takes_lists(*(whole(args) if of_counts else args), **kwargs)
         return trackable(made) if is_following() else made
 
     return call

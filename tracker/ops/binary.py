@@ -143,6 +143,8 @@ def _unknown_power(b: Any, x: Any, n: Any) -> Any:
         positive = b(greater_equal, n, n.type.dtype.type(0))
         b.require(b(OPS["all"], positive, axis=tuple(range(n.type.ndim)), keepdims=False))
         return None
+    if n.type.dtype.kind != "f":  # no integer is a half
+        return None
     wide = x.type.shape and n.type.size == 1 and (x.type.size > 1 or not n.type.shape)
     made = power.infer(x.type, n.type)
     if not (wide and _POWER_IS_ROOT) or made.dtype.kind != "f":

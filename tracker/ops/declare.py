@@ -9,6 +9,7 @@ Invariant: rules are plain NumPy on whatever they are handed; zeros and ones com
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -273,10 +274,14 @@ def _operator_method(op: Op) -> Callable[..., Any]:
         try:
             return apply2(op, self, other)
         except UnsupportedError:
+            if repeats(op, other, self):
+                return other * int(self)
             if getattr(type(other), "__array_ufunc__", op) is None:
                 return NotImplemented  # it has told NumPy to leave the operator to it
             raise
         except ConversionError:
+            if repeats(op, other, self):
+                return other * int(self)
             return apply2(op, self, _array_of_list(other))
 
     return method
@@ -286,15 +291,23 @@ def _reflected_method(op: Op) -> Callable[..., Any]:
     def method(self: Any, other: Any) -> Any:
         try:
             return apply2(op, other, self)
-        except ConversionError:
+        except (ConversionError, UnsupportedError):
+            if repeats(op, other, self):
+                return other * int(self)
             return apply2(op, _array_of_list(other), self)
 
     return method
 
 
+def repeats(op: Op, x: Any, n: Any) -> bool:
+    """Whether Python's `x * n` says one sequence several times: n is no array."""
+    sequence = isinstance(x, (list, tuple, str, bytes, bytearray))
+    return sequence and op.evaluate is mul and isinstance(form_of(n), (int, np.integer))
+
+
 def _array_of_list(x: Any) -> Any:
-    """The array of a list with tracked values in it; called while that is being refused."""
-    if type(x) not in (list, tuple) or not holds_tracked(x):
+    """The array of a list; called while the list itself is being refused."""
+    if type(x) not in (list, tuple):
         raise
     return as_array(x)
 

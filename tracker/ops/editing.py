@@ -17,6 +17,7 @@ from tracker.ops.cumulative import along
 from tracker.ops.declare import as_array, constant, implements
 from tracker.ops.shape import laid_out
 from tracker.tape import form_of
+from tracker.tracked import whole
 
 # Axes ---------------------------------------------------------------------------------------------
 
@@ -161,7 +162,8 @@ def diag_indices_from(arr: Any) -> Any:
 
 
 def _plain(obj: Any) -> Any:
-    """Positions as NumPy wants them (a traced array of integers becomes a guard)."""
+    """Positions as NumPy wants them (traced integers become guards)."""
+    obj = whole(obj)
     if isinstance(obj, (slice, int)):
         return obj
     places = np.asarray(obj)

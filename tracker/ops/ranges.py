@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,13 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
+    num = operator.index(num)
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
     start, stop = as_array(start) * 1.0, as_array(stop) * 1.0
     kind = np.result_type(form_of(start), form_of(stop), float(num))
     steps = num - 1 if endpoint else num
-    step = (stop - start) / steps if steps > 0 else (stop - start) * np.nan
+    step = (stop - start) / steps if steps > 0 else np.nan
     ndim = max(np.ndim(start), np.ndim(stop))
     ramp = np.reshape(np.arange(num, dtype=kind), (-1,) + (1,) * ndim)
     y = ramp * (step if steps > 0 else stop - start) + start
@@ -60,6 +62,7 @@ def geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:
     """Powers of the ratio of the ends, which are themselves exact."""
+    num = operator.index(num)
     start, stop = as_array(start) * 1.0, as_array(stop) * 1.0
     if np.any(start == 0) or np.any(stop == 0):
         raise ValueError("Geometric sequence cannot include zero")

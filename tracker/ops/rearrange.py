@@ -14,7 +14,7 @@ from tracker.ops.declare import implements, into, one_axis, refuse
 from tracker.ops.places import positions
 from tracker.ops.shape import contiguous
 from tracker.tape import apply, data_of
-from tracker.tracked import Tracked
+from tracker.tracked import Tracked, whole
 
 
 def along_axis(arr: Any, indices: Any, axis: int) -> tuple[Any, ...]:
@@ -116,7 +116,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 @implements(np.repeat, method="repeat")
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     a, axis = one_axis(a, axis)
-    return take(a, np.repeat(np.arange(np.shape(a)[axis]), data_of(repeats)), axis)
+    return take(a, np.repeat(np.arange(np.shape(a)[axis]), data_of(whole(repeats))), axis)
 
 
 @implements(np.tile)
@@ -160,6 +160,7 @@ def argwhere(a: Any) -> Any:
 @implements(np.array_split)
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     axis = normalize_axis_index(axis, np.ndim(ary))
+    indices_or_sections = whole(indices_or_sections)
     pieces = np.array_split(np.arange(np.shape(ary)[axis]), indices_or_sections)
     front = (slice(None),) * axis
     ends = np.cumsum([len(p) for p in pieces]).tolist()
@@ -171,6 +172,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 
 @implements(np.split)
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    indices_or_sections = whole(indices_or_sections)
     if not np.ndim(indices_or_sections) and np.shape(ary)[axis] % indices_or_sections:
         raise ValueError("array split does not result in an equal division")
     return array_split(ary, indices_or_sections, axis)

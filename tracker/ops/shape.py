@@ -18,7 +18,7 @@ from tracker.ir.op import LINEAR, METHODS, Joint, View, Writes
 from tracker.ir.types import Type
 from tracker.ops.declare import as_array, declare, implements, into, order_of, project, sum_to
 from tracker.tape import apply, form_of
-from tracker.tracked import Tracked
+from tracker.tracked import Tracked, whole
 
 # reshape ----------------------------------------------------------------------------------------
 
@@ -59,7 +59,7 @@ def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None
 
 def _full_shape(a: Any, shape: Any) -> tuple[int, ...]:
     """A target shape with its -1 worked out."""
-    several = isinstance(shape, (tuple, list))
+    several = isinstance(shape, (tuple, list)) or getattr(shape, "ndim", 0) > 0
     given = tuple(map(operator.index, shape if several else (shape,)))
     size = form_of(a).size if isinstance(a, Tracked) and a.ndim else np.size(a)
     if -1 in given:
@@ -145,6 +145,8 @@ def expand_dims(a: Any, axis: Any) -> Any:
 
 @implements(np.squeeze, method="squeeze")
 def squeeze(a: Any, axis: Any = None) -> Any:
+    axis = whole(axis)
+    axis = tuple(axis) if isinstance(axis, np.ndarray) else axis
     shape = np.squeeze(np.broadcast_to(np.int8(0), np.shape(a)), axis).shape
     return np.reshape(a, shape)
 

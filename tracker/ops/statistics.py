@@ -146,7 +146,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *_: Any, dtype: Any = N
 @implements(np.bincount)
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     x = as_array(x)
-    n = max(int(np.max(x)) + 1 if np.size(x) else 0, minlength)
+    n = max(int(np.max(x)) + 1 if np.size(x) else 0, operator.index(minlength))
     if weights is None:
         counts = subscripts.added((n,), x, np.ones(np.shape(x)))
         return np.astype(counts, np.intp)

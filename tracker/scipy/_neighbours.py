@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import scipy.ndimage
 
-from tracker.leaves import data
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._passing import as_array, no_rule
 
@@ -215,7 +214,7 @@ def gaussian_filter1d(
     radius: Any = None,
 ) -> Any:
     """Differentiable in sigma, too; how far the filter reaches is a constant."""
-    reach = int(truncate * float(data(sigma)) + 0.5) if radius is None else radius
+    reach = int(truncate * sigma + 0.5) if radius is None else radius
     if int(reach) != reach or reach < 0:
         raise ValueError("Radius must be a nonnegative integer.")
     weights = np.flip(_gaussian(sigma, order, int(reach)))
@@ -254,7 +253,7 @@ def gaussian_filter(
     axes = axes_of(axes, np.ndim(x))
     options = (each(option, len(axes)) for option in (sigma, order, mode, radius))
     for axis, width, degree, way, reach in zip(axes, *options, strict=True):
-        if float(data(width)) > 1e-15:
+        if width > 1e-15:
             x = gaussian_filter1d(x, width, axis, degree, output, way, cval, truncate, radius=reach)
     return result("gaussian_filter", x, output, as_array(input))
 

@@ -27,6 +27,7 @@ from tracker.scipy._dropin import drop_in
 from tracker.scipy._neighbours import each, result
 from tracker.scipy._passing import as_array, no_rule
 from tracker.tape import apply
+from tracker.tracked import pinned
 
 _FAR = 12  # how far SciPy goes on before it finds coefficients, where a mode has no exact form
 _FEW = 64
@@ -278,7 +279,7 @@ def zoom(
 ) -> Any:
     """The image with more or fewer elements."""
     x = as_array(input)
-    factors = [float(data(z)) for z in each(zoom, np.ndim(x))]
+    factors = [float(pinned(z)) for z in each(zoom, np.ndim(x))]
     if all(z == 1 for z in factors) and prefilter:
         return result("zoom", 1 * x, output, x)
     image = _Image(x, np.ndim(x), order, mode, cval, prefilter)

@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ops.declare import implements
 from tracker.ops.linalg.parts import as_array, column, is_square, real
-from tracker.tape import data_of
+from tracker.tracked import pinned
 
 
 def _squares(x: Any) -> Any:
@@ -155,7 +155,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     if tol is None:
         if rtol is None:
             rtol = max(np.shape(A)[-2:]) * np.finfo(s.dtype).eps
-        limit = np.max(s, axis=-1, keepdims=True, initial=0) * column(data_of(rtol))
+        limit = np.max(s, axis=-1, keepdims=True, initial=0) * column(pinned(rtol))
     else:
-        limit = column(data_of(tol))
+        limit = column(pinned(tol))
     return np.count_nonzero(s > limit, axis=-1)

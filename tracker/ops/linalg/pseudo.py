@@ -23,7 +23,8 @@ from tracker.ops.linalg.parts import (
     kind,
     real,
 )
-from tracker.tape import apply, data_of
+from tracker.tape import apply
+from tracker.tracked import pinned
 
 
 def _pinv_jvp(t: Any, y: Any, a: Any, cutoff: Any) -> Any:
@@ -64,7 +65,7 @@ def pinv_(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NO_
     if hermitian:
         is_square(a)
         a = hermitian_of(a)
-    return apply(pinv, (a, data_of(cutoff)))
+    return apply(pinv, (a, pinned(cutoff)))
 
 
 def _lstsq(a: Any, b: Any, cutoff: Any) -> Any:
@@ -129,7 +130,7 @@ def lstsq_(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
         raise np.linalg.LinAlgError("Incompatible dimensions")
     right = np.reshape(b, (-1, 1)) if np.ndim(b) == 1 else b
     eps = float(np.finfo(np.float64).eps)  # in which NumPy computes, whatever the operands
-    cutoff = max(m, n) * eps if rcond is None else data_of(rcond)
+    cutoff = max(m, n) * eps if rcond is None else pinned(rcond)
     flat = apply(lstsq, (a, right, cutoff))
     x, rank = _solution(flat, a, right), np.astype(real(flat[-1]), np.intc)
     s = np.linalg.svdvals(a)

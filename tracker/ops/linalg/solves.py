@@ -11,6 +11,7 @@ matrix of cofactors, which exists there, too; it is then computed without dividi
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -183,13 +184,15 @@ def matrix_power(a: Any, n: int) -> Any:
     """Integer powers, by squaring; negative ones of the inverse."""
     a = as_array(a)
     is_square(a)
-    if not isinstance(n, (int, np.integer)):
-        raise TypeError("exponent must be an integer")
+    try:
+        n = operator.index(n)
+    except TypeError as error:
+        raise TypeError("exponent must be an integer") from error
     if n == 0:
         return np.zeros_like(a) + np.eye(np.shape(a)[-1], dtype=a.dtype)
     if n < 0:
         a, n = np.linalg.inv(a), -n
-    power, n = a, int(n)
+    power = a
     product = None
     while True:
         n, bit = divmod(n, 2)
