@@ -28,7 +28,7 @@ def explain(name: str, special: Special, specials: Sequence[Special]) -> str:
     why, memory, guards, times."""
     trace, compiled = special.trace, special.compiled
     lines = [f"{name}: {len(specials)} trace(s) for these arguments"]
-    lines += [f"  trace {at}: {each.cause}" for at, each in enumerate(specials, 1)]
+    lines += [f"  trace {at}: {each.cause()}" for at, each in enumerate(specials, 1)]
     if compiled.entry is not None:
         lines.append("  one native call")
     else:

@@ -9,7 +9,7 @@ arrays it writes into share no memory with others (`overlap`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,12 +30,12 @@ NONE = object()
 
 @record()
 class Special:
-    """One trace, the job that compiles it, and what it was made for; `awaited` until machine code
-    takes its calls, if it is one native entry."""
+    """One trace, the job that compiles it, and what says why it was made; `awaited` until machine
+    code takes its calls, if it is one native entry."""
 
     trace: Trace
     job: Job[Compiled]
-    cause: str
+    cause: Callable[[], str]
     awaited: bool = True
 
     @property
@@ -53,13 +53,20 @@ class Special:
 
 @record()
 class Family:
-    """All traces of one signature; `cause` says what is new in it, `eager` why it is run in plain
-    Python, if it is."""
+    """All traces of one signature, `call`; `known` are some that came before it, `eager` says why
+    it is run in plain Python, if it is."""
 
-    cause: str
+    call: signature.Signature
+    known: Sequence[signature.Signature] = ()
     specials: list[Special] = field(default_factory=list)
     eager: str = ""
     unsteady: int = 0  # calls that changed what they read
+
+    def cause(self) -> str:
+        """What is new in the signature: what differs from the one that is most alike. (Put into
+        words when somebody asks: that takes as long as all passes over a small function.)"""
+        causes = [difference(old, self.call) for old in self.known]
+        return min(causes)[1] if causes else "the first call"
 
 
 def run_one(family: Family, call: signature.Signature, leaves: list[Any]) -> Any:
@@ -81,14 +88,19 @@ def leaves_for(special: Special, call: signature.Signature, leaves: list[Any]) -
     return everything if full == trace.call else None
 
 
-def cause_of(family: Family, trace: Trace, full: signature.Signature) -> str:
-    """Why the traces that there are did not do: what differs from the one that is most alike.
-    `full`: the signature of the call, with all captured numbers."""
+def cause_of(family: Family, trace: Trace, full: signature.Signature) -> Callable[[], str]:
+    """What says why the traces that there are did not do: what differs from the one that is most
+    alike. `full`: the signature of the call, with all captured numbers."""
     if not family.specials:
         return family.cause
-    alike = [s for s in family.specials if s.trace.call == trace.call]
+    found = _cause_beside(family.specials, trace, full)
+    return lambda: found
+
+
+def _cause_beside(specials: list[Special], trace: Trace, full: signature.Signature) -> str:
+    alike = [s for s in specials if s.trace.call == trace.call]
     if not alike:
-        return difference(family.specials[-1].trace.call, full)[1]
+        return difference(specials[-1].trace.call, full)[1]
     new = _guards(trace)
     found = max((_branch(_guards(special.trace), new) for special in alike), key=lambda b: b[0])
     return found[1]
@@ -108,7 +120,7 @@ def _branch(old: list[Guard], new: list[Guard]) -> tuple[int, str]:
 
 def last_cause(family: Family) -> str:
     """What people should look at: what the newest trace was made for."""
-    return f"the last for: {family.specials[-1].cause}" if family.specials else "none allowed"
+    return f"the last for: {family.specials[-1].cause()}" if family.specials else "none allowed"
 
 
 def _python_call(trace: Trace, compiled: Compiled, leaves: Sequence[Any]) -> Any:

@@ -40,7 +40,7 @@ from tracker.jit.families import (
     run_one,
 )
 from tracker.jit.inputs import Effects
-from tracker.jit.places import Place, difference, with_places
+from tracker.jit.places import Place, with_places
 from tracker.jit.reads import places_of
 from tracker.jit.staging import (
     Entangled,
@@ -196,9 +196,8 @@ class Jitted:
         if family is None:
             if len(self.families) >= self.crowded:
                 self._forget_the_dead()
-            known = itertools.islice(reversed(self.families), 16)
-            causes = [difference(old, call) for old in known]
-            family = self.families[call] = Family(min(causes)[1] if causes else "the first call")
+            known = tuple(itertools.islice(reversed(self.families), 16))
+            family = self.families[call] = Family(call, known)
         return family
 
     def _forget_the_dead(self) -> None:

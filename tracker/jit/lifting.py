@@ -31,6 +31,7 @@ _OURS = re.compile(r"(k\d+(\.far|\.task)?|plan|body\d+|entry)$")
 _KEPT = re.compile(
     r"\b(alloca|switch|mul(?! i64 %tid)|[us]div|[us]rem|shl|lshr|ashr)\b|%slots|%self|%args"
 )
+_ANY_NUMBER = re.compile(r"0x| -?\d\d")  # in every line that the others look for
 _FACTOR = re.compile(r"(= mul(?: nuw| nsw)* i64 [^,]+, )(\d{2,})$")
 _TYPED = re.compile(r"(?<=\bi64 )-?\d{2,}(?=[,)\s]|$)")
 _SECOND = re.compile(r"(= (?:add|sub|mul|icmp \w+)(?: nuw| nsw)* i64 [^,]+, )(-?\d{2,})$")
@@ -125,6 +126,10 @@ def _lifted(name: str, text: str, table: list[bytes]) -> str:
     for line in lines:
         if short and "!llvm.loop" not in line:
             line += _ONE_AT_A_TIME
+        short = False
+        if _ANY_NUMBER.search(line) is None:
+            body.append(line)
+            continue
         latch = _LATCH.match(line)
         short = latch is not None and _SMALL < int(latch[1]) <= _SHORT
         factor = _FACTOR.search(line)

@@ -8,6 +8,7 @@ Invariant: rules are plain NumPy on whatever they are handed; zeros and ones com
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from operator import mul
 from typing import Any
@@ -43,15 +44,21 @@ Body = Callable[..., Any]
 
 def loop_dtypes(ufunc: np.ufunc, types: Sequence[Type]) -> tuple[np.dtype[Any], ...]:
     """The dtypes of the ufunc's inner loop for these operand types: operands, then results."""
-    weak = not all(t.weak for t in types)  # alone, NumPy takes Python ints to be of any size
-    given = [_WEAK_PYTHON[t.dtype.kind] if t.weak and weak else t.dtype for t in types]
+    return _loop_dtypes(ufunc, *[(t.dtype, t.weak) for t in types])
+
+
+@functools.lru_cache(maxsize=512)
+def _loop_dtypes(ufunc: np.ufunc, *kinds: tuple[np.dtype[Any], bool]) -> tuple[np.dtype[Any], ...]:
+    mixed = not all(weak for _, weak in kinds)  # alone, NumPy takes ints to be of any size
+    given = [_WEAK_PYTHON[dtype.kind] if weak and mixed else dtype for dtype, weak in kinds]
     return ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout))
 
 
 def broadcast(types: Sequence[Type]) -> tuple[int, ...]:
     shapes = {t.shape for t in types}
-    if len(shapes) == 1:
-        return shapes.pop()
+    shapes.discard(())
+    if len(shapes) < 2:
+        return shapes.pop() if shapes else ()
     return np.broadcast_shapes(*shapes)
 
 
