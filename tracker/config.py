@@ -1,6 +1,6 @@
 """The few switches, read and validated once, changed in a scope.
 
-Owns: `Settings`, `current()`, and `config`, the context manager users call. Environment variables:
+Owns: `Settings`, `current()`, `dump`, and `config`, the context manager users call. Variables:
 
     TRACKER_JIT=0           nothing is compiled: jitted functions run as plain Python
     TRACKER_CHECK=1         verify the IR after every pass, not only when staging ends
@@ -16,7 +16,8 @@ changed, also on an exception, and is seen by its own thread and context only.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -65,6 +66,12 @@ def config(**changes: Any) -> Iterator[Settings]:
 def current() -> Settings:
     """The settings in force."""
     return _settings.get()
+
+
+def dump(stage: str, text: Callable[[], str]) -> None:
+    """Print a stage that the user asked to see."""
+    if stage in current().dump:
+        print(f"--- {stage}\n{text()}", file=sys.stderr)
 
 
 def _flag(name: str, value: Any) -> bool:

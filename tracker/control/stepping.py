@@ -91,6 +91,6 @@ def _names(function: Function) -> Iterator[str]:
 
 
 def _compiled(function: Function) -> Callable[[Sequence[Any]], Sequence[Any] | None]:
-    from tracker.jit.pipeline import compile_values  # and LLVM with it: only now
+    from tracker.jit.executor import compile_values  # and LLVM with it: only now
 
     return compile_values(replace(function))

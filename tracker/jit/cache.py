@@ -1,14 +1,15 @@
-"""Object code on disk, so that another process need not compile the same text again.
+"""Files on disk, so that another process need not make again what one has made.
 
-Owns: `compile_or_load`, and the files under `directory()`: $TRACKER_CACHE_DIR, else `tracker` in
-the user's cache folder; TRACKER_CACHE=0 switches it off. A file is named by a hash of the text, the
-processor, LLVM's version and `_FORMAT`, which changes when the functions that texts call by name
-change their meaning; it holds a header line (JSON: exports, length and hash of the
-object code), then the object code.
+Owns: `get` and `put`, files of facts and bytes under `directory()`: $TRACKER_CACHE_DIR, else
+`tracker` in the user's cache folder; TRACKER_CACHE=0 switches it off. Also `compile_or_load`, whose
+files hold object code, and are named by a hash of the text, the processor, LLVM's version and
+`_FORMAT`, which changes when the functions that texts call by name change their meaning. (The other
+files are those of `recall.py`.) A file holds a header line (JSON: facts, length and hash of the
+bytes), then the bytes.
 
 Invariants: no text and no object code holds an address of a process; a file is written under
 another name and then renamed, so readers see whole files only; a file that does not check out is
-compiled anew and replaced; nothing here raises because of the disk.
+made anew and replaced; nothing here raises because of the disk.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 from tracker.errors import CompileError
 from tracker.jit import engine
@@ -82,15 +84,15 @@ def _from_disk(text: str, level: int, symbols: Mapping[str, int] | None) -> engi
     folder = directory()
     if folder is None:
         return engine.compile_module(text, level=level, symbols=symbols)
-    path = folder / f"{_key(text, level)}.o"
-    found = _read(path)
+    name = f"{_key(text, level)}.o"
+    found = get(name)
     if found is not None:
         # An object that does not link here is as good as none.
-        with contextlib.suppress(CompileError):
-            return engine.load(found[1], found[0], symbols=symbols, text=text, level=level)
+        with contextlib.suppress(CompileError, KeyError):
+            exports = tuple(found[0]["exports"])
+            return engine.load(found[1], exports, symbols=symbols, text=text, level=level)
     module = engine.compile_module(text, level=level, symbols=symbols)
-    with contextlib.suppress(OSError):
-        _write(path, module)
+    put(name, {"exports": module.exports}, module.object_code)
     return module
 
 
@@ -99,25 +101,36 @@ def _key(text: str, level: int) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _read(path: Path) -> tuple[tuple[str, ...], bytes] | None:
-    """(exports, object code) of a file that checks out."""
+def get(name: str) -> tuple[dict[str, Any], bytes] | None:
+    """Facts and data of a file that checks out; None if there is none."""
+    folder = directory()
+    if folder is None:
+        return None
     try:
-        header, _, code = path.read_bytes().partition(b"\n")
+        header, _, data = (folder / name).read_bytes().partition(b"\n")
         facts = json.loads(header)
-        whole = len(code) == facts["size"] and _digest(code) == facts["sha256"]
-        return (tuple(facts["exports"]), code) if whole else None
+        whole = len(data) == facts["size"] and _digest(data) == facts["sha256"]
+        return (facts, data) if whole else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _write(path: Path, module: engine.Module) -> None:
-    code = module.object_code
-    facts = {"exports": module.exports, "size": len(code), "sha256": _digest(code)}
+def put(name: str, facts: dict[str, Any], data: bytes) -> None:
+    """Write a file, if files are kept, and if it can be written."""
+    folder = directory()
+    if folder is None:
+        return
+    header = json.dumps({**facts, "size": len(data), "sha256": _digest(data)})
+    with contextlib.suppress(OSError):
+        _write(folder / name, header.encode() + b"\n" + data)
+
+
+def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(json.dumps(facts).encode() + b"\n" + code)
+            file.write(content)
         os.replace(temporary, path)
     except OSError:
         os.unlink(temporary)

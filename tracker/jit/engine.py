@@ -338,6 +338,7 @@ def longest_block(text: str) -> int:
     return longest
 
 
+@functools.cache
 def host() -> str:
     """Processor, its features and LLVM's version: what an object file is valid for."""
     features = llvm.get_host_cpu_features().flatten()

@@ -18,8 +18,8 @@ from tracker.jit.partition import Segment, partition
 from tracker.jit.places import names_of
 
 if TYPE_CHECKING:
+    from tracker.jit.binding import Compiled, Piece
     from tracker.jit.families import Special
-    from tracker.jit.pipeline import Compiled, Piece
 
 
 def explain(name: str, special: Special, specials: Sequence[Special]) -> str:

@@ -23,7 +23,7 @@ from tracker.records import field, record
 
 if TYPE_CHECKING:
     from tracker.jit.background import Job
-    from tracker.jit.pipeline import Compiled
+    from tracker.jit.binding import Compiled
 
 NONE = object()
 

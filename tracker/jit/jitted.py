@@ -60,7 +60,7 @@ from tracker.tracked import Tracked
 from tracker.values import is_constant
 
 if TYPE_CHECKING:
-    from tracker.jit.pipeline import Compiled
+    from tracker.jit.binding import Compiled
 
 
 @record(frozen=True)
@@ -420,7 +420,7 @@ class Jitted:
     def _compiled(self, trace: Trace) -> Compiled:
         with collecting_seldom():
             from tracker.jit import cache
-            from tracker.jit.pipeline import compile_call
+            from tracker.jit.compiling import compile_call
 
             with cache.kept(self.options.cache):
                 compiled = compile_call(trace)

@@ -20,7 +20,6 @@ import numpy as np
 
 from tracker.ir.graph import Guard
 from tracker.jit import memory, rare
-from tracker.jit.borrowed import Loop
 from tracker.jit.emit import (
     Complex,
     Needs,
@@ -30,34 +29,17 @@ from tracker.jit.emit import (
 from tracker.jit.engine import ONCE, OPTIMISED
 from tracker.jit.layout import Buffer, Fits, Kernel, Plan, Slots, Store
 from tracker.jit.loops import Shared, work_of, write_kernel
-from tracker.jit.modules import Loops, Work, apart, busy, merge
+from tracker.jit.lowered import Loops, Lowered
+from tracker.jit.modules import Work, apart, busy, merge
 from tracker.jit.scratch import lay_out
 from tracker.jit.sharing import KernelText, redirected, share
 from tracker.jit.unrolled import Unrolled
-from tracker.records import record
 
 _LONG = 400  # lines of driver; beyond, it is compiled apart from the loops, without loop passes
 _ON_STACK = 4096  # bytes of scratch that go on the stack
 _FLOAT64 = np.dtype(np.float64)
 _INT64 = np.dtype(np.int64)
 _OFFSET = re.compile(r"<(\d+)>")  # stands for a scratch buffer's offset until it is known
-
-
-@record(frozen=True)
-class Lowered:
-    """The text of the driver, and the level at which to compile it; kernels where these are modules
-    of their own.
-
-    `symbols` are the external names (of BLAS) that are needed; `borrowed` the inner loops of
-    ufuncs; `scratch` is in bytes.
-    """
-
-    text: str
-    level: int
-    loops: tuple[Loops, ...]
-    symbols: frozenset[str]
-    borrowed: frozenset[Loop]
-    scratch: int
 
 
 def lower(plan: Plan, slots: Slots) -> Lowered:

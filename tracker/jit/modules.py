@@ -16,6 +16,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from tracker.jit import vmath
 from tracker.jit.emit import Needs, module_text
 from tracker.jit.engine import HURRIED, OPTIMISED
+from tracker.jit.lowered import Loops
 from tracker.jit.sharing import KernelText
 from tracker.records import record
 
@@ -60,15 +61,6 @@ def merge(loops: MutableMapping[str, Work], same: Mapping[str, str]) -> None:
         if name != other:
             work = loops.pop(name)
             loops[other].add(work.elements, work.operations)
-
-
-@record(frozen=True)
-class Loops:
-    """The text of a module of kernels, their names, and the level at which to compile it."""
-
-    text: str
-    exports: tuple[str, ...]
-    level: int
 
 
 def apart(

@@ -1,7 +1,8 @@
-"""What few programs need of the compiler, read when the first one needs it.
+"""What not all programs need of the compiler, read when the first one needs it.
 
-Owns: a stand-in for each function that plans or writes something rare. The first call of a process
-spends more time on reading modules than on compiling a small function.
+Owns: a stand-in for each function that plans or writes something rare, or makes what an earlier
+process may have left on disk. The first call of a process spends more time on reading modules than
+on compiling a small function.
 
 Invariant: a name here is the name in its module. Calls by way of this file go from lower files to
 higher ones, as a callback would: what is called is handed the planner or the driver that calls it.
@@ -29,6 +30,13 @@ def later(module: str, name: str) -> Callable[..., Any]:
     call.found = found  # type: ignore[attr-defined]
     return call
 
+
+# The way from a function to text, which may be known from an earlier time
+executor = later("tracker.jit.executor", "executor")
+lower = later("tracker.jit.lower", "lower")
+make_plan = later("tracker.jit.plan", "make_plan")
+optimise = later("tracker.jit.pipeline", "optimise")
+partition = later("tracker.jit.partition", "partition")
 
 # Planning
 gathered = later("tracker.jit.rows", "gathered")

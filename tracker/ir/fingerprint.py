@@ -1,0 +1,113 @@
+"""A name for a function of the IR that is the same in every process.
+
+Owns: `fingerprint`. It covers all that decides what the function computes, and how it is compiled:
+ops, operands, params, literals bit by bit, types, guards. It does not cover what people read:
+names of variables and functions, and the lines that equations come from.
+
+Invariant: equal fingerprints mean equal functions, up to the identity of their variables; what
+cannot be named by its value (an op that is not declared, a param that may hold state) has none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+from types import EllipsisType, NoneType
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
+from tracker.ir.op import OPS
+from tracker.ir.types import Bundle, Type
+
+_NO_REFERENCES = 2  # marshal's last format in which equal values are equal bytes
+
+
+class _Nameless(Exception):
+    """A value that has no name in another process."""
+
+
+def fingerprint(function: Function) -> str | None:
+    """See the file's header; None for a function that has none."""
+    try:
+        spelled = _Speller({}).function(function)
+    except _Nameless:
+        return None
+    return hashlib.sha256(marshal.dumps(spelled, _NO_REFERENCES)).hexdigest()
+
+
+class _Speller:
+    """Spells functions in values that marshal writes; types are numbered in order of appearance,
+    and spelled where they first appear."""
+
+    def __init__(self, types: dict[Type, int]) -> None:
+        self.types = types
+        self.nested: dict[Function, int] = {}
+
+    def function(self, function: Function) -> Any:
+        functions = []
+        for nested in function.functions.values():
+            functions.append(_Speller(self.types).function(nested))
+            self.nested[nested] = len(self.nested)
+        arriving = (*function.inputs, *function.captures)
+        numbers: dict[Any, int] = {var: at for at, var in enumerate(arriving)}
+        head = (len(function.inputs), [self.type(var.type) for var in arriving])
+        body = []
+        for step in function.body:
+            if isinstance(step, Guard):
+                operand = self.atom(step.operand, numbers)
+                body.append((step.kind, operand, self.value(step.expected)))
+            else:
+                body.append(self.eqn(step, numbers))
+                numbers[step.out] = len(numbers)
+        outputs = [self.atom(atom, numbers) for atom in function.outputs]
+        return functions, head, body, outputs
+
+    def eqn(self, eqn: Eqn, numbers: dict[Any, int]) -> Any:
+        op = eqn.op
+        if OPS.get(op.name) is not op:
+            raise _Nameless
+        operands = [numbers[o] if o.__class__ is Var else self.literal(o) for o in eqn.operands]
+        params = [(name, self.value(x)) for name, x in eqn.params.items()]
+        return op.name, operands, params, self.type(eqn.out.type)
+
+    def atom(self, atom: Atom, numbers: dict[Any, int]) -> Any:
+        return numbers[atom] if isinstance(atom, Var) else self.literal(atom)
+
+    def literal(self, const: Any) -> Any:
+        return self.type(const.type), self.value(const.value)
+
+    def type(self, type: Type) -> Any:
+        known = self.types.get(type)
+        if known is None:
+            known = self.types[type] = len(self.types)
+            if isinstance(type, Bundle):
+                return known, [self.type(part) for part in type.parts]
+            return known, type.shape, _dtype(type.dtype), type.weak
+        return known
+
+    def value(self, x: Any) -> Any:
+        cls = x.__class__
+        if cls in _PLAIN:
+            return x
+        if cls is Function:
+            return "function", self.nested[x]
+        if cls is tuple or cls is list:
+            return cls.__name__, [self.value(part) for part in x]
+        if cls is slice:
+            return "slice", self.value(x.start), self.value(x.stop), self.value(x.step)
+        if isinstance(x, np.generic) and x.dtype.kind in "biufc" and x.dtype.char not in "gG":
+            return "numpy", _dtype(x.dtype), x.tobytes()
+        if isinstance(x, np.dtype):
+            return "dtype", _dtype(x)
+        raise _Nameless
+
+
+_PLAIN = frozenset({bool, int, float, complex, str, NoneType, EllipsisType})
+
+
+def _dtype(dtype: np.dtype[Any]) -> tuple[str, str]:
+    if dtype.hasobject or dtype.fields is not None:
+        raise _Nameless
+    return dtype.str, dtype.char

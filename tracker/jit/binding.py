@@ -1,0 +1,139 @@
+"""From a program's text to machine code that can be called.
+
+Owns: `Piece`, a native entry with the program that it runs; `bind`, which makes one; `Compiled`,
+what became of a whole trace. A text is
+compiled, or its object code found (`cache.py`); the names in it are bound to addresses here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tracker.config import current, dump
+from tracker.ir.graph import Atom, Function
+from tracker.jit import blas, cache, engine, memory, native, parallel, rare, signature
+from tracker.jit.layout import Plan
+from tracker.jit.lowered import Lowered
+from tracker.jit.program import Program
+from tracker.jit.signature import ArrayOut, OutLeaf, Outputs, ScalarOut, Signature
+from tracker.jit.strides import MemoryOrder, c_strides
+from tracker.records import field, record
+
+if TYPE_CHECKING:
+    from tracker.jit.partition import HostCall
+
+_LONG = 50_000  # elements and numbers of scratch; beyond, a call lets other threads run
+
+
+@record()
+class Piece:
+    """A native entry."""
+
+    program: Program
+    modules: tuple[Any, ...]
+    entry: Any
+    scratch: int
+
+    @property
+    def plan(self) -> Plan:
+        return self.program.plan
+
+
+@record()
+class Compiled:
+    """What compiling a trace gave. `entry` is the native entry of a program that is lowered whole,
+    else `run` executes its stages; `seconds` are those of each step."""
+
+    program: Program
+    pieces: list[Piece]
+    hosts: list[HostCall]
+    entry: Any = None
+    run: Callable[[Sequence[Any]], tuple[Any, ...]] | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def function(self) -> Function:
+        """The function that is run, after all passes."""
+        return self.program.function
+
+
+def bind(
+    program: Program,
+    lowered: Lowered,
+    call: Signature,
+    outputs: Outputs,
+    captures: Sequence[Any] = (),
+) -> Piece:
+    """Machine code for a call of this signature."""
+    loans = native.loop_symbols(lowered.borrowed)
+    symbols = {**loans, **_addresses(lowered)}
+    modules: list[engine.Module] = []
+    keep: list[Any] = []
+    for each in lowered.loops:
+        kernels, table = native.without_sizes(each.text)
+        bound = {**native.addresses(table), **loans}
+        loops = cache.compile_or_load(kernels, level=each.level, symbols=bound)
+        symbols.update((name, loops.address(name)) for name in each.exports)
+        modules.append(loops)
+        keep += [loops, *table.values()]
+    size = sum(v.type.size for v in program.traced.inputs) + lowered.scratch // 8
+    entry = native.compile_entry(
+        lowered.text,
+        call,
+        outputs,
+        captures,
+        symbols=symbols,
+        keep=keep,
+        release_gil=size > _LONG,
+        raises=bool(lowered.borrowed),
+        level=lowered.level,
+    )
+    for module in (entry.module, *modules):
+        for stage in current().dump & {"llvm", "asm"}:
+            dump(stage, functools.partial(getattr, module, stage))
+    return Piece(program, (entry.module, *modules), entry, lowered.scratch)
+
+
+def _addresses(lowered: Lowered) -> dict[str, int]:
+    """Those of the functions that the text calls besides its own and the processor's."""
+    symbols: dict[str, int] = {}
+    library = blas.find() if lowered.symbols else None
+    for name in lowered.symbols:
+        if library is not None and name in library.symbols:
+            symbols[name] = library.symbols[name]
+        elif name in memory.NAMES:
+            symbols.update(memory.symbols())
+        elif name == parallel.NAME:
+            symbols.update(parallel.symbols())
+        else:
+            symbols[name] = rare.routine_address(name)
+    return symbols
+
+
+# How things lie --------------------------------------------------------------------------------
+
+
+def strides_of(array: Any) -> tuple[int, ...]:
+    """Those of an array, or of the leaf that stands for one, in elements; a number has none."""
+    if isinstance(array, signature.Scalar):
+        return ()
+    if array.strides is None:
+        return c_strides(array.shape)
+    return tuple(stride // array.dtype.itemsize for stride in array.strides)
+
+
+def array_out(atom: Atom, order: MemoryOrder) -> ArrayOut:
+    type = atom.type
+    strides = None if order is None else tuple(step * type.dtype.itemsize for step in order)
+    return ArrayOut(type.dtype, type.shape, strides)
+
+
+def out_leaf(kind: str, atom: Atom, order: MemoryOrder = None) -> OutLeaf:
+    type = atom.type
+    if kind == "array":
+        return array_out(atom, order)
+    if kind == "python":
+        return ScalarOut({"f": float, "i": int, "c": complex, "b": bool}[type.dtype.kind])
+    return ScalarOut(type.dtype.type)

@@ -1,0 +1,71 @@
+"""What a program is lowered to: the texts of its modules, and what these need.
+
+Owns: `Lowered` and `Loops`; `packed` and `unpacked`, the bytes that they are in a file. They are
+here, and not where they are made, so that who finds them in a file need not read the compiler.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+from tracker.jit.borrowed import Loop
+from tracker.records import record
+
+_QUICKLY = 1  # zlib's level
+
+
+@record(frozen=True)
+class Loops:
+    """The text of a module of kernels, their names, and the level at which to compile it."""
+
+    text: str
+    exports: tuple[str, ...]
+    level: int
+
+
+@record(frozen=True)
+class Lowered:
+    """The text of the driver, and the level at which to compile it; kernels where these are modules
+    of their own.
+
+    `symbols` are the external names (of BLAS) that are needed; `borrowed` the inner loops of
+    ufuncs; `scratch` is in bytes.
+    """
+
+    text: str
+    level: int
+    loops: tuple[Loops, ...]
+    symbols: frozenset[str]
+    borrowed: frozenset[Loop]
+    scratch: int
+
+
+def packed(lowered: Lowered) -> tuple[dict[str, Any], bytes]:
+    """Facts that JSON can say, and the texts. Of what calls ufuncs there is no such form: which of
+    a package's ufuncs a name means is not said in it."""
+    assert not lowered.borrowed
+    texts = [lowered.text, *(each.text for each in lowered.loops)]
+    encoded = [text.encode() for text in texts]
+    facts = {
+        "level": lowered.level,
+        "lengths": [len(text) for text in encoded],
+        "loops": [[each.exports, each.level] for each in lowered.loops],
+        "symbols": sorted(lowered.symbols),
+        "scratch": lowered.scratch,
+    }
+    return facts, zlib.compress(b"".join(encoded), _QUICKLY)
+
+
+def unpacked(facts: dict[str, Any], data: bytes) -> Lowered:
+    """What `packed` took apart."""
+    whole, texts, at = zlib.decompress(data), [], 0
+    for length in facts["lengths"]:
+        texts.append(whole[at : at + length].decode())
+        at += length
+    loops = tuple(
+        Loops(text, tuple(exports), level)
+        for text, (exports, level) in zip(texts[1:], facts["loops"], strict=True)
+    )
+    symbols = frozenset(facts["symbols"])
+    return Lowered(texts[0], facts["level"], loops, symbols, frozenset(), facts["scratch"])

@@ -1,0 +1,82 @@
+"""From an `ir.Function` to text, step by step; each step is taken when somebody asks for it.
+
+Owns: `Program`, and `Form`, what the text depends on besides. Start at `Program.lowered`. A program
+whose text is known from an earlier time (`recall.py`) takes no step, unless it is to be explained.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tracker.ir.graph import Function
+from tracker.jit import rare
+from tracker.jit.layout import Plan, Slots
+from tracker.jit.strides import MemoryOrder
+from tracker.records import record
+
+if TYPE_CHECKING:
+    from tracker.jit.lowered import Lowered
+    from tracker.jit.partition import HostCall, Segment
+
+
+@record(frozen=True)
+class Form:
+    """How values come and go: the slots of a frame, the strides of inputs and captures, and those
+    that outputs are to have."""
+
+    slots: Slots
+    strides: tuple[tuple[int, ...], ...]
+    wanted: tuple[MemoryOrder, ...]
+
+
+class Program:
+    """A traced function, and what becomes of it."""
+
+    def __init__(self, traced: Function, form: Form | None = None) -> None:
+        self.traced = traced
+        self.form = form
+        self.seconds = 0.0  # that the passes took
+
+    @staticmethod
+    def optimised(function: Function, form: Form) -> Program:
+        """A program that has been through the passes."""
+        program = Program(function, form)
+        program.function = function
+        return program
+
+    @cached_property
+    def function(self) -> Function:
+        """The function after all passes."""
+        started = time.perf_counter()
+        done: Function = rare.optimise(self.traced)
+        self.seconds = time.perf_counter() - started
+        return done
+
+    @cached_property
+    def stages(self) -> list[Segment | HostCall]:
+        """What runs natively, and what NumPy runs in between."""
+        stages: list[Segment | HostCall] = rare.partition(self.function)
+        return stages
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether machine code can do all of it."""
+        first: Any = self.stages[0] if self.stages else None
+        return getattr(first, "function", None) is self.function
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Where each value lives, and which loops compute what."""
+        form = self.form
+        assert form is not None
+        plan: Plan = rare.make_plan(self.function, form.strides, form.wanted)
+        return plan
+
+    @property
+    def lowered(self) -> Lowered:
+        """The text."""
+        assert self.form is not None
+        lowered: Lowered = rare.lower(self.plan, self.form.slots)
+        return lowered
