@@ -128,6 +128,52 @@ def test_arrays_of_no_axes_are_filled(f):
     numpy.testing.assert_allclose(jit(f)(3.0), f(3.0))
 
 
+_TWO_NAMES_OF_ONE = {
+    "zeros": lambda x: np.zeros(()),
+    "zeros_like": lambda x: np.zeros_like(x[0]),
+    "empty_like": lambda x: np.empty_like(np.sum(x)),
+    "full_like": lambda x: np.full_like(x[0], 2.0),
+    "array": lambda x: np.array(x[0]),
+    "asarray": lambda x: np.asarray(2.0),
+    "copy": lambda x: np.copy(x[0]),
+    "where": lambda x: np.where(x[0] > 0, x[0], 0.0),
+    "squeeze": lambda x: np.squeeze(x[:1].copy()),
+    "a number": lambda x: x[0],
+    "a number's copy": lambda x: x[0].copy(),
+    "a sum": lambda x: np.sum(x),
+}
+
+
+@pytest.mark.parametrize("make", _TWO_NAMES_OF_ONE.values(), ids=_TWO_NAMES_OF_ONE)
+def test_in_place_operators_change_arrays_of_no_axes_and_no_numbers(make):
+    def f(x):
+        a = make(x)
+        if make is _TWO_NAMES_OF_ONE["empty_like"]:
+            a[...] = x[1]
+        b = a
+        a += x[0] * x[1]
+        b *= x[1]
+        return 1.0 * a
+
+    x = numpy.array([1.5, 2.0])
+    slope = [(f(x + h) - f(x - h)) / 2e-6 for h in 1e-6 * numpy.eye(2)]
+    compiled = jit(f, strict=True)
+    for value in (tracker.pullback(f, x)[0], compiled(x), compiled(x)):
+        numpy.testing.assert_allclose(value, f(x), rtol=1e-14)
+    for derivative in (gradient, jit(lambda g, x: gradient(g, x), static=(0,))):
+        numpy.testing.assert_allclose(derivative(f, x)[0], slope, rtol=1e-6)
+
+
+@pytest.mark.parametrize("x", [numpy.array(2.0), numpy.float64(2.0)])
+def test_pythons_complex_times_one_number_is_compiled(x):
+    def f(x):
+        return 1j * x
+
+    compiled = jit(f, strict=True)
+    for value in (tracker.pullback(f, x)[0], compiled(x), compiled(x)):
+        assert type(value) is type(f(x)) and value == 2j
+
+
 def test_scalar_types_compare_with_dtypes():
     def f(x):
         kind = numpy.dtype("f4")

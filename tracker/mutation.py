@@ -22,7 +22,7 @@ import numpy as np
 from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops import index, subscripts
-from tracker.ops.create import buffer, identity, joined
+from tracker.ops.create import buffer, copy, identity, joined
 from tracker.ops.declare import as_array, fitted, implements, refuse
 from tracker.ops.rearrange import along_axis
 from tracker.stage import note_write
@@ -86,7 +86,10 @@ def write(handle: Tracked, new: Any) -> None:
     if given and type(old.form) is np.ndarray and not old.form.flags.writeable:
         raise ValueError(message("assignment destination is read-only", "Write into x.copy()"))
     note_write(old)
-    handle._value = value_of(new if isinstance(new, Tracked) else buffer(new))
+    made = value_of(new if isinstance(new, Tracked) else buffer(new))
+    if type(old.form) is np.ndarray and type(made.form) is not np.ndarray:
+        made = value_of(apply(copy, (wrap(made),)))  # NumPy's operators give numbers for 0-d arrays
+    handle._value = made
     invalidate(handle)
 
 

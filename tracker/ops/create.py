@@ -172,7 +172,7 @@ def _fill(name: str, function: Any, value: int) -> Any:
         method=None,
         entry=None,
         infer=lambda x, *, shape, dtype: Type(shape, dtype),
-        evaluate=lambda x, *, shape, dtype: function(shape, dtype)[()],
+        evaluate=lambda x, *, shape, dtype: function(shape, dtype),
         jvp=[None],
         vjp=[None],
         lower=Map(
@@ -250,7 +250,8 @@ NUMPY[np.ones_like] = _like(ones_like)
 @implements(np.full_like)
 def full_like(a: Any, fill_value: Any, dtype: Any = None, *rest: Any, **kwargs: Any) -> Any:
     made = np.zeros_like(a, dtype, *rest, **kwargs)
-    return np.broadcast_to(np.astype(as_array(fill_value), made.dtype), np.shape(made)) + made
+    whole = np.broadcast_to(np.astype(as_array(fill_value), made.dtype), np.shape(made)) + made
+    return whole if np.ndim(made) else np.copy(whole)  # an array, where the sum is a number
 
 
 def _allocate(function: Any) -> Any:

@@ -296,6 +296,8 @@ def _operator_method(op: Op) -> Callable[..., Any]:
 
 def _reflected_method(op: Op) -> Callable[..., Any]:
     def method(self: Any, other: Any) -> Any:
+        if type(other) is complex:
+            other = _before_array(other, form_of(self))
         try:
             return apply2(op, other, self)
         except (ConversionError, UnsupportedError):
@@ -310,6 +312,14 @@ def repeats(op: Op, x: Any, n: Any) -> bool:
     """Whether Python's `x * n` says one sequence several times: n is no array."""
     sequence = isinstance(x, (list, tuple, str, bytes, bytearray))
     return sequence and op.evaluate is mul and isinstance(form_of(n), (int, np.integer))
+
+
+def _before_array(number: complex, form: Any) -> Any:
+    """Python's complex as the operand of this array: one without axes is not taken for a float,
+    as NumPy's float64 is (see `_is_pythons`)."""
+    if type(form) is not np.ndarray or form.ndim or form.dtype != np.float64:
+        return number
+    return np.complex128(number)
 
 
 def _array_of_list(x: Any) -> Any:
