@@ -273,6 +273,8 @@ def _written_in_place(name: str, target: Any) -> None:
 def _put(a: Any, ind: Any, v: Any, mode: Literal["raise", "wrap", "clip"] = "raise") -> None:
     _written_in_place("np.put", a)
     places, v = np.arange(np.size(a)).take(ind, mode=mode), as_array(v)
+    if np.size(v) == 0:
+        return
     a.flat[places] = np.resize(v, places.shape) if np.size(v) != 1 else np.reshape(v, ())
 
 

@@ -44,8 +44,8 @@ def is_conversion(error: BaseException | None) -> bool:
 # These take the parts of a sequence one by one, and find tracked ones by themselves.
 _OF_SEQUENCES = (
     *("block", "broadcast_arrays", "choose", "column_stack", "concat", "concatenate", "dstack"),
-    *("einsum", "einsum_path", "hstack", "ix_", "multi_dot", "select", "stack"),
-    *("unstack", "vstack"),
+    *("einsum", "einsum_path", "hstack", "ix_", "multi_dot", "ravel_multi_index", "select"),
+    *("stack", "unstack", "vstack"),
 )
 
 

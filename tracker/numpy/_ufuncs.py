@@ -69,5 +69,16 @@ def _method(name: str) -> Callable[..., Any]:
     return call
 
 
-for _name in ("accumulate", "at", "outer", "reduce", "reduceat"):
+for _name in ("accumulate", "outer", "reduce", "reduceat"):
     setattr(Ufunc, _name, _method(_name))
+
+
+def _at(self: Ufunc, a: Any, indices: Any, *b: Any) -> None:
+    """Perform operation in place on the elements at indices, which may be a tuple of arrays."""
+    several = isinstance(indices, tuple)
+    key = tuple(map(joined, indices)) if several else joined(indices)
+    self._own.at(a, key, *map(joined, b))
+
+
+_at.__name__, _at.__doc__ = "at", np.ufunc.at.__doc__
+Ufunc.at = _at  # type: ignore[attr-defined]

@@ -149,12 +149,12 @@ def _end_slope(a: Any, b: Any, c: Any, h: Any, k: Any) -> Any:
 
 @implements(np.trapezoid)
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    y = as_array(y)
+    y, given = as_array(y), axis
     axis = normalize_axis_index(axis, np.ndim(y))
     width = dx
     if x is not None:
         x = as_array(x)
-        width = np.diff(x, axis=axis if np.ndim(x) > 1 else -1)
+        width = np.diff(x, axis=given if np.ndim(x) > 1 else -1)  # of `x`, if it has fewer axes
         if np.ndim(x) == 1:
             width = np.reshape(width, [-1 if i == axis else 1 for i in range(np.ndim(y))])
     cut = along(y, axis)
@@ -166,7 +166,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     p = as_array(p)
     axis = normalize_axis_index(axis, np.ndim(p))
     steps = np.diff(p, axis=axis)
-    whole = np.result_type(form_of(steps), form_of(period)).kind in "iu"
+    kind = np.result_type(form_of(steps), form_of(period))
+    whole = kind.kind in "iu"
     high, rest = divmod(period, 2) if whole else (period / 2, 0)
     low = -high
     jump = np.mod(steps - low, period) + low
@@ -175,7 +176,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     near = np.abs(steps) < (period / 2 if discont is None else discont)
     turns = np.cumsum(np.where(near, 0, jump - steps), axis)
     cut = along(p, axis)
-    return np.concatenate([p[cut(slice(1))] + 0 * period, p[cut(slice(1, None))] + turns], axis)
+    made = np.concatenate([p[cut(slice(1))] + 0 * period, p[cut(slice(1, None))] + turns], axis)
+    return np.astype(made, kind)
 
 
 # Interpolation ------------------------------------------------------------------------------------
@@ -186,7 +188,9 @@ def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Any:
     """At a knot, the derivative in `x` is the slope to its right (at the last one, to its left)."""
-    x, xp, fp = as_array(x) * 1.0, as_array(xp) * 1.0, as_array(fp) * 1.0
+    x, xp, fp = as_array(x), as_array(xp), as_array(fp)
+    x, xp = np.astype(x, float), np.astype(xp, float)  # NumPy computes in double precision
+    fp = np.astype(fp, complex if np.iscomplexobj(fp) else float)
     if np.ndim(xp) != 1 or np.shape(xp) != np.shape(fp):
         raise ValueError("fp and xp are not of the same length.")
     if np.size(xp) == 0:
@@ -194,7 +198,6 @@ def interp(
     if period is not None:
         x, xp, fp = _periodic(x, xp, fp, abs(period))
         left = right = None
-    x = np.astype(x, float)
     n = np.size(xp)
     low = fp[0] if left is None else left
     high = fp[-1] if right is None else right

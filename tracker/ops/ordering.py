@@ -167,8 +167,10 @@ def partition(
 
 @implements(np.sort_complex)
 def sort_complex(a: Any) -> Any:
-    a = np.sort(as_array(a), axis=0)
-    return a if np.iscomplexobj(a) else a + 0j
+    a = np.sort(as_array(a))
+    if np.iscomplexobj(a):
+        return a
+    return np.astype(a, {"b": "F", "h": "F", "B": "F", "H": "F", "g": "G"}.get(a.dtype.char, "D"))
 
 
 # Unique values ------------------------------------------------------------------------------------

@@ -58,7 +58,8 @@ def ldexp_(x1: Any, x2: Any) -> Any:
 def frexp(x: Any) -> Any:
     x = as_array(x)
     power = apply(exponent, (x,))
-    return np.ldexp(x, -power), power
+    kind = loop_dtypes(np.frexp, (type_of(form_of(x)),))[1]
+    return np.ldexp(np.astype(x, kind), -power), power
 
 
 @implements(np.modf)

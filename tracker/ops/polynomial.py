@@ -125,6 +125,9 @@ def poly(seq_of_zeros: Any) -> Any:
         zeros = np.linalg.eigvals(zeros)
     elif np.ndim(zeros) != 1:
         raise ValueError("input must be 1d or non-empty square 2d array.")
+    if np.size(zeros) == 0:
+        return 1.0
+    zeros = np.astype(zeros, np.dtype(np.mintypecode(zeros.dtype.char)))
     a = np.ones_like(zeros, shape=(1,))
     for i in range(np.size(zeros)):
         a = np.convolve(a, np.stack([np.ones_like(zeros[i]), -zeros[i]]))

@@ -41,8 +41,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 # Picking ------------------------------------------------------------------------------------------
 
 
-def _check_mode(mode: str) -> None:
-    if mode not in ("clip", "raise", "wrap"):
+def _check_mode(mode: str | None) -> None:
+    if mode not in ("clip", "raise", "wrap", None):  # None: as "raise"
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
 
 

@@ -172,7 +172,8 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         return _given_edges(as_array(bins))
     count = _whole_count(bins)
     low, high = _outer_edges(a, range)
-    edges = np.linspace(low, high, count + 1)
+    kind = np.result_type(low, high, a)
+    edges = np.linspace(low, high, count + 1, dtype=kind if kind.kind in "fc" else float)
     if np.any(edges[:-1] >= edges[1:]):
         raise ValueError(f"Too many bins for data range. Cannot create {count} finite-sized bins.")
     return edges
@@ -227,7 +228,7 @@ def histogram(
         counts = np.astype(counts, as_array(weights).dtype)
     if not density:
         return counts, edges
-    widths = np.diff(edges)
+    widths = np.astype(np.diff(edges), float)
     return counts / widths / np.sum(counts), edges
 
 

@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ops.declare import implements
 from tracker.ops.linalg.parts import as_array, column, is_square, real
-from tracker.tracked import pinned
+from tracker.tracked import Tracked, pinned
 
 
 def _squares(x: Any) -> Any:
@@ -32,8 +32,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     x = _floating(x)
     ndim = np.ndim(x)
     if axis is None:
-        euclidean = ord is None or (ord == 2 and ndim == 1) or (ord in ("f", "fro") and ndim == 2)
-        if euclidean:
+        frobenius = ndim == 2 and ord in ("f", "fro")
+        if ord is None or frobenius or (ndim == 1 and ord == 2 and not _is_variable(ord)):
             return np.sqrt(np.sum(_squares(x), keepdims=keepdims))
         axes: tuple[int, ...] = tuple(range(ndim))
     else:
@@ -61,6 +61,8 @@ def _whole(axis: Any) -> int:
 
 def _vector(x: Any, ord: Any, axis: int, keepdims: bool) -> Any:
     how: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
+    if _is_variable(ord) and np.isfinite(ord) and ord != 0:
+        return _of_order(x, ord, how)
     if ord is None or ord == 2:
         return np.sqrt(np.sum(_squares(x), **how))
     if isinstance(ord, str):
@@ -73,7 +75,16 @@ def _vector(x: Any, ord: Any, axis: int, keepdims: bool) -> Any:
         return np.sum(np.astype(x != 0, real(x).dtype), **how)
     if ord == 1:
         return np.sum(np.abs(x), **how)
+    return _of_order(x, ord, how)
+
+
+def _of_order(x: Any, ord: Any, how: dict[str, Any]) -> Any:
     return np.sum(np.abs(x) ** ord, **how) ** (1 / ord)
+
+
+def _is_variable(ord: Any) -> bool:
+    """Whether the order may be differentiated: then 1 and 2 are orders like any other."""
+    return type(ord) is Tracked and ord.dtype.kind == "f"
 
 
 def _matrix(x: Any, ord: Any, row: int, column: int) -> Any:

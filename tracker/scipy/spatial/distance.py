@@ -33,7 +33,7 @@ def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
     apart = u - v
     if w is not None:
         w = _weights(w)
-        apart = apart * (w != 0 if p == np.inf else w if p == 1 else w ** (1 / p))
+        apart = apart * (w != 0 if p == np.inf else w ** (1 / p))
     return np.linalg.norm(apart * 1.0, p, axis=-1)
 
 
