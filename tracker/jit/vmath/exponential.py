@@ -190,8 +190,9 @@ def _minus_one(x: Value, exponent: int, rising: bool) -> tuple[Value, Value]:
     # `scale * r` is exact, and `whole` is zero or the larger: the sum loses nothing.
     high, low = quick_sum(whole, scale * r)
     square = r * r
-    curve = fma(square, 0.5, square * r * polynomial(r, EXPM1[x.body.precision][1:]))
-    return high, fma(scale, curve + lost, low + slip)
+    base = fma(square, 0.5, lost)
+    curve = fma(square * r, polynomial(r, EXPM1[x.body.precision][1:]), base)
+    return high, fma(scale, curve, low + slip)
 
 
 def expm1(x: Value) -> Value:
@@ -211,8 +212,9 @@ def tanh(x: Value) -> Value:
         far = 1.0 - 2.0 / (_exp(at_most(a * 2.0, 20.0)) + 1.0)
         return copysign(select(a < 0.9, near, far), x)
     high, low = _minus_one(at_least(abs(x) * -2.0, -44.0), 0, rising=False)
-    bottom = (high + low) + 2.0
-    return copysign(quotient(high, low, bottom, ((2.0 - bottom) + high) + low), x)
+    most, rest = quick_sum(x.like(2.0), high)  # it is there before `low` is
+    bottom, lost = quick_sum(most, low)
+    return copysign(quotient(high, low, bottom, lost + rest), x)
 
 
 def sigmoid(x: Value) -> Value:
