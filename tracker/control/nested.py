@@ -18,7 +18,7 @@ import numpy as np
 from tracker.ir.graph import Atom, Function, name_variables, nested_functions
 from tracker.ir.types import Type
 from tracker.ir.verify import verify
-from tracker.jit.staging import Builder
+from tracker.jit.building import Builder
 from tracker.listening import current_stage
 from tracker.ops.create import identity, item
 from tracker.records import record

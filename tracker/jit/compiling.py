@@ -14,10 +14,11 @@ from typing import Any
 from tracker.ir.graph import Atom
 from tracker.jit import rare, recall, signature
 from tracker.jit.binding import Compiled, array_out, bind, out_leaf, strides_of
+from tracker.jit.building import Output
 from tracker.jit.layout import Slots
 from tracker.jit.program import Form, Program
 from tracker.jit.signature import ArrayOut, ConstOut, InputOut, OutLeaf, Outputs, SameOut
-from tracker.jit.staging import Output, Trace
+from tracker.jit.staging import Trace
 from tracker.jit.strides import MemoryOrder, is_packed, wide_strides
 
 

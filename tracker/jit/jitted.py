@@ -28,6 +28,7 @@ from tracker.deferral import Misjudged
 from tracker.draws import Journal, UnheardDraws
 from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError
 from tracker.jit import signature
+from tracker.jit.building import Entangled
 from tracker.jit.collecting import collecting_seldom
 from tracker.jit.families import (
     NONE,
@@ -43,7 +44,6 @@ from tracker.jit.inputs import Effects
 from tracker.jit.places import Place, with_places
 from tracker.jit.reads import places_of
 from tracker.jit.staging import (
-    Entangled,
     GuardFailed,
     Staged,
     Trace,

@@ -2,89 +2,34 @@
 
 Owns: `stage` and its result, `Trace`. A trace says what the function computed (`function`), which
 leaves of the arguments are its inputs, which arrays it captured, how results are put together, and
-which argument arrays it wrote into.
+which argument arrays it wrote into. How notes become equations is in `building.py`.
 
-Invariants
-1. The function is verified before anybody sees it.
-2. Captured arrays are inputs by reference; a captured array that the traced code itself changed
-   while it ran was scratch paper, and is baked in as it was at each time it was read.
-3. An exception in the traced function leaves no stage behind.
+Invariant: an exception in the traced function leaves no stage behind.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 import operator
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from tracker import tree
 from tracker.deferral import Deferral, Misjudged
 from tracker.draws import Patched, Watch
 from tracker.errors import CompileError, UnsupportedError, is_internal, message
-from tracker.ir.graph import (
-    Atom,
-    Const,
-    Eqn,
-    Function,
-    Guard,
-    Var,
-    name_variables,
-    nested_functions,
-)
-from tracker.ir.types import type_of
-from tracker.ir.verify import verify
+from tracker.ir.graph import Function
+from tracker.jit.building import Output, build, views_of
 from tracker.jit.inputs import Effects, Inputs
 from tracker.jit.places import Place, Spot, with_places
 from tracker.jit.reads import is_library_file, places_of
-from tracker.jit.signature import (
-    Array,
-    Signature,
-    Static,
-    ViewOut,
-    array_leaf,
-    signature_of,
-)
+from tracker.jit.signature import Signature, Static, signature_of
 from tracker.jit.standins import Containers, StandIns, holds_handle, plain
-from tracker.jit.strides import MemoryOrder, kept_order
 from tracker.leaving import refused, unlock
-from tracker.ops.create import item, to_discrete
-from tracker.origins import depends_elsewhere
 from tracker.records import record
-from tracker.replay import CONVERSIONS
-from tracker.snapshots import same_bytes
 from tracker.stage import Stage
 from tracker.tape import is_put_off, value_of
 from tracker.tracked import Leaf, Tracked
-from tracker.values import Value
-
-
-@record()
-class Output:
-    """One leaf of the result: an atom of the function, or a constant object.
-
-    kind: 'array', 'numpy' (a NumPy scalar), 'python' (a Python number): `atom` says what it holds;
-    'constant': the object `constant`; 'input': the very argument leaf number `constant`; 'view': a
-    view of an argument, `constant` says which; 'same': the very object that result leaf number
-    `constant` is. `order`: how an array lies in memory.
-    """
-
-    kind: str
-    atom: Atom | None
-    constant: Any = None
-    order: MemoryOrder = None
-
-
-@record()
-class ViewOf:
-    """A view of an array that is a leaf: where it lies, and `cut`, which makes it."""
-
-    out: ViewOut
-    cut: Callable[[Any], Any]
 
 
 @record()
@@ -163,10 +108,6 @@ class GuardFailed(Exception):
     """A compiled trace met a guard that does not hold."""
 
 
-class Entangled(Exception):
-    """The function reached a value that a derivative around the call is following."""
-
-
 def stage(
     f: Callable[..., Any],
     args: Sequence[Any],
@@ -193,64 +134,103 @@ def stage(
     if places is None:
         places = places_of(f, static_leaves(given, own))
     call, leaves = with_places(given, own, places, varying)
-    deferral = Deferral() if deferring else None
-    inputs = Inputs(call, leaves, len(own), deferral)
-    positional, named = _rebuilt(given, inputs.whole, args, kwargs)
-    containers = Containers((*args, *kwargs.values()), (*positional, *named.values()))
-    stand_ins = StandIns(places, inputs.at_places, inputs.at_spots)
-    listener = Stage(deferral=deferral)
-    listener.given, listener.placed = frozenset(inputs.values), frozenset(inputs.placed)
-    with listener, Watch(inputs.generators) as watch, Patched():
-        try:
-            stand_ins.put(leaves[len(own) :])
-            result = f(*positional, **named)
-            watch.check()
-            outputs, out_structure = tree.flatten(result)
-            for handle in (*outputs, *inputs.handles):  # views are read while somebody listens
-                if isinstance(handle, Tracked):
-                    value_of(handle)
-        except Exception as error:
-            if deferral is not None:
-                deferral.asked()
-            unlock(listener, ())
-            if refused(error, listener) or _is_librarys(error):
-                raise UnsupportedError(f"{type(error).__name__}: {error}") from error
-            if on_error is not None:
-                on_error(error, inputs.effects(containers))
-            raise
-        finally:
-            stand_ins.take_back()
-            inputs.close()
-    if deferral is not None and deferral.wrong:
-        raise Misjudged
-    unlock(listener, outputs)
-    _refuse_holders(outputs)
-    inputs.check_shapes()
-    views = _views(outputs, inputs) if with_views else {}
+    run = _Run(args, kwargs, given, call, leaves, places, Deferral() if deferring else None)
+    outputs, structure, result = run.of(f, on_error)
+    inputs = run.inputs
+    views = views_of(outputs, inputs) if with_views else {}
     made = inputs.originals()
     made |= {key: view.cut(leaves[view.out.leaf]) for key, view in views.items()}
-    effects = inputs.effects(containers)
-    returned = _Returned(outputs, out_structure, result, made)
-    staged = Staged(None, returned, effects, leaves, deferral)
-    staged.why = listener.spoilt or _caught(listener.errors)
+    effects = inputs.effects(run.containers)
+    returned = _Returned(outputs, structure, result, made)
+    staged = Staged(None, returned, effects, leaves, run.deferral, run.why())
     if staged.why:
         return staged
-    function, builder, shown = _function(name or _name(f), listener, inputs, outputs, views)
+    built = build(name or _name(f), run.listener, inputs, outputs, views)
     staged.trace = Trace(
-        function,
+        built.function,
         call,
         inputs.given,
-        builder.arrays,
-        builder.owners,
-        shown,
-        out_structure,
+        built.arrays,
+        built.owners,
+        built.outputs,
+        structure,
         [write.number for write in effects.writes],
-        not (containers.changed or stand_ins.disturbed)
-        and _lasts(f, given, own, call, leaves, varying),
-        inputs.among(listener.apart),
+        not run.disturbed and _lasts(f, given, own, call, leaves, varying),
+        inputs.among(run.listener.apart),
         varying,
     )
     return staged
+
+
+class _Run:
+    """One run of a function while a stage listens: what it is given, and what it leaves behind."""
+
+    def __init__(
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        given: Signature,
+        call: Signature,
+        leaves: list[Any],
+        places: Sequence[Place],
+        deferral: Deferral | None,
+    ) -> None:
+        own = len(given.leaves)
+        self.deferral = deferral
+        self.inputs = Inputs(call, leaves, own, deferral)
+        self.positional, self.named = _rebuilt(given, self.inputs.whole, args, kwargs)
+        handed = (*self.positional, *self.named.values())
+        self.containers = Containers((*args, *kwargs.values()), handed)
+        self.stand_ins = StandIns(places, self.inputs.at_places, self.inputs.at_spots)
+        self.at_places = leaves[own:]
+        self.listener = Stage(deferral=deferral)
+        self.listener.given = frozenset(self.inputs.values)
+        self.listener.placed = frozenset(self.inputs.placed)
+
+    def of(
+        self, f: Callable[..., Any], on_error: Callable[[Exception, Effects], None] | None
+    ) -> tuple[list[Any], tree.Structure, Any]:
+        """The leaves of what `f` returns, their structure, and the thing itself."""
+        with self.listener, Watch(self.inputs.generators) as watch, Patched():
+            try:
+                self.stand_ins.put(self.at_places)
+                result = f(*self.positional, **self.named)
+                watch.check()
+                outputs, structure = tree.flatten(result)
+                for handle in (*outputs, *self.inputs.handles):
+                    if isinstance(handle, Tracked):
+                        value_of(handle)  # views are read while somebody listens
+            except Exception as error:
+                self._explain(error)
+                if on_error is not None:
+                    on_error(error, self.inputs.effects(self.containers))
+                raise
+            finally:
+                self.stand_ins.take_back()
+                self.inputs.close()
+        if self.deferral is not None and self.deferral.wrong:
+            raise Misjudged
+        unlock(self.listener, outputs)
+        _refuse_holders(outputs)
+        self.inputs.check_shapes()
+        return outputs, structure, result
+
+    def _explain(self, error: Exception) -> None:
+        """UnsupportedError for an error that plain arrays may not give rise to."""
+        if self.deferral is not None:
+            self.deferral.asked()
+        unlock(self.listener, ())
+        if refused(error, self.listener) or _is_librarys(error):
+            raise UnsupportedError(f"{type(error).__name__}: {error}") from error
+
+    def why(self) -> str:
+        """Why there can be no trace, if so."""
+        return self.listener.spoilt or _caught(self.listener.errors)
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether it changed what it was given, or what stands at places, as objects."""
+        return bool(self.containers.changed or self.stand_ins.disturbed)
 
 
 def _is_librarys(error: Exception) -> bool:
@@ -295,28 +275,6 @@ def _name(f: Callable[..., Any]) -> str:
     return str(getattr(f, "__name__", "function")).replace("<lambda>", "function")
 
 
-def _function(
-    name: str, listener: Stage, inputs: Inputs, outputs: list[Any], views: dict[int, ViewOf]
-) -> tuple[Function, Builder, list[Output]]:
-    """What was heard, as a function that gives the outputs, then what is written."""
-    builder = Builder(listener, inputs.values, inputs.placed)
-    builder.read_notes()
-    shown = _outputs(builder, outputs, inputs.numbers(), views)
-    atoms = [o.atom for o in shown if o.atom is not None]
-    atoms += [builder.atom(value_of(write.handle)) for write in inputs.written()]
-    function = Function(
-        name,
-        tuple(builder.vars[value] for value in inputs.values),
-        tuple(builder.captured),
-        tuple(builder.body),
-        tuple(atoms),
-        nested_functions(builder.body),
-    )
-    name_variables(function)
-    verify(function)
-    return function, builder, shown
-
-
 def static_leaves(call: Signature, leaves: Sequence[Any]) -> list[Any]:
     """The objects among a call's arguments."""
     return [x for x, leaf in zip(leaves, call.leaves, strict=True) if isinstance(leaf, Static)]
@@ -347,180 +305,3 @@ def _lasts(
     places = places_of(f, static_leaves(given, own))
     after, found = with_places(given, own, places, varying)
     return after == call and all(map(operator.is_, found, leaves))
-
-
-def _views(outputs: list[Any], inputs: Inputs) -> dict[int, ViewOf]:
-    """Which outputs, by the id of the handle, are views of what was given, as NumPy has it."""
-    numbers = inputs.numbers()
-    found: dict[int, ViewOf] = {}
-    for x in outputs:
-        base, cuts = x, []
-        while type(base) is Tracked and (view := getattr(base, "_view", None)) is not None:
-            cuts.append(view.cut)
-            base = view.base
-        if not cuts or id(base) not in numbers:
-            continue
-        number = numbers[id(base)]
-        array = inputs.arrays[number]
-        cut = functools.partial(_cut, tuple(reversed(cuts)))
-        if isinstance(array_leaf(array), Array):
-            made, value = cut(array), value_of(x).form
-            if type(made) is np.ndarray and np.may_share_memory(made, array):
-                assert (made.shape, made.dtype) == (value.shape, value.dtype)
-                offset = _address(made) - _address(array)
-                out = ViewOut(number, made.dtype, made.shape, made.strides, offset)
-                found[id(x)] = ViewOf(out, cut)
-    return found
-
-
-def _address(array: Any) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
-
-
-def _cut(cuts: tuple[Callable[[Any], Any], ...], array: Any) -> Any:
-    return functools.reduce(lambda x, cut: cut(x), cuts, array)
-
-
-def _outputs(
-    builder: Builder, outputs: list[Any], arguments: dict[int, int], views: dict[int, ViewOf]
-) -> list[Output]:
-    """How each leaf of the result is given back; an object that is there already stays itself."""
-    shown: list[Output] = []
-    seen: dict[int, int] = {}
-    for number, x in enumerate(outputs):
-        if not isinstance(x, Tracked):
-            shown.append(Output("constant", None, x))
-        elif id(x) in arguments:
-            shown.append(Output("input", None, arguments[id(x)]))
-        elif id(x) in seen:
-            shown.append(Output("same", None, seen[id(x)]))
-        else:
-            seen[id(x)] = number
-            view = views.get(id(x))
-            shown.append(builder.output(x) if view is None else Output("view", None, view))
-    return shown
-
-
-class Builder:
-    """Turns what a stage heard into equations."""
-
-    def __init__(
-        self, listener: Stage, inputs: list[Value], placed: Mapping[Value, int] | None = None
-    ) -> None:
-        self.listener = listener
-        self.placed = placed or {}  # what stands at places -> its leaf number
-        self.vars: dict[Value, Var] = {value: Var(type_of(value.form)) for value in inputs}
-        self.body: list[Eqn | Guard] = []
-        self.captured: list[Var] = []
-        self.arrays: list[Any] = []
-        self.owners: list[Leaf | None] = []
-        self.known: dict[int, Var] = {}
-        self.numbers: dict[Var, Var] = {}  # a Python bool -> the int that it is
-        self.lines: dict[tuple[types.CodeType | None, int], str] = {}
-        self.now = 0  # which note is being read
-
-    def read_notes(self) -> None:
-        guards = iter(self.listener.guards)
-        due = next(guards, None)
-        for now, (value, code, line) in enumerate(self.listener.notes):
-            self.now = now
-            while due is not None and due[0] <= self.now:
-                self._guard(*due[1:])
-                due = next(guards, None)
-            operands = tuple([self.atom(o) for o in value.operands])
-            if type(value.form) in (int, float, complex):
-                operands = tuple(map(self._number, operands, value.operands))
-            out = Var(type_of(value.form))
-            self.vars[value] = out
-            assert value.op is not None
-            self.body.append(Eqn(value.op, operands, value.params, out, self._where(code, line)))
-        while due is not None:
-            self._guard(*due[1:])
-            due = next(guards, None)
-
-    def _number(self, atom: Atom, operand: Any) -> Atom:
-        """An operand of Python's arithmetic, in which a bool is an int."""
-        if type(operand.form if type(operand) is Value else operand) is not bool:
-            return atom
-        if isinstance(atom, Const):
-            return Const.of(int(atom.value))
-        known = self.numbers.get(atom)
-        if known is None:
-            wide = Var(type_of(np.int64(0)))
-            known = self.numbers[atom] = Var(type_of(0))
-            where = self.body[-1].where if self.body else ""
-            self.body.append(Eqn(to_discrete, (atom,), {"dtype": wide.type.dtype}, wide, where))
-            self.body.append(Eqn(item, (wide,), {}, known, where))
-        return known
-
-    def _where(self, code: Any, line: int) -> str:
-        key = (code, line)
-        text = self.lines.get(key)
-        if text is None:
-            text = self.lines[key] = "" if code is None else f"{code.co_filename}:{line}"
-        return text
-
-    def _guard(self, value: Value, kind: str, at: tuple[Any, int], expected: Any) -> None:
-        atom = self.atom(value)
-        if isinstance(atom, Var):
-            if expected is None:
-                expected = CONVERSIONS[kind](value.data)
-            self.body.append(Guard(atom, kind, expected, self._where(*at)))
-
-    def atom(self, operand: Any) -> Atom:
-        """The atom of an operand: a variable, a literal, or a capture."""
-        if type(operand) is Value:
-            known = self.vars.get(operand)
-            if known is not None:
-                return known
-            original = self.listener.aliases.get(operand)
-            return self._outside(operand) if original is None else self.atom(original)
-        if isinstance(operand, np.ndarray):
-            return self._array(operand)
-        return Const.of(operand)
-
-    def _outside(self, value: Value) -> Atom:
-        """A value that the traced code did not compute: a param, or what is a constant by now."""
-        if value in self.listener.inner:
-            raise UnsupportedError(
-                message(
-                    "a value made inside the body of a loop or branch is used outside of it",
-                    "Return it from the body: scan, while_loop, cond ... give back what it returns",
-                )
-            )
-        if value in self.placed:
-            return self._capture(value.data, None, id(value), self.placed[value])
-        if isinstance(value.params, Leaf):
-            return self._capture(value.data, value.params, id(value.params))
-        if depends_elsewhere(value, params=False):
-            raise Entangled
-        if isinstance(value.form, np.ndarray):
-            return self._capture(value.data, None, id(value.data))
-        return Const.of(value.data)
-
-    def _array(self, array: Any) -> Atom:
-        """A plain array: by reference; as it was, where the traced code changed it since."""
-        images = self.listener.images.get(id(array), [])
-        if not images or (len(images) == 1 and same_bytes(images[0][1], array)):
-            return self._capture(array, None, id(array))
-        image = next(image for since, image in reversed(images) if since <= self.now)
-        return self._capture(image, None, id(image))
-
-    def _capture(self, data: Any, owner: Leaf | None, key: int, number: int | None = None) -> Var:
-        var = self.known.get(key)
-        if var is None:
-            var = self.known[key] = Var(type_of(data))
-            self.captured.append(var)
-            self.arrays.append(data if number is None else number)
-            self.owners.append(owner)
-        return var
-
-    def output(self, x: Any) -> Output:
-        if not isinstance(x, Tracked):
-            return Output("constant", None, x)
-        value = value_of(x)
-        atom = self.atom(value)
-        if isinstance(value.form, np.ndarray):
-            return Output("array", atom, order=kept_order(value.form))
-        return Output("numpy" if isinstance(value.form, np.generic) else "python", atom)
