@@ -136,13 +136,24 @@ def _getitem(self: Tracked, key: Any) -> Any:
     )
 
 
+def _names_all(key: Any) -> bool:
+    """Whether an index of an array without axes names its one element, or asks whether to."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return all(k is ... or type(k) is bool or _is_flag(k) for k in parts)
+
+
+def _is_flag(x: Any) -> bool:
+    dtype = getattr(x, "dtype", None)
+    return dtype == np.bool_ and np.ndim(x) == 0
+
+
 @install("__setitem__")
 def _setitem(self: Tracked, key: Any, v: Any) -> None:
     if HANDLES and not is_settled(self, key):
         settled(self)[settled_within(key)] = settled_within(v)
         return
     kind = type(value_of(self).form)
-    if kind is not np.ndarray and not (issubclass(kind, np.generic) and key in ((), ...)):
+    if kind is not np.ndarray and not (issubclass(kind, np.generic) and _names_all(key)):
         raise TypeError(f"a tracked {kind.__name__} does not support item assignment")
     v = joined(v)
     if getattr(self, "_view", None) is not None or not subscripts.overwritten(self, key, v):

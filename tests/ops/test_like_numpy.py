@@ -32,6 +32,13 @@ def _put(x, v):
     return y
 
 
+def _halves(x):
+    y = np.empty_like(x)
+    y[x > 1] = (x / 2)[x > 1]
+    y[x <= 1] = x[x <= 1] * 2
+    return np.stack([y])
+
+
 CALLS = {
     "interp of float32": (lambda x: np.interp(x, KNOTS, x[:5]), S),
     "interp of complex64": (lambda x, f: np.interp(x, KNOTS, f), S, (S[:5] + 1j).astype("F")),
@@ -62,6 +69,11 @@ CALLS = {
                                   numpy.arange(12.0).reshape(2, 3, 2), F.reshape(3, 2)),
     "at places that broadcast": (_multiplied, numpy.arange(1.0, 7.0).reshape(3, 2), PLACES,
                                  numpy.full((2, 2), 3.0)),
+    "slogdet of no complex rows": (lambda x: np.linalg.slogdet(x), numpy.zeros((0, 0), complex)),
+    "argmax of a number": (lambda x: np.argmax(x, 0, keepdims=True), numpy.array(2.0)),
+    "how many of a number": (lambda x: np.count_nonzero(x, axis=-1), numpy.array(2.0)),
+    "product over a given axis": (lambda x, axis: np.prod(x, axis), numpy.array(2.0), 0),
+    "flags of a number": (_halves, numpy.array(2.0)),
     "at a mask": (_added, F, numpy.array([True, False, True, False, True, False])),
 }  # fmt: skip
 
@@ -78,6 +90,11 @@ def test_as_numpy(name):
             assert np.result_type(ours) == np.result_type(plain)
             assert type(ours) is type(plain)
             numpy.testing.assert_allclose(ours, plain, rtol=2e-7)
+
+
+def test_no_eigenvectors():
+    w, back = pullback(lambda a: np.linalg.eig(a), numpy.zeros((2, 0, 0)))
+    assert back(w)[0].shape == (2, 0, 0)
 
 
 @pytest.mark.parametrize("order", [1.0, 1.5, 2.0, 3.0])

@@ -111,6 +111,14 @@ def literal(value: Any, dtype: np.dtype[Any]) -> Scalar:
     return Scalar(str(int(value)), dtype, int(value))
 
 
+def _cell(number: Scalar) -> str:
+    """A constant as it is written in memory."""
+    if isinstance(number, Complex):
+        part = memory_type(number.re.dtype)
+        return f"[{part} {number.re.name}, {part} {number.im.name}]"
+    return str(int(number.value)) if number.dtype == _BOOL else number.name
+
+
 class Names:
     """Fresh SSA names of one LLVM function."""
 
@@ -140,8 +148,7 @@ class Needs:
     def table(self, values: Sequence[Any], dtype: np.dtype[Any]) -> str:
         """The name of a global that holds numbers."""
         kind = memory_type(dtype)
-        numbers = [literal(value, dtype) for value in values]
-        cells = [f"{kind} {int(x.value) if dtype == _BOOL else x.name}" for x in numbers]
+        cells = [f"{kind} {_cell(literal(value, dtype))}" for value in values]
         text = f"[{len(cells)} x {kind}] [{', '.join(cells)}]"
         return self.tables.setdefault(text, f"@table{len(self.tables)}")
 

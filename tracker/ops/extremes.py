@@ -43,7 +43,8 @@ def _first(extreme: Op) -> Expand:
             return "NumPy raises"
         if x.type.dtype.kind == "c":  # NumPy may pass over one with half a NaN
             b.require(b(logical_not, whole(b, any_, b(isnan, x))))
-        axes = None if axis is None else normalize_axis_tuple(axis, x.type.ndim)
+        everywhere = axis is None or x.type.ndim == 0  # of which 0 and -1 are axes, too
+        axes = None if everywhere else normalize_axis_tuple(axis, x.type.ndim)
         if axes is not None and x.type.ndim > 1:
             best = b(extreme, x, axis=axes, keepdims=True)
             return _first_hit(b, x, best, axes[0], bool(keepdims))

@@ -25,7 +25,7 @@ from tracker.ops.declare import (
 )
 from tracker.ops.short import fold
 from tracker.tape import apply, form_of
-from tracker.tracked import Tracked
+from tracker.tracked import Tracked, whole
 
 _NO = NO_VALUE
 
@@ -48,7 +48,7 @@ def folded_axes(x: Any, axis: Any) -> tuple[int, ...]:
     if type(axis) is int and axis in (0, -1):
         ndim = np.ndim(x)  # asked once: it is a tenth of a small call
         return (axis % ndim,) if ndim else ()
-    return axes_of(x, axis)
+    return folded_axes(x, whole(axis)) if type(axis) is Tracked else axes_of(x, axis)
 
 
 def kept(shape: tuple[int, ...], axis: tuple[int, ...]) -> tuple[int, ...]:

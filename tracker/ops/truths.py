@@ -89,7 +89,8 @@ def constant_reduction(function: Callable[..., Any], method: str | None, lower: 
 
 
 def _count_true(b: Any, x: Any, *, axis: Any, keepdims: Any = False) -> Any:
-    axes = range(x.type.ndim) if axis is None else normalize_axis_tuple(axis, x.type.ndim)
+    everywhere = axis is None or x.type.ndim == 0  # of which 0 and -1 are axes, too
+    axes = range(x.type.ndim) if everywhere else normalize_axis_tuple(axis, x.type.ndim)
     true = b(astype, b(not_equal, x, x.type.dtype.type(0)), dtype=np.dtype(np.intp))
     return b(sum_, true, axis=tuple(sorted(axes)), keepdims=bool(keepdims))
 

@@ -175,6 +175,8 @@ def _eig(a: Any) -> Any:
 
 def _largest(v: Any) -> Any:
     """In each column, the element that LAPACK makes real (as a mask)."""
+    if np.size(v) == 0:
+        return np.zeros(np.shape(v), bool)
     rows = np.expand_dims(np.argmax(np.abs(v), axis=-2), -2)
     return np.arange(np.shape(v)[-1]).reshape(-1, 1) == rows
 
