@@ -14,6 +14,7 @@ from tracker.leaves import data
 from tracker.listening import is_recording
 from tracker.ops.linalg.parts import adjoint, as_array
 from tracker.ops.linalg.solves import triangular
+from tracker.scipy._batches import over_batches
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._factors import solve_sylvester
 
@@ -47,6 +48,7 @@ def _band(whole: Any, ab: Any, lower: bool) -> Any:
 
 
 @drop_in(scipy.linalg)
+@over_batches(ab=2)
 def cholesky_banded(
     ab: Any, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True
 ) -> Any:
@@ -137,6 +139,7 @@ def subset_of(w: Any, v: Any, by_index: Any, by_value: Any) -> Any:
 
 
 @drop_in(scipy.linalg)
+@over_batches(a=2)
 def rq(
     a: Any,
     overwrite_a: bool = False,
@@ -157,6 +160,7 @@ def rq(
 
 
 @drop_in(scipy.linalg)
+@over_batches(a=2)
 def polar(a: Any, side: str = "right") -> Any:
     """The unitary factor and the positive one."""
     if side not in ("right", "left"):
@@ -174,6 +178,7 @@ def _rank(s: Any, shape: tuple[int, ...], rcond: Any) -> int:
 
 
 @drop_in(scipy.linalg)
+@over_batches(A=2)
 def orth(A: Any, rcond: Any = None) -> Any:
     """An orthonormal basis of the range, which is that of the singular vectors."""
     A = as_array(A)
@@ -182,6 +187,7 @@ def orth(A: Any, rcond: Any = None) -> Any:
 
 
 @drop_in(scipy.linalg)
+@over_batches(A=2)
 def null_space(A: Any, rcond: Any = None, **options: Any) -> Any:
     """An orthonormal basis of the null space: one of many, which moves no more than that space
     does."""
@@ -213,6 +219,7 @@ def solve_lyapunov(a: Any, q: Any) -> Any:
 
 
 @drop_in(scipy.linalg)
+@over_batches(a=2, q=2)
 def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
     """x with a x a^H - x + q = 0."""
     a, q = as_array(a), as_array(q)
@@ -272,6 +279,7 @@ solve_discrete_are = _riccati("solve_discrete_are", _discrete_step)
 
 
 @drop_in(scipy.linalg)
+@over_batches(A=2, B=2)
 def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> tuple[Any, Any]:
     """The orthogonal matrix that best brings A to B, and the sum of singular values."""
     A, B = as_array(A), as_array(B)
@@ -283,6 +291,7 @@ def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> tuple[An
 
 
 @drop_in(scipy.linalg)
+@over_batches(A=2, B=2)
 def subspace_angles(A: Any, B: Any) -> Any:
     """The angles between the spaces of the columns, in falling order (A. Knyazev, M. Argentati,
     2002): of small ones by the sine, of large ones by the cosine."""

@@ -18,6 +18,7 @@ from tracker.ir.types import Type
 from tracker.ops.declare import declare, project
 from tracker.ops.linalg.parts import adjoint, as_array, diagonal_of, embedded, kind
 from tracker.ops.linalg.solves import triangular
+from tracker.scipy._batches import over_batches
 from tracker.scipy._dropin import drop_in
 from tracker.tape import apply
 
@@ -31,7 +32,7 @@ def _lu(a: Any) -> Any:
 
 def _unpacked(flat: Any, shape: tuple[int, int]) -> tuple[Any, Any]:
     m, n = shape
-    return np.reshape(flat[: m * n], shape), np.astype(np.real(flat[m * n :]), np.int64)
+    return np.reshape(flat[: m * n], shape), np.astype(np.real(flat[m * n :]), np.int32)
 
 
 permutation = declare(  # row i of a permuted matrix is row permutation[i] of the matrix
@@ -128,6 +129,7 @@ lu_op = declare(
 
 
 @drop_in(scipy.linalg)
+@over_batches(a=2)
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
     """Both factors in one matrix, and the row with which each row was exchanged."""
     a = as_array(a)
@@ -138,10 +140,14 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
 def lu_solve(
     lu_and_piv: Any, b: Any, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True
 ) -> Any:
-    packed, pivots = lu_and_piv
+    return _lu_solve(*lu_and_piv, b, trans)
+
+
+@over_batches(packed=2, pivots=1, b=None)
+def _lu_solve(packed: Any, pivots: Any, b: Any, trans: int) -> Any:
     b = as_array(b)
     if np.ndim(b) == 1:
-        return lu_solve((packed, pivots), np.reshape(b, (-1, 1)), trans)[:, 0]
+        return _lu_solve(packed, pivots, np.reshape(b, (-1, 1)), trans)[:, 0]
     order = _order(pivots, np.shape(packed)[0])
     if trans == 0:
         half = triangular(packed, b[order], unit=True)
@@ -160,6 +166,11 @@ def lu(
     p_indices: bool = False,
 ) -> Any:
     """P, L, U with a = P L U; `permute_l`: P L and U; `p_indices`: a = L[P] U."""
+    return tuple(_permuted(a, permute_l, p_indices))
+
+
+@over_batches(a=2)
+def _permuted(a: Any, permute_l: bool, p_indices: bool) -> Any:
     packed, pivots = lu_factor(a)
     order = np.argsort(_order(pivots, np.shape(packed)[0]))
     low, up = _triangles(packed)
@@ -187,6 +198,7 @@ column_order = declare(  # of QR with pivots
 
 
 @drop_in(scipy.linalg)
+@over_batches(a=2)
 def qr(
     a: Any,
     overwrite_a: bool = False,
@@ -285,6 +297,7 @@ def solve_banded(
 
 
 @drop_in(scipy.linalg)
+@over_batches(ab=2, b=None)
 def solveh_banded(
     ab: Any,
     b: Any,

@@ -18,6 +18,7 @@ from tracker.ir.op import Host, Lowering, Op, Routine
 from tracker.ir.types import Type
 from tracker.ops.declare import declare, project, refuse
 from tracker.ops.linalg.parts import adjoint, as_array, is_square, kind
+from tracker.scipy._batches import over_batches
 from tracker.scipy._dropin import drop_in
 from tracker.tape import apply
 
@@ -159,6 +160,7 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
 
 
 @drop_in(scipy.linalg)
+@over_batches(A=2)
 def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     """A function of the eigenvalues, which must have as many vectors."""
     refuse("scipy.linalg.funm", disp=None if disp else disp)

@@ -8,25 +8,29 @@ import numpy as np
 import scipy.linalg
 
 from tracker.ops.linalg.parts import as_array
+from tracker.scipy._batches import over_batches
 from tracker.scipy._dropin import drop_in
 
 
 @drop_in(scipy.linalg)
 def block_diag(*arrs: Any) -> Any:
-    """Matrices along the diagonal, zeros elsewhere."""
+    """Matrices along the diagonal, zeros elsewhere; axes in front broadcast."""
     blocks = [np.atleast_2d(as_array(a)) for a in arrs]
-    width = sum(np.shape(block)[1] for block in blocks)
+    front = np.broadcast_shapes(*(np.shape(block)[:-2] for block in blocks))
+    width = sum(np.shape(block)[-1] for block in blocks)
     rows, before = [], 0
     for block in blocks:
-        m, n = np.shape(block)
-        parts = (m, before), (m, width - before - n)
+        m, n = np.shape(block)[-2:]
+        parts = (*front, m, before), (*front, m, width - before - n)
         left, right = (np.zeros_like(block, shape=shape) for shape in parts)
-        rows.append(np.concatenate([left, block, right], axis=1))
+        middle = np.broadcast_to(block, (*front, m, n))
+        rows.append(np.concatenate([left, middle, right], axis=-1))
         before += n
-    return np.concatenate(rows, axis=0)
+    return np.concatenate(rows, axis=-2)
 
 
 @drop_in(scipy.linalg)
+@over_batches(c=1, r=1)
 def toeplitz(c: Any, r: Any = None) -> Any:
     """First column c, first row r (conj(c) if not given); r[0] is not read."""
     c = as_array(c)
@@ -47,8 +51,8 @@ def circulant(c: Any) -> Any:
 @drop_in(scipy.linalg)
 def hankel(c: Any, r: Any = None) -> Any:
     """First column c, last row r (zeros if not given); r[0] is not read."""
-    c = as_array(c)
-    r = np.zeros_like(c) if r is None else as_array(r)
+    c = np.ravel(as_array(c))
+    r = np.zeros_like(c) if r is None else np.ravel(as_array(r))
     values = np.concatenate([c, r[1:]])
     return values[np.arange(np.size(c))[:, None] + np.arange(np.size(r))]
 

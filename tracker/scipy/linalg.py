@@ -38,6 +38,7 @@ from tracker.scipy._banded import (
     subset_of,
     subspace_angles,
 )
+from tracker.scipy._batches import over_batches
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._factors import (
     lu,
@@ -303,6 +304,7 @@ def norm(
 
 
 @drop_in(scipy.linalg)
+@over_batches(a=2, b=None)
 def lstsq(
     a: Any,
     b: Any,

@@ -1,0 +1,64 @@
+"""Batches of matrices: functions of one matrix, applied to each in arrays of them.
+
+Owns: `over_batches`. SciPy's functions of `linalg` take arrays with more axes in front, which
+broadcast; so do ours that are written for one matrix.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracker.scipy._passing import as_array
+
+Function = Callable[..., Any]
+
+
+def over_batches(**cores: int | None) -> Callable[[Function], Function]:
+    """Decorator: which arguments are arrays, and how many axes each has by itself; None: one where
+    it has no more, else two. Results are stacked."""
+
+    def enter(function: Function) -> Function:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs)
+            given = bound.arguments
+            arrays = {name: as_array(given[name]) for name in cores if given.get(name) is not None}
+            at = {name: _first_own(np.ndim(x), cores[name]) for name, x in arrays.items()}
+            fronts = [np.shape(x)[: at[name]] for name, x in arrays.items()]
+            if not any(fronts):
+                return function(*args, **kwargs)
+            front = np.broadcast_shapes(*fronts)
+            if math.prod(front) == 0:
+                raise ValueError(f"`{function.__name__}` does not support zero-size batches.")
+            for name, x in arrays.items():
+                own = np.shape(x)[at[name] :]
+                arrays[name] = np.reshape(np.broadcast_to(x, front + own), (-1, *own))
+            found = []
+            for i in range(math.prod(front)):
+                given.update({name: x[i] for name, x in arrays.items()})
+                found.append(function(*bound.args, **bound.kwargs))
+            if not isinstance(found[0], tuple):
+                return _stacked(found, front)
+            return [_stacked(parts, front) for parts in zip(*found, strict=True)]  # as SciPy's
+
+        return call
+
+    return enter
+
+
+def _first_own(ndim: int, core: int | None) -> int:
+    return max(ndim - (min(ndim, 2) if core is None else core), 0)
+
+
+def _stacked(parts: Any, front: tuple[int, ...]) -> Any:
+    if parts[0] is None:
+        return None
+    return np.reshape(np.stack(parts), (*front, *np.shape(parts[0])))
