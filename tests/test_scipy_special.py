@@ -150,3 +150,23 @@ def test_legendre_functions_without_a_rule_say_what_to_use():
         special.assoc_legendre_p(2, 1, param(0.3))
     with pytest.raises(UnsupportedError, match=r"sph_harm_y with diff_n=1 .*and differentiate"):
         special.sph_harm_y(2, 1, param(0.3), 0.1, diff_n=1)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [f"eval_{kind}" for kind in ("chebyt", "chebyu", "chebyc", "chebys", "legendre")]
+    + [f"eval_sh_{kind}" for kind in ("chebyt", "chebyu", "legendre")],
+)
+def test_polynomials_of_every_whole_degree(name):
+    """Also at the ends of where they are orthogonal, and of negative degrees."""
+    polynomial = getattr(own, name)
+    degrees = np.arange(-4, 4)[:, None]
+    x = np.array([-3.2, -1.0, -0.3, 0.0, 0.4, 1.0, 2.5])
+    step = 1e-6
+    slopes = (polynomial(degrees, x + step) - polynomial(degrees, x - step)) / (2 * step)
+    seed = np.cos(np.arange(56.0)).reshape(8, 7)
+    for given, first in ((degrees, 0), (degrees[4:] + 0.0, 4)):  # SciPy's are NaN of -1.0
+        found = gradient(lambda x, n=given, s=seed[first:]: np.sum(s * polynomial(n, x)), x)[0]
+        wanted = np.sum((seed * slopes)[first:], axis=0)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+    assert gradcheck(lambda x: polynomial(degrees, x), x[[0, 2, 6]], order=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -87,8 +88,18 @@ def _shifted(f: Any) -> Any:
     return lambda y, n, *rest: 2 * f(n, *rest[:-1], 2 * rest[-1] - 1)
 
 
+def _of_degree(n: Any, slope: Callable[[Any], Any]) -> Any:
+    """`slope` of the degree, but 0 of degree 0: those of degree -1 are NaN at some places."""
+    flat = n == 0
+    return np.where(flat, 0.0, slope(np.where(flat, 1, n)))[()]
+
+
 def _jacobi(n: Any, a: Any, b: Any, x: Any) -> Any:
-    return 0.5 * (n + a + b + 1) * sc.eval_jacobi(n - 1, a + 1, b + 1, x)
+    return _of_degree(n, lambda n: 0.5 * (n + a + b + 1) * sc.eval_jacobi(n - 1, a + 1, b + 1, x))
+
+
+def _gegenbauer(n: Any, a: Any, x: Any) -> Any:
+    return _of_degree(n, lambda n: 2 * a * sc.eval_gegenbauer(n - 1, a + 1, x))
 
 
 def _laguerre(n: Any, a: Any, x: Any) -> Any:
@@ -96,15 +107,17 @@ def _laguerre(n: Any, a: Any, x: Any) -> Any:
 
 
 def _legendre(n: Any, x: Any) -> Any:
-    return 0.5 * (n + 1) * sc.eval_jacobi(n - 1, 1.0, 1.0, x)
+    return _jacobi(np.maximum(n, -1 - n), 0.0, 0.0, x)  # the one of degree -1 - n is the same
 
 
 def _chebyshev_t(n: Any, x: Any) -> Any:
-    return n * sc.eval_chebyu(n - 1, x)
+    return _of_degree(np.abs(n), lambda n: n * sc.eval_chebyu(n - 1, x))
 
 
 def _chebyshev_u(n: Any, x: Any) -> Any:
-    return 2 * sc.eval_gegenbauer(n - 1, 2.0, x)
+    mirrored = n < -1  # the one of degree -2 - n is the negative
+    slope = _gegenbauer(np.where(mirrored, -2 - n, n), 1.0, x)
+    return np.where(n == -1, 0.0, np.where(mirrored, -slope, slope))[()]
 
 
 def _sh_jacobi(y: Any, n: Any, p: Any, q: Any, x: Any) -> Any:
@@ -129,7 +142,7 @@ function(
     "eval_gegenbauer",
     _N,
     "alpha, a parameter",
-    lambda y, n, a, x: 2 * a * sc.eval_gegenbauer(n - 1, a + 1, x),
+    lambda y, n, a, x: _gegenbauer(n, a, x),
 )
 function(
     "eval_jacobi",
