@@ -21,15 +21,27 @@ from __future__ import annotations
 import gc
 import math
 import mmap
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tracker.ir.graph import Const, Var
 from tracker.ir.op import Map, Op, Reduce, View
-from tracker.ir.types import type_of
-from tracker.values import NO_PARAMS, Postponed, Value, is_due, postpone, put_off_by
+from tracker.ir.types import Type, type_of
+from tracker.values import (
+    NO_PARAMS,
+    Postponed,
+    Value,
+    awaited_by,
+    forget,
+    is_due,
+    is_met,
+    postpone,
+    put_off_again,
+    put_off_by,
+)
 
 LARGE = 1 << 21  # bytes
 _ndarray = np.ndarray
@@ -41,12 +53,17 @@ class Misjudged(BaseException):
 
 class Deferral(Postponed):
     """`granted`: bools that were taken to be what they most likely are. `wrong`: whether one of
-    them was found to be otherwise. `grow` is told of bytes that were computed after all."""
+    them was found to be otherwise. `grow` is told of bytes that were computed after all; `wanted`
+    is whose numbers are being asked for then. `leaves`: those that `leaf` has made. `spent`: how
+    many bytes the trace has computed."""
 
     def __init__(self) -> None:
         self.granted: list[tuple[Value, bool]] = []
         self.wrong = False
         self.grow: Callable[[int], None] | None = None
+        self.leaves: list[weakref.ref[Value]] = []
+        self.wanted: Value | None = None
+        self.spent = 0
 
     def leaf(self, array: Any, copy: Callable[[Any], Any]) -> Value | None:
         """A leaf whose data is a copy of an array, made when it is asked for; None if the array is
@@ -55,6 +72,7 @@ class Deferral(Postponed):
             return None
         value = Value(blank(array.shape, array.dtype), None, (), NO_PARAMS)
         postpone(value, copy, (array,), (array,), NO_PARAMS, self)
+        self.leaves.append(weakref.ref(value))
         return value
 
     def take(
@@ -77,6 +95,19 @@ class Deferral(Postponed):
         postpone(value, op.evaluate, operands, arrays, params, self)
         return value
 
+    def is_ahead(self, values: Iterable[Value]) -> bool:
+        """Whether the trace has computed at least as much as it has put off of what these values
+        are made of: then the rest is soon computed, too."""
+        left, seen, stack = 0, set(), [value for value in values if is_due(value)]
+        while stack and left <= self.spent:
+            value = stack.pop()
+            if value not in seen:
+                seen.add(value)
+                stack += [o for o in value.operands if is_due(o)]
+                if value.op is not None and not isinstance(value.op.lower, View):
+                    left += max(map(_nbytes, (value, *value.operands)))
+        return left <= self.spent
+
     def grant(self, value: Value, answer: bool) -> None:
         """Take it for granted that a value that was put off is this."""
         self.granted.append((value, answer))
@@ -84,6 +115,7 @@ class Deferral(Postponed):
     def end(self) -> None:
         """The trace is over: what somebody still holds is computed."""
         self.granted.clear()
+        forget(self)
         if put_off_by(self):
             gc.collect()
         for value in put_off_by(self):
@@ -96,9 +128,30 @@ class Deferral(Postponed):
         if granted and self.wrong:
             raise Misjudged
 
-    def computed(self, nbytes: int) -> None:
+    def computed(self, nbytes: int, wanted: Value) -> None:
         if self.grow is not None:
+            self.wanted = wanted
             self.grow(nbytes)
+            self.wanted = None
+
+    def free(self, noted: Iterable[Value]) -> None:
+        """Put numbers off again that can be had again: of the values that a trace has noted, and
+        copies of arguments. Not what is wanted now, nor what others are made of that are still to
+        be computed."""
+        awaited = awaited_by(self)
+        for value in (*filter(None, [known() for known in self.leaves]), *noted):
+            free = is_met(value) and id(value) not in awaited and value is not self.wanted
+            if free and not any(map(_is_gone, (value, *value.operands))):
+                put_off_again(value)
+
+
+def _nbytes(x: Any) -> int:
+    return getattr(x.form if type(x) is Value else x, "nbytes", 0)
+
+
+def _is_gone(operand: Any) -> bool:
+    """Whether an array was let go, so that nothing can be made of it any more."""
+    return type(operand) is Value and type(operand.form) is Type
 
 
 def _is_large(form: Any) -> bool:

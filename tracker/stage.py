@@ -115,12 +115,14 @@ class Stage:
             if type(operand) is _ndarray:
                 self.see(operand)
         self.notes.append((value, *_where(depth)))
-        if type(value.form) is _ndarray:
+        if type(value.form) is _ndarray and not is_due(value):
             self.grow(value.form.nbytes)
 
     def grow(self, nbytes: int) -> None:
-        """The trace holds so many bytes more."""
+        """The trace has computed so many bytes more."""
         self.fresh += nbytes
+        if self.deferral is not None:
+            self.deferral.spent += nbytes
         if self.fresh > self.allowance:
             self.let_go()
 
@@ -131,7 +133,9 @@ class Stage:
             running = [leaf for leaves in deriving for leaf in leaves]
             found = set(dead(self.notes, self.given | self.placed, running, self.closed))
             for value in found - self._needed(found):
-                value.form = type_of(value.form)
+                value.data = type_of(value.form)  # nobody can ask for its numbers any more
+            if self.deferral is not None:
+                self.deferral.free([note[0] for note in self.notes])
         self.fresh = 0
         self.allowance = max(_ALLOWANCE, _SCAN * len(self.notes))
 

@@ -109,14 +109,17 @@ def is_constant(value: Value) -> bool:
 class _Due:
     """How the numbers of a value are computed, while it lives; and the trace that has put them
     off, as long as it goes on. `operands` is the value's own tuple, so that nothing is held for
-    longer than by the value (see `liveness.py`); `arrays` are copies of the arrays in it."""
+    longer than by the value (see `liveness.py`); `arrays` are copies of the arrays in it; `form`
+    is what the value has as long as it has no numbers; `again`: whether it had some before."""
 
     alive: weakref.ref[Value]
+    form: Any
     evaluate: Callable[..., Any]
     operands: tuple[Any, ...]
     arrays: Sequence[Any]
     params: dict[str, Any]
     trace: weakref.ref[Postponed]
+    again: bool = False
 
 
 class Postponed:
@@ -125,11 +128,13 @@ class Postponed:
     def asked(self) -> None:
         """Somebody needs numbers."""
 
-    def computed(self, nbytes: int) -> None:
-        """So many bytes of them are there now."""
+    def computed(self, nbytes: int, wanted: Value) -> None:
+        """So many bytes of them are there now: of a value that is wanted, or of what it is made
+        of."""
 
 
 _due: dict[int, _Due] = {}  # by the id of the value
+_met: dict[int, _Due] = {}  # those that have their numbers now, for the first time
 _lock = threading.RLock()  # of whether the door stands
 os.register_at_fork(
     before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
@@ -162,10 +167,36 @@ def is_due(value: Any) -> bool:
     return id(value) in _due
 
 
+def is_met(value: Any) -> bool:
+    """Whether numbers were put off, and are there now, and may be put off again."""
+    return id(value) in _met
+
+
+def put_off_again(value: Value) -> None:
+    """Free the numbers of a value: they are computed anew if somebody asks for them, and then they
+    stay, so that a long chain of values is not computed over and over."""
+    due = _met[id(value)]
+    due.again = True
+    value.form = due.form
+    _put_off(id(value), due)
+
+
+def forget(trace: Postponed) -> None:
+    """A trace is over: the numbers that are there stay."""
+    for key in [key for key, due in list(_met.items()) if due.trace() in (trace, None)]:
+        _met.pop(key, None)
+
+
 def put_off_by(trace: Postponed) -> list[Value]:
     """The values that a trace has put off, and that are alive and without numbers."""
     found = [due.alive() for due in list(_due.values()) if due.trace() is trace]
     return [value for value in found if value is not None]
+
+
+def awaited_by(trace: Postponed) -> set[int]:
+    """The ids of the values that those are made of which a trace has put off."""
+    dues = [due for due in list(_due.values()) if due.trace() is trace]
+    return {id(o) for due in dues for o in due.operands}
 
 
 def postpone(
@@ -181,8 +212,14 @@ def postpone(
     operands that are arrays."""
     key = id(value)
     alive = weakref.ref(value, lambda _: _settle(key))
+    due = _Due(alive, value.form, evaluate, operands, arrays, params, weakref.ref(trace))
+    _put_off(key, due)
+
+
+def _put_off(key: int, due: _Due) -> None:
     with _lock:
-        _due[key] = _Due(alive, evaluate, operands, arrays, params, weakref.ref(trace))
+        _met.pop(key, None)
+        _due[key] = due
         if Value.__dict__["data"] is not _door:
             Value.data = _door  # type: ignore[misc]
 
@@ -198,7 +235,8 @@ def _given(due: _Due) -> Iterator[Any]:
 
 
 def _settle(key: int) -> None:
-    """A value has its numbers, or is gone."""
+    """A value has its numbers, for good, or is gone."""
+    _met.pop(key, None)
     if _due.pop(key, None) is not None and not _due:
         with _lock:
             if not _due:
@@ -226,5 +264,7 @@ def _fill(value: Value) -> None:
                 at.form = due.evaluate(*_given(due), **due.params)
                 _settle(id(at))
                 if trace is not None:
-                    trace.computed(getattr(at.form, "nbytes", 0))
+                    if not due.again:
+                        _met[id(at)] = due
+                    trace.computed(getattr(at.form, "nbytes", 0), value)
             todo.pop()

@@ -16,7 +16,8 @@ from hypothesis import given
 from jit_programs import check, programs
 
 import tracker
-from tracker import deferral, gradient, jit, tape, values
+from tracker import deferral, gradient, jit, stage, tape, values
+from tracker.jit import background
 
 N = 1 << 18
 ARRAY = 8 * N
@@ -102,6 +103,19 @@ def test_each_trace_by_itself(program):
         return jit(lambda *xs: p(*xs))(*xs)
 
     agree(program, lambda p, *xs: p(*xs), lambda *xs: afresh(program, *xs))
+
+
+@given(program=programs("mixed", most=6))
+def test_gradients_where_numbers_are_freed_at_once(program):
+    """As above, and what can be computed again is never kept."""
+
+    def slopes(p, *xs):
+        return gradient(p.loss, *xs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stage, "_ALLOWANCE", -1)
+        patch.setattr(stage, "_SCAN", -1)
+        agree(program, slopes, lambda *xs: jit(lambda *xs: slopes(program, *xs))(*xs))
 
 
 # Large arrays -------------------------------------------------------------------------------------
@@ -393,6 +407,70 @@ def test_the_door_stands_only_while_something_is_put_off():
     jit(f)(np.ones(N))
     assert seen == [(values._door, values._door, True)]
     assert values.Value.__dict__["data"] is values._slot
+
+
+# Memory -------------------------------------------------------------------------------------------
+
+
+def test_a_first_call_holds_little_more_than_the_gradient_by_hand(monkeypatch):
+    """Of what machine code does not compute in the first call: sums that were asked for, products,
+    running sums."""
+    monkeypatch.setattr(stage, "_ALLOWANCE", ARRAY)
+    side = 1 << 10  # an array is as large as four of the others here
+    a, b = (x.reshape(side, side) for x in arrays(2, side * side))
+
+    def products_by_hand(x):
+        t = np.tanh(a @ x)
+        value, g = np.sum(t**2), 2.0 * t * (1.0 - t**2)
+        return value, a.T @ g
+
+    def sums_by_hand(x):
+        c = np.cumsum(x)
+        return np.sum(c**2), np.cumsum((2.0 * c)[::-1])[::-1]
+
+    for f, by_hand, x in (
+        (lambda x: np.sum(np.tanh(a @ x) ** 2), products_by_hand, b),
+        (lambda x: np.sum(np.cumsum(x) ** 2), sums_by_hand, b.ravel()),
+    ):
+        fast = jit(lambda x, f=f: tracker.withgradient(f, x))
+        mine, by_numpy = peak(fast, x) / 4, peak(by_hand, x) / 4
+        assert mine <= by_numpy + 1.2
+
+
+def test_numbers_are_computed_at_most_twice(monkeypatch):
+    """However often a trace needs room, a chain of values is not computed over and over."""
+    monkeypatch.setattr(stage, "_ALLOWANCE", 0)
+    monkeypatch.setattr(stage, "_SCAN", 0)
+    count = [0]
+    given_ = values._given
+
+    def counted(due):
+        count[0] += 1
+        return given_(due)
+
+    monkeypatch.setattr(values, "_given", counted)
+
+    def f(x):
+        total = 0.0
+        for _ in range(50):
+            x = np.tanh(x)
+            total = total + np.sort(x * 2.0)[0]
+        return total
+
+    (x,) = arrays(1)
+    assert jit(f)(x) == pytest.approx(f(x))
+    assert count[0] <= 2 * 50 * len(("tanh", "multiply", "getitem", "add"))
+
+
+def test_little_that_is_left_is_computed_and_machine_code_not_waited_for(monkeypatch):
+    (x,) = arrays(1)
+    compiled = []
+    start = background.start
+    monkeypatch.setattr(background, "start", lambda work: compiled.append(work) or start(work))
+    jit(lambda x: np.cumsum(np.sort(x)) * 2.0)(x)
+    assert len(compiled) == 1
+    jit(lambda x: np.tanh(x) * np.exp(x) * 2.0)(x)
+    assert len(compiled) == 1
 
 
 def test_forms_take_no_memory():

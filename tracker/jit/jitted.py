@@ -270,7 +270,7 @@ class Jitted:
             if not self._may_be_others(family, error):
                 self._refuse(family, str(error), error)
             return self._plainly(args, kwargs, drawn, run)
-        special = None
+        special, is_ahead = None, staged.is_ahead
         if staged.trace is None:
             self._refuse(family, staged.why)
         elif any(staged.trace.owners) and not self.is_derived:
@@ -279,12 +279,12 @@ class Jitted:
         elif overlap(staged.trace, staged.leaves):
             return self._plainly(args, kwargs, drawn, run)
         else:
-            special = self._keep(family, staged.trace, full, staged.computed and run)
+            special = self._keep(family, staged.trace, full, is_ahead and run)
         try:
             if not run:
                 drawn.undo()
                 return None
-            if staged.computed or special is None or drawn.has_moved():
+            if is_ahead or special is None or drawn.has_moved():
                 result = staged.finish()
             else:
                 result = _first_call(special, staged, args, kwargs)

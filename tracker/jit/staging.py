@@ -28,7 +28,7 @@ from tracker.jit.standins import Containers, StandIns, holds_handle, plain
 from tracker.leaving import refused, unlock
 from tracker.records import record
 from tracker.stage import Stage
-from tracker.tape import is_put_off, value_of
+from tracker.tape import value_of
 from tracker.tracked import Leaf, Tracked
 
 
@@ -70,10 +70,12 @@ class Staged:
     why: str = ""
 
     @property
-    def computed(self) -> bool:
-        """Whether all that the call gives and writes is there."""
+    def is_ahead(self) -> bool:
+        """Whether all that the call gives and writes is there, or will be before machine code is:
+        most of the work is done."""
         handles = (*self.returned.outputs, *(write.handle for write in self.effects.writes))
-        return not any(map(is_put_off, handles))
+        values = [value_of(x) for x in handles if type(x) is Tracked]
+        return self.deferral is None or self.deferral.is_ahead(values)
 
     def finish(self) -> Any:
         """The plain function's result, after what it wrote was carried out."""
