@@ -26,11 +26,11 @@ _SHORT = 128  # steps of a loop; up to here it is short
 _PLAIN = 64.0  # up to here floats that are quarters stay
 _LONG = 2400  # lines of a function; beyond, its numbers stay
 
-_FUNCTION = re.compile(r"^define [^@\n]*@([\w.]+)\(.*$", re.MULTILINE)
+_NAME = re.compile(r"[^@\n]*@([\w.]+)\(")
 _OURS = re.compile(r"(k\d+(\.far|\.task)?|plan|body\d+|entry)$")
-_KEPT = re.compile(
-    r"\b(alloca|switch|mul(?! i64 %tid)|[us]div|[us]rem|shl|lshr|ashr)\b|%slots|%self|%args"
-)
+_OPCODE = re.compile(r" *(?:%[\w.]+ = )?(\w+)( i64 %tid)?")
+_KEPT = {"alloca", "switch", "mul", "udiv", "sdiv", "urem", "srem", "shl", "lshr", "ashr"}
+_KEPT_PLACES = ("%slots", "%self", "%args")
 _ANY_NUMBER = re.compile(r"0x| -?\d\d")  # in every line that the others look for
 _FACTOR = re.compile(r"(= mul(?: nuw| nsw)* i64 [^,]+, )(\d{2,})$")
 _TYPED = re.compile(r"(?<=\bi64 )-?\d{2,}(?=[,)\s]|$)")
@@ -63,15 +63,24 @@ def lift(text: str) -> tuple[str, bytes]:
 
 def _functions(text: str) -> Iterator[tuple[str | None, str]]:
     """The text in pieces: functions of ours with their names, what is between without."""
-    at = 0
-    for head in _FUNCTION.finditer(text):
-        if head.start() < at or not _OURS.match(head[1]):
-            continue
-        end = text.index("\n}", head.end()) + 2
-        yield None, text[at : head.start()]
-        yield head[1], text[head.start() : end]
-        at = end
+    at = start = 0
+    while (start := _next_function(text, start)) >= 0:
+        name = _NAME.match(text, start)
+        end = text.index("\n}", start) + 2
+        if name and _OURS.match(name[1]):
+            yield None, text[at:start]
+            yield name[1], text[start:end]
+            at = end
+        start = end
     yield None, text[at:]
+
+
+def _next_function(text: str, at: int) -> int:
+    """Where the next definition begins; -1 if there is none."""
+    if at == 0 and text.startswith("define "):
+        return 0
+    found = text.find("\ndefine ", at)
+    return found + 1 if found >= 0 else -1
 
 
 class _Function:
@@ -117,37 +126,56 @@ class _Function:
 
 
 def _lifted(name: str, text: str, table: list[bytes]) -> str:
-    head, *lines = text.split("\n")
-    if len(lines) > _LONG:
+    if text.count("\n") > _LONG:
         return text
     function = _Function(table)
-    body: list[str] = []
-    short = False
-    for line in lines:
-        if short and "!llvm.loop" not in line:
-            line += _ONE_AT_A_TIME
-        short = False
-        if _ANY_NUMBER.search(line) is None:
-            body.append(line)
-            continue
+    start = text.index("\n") + 1
+    head, body, at = text[:start], [], start
+    while (found := _ANY_NUMBER.search(text, at)) is not None:
+        line_start = text.rindex("\n", 0, found.start()) + 1
+        line_end = text.index("\n", found.end())
+        line = text[line_start:line_end]
+        body.append(text[at:line_start])
         latch = _LATCH.match(line)
-        short = latch is not None and _SMALL < int(latch[1]) <= _SHORT
         factor = _FACTOR.search(line)
         if factor:
             line = line[: factor.start(2)] + function.factor(factor[2])
         body.append(_without_numbers(line, function, name == "entry"))
-    first = next((i for i, line in enumerate(body) if " alloca " not in line), 0)
-    return "\n".join([head, *body[:first], *function.loads, *body[first:]])
+        at = line_end
+        if latch is not None and _SMALL < int(latch[1]) <= _SHORT:
+            at = text.index("\n", line_end + 1)
+            jump = text[line_end:at]
+            body.append(jump if "!llvm.loop" in jump else jump + _ONE_AT_A_TIME)
+    body.append(text[at:])
+    return head + _with_loads("".join(body), function.loads)
+
+
+def _with_loads(body: str, loads: list[str]) -> str:
+    """Loads at the start of a function, after what it has on the stack."""
+    if not loads:
+        return body
+    first = 0
+    while " alloca " in body[first : (end := body.index("\n", first) + 1)]:
+        first = end
+    return "".join([body[:first], "\n".join(loads), "\n", body[first:]])
 
 
 def _without_numbers(line: str, function: _Function, entry: bool) -> str:
     if entry:
         if not _CHECKED.search(line):
             return line
-    elif _KEPT.search(line):
+    elif _is_kept(line):
         return line
     elif "0x" in line and (kind := _KIND.search(line)):
         line = _FLOAT.sub(lambda m: function.real(kind[1], m[0]), line)
     line = _TYPED.sub(lambda m: function.integer(m[0]), line)
     line = _SECOND.sub(lambda m: m[1] + function.integer(m[2]), line)
     return _PHI.sub(lambda m: function.integer(m[0]), line) if " phi i64 " in line else line
+
+
+def _is_kept(line: str) -> bool:
+    """Whether the numbers of a line stay in the text."""
+    opcode = _OPCODE.match(line)
+    if opcode and opcode[1] in _KEPT and not (opcode[1] == "mul" and opcode[2]):
+        return True
+    return any(place in line for place in _KEPT_PLACES)
