@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from jit_programs import assert_same
 
 from tracker import gradient, jit
-from tracker.jit.layout import Kernel
+from tracker.jit import plan
+from tracker.jit.layout import TINY, Kernel
 
 # Programs -----------------------------------------------------------------------------------------
 
@@ -163,13 +164,15 @@ def _copies(arrays: Any) -> list[Any]:
     return [np.copy(a) for a in arrays]
 
 
-@given(program=programs())
-def test_programs(program):
+@given(program=programs(), unrolled=st.sampled_from([TINY, 4]))
+def test_programs(program, unrolled):
     compiled = jit(program)
     for scale in (1.0, 1.0, 0.5):
         arrays = [a * scale for a in program.arrays]
         want = program(*_copies(arrays))
-        assert_same(compiled(*_copies(arrays)), want, "result", 1e-12)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(plan, "TINY", unrolled)  # long programs unroll less
+            assert_same(compiled(*_copies(arrays)), want, "result", 1e-12)
 
 
 @given(program=programs())
@@ -266,3 +269,25 @@ def test_a_product_of_a_view_that_is_copied_for_somebody_else_reads_the_view():
     for _ in range(3):
         x, y = rng.normal(size=(60, 50)), rng.normal(size=60)
         assert_same(compiled(x, y), f(x, y), "result", 1e-12)
+
+
+@pytest.mark.parametrize("n", [9, 12, 20])
+def test_edges_are_copied_from_the_rows_beside_them(n, monkeypatch):
+    """What is read and what is written begin within one pointer's reach of each other."""
+    monkeypatch.setattr(plan, "TINY", 8)  # as in a long program
+
+    def halo(x, y):
+        x = x.copy()
+        x[1:-1, 1:-1] = 2.0 * y
+        x[0, 1:-1] = x[1, 1:-1]
+        x[-1, 1:-1] = x[n, 1:-1]
+        x[1:-1, 0] = x[1:-1, 1]
+        x[1:-1, -1] = -x[1:-1, n]
+        x[0, 0] = 0.5 * (x[0, 1] + x[1, 0])
+        return x
+
+    rng = np.random.default_rng(n)
+    x, y = rng.random((n + 2, n + 2)), rng.random((n, n))
+    compiled = jit(halo, strict=True)
+    for _ in range(2):
+        np.testing.assert_array_equal(compiled(x, y), halo(x, y))

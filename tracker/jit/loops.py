@@ -357,8 +357,8 @@ class _Writer:
     def target(self, place: Any, flat: Any, tools: Tools) -> str:
         """Where an element is that is written: always by way of one pointer."""
         self._accessed(flat)
-        base, _ = self.pointer(place.buffer, place.start)
-        return self.e.address(base, place.buffer.type.dtype, tools.name(flat))
+        base, rest = self.pointer(place.buffer, place.start)
+        return self.e.address(base, place.buffer.type.dtype, tools.name(flat + rest))
 
     def _accessed(self, flat: Any) -> None:
         strides = strides_of(flat)
