@@ -39,6 +39,27 @@ def test_every_dtype(shape, last, kind):
         assert_native(compiled, x)
 
 
+@pytest.mark.parametrize("kind", ["f8", "f4", "i2", "u1", "c16"])
+def test_unique_values_and_sets(kind):
+    x = numbers((400,), kind) if kind != "c16" else numbers((400,), "f8") + 1j
+    with np.errstate(invalid="ignore"):
+        few, many = x[:9], np.roll(x, 5)[:90]
+    for f in (
+        lambda x: np.unique(x),
+        lambda x: np.unique(x, equal_nan=False),
+        lambda x: np.unique(x[:0]),
+        lambda x: np.intersect1d(x, many),
+        lambda x: np.isin(x, few),
+        lambda x: np.isin(x, few, invert=True),
+        lambda x: np.isin(x, many),
+    ):
+        compiled = jit(f)
+        for _ in range(2):
+            np.testing.assert_array_equal(compiled(x), f(x))
+        assert compiled(x).dtype == f(x).dtype
+        assert_native(compiled, x)
+
+
 def test_far_apart_numbers():
     rng = np.random.default_rng(1)
     x = rng.normal(size=5000) * 10.0 ** rng.integers(-300, 300, 5000)

@@ -5,7 +5,7 @@ import pytest
 from cases import check, ordered
 from op_rows import row, sample, x, z
 
-from tracker import gradient, param
+from tracker import gradient, jit, param
 from tracker.ops import calculus, statistics
 
 A, B, V, W = x(2, 3), x(2, 3, seed=1), x(5), x(3, seed=1)
@@ -139,6 +139,23 @@ def test_case(name):
 def test_interpolation_at_a_knot_has_the_slope_to_its_right():
     (g,) = gradient(lambda t: np.sum(np.interp(t, [0.0, 1.0, 3.0], [0.0, 2.0, 3.0])), [0, 1.0, 3])
     assert g.tolist() == [2.0, 0.5, 0.5]
+
+
+@pytest.mark.parametrize("kind", ["f8", "f4", "i4", "i1"])
+@pytest.mark.parametrize("bins", [1, 7, 50])
+def test_even_bins_hold_what_is_between_their_edges(kind, bins):
+    """Also of what is at an edge, outside, or no number."""
+    scale = 100 if kind[0] == "i" else 1
+    x = (np.linspace(-1.2, 1.2, 4 * bins + 3) * scale).astype(kind)
+    x = np.concatenate([x, np.histogram_bin_edges(x, bins).astype(kind)])
+    holed = np.where(np.arange(x.size) == 3, np.nan, x).astype(kind) if kind[0] == "f" else x
+    for given, ends in ((x, None), (holed, (-0.7 * scale, 0.9 * scale)), (x, (0, scale))):
+        want = np.histogram(given, bins, ends)[0]
+        np.testing.assert_array_equal(np.histogram(param(given), bins, ends)[0], want)
+        counted = jit(lambda a, ends=ends: np.histogram(a, bins, ends)[0])
+        for _ in range(2):
+            np.testing.assert_array_equal(counted(given), want)
+        assert counted(given).dtype == want.dtype
 
 
 def test_equal_ends_of_data_make_bins_around_them():

@@ -45,7 +45,10 @@ def plan_order(planner: Any, eqn: Eqn) -> None:
     assert isinstance(keys, Var)
     place = planner.in_order(keys)
     bits, rows, n, values = _shape(eqn)
-    words = networks.room(bits, n, values) if networks.fits(bits, rows, n, values) else 5 * n
+    if networks.fits(bits, rows, n, values):
+        words = networks.room(bits, n, values)
+    else:
+        words = -(-n * bits // 64) if values else 5 * n
     room = planner.buffer(Type((words,), _WORD), "scratch")
     level = place.ready
     planner.made(eqn.out, level)
@@ -73,7 +76,7 @@ def _write(driver: Any, order: Order) -> None:
         driver.needs.intrinsics |= texts
         driver.lines.append(f"  call void {name}({given})")
         return
-    driver.needs.intrinsics |= {*_INTRINSICS, _MANY, *_texts(bits, values)}
+    driver.needs.intrinsics |= {*_INTRINSICS, *_texts(bits, values)}
     driver.lines.append(
         f"  call void @tk.order.{'values' if values else 'places'}.i{bits}({given}, i64 {n})"
     )
@@ -81,21 +84,20 @@ def _write(driver: Any, order: Order) -> None:
 
 def _texts(bits: int, values: bool) -> set[str]:
     """The text of the routine for keys of so many bits."""
-    widened = "%k" if bits == 64 else "%wide"
-    widen = "" if bits == 64 else "  call void @tk.widen.$(ptr %k, ptr %wide, i64 %n)\n"
-    many = f"{widen}  call void @tk.order.many(ptr {widened}, ptr %o, ptr %room, i64 %n)"
     if values:
-        end = "  call void @tk.picked.$(ptr %k, ptr %o, ptr %to, i64 %n)"
-        place = "getelementptr i64, ptr %room, i64 %n4"
+        texts = [_of_rows("values", "$", _MANY_VALUES), _INSERTED_VALUES, _values_by_digits(bits)]
+    elif bits == 64:
+        texts = [_of_rows("places", "i64", _MANY_PLACES.format("%k")), _INSERTED, _MANY]
     else:
-        end, place = "", "getelementptr i64, ptr %to, i64 0"
-    rows = _ROWS.replace("{many}", many).replace("{end}", end).replace("{place}", place)
-    rows = rows.replace("{name}", f"@tk.order.{'values' if values else 'places'}.$")
-    rows = rows.replace("{result}", "$" if values else "i64")
-    texts = [rows, _INSERTED]
-    texts += [] if bits == 64 else [_WIDENED]
-    texts += [_PICKED] if values else []
+        many = _WIDE + _MANY_PLACES.format("%wide")
+        texts = [_of_rows("places", "i64", many), _INSERTED, _WIDENED, _MANY]
     return {text.replace("$", f"i{bits}") for text in texts}
+
+
+def _of_rows(kind: str, result: str, many: str) -> str:
+    """The routine that goes through the rows; `many` puts one of many keys in order."""
+    named = _ROWS.replace("{kind}", kind).replace("{result}", result)
+    return named.replace("{many}", many)
 
 
 _INTRINSICS = (
@@ -103,12 +105,11 @@ _INTRINSICS = (
     "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
 )
 _ROWS = """
-define internal void {name}(ptr %keys, ptr %out, ptr %room, i64 %rows, i64 %n) noinline {
+define internal void @tk.order.{kind}.$(
+  ptr %keys, ptr %out, ptr %room, i64 %rows, i64 %n
+) noinline {
 start:
   %few = icmp ule i64 %n, FEW
-  %n2 = mul i64 %n, 2
-  %n4 = mul i64 %n, 4
-  %wide = getelementptr i64, ptr %room, i64 %n2
   br label %next
 next:
   %row = phi i64 [0, %start], [%after, %done]
@@ -118,22 +119,26 @@ sort:
   %at = mul i64 %row, %n
   %k = getelementptr $, ptr %keys, i64 %at
   %to = getelementptr {result}, ptr %out, i64 %at
-  %o = {place}
   br i1 %few, label %insert, label %digits
 insert:
-  call void @tk.order.few.$(ptr %k, ptr %o, i64 %n)
+  call void @tk.{kind}.few.$(ptr %k, ptr %to, i64 %n)
   br label %done
 digits:
-{many}
-  br label %done
+{many}  br label %done
 done:
-{end}
   %after = add i64 %row, 1
   br label %next
 end:
   ret void
 }
 """.replace("FEW", str(_FEW))
+_MANY_VALUES = "  call void @tk.values.many.$(ptr %k, ptr %to, ptr %room, i64 %n)\n"
+_MANY_PLACES = "  call void @tk.places.many(ptr {}, ptr %to, ptr %room, i64 %n)\n"
+_WIDE = """\
+  %n2 = mul i64 %n, 2
+  %wide = getelementptr i64, ptr %room, i64 %n2
+  call void @tk.widen.$(ptr %k, ptr %wide, i64 %n)
+"""
 _WIDENED = """
 define internal void @tk.widen.$(ptr noalias %keys, ptr noalias %out, i64 %n) {
 start:
@@ -152,31 +157,8 @@ end:
   ret void
 }
 """
-_PICKED = """
-define internal void @tk.picked.$(
-  ptr noalias %keys, ptr noalias %places, ptr noalias %out, i64 %n
-) {
-start:
-  br label %next
-next:
-  %i = phi i64 [0, %start], [%after, %put]
-  %more = icmp ult i64 %i, %n
-  br i1 %more, label %put, label %end
-put:
-  %cell = getelementptr i64, ptr %places, i64 %i
-  %place = load i64, ptr %cell
-  %from = getelementptr $, ptr %keys, i64 %place
-  %key = load $, ptr %from
-  %to = getelementptr $, ptr %out, i64 %i
-  store $ %key, ptr %to
-  %after = add i64 %i, 1
-  br label %next
-end:
-  ret void
-}
-"""
 _INSERTED = """
-define internal void @tk.order.few.$(ptr noalias %keys, ptr noalias %out, i64 %n) {
+define internal void @tk.places.few.$(ptr noalias %keys, ptr noalias %out, i64 %n) {
 start:
   br label %next
 next:
@@ -212,9 +194,122 @@ end:
   ret void
 }
 """
+_INSERTED_VALUES = """
+define internal void @tk.values.few.$(ptr noalias %keys, ptr noalias %out, i64 %n) {
+start:
+  br label %next
+next:
+  %i = phi i64 [0, %start], [%after, %put]
+  %more = icmp ult i64 %i, %n
+  br i1 %more, label %take, label %end
+take:
+  %cell = getelementptr $, ptr %keys, i64 %i
+  %key = load $, ptr %cell
+  br label %shift
+shift:
+  %j = phi i64 [%i, %take], [%before, %move]
+  %any = icmp ne i64 %j, 0
+  br i1 %any, label %look, label %put
+look:
+  %before = sub i64 %j, 1
+  %there = getelementptr $, ptr %out, i64 %before
+  %rival = load $, ptr %there
+  %greater = icmp ugt $ %rival, %key
+  br i1 %greater, label %move, label %put
+move:
+  %up = getelementptr $, ptr %out, i64 %j
+  store $ %rival, ptr %up
+  br label %shift
+put:
+  %here = getelementptr $, ptr %out, i64 %j
+  store $ %key, ptr %here
+  %after = add i64 %i, 1
+  br label %next
+end:
+  ret void
+}
+"""
+_MANY_BY_VALUE = """
+; A pass over each digit of 8 bits, to and fro between two arrays. Room: one of them.
+define internal void @tk.values.many.$(ptr %keys, ptr %out, ptr %room, i64 %n) {
+start:
+  %counts = alloca [CELLS x i64], align 64
+  call void @llvm.memset.p0.i64(ptr align 64 %counts, i8 0, i64 BYTES, i1 false)
+  br label %count
+count:
+  %i = phi i64 [0, %start], [%i.next, %count]
+  %cell = getelementptr $, ptr %keys, i64 %i
+  %narrow = load $, ptr %cell
+  %key = WIDEN
+{counting}
+  %i.next = add i64 %i, 1
+  %counted = icmp eq i64 %i.next, %n
+  br i1 %counted, label %digit, label %count
+digit:
+  %d = phi i64 [0, %count], [%d.next, %passed]
+  %from = phi ptr [%keys, %count], [%from.next, %passed]
+  %into = phi ptr [%room, %count], [%into.next, %passed]
+  %row = mul i64 %d, 256
+  %bucket = getelementptr i64, ptr %counts, i64 %row
+  %shift.wide = mul i64 %d, 8
+  %shift = NARROW
+  %first = load $, ptr %from
+  %first.down = lshr $ %first, %shift
+  %first.low = and $ %first.down, 255
+  %first.digit = FIRST
+  %first.cell = getelementptr i64, ptr %bucket, i64 %first.digit
+  %first.count = load i64, ptr %first.cell
+  %shared = icmp eq i64 %first.count, %n
+  br i1 %shared, label %passed, label %sum
+sum:
+  %b = phi i64 [0, %digit], [%b.next, %sum]
+  %total = phi i64 [0, %digit], [%total.next, %sum]
+  %b.cell = getelementptr i64, ptr %bucket, i64 %b
+  %b.count = load i64, ptr %b.cell
+  store i64 %total, ptr %b.cell
+  %total.next = add i64 %total, %b.count
+  %b.next = add i64 %b, 1
+  %summed = icmp eq i64 %b.next, 256
+  br i1 %summed, label %deal, label %sum
+deal:
+  %e = phi i64 [0, %sum], [%e.next, %deal]
+  %e.cell = getelementptr $, ptr %from, i64 %e
+  %e.key = load $, ptr %e.cell
+  %down = lshr $ %e.key, %shift
+  %low = and $ %down, 255
+  %value = LOW
+  %to.cell = getelementptr i64, ptr %bucket, i64 %value
+  %to = load i64, ptr %to.cell
+  %to.next = add i64 %to, 1
+  store i64 %to.next, ptr %to.cell
+  %key.to = getelementptr $, ptr %into, i64 %to
+  store $ %e.key, ptr %key.to
+  %e.next = add i64 %e, 1
+  %dealt = icmp eq i64 %e.next, %n
+  br i1 %dealt, label %turn, label %deal
+turn:
+  %filled = icmp eq ptr %into, %room
+  %free = select i1 %filled, ptr %out, ptr %room
+  br label %passed
+passed:
+  %from.next = phi ptr [%from, %digit], [%into, %turn]
+  %into.next = phi ptr [%into, %digit], [%free, %turn]
+  %d.next = add i64 %d, 1
+  %over = icmp eq i64 %d.next, DIGITS
+  br i1 %over, label %last, label %digit
+last:
+  %there = icmp eq ptr %from.next, %out
+  br i1 %there, label %end, label %copy
+copy:
+  %bytes = mul i64 %n, DIGITS
+  call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %from.next, i64 %bytes, i1 false)
+  br label %end
+end:
+  ret void
+}"""
 _MANY = """
 ; Eight passes over digits of 8 bits. Room: two arrays of keys and two of positions.
-define internal void @tk.order.many(ptr %keys, ptr %out, ptr %room, i64 %n) {
+define internal void @tk.places.many(ptr %keys, ptr %out, ptr %room, i64 %n) {
 start:
   %counts = alloca [2048 x i64], align 64
   call void @llvm.memset.p0.i64(ptr align 64 %counts, i8 0, i64 16384, i1 false)
@@ -297,14 +392,41 @@ end:
   call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %si.next, i64 %bytes, i1 false)
   ret void
 }"""
-_COUNTING = "\n".join(
-    f"  %c{d}.down = lshr i64 %key, {8 * d}\n"
-    f"  %c{d}.digit = and i64 %c{d}.down, 255\n"
-    f"  %c{d}.at = add i64 %c{d}.digit, {256 * d}\n"
-    f"  %c{d}.cell = getelementptr i64, ptr %counts, i64 %c{d}.at\n"
-    f"  %c{d}.old = load i64, ptr %c{d}.cell\n"
-    f"  %c{d}.new = add i64 %c{d}.old, 1\n"
-    f"  store i64 %c{d}.new, ptr %c{d}.cell"
-    for d in range(8)
-)
-_MANY = _MANY.replace("{counting}", _COUNTING)
+
+
+def _counting(digits: int) -> str:
+    """What counts each digit of %key."""
+    return "\n".join(
+        f"  %c{d}.down = lshr i64 %key, {8 * d}\n"
+        f"  %c{d}.digit = and i64 %c{d}.down, 255\n"
+        f"  %c{d}.at = add i64 %c{d}.digit, {256 * d}\n"
+        f"  %c{d}.cell = getelementptr i64, ptr %counts, i64 %c{d}.at\n"
+        f"  %c{d}.old = load i64, ptr %c{d}.cell\n"
+        f"  %c{d}.new = add i64 %c{d}.old, 1\n"
+        f"  store i64 %c{d}.new, ptr %c{d}.cell"
+        for d in range(digits)
+    )
+
+
+def _values_by_digits(bits: int) -> str:
+    digits = bits // 8
+
+    def cast(to: str, narrow: str, name: str) -> str:
+        """A word of 64 bits from a key, or the other way; of 64 bits it is the same."""
+        return f"or i64 {name}, 0" if bits == 64 else f"{to} {name} to {narrow}"
+
+    text = _MANY_BY_VALUE.replace("{counting}", _counting(digits))
+    for name, code in {
+        "WIDEN": cast("zext $", "i64", "%narrow"),
+        "FIRST": cast("zext $", "i64", "%first.low"),
+        "LOW": cast("zext $", "i64", "%low"),
+        "NARROW": cast("trunc i64", "$", "%shift.wide"),
+        "CELLS": str(256 * digits),
+        "BYTES": str(2048 * digits),
+        "DIGITS": str(digits),
+    }.items():
+        text = text.replace(name, code)
+    return text
+
+
+_MANY = _MANY.replace("{counting}", _counting(8))

@@ -8,6 +8,7 @@ of sorting and of searching in what is sorted.
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ from tracker.tape import apply
 
 _INTP = np.dtype(np.intp)
 _MANY = 16  # keys; rows of more are put in order by NumPy
+_COMPARED = 24  # members of a set with each of which an element is compared
 
 # Searching ----------------------------------------------------------------------------------------
 
@@ -81,15 +83,20 @@ def _as(b: Any, x: Any, dtype: Any) -> Any:
 def _isin_build(
     b: Any, element: Any, among: Any, *, invert: bool = False, kind: Any = None, **_: Any
 ) -> Any:
-    """What stands where it would go is equal to it; a NaN is equal to nothing."""
+    """Equal to one of a few; of many, to what stands where it would go. A NaN is equal to
+    nothing."""
     n = among.type.size
     common = np.promote_types(element.type.dtype, among.type.dtype)
     if kind is not None:
         return "a way that was asked for"
     if n == 0:
         return b(broadcast_to, np.bool_(invert), shape=element.type.shape)
-    row = b(sort, _as(b, _flat(b, among), common), axis=0)
-    element = _as(b, element, common)
+    element, among = _as(b, element, common), _as(b, _flat(b, among), common)
+    if n <= _COMPARED:
+        each = [b(equal, element, b(getitem, among, index=(k,))) for k in range(n)]
+        found = reduce(lambda one, other: b(logical_or, one, other), each)
+        return b(logical_not, found) if invert else found
+    row = b(sort, among, axis=0)
     place = b(minimum, _search_build(b, row, element), np.intp(n - 1))
     found = b(taken, row, place, index=(HOLE,))
     return b(not_equal if invert else equal, found, element)
@@ -250,6 +257,16 @@ def _unique(ar: Any, axis: int | None, equal_nan: bool) -> Unique:
     return Unique(np.take(ar, indices, axis), indices, inverse, np.bincount(group))
 
 
+def _unique_values(ar: Any, equal_nan: bool) -> Any:
+    """The first of each run of equal numbers: nobody asks where they come from."""
+    ordered = np.sort(np.ravel(ar))
+    before, after = ordered[:-1], ordered[1:]
+    first = before != after
+    if equal_nan and ordered.dtype.kind in "fc":
+        first = first & ~(np.isnan(before) & np.isnan(after))
+    return ordered[np.concatenate([np.ones(min(np.size(ar), 1), bool), first])]
+
+
 @implements(np.unique)
 def unique(
     ar: Any,
@@ -261,7 +278,10 @@ def unique(
     equal_nan: bool = True,
     sorted: bool = True,
 ) -> Any:
-    found = _unique(as_array(ar), axis, equal_nan)
+    ar = as_array(ar)
+    if axis is None and not (return_index or return_inverse or return_counts):
+        return _unique_values(ar, equal_nan)
+    found = _unique(ar, axis, equal_nan)
     asked = [found.values]
     asked += [found.indices] if return_index else []
     asked += [found.inverse] if return_inverse else []
@@ -276,7 +296,7 @@ def _result_of(function: Any) -> Any:
 
 @implements(np.unique_values)
 def unique_values(x: Any) -> Any:
-    return _unique(as_array(x), None, equal_nan=False).values
+    return _unique_values(as_array(x), equal_nan=False)
 
 
 @implements(np.unique_counts)
@@ -309,11 +329,12 @@ def intersect1d(
     ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
 ) -> Any:
     first, second = np.ravel(as_array(ar1)), np.ravel(as_array(ar2))
+    if not return_indices:
+        one, two = _unique_values(first, True), _unique_values(second, True)
+        return one[np.isin(one, two)]
     one, two = (_unique(a, None, equal_nan=True) for a in (first, second))
     common = np.isin(one.values, two.values)
     values = one.values[common]
-    if not return_indices:
-        return values
     return values, one.indices[common], two.indices[np.isin(two.values, one.values)]
 
 

@@ -148,8 +148,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     x = as_array(x)
     n = max(int(np.max(x)) + 1 if np.size(x) else 0, operator.index(minlength))
     if weights is None:
-        counts = subscripts.added((n,), x, np.ones(np.shape(x)))
-        return np.astype(counts, np.intp)
+        return subscripts.added((n,), x, np.ones(np.shape(x), np.intp))
     return subscripts.added((n,), x, np.astype(as_array(weights), float))
 
 
@@ -210,10 +209,27 @@ def _outer_edges(a: Any, range: Any) -> tuple[Any, Any]:
     return (low - 0.5, high + 0.5) if low == high else (low, high)
 
 
-def _bins(a: Any, edges: Any) -> Any:
+def _bins(a: Any, edges: Any, bins: Any) -> Any:
     """Which bin each element is in, counting from 1; 0 and n + 1 are outside."""
+    if np.ndim(joined(bins)) == 0:
+        return _even_bins(a, edges)
     after = np.searchsorted(edges, a, side="right")
     return after - np.astype(as_array(a == edges[-1]), np.intp)  # the last bin has both its edges
+
+
+def _even_bins(a: Any, edges: Any) -> Any:
+    """Bins of one width are counted off from the first edge; rounding may lead into the one beside
+    the right one, which its edges tell."""
+    n = np.size(edges) - 1
+    low, high = edges[0], edges[-1]
+    below, inside = a < low, (a >= low) & (a <= high)
+    near = np.where(inside, a, low)
+    place = np.astype(as_array((near - low) * (n / (high - low))), np.intp)
+    place = np.minimum(place, n - 1)
+    place = place - np.astype(as_array(near < edges[place]), np.intp)
+    next_one = (near >= edges[place + 1]) & (place < n - 1)
+    place = place + np.astype(as_array(next_one), np.intp)
+    return np.where(inside, place + 1, np.where(below, 0, n + 1))
 
 
 @implements(np.histogram)
@@ -223,7 +239,7 @@ def histogram(
     a = np.ravel(as_array(a))
     edges = histogram_bin_edges(a, bins, range, weights)
     n = np.size(edges) - 1
-    counts = _counted(_bins(a, edges), weights, n + 2)[1:-1]
+    counts = _counted(_bins(a, edges, bins), weights, n + 2)[1:-1]
     if weights is not None:
         counts = np.astype(counts, as_array(weights).dtype)
     if not density:
@@ -234,7 +250,7 @@ def histogram(
 
 def _counted(places: Any, weights: Any, n: int) -> Any:
     if weights is None:
-        return np.bincount(places, minlength=n)
+        return subscripts.added((n,), places, np.ones(np.shape(places), np.intp))
     weights = np.ravel(as_array(weights))
     if np.shape(weights) != np.shape(places):
         raise ValueError("weights should have the same shape as a.")
@@ -257,8 +273,8 @@ def histogramdd(
     edges = [histogram_bin_edges(c, b, r) for c, b, r in zip(columns, each, ranges, strict=True)]
     shape = tuple(np.size(e) + 1 for e in edges)
     places: Any = 0
-    for column, edge, n in zip(columns, edges, shape, strict=True):
-        places = places * n + _bins(column, edge)
+    for column, edge, n, wanted in zip(columns, edges, shape, each, strict=True):
+        places = places * n + _bins(column, edge, wanted)
     counts = np.reshape(_counted(places, weights, int(np.prod(shape))), shape)
     counts = np.astype(counts[(slice(1, -1),) * many], float)
     if density:
