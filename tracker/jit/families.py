@@ -17,7 +17,7 @@ import numpy as np
 from tracker import tree
 from tracker.ir.graph import Guard
 from tracker.jit import signature
-from tracker.jit.places import difference, with_places
+from tracker.jit.places import difference, same_objects, with_places
 from tracker.jit.staging import GuardFailed, Trace
 from tracker.records import field, record
 
@@ -84,6 +84,9 @@ def run_one(family: Family, call: signature.Signature, leaves: list[Any]) -> Any
 def leaves_for(special: Special, call: signature.Signature, leaves: list[Any]) -> list[Any] | None:
     """All leaves of a call, as a trace takes them; None if what it reads differs."""
     trace = special.trace
+    standing = same_objects(trace.call, len(leaves))
+    if standing is not None:  # the arguments are those of the family
+        return [*leaves, *standing]
     full, everything = with_places(call, leaves, trace.call.places, trace.varying)
     return everything if full == trace.call else None
 
@@ -125,7 +128,7 @@ def last_cause(family: Family) -> str:
 
 def _python_call(trace: Trace, compiled: Compiled, leaves: Sequence[Any]) -> Any:
     """How the slow path runs a trace: an executor's values in, structured results out."""
-    if compiled.run is None or overlap(trace, leaves):
+    if compiled.run is None or ((trace.writes or trace.apart) and overlap(trace, leaves)):
         raise GuardFailed  # machine code has been asked already
     captured = [
         owner.value.data if owner else leaves[source] if isinstance(source, int) else source
