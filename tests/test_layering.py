@@ -68,7 +68,7 @@ JIT_LAYERS = [
     {"entry", "memory", "lifting"},
     {"native"},
     {"callable", "blas", "parallel"},
-    {"chains", "sorting", "searching", "dense"},
+    {"chains", "lending", "sorting", "searching", "dense"},
     {"layout"},
     {"lowered"},
     {"rows", "modules", "program"},

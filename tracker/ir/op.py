@@ -1,9 +1,10 @@
 """What an operation is: one declaration with every slot filled.
 
 Owns: `Op`, the kinds of lowering (`Map`, `View`, `Scatter`, `Compact`, `Scan`, `Sort`, `Search`,
-`Iota`, `Table`, `Reduce`, `Contract`, `Routine`, `Loop`, `While`, `Branch`, `Pick`, `Expand`,
-`Host`), `Joint` rules, `define`, and the tables in which NumPy callables and array methods find
-their op. Declarations live in `tracker/ops/`, one file per family; see `define` for the slots.
+`Borrow`, `Iota`, `Table`, `Reduce`, `Contract`, `Routine`, `Loop`, `While`, `Branch`, `Pick`,
+`Expand`, `Host`), `Joint` rules, `define`, and the tables in which NumPy callables and array
+methods find their op. Declarations live in `tracker/ops/`, one file per family; see `define` for
+the slots.
 
 Invariants: an `Op` is inert data: it cannot apply itself (the gate in `tape.py` does). A slot left
 out is a `TypeError` at import. A kind, never a name, tells the compiler what loop an op is.
@@ -121,6 +122,12 @@ class Search:
     `right`, not greater. The operands are unsigned integers of one dtype: the row, the keys."""
 
 
+class Borrow:
+    """A ufunc of another package, of whole arrays: its own inner loop is called once. The params
+    are `ufunc` and `at`, which of its results is meant; the operands have the loop's dtypes, and
+    each has the shape of the result or one element."""
+
+
 @record(frozen=True)
 class Scan:
     """A running fold along the axis `axis`: combine(e, acc, x) -> acc, element after element, in
@@ -230,6 +237,7 @@ Lowering = (
     | Scan
     | Sort
     | Search
+    | Borrow
     | Iota
     | Table
     | Reduce

@@ -3,7 +3,8 @@
 A ufunc that has no body of ours (most of `scipy.special`) is a table of C functions, one for each
 signature of dtypes: `void (char **args, intptr *count, intptr *steps, void *data)`. Machine code
 calls them for one element at a time: its number is the package's own, and Python has no part in it.
-(That takes some 20 ns more than an element of an array: each call looks at the processor's flags.)
+(That takes some 20 ns more than an element of an array: each call looks at the processor's flags.
+Of many elements `lending.py` has the function called once.)
 
 Owns: `Loop`, one such function; `find`, which looks it up. Start there. (`native.py` knows where
 ufuncs keep their addresses.)
@@ -51,6 +52,10 @@ class Loop:
         """Which of the registers that a call returns are result number `at`."""
         before = sum(len(_LLVM[letter]) for letter in self.results[:at])
         return range(before, before + len(_LLVM[self.results[at]]))
+
+    def itemsize(self, at: int) -> int:
+        """The bytes of an element of result number `at`."""
+        return np.dtype(self.results[at]).itemsize
 
     @property
     def returned(self) -> str:

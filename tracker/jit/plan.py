@@ -16,6 +16,7 @@ from typing import Any
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.op import (
+    Borrow,
     Branch,
     Compact,
     Contract,
@@ -153,6 +154,8 @@ class _Planner(Storing):
             rare.plan_order(self, step)
         elif isinstance(lower, Search):
             rare.plan_lookup(self, step)
+        elif isinstance(lower, Borrow):
+            rare.plan_loan(self, step)
         elif isinstance(lower, Reduce) and any(self.is_big(o) for o in operands):
             self._fold(step, operands[0])
         elif isinstance(lower, Scan) and step.out.type.size > self.tiny:

@@ -41,6 +41,7 @@ partition = later("tracker.jit.partition", "partition")
 # Planning
 gathered = later("tracker.jit.rows", "gathered")
 plan_call = later("tracker.jit.dense.planning", "plan_call")
+plan_loan = later("tracker.jit.lending", "plan_loan")
 plan_lookup = later("tracker.jit.searching", "plan_lookup")
 plan_order = later("tracker.jit.sorting", "plan_order")
 plan_rows = later("tracker.jit.rows", "plan_rows")

@@ -20,12 +20,15 @@ import scipy.special
 from scipy.special import _ufuncs
 
 from tracker.errors import UnsupportedError, message
-from tracker.ir.op import NUMPY, UFUNCS, Map, Op, Rule, define
+from tracker.ir.graph import Const
+from tracker.ir.op import NUMPY, UFUNCS, Borrow, Map, Op, Rule, define
 from tracker.ir.types import Type
 from tracker.ops.binary import strong_multiply
+from tracker.ops.create import to_discrete
 from tracker.ops.declare import (
     Body,
     broadcast,
+    declare,
     infer_ufunc,
     loop_dtypes,
     map_lowering,
@@ -34,6 +37,7 @@ from tracker.ops.declare import (
     project,
     tangent_product,
 )
+from tracker.ops.shape import broadcast_to
 from tracker.tape import apply, data_of, form_of
 
 Derivative = Rule | float | str
@@ -81,17 +85,53 @@ def functions(name: str, results: Sequence[str], *derivatives: Sequence[Derivati
     return ops
 
 
-_FEW = 100  # elements; of more, a call for each costs more than going back to SciPy once
+def _infer_lent(*types: Type, ufunc: np.ufunc, at: int) -> Type:
+    return Type(broadcast(types), loop_dtypes(ufunc, types)[ufunc.nin + at])
+
+
+lent = declare(
+    "lent",
+    method=None,
+    entry=None,
+    infer=_infer_lent,
+    evaluate=lambda *xs, ufunc, at: _component(ufunc, at)(*xs),
+    jvp=[None],
+    vjp=[None],
+    lower=Borrow(),
+)
+_LENDABLE = {*"dfDFlqi"}  # dtypes of loops that machine code calls
+_FEW = 100  # elements; of more, a call for each costs more than one for all of them
+
+
+def _at_once(ufunc: np.ufunc, at: int) -> Callable[..., Any]:
+    """Of many elements: SciPy's own loop, called for all of them."""
+
+    def instead(b: Any, *operands: Any) -> Any:
+        types = [x.type for x in operands]
+        shape, dtypes = broadcast(types), loop_dtypes(ufunc, types)
+        if math.prod(shape) <= _FEW or not {d.char for d in dtypes} <= _LENDABLE:
+            return None
+        arrays = [_array(b, x, d, shape) for x, d in zip(operands, dtypes, strict=False)]
+        return b(lent, *arrays, ufunc=ufunc, at=at)
+
+    return instead
+
+
+def _array(b: Any, x: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+    """An operand as SciPy's loop takes it: a number, or an array of the result's shape."""
+    if isinstance(x, Const):
+        return Const.of(dtype.type(x.value))
+    whole = x.type.size == 1 or x.type.shape == shape
+    if x.type.dtype != dtype or x.type.weak:
+        x = b(to_discrete, x, dtype=dtype)
+    return x if whole else b(broadcast_to, x, shape=shape)
 
 
 def _borrowing(ufunc: np.ufunc, at: int) -> Map:
-    """SciPy's own loop, called for each element."""
-
-    def refuses(*operands: Any) -> str:
-        few = math.prod(broadcast([x.type for x in operands])) <= _FEW
-        return "" if few else f"SciPy's {ufunc.__name__} of many elements"
-
-    return map_lowering(ufunc, lambda e, *xs: e.borrow(ufunc, at, *xs), "ifc", refuses=refuses)
+    """SciPy's own loop, called for each element of a few."""
+    return map_lowering(
+        ufunc, lambda e, *xs: e.borrow(ufunc, at, *xs), "ifc", requires=_at_once(ufunc, at)
+    )
 
 
 def _own(ufunc: np.ufunc, lower: Body, where: Callable[..., bool]) -> Map:
@@ -103,11 +143,11 @@ def _own(ufunc: np.ufunc, lower: Body, where: Callable[..., bool]) -> Map:
         own = not any(x.dtype.kind == "c" for x in xs) and where(*xs)
         return lower(e, *xs) if own else other.body(e, *xs)
 
-    def refuses(*operands: Any) -> str:
+    def requires(b: Any, *operands: Any) -> Any:
         own = not any(x.type.dtype.kind == "c" for x in operands) and where(*operands)
-        return "" if own or other.refuses is None else other.refuses(*operands)
+        return None if own or other.requires is None else other.requires(b, *operands)
 
-    return map_lowering(ufunc, body, "ifc", refuses=refuses)
+    return map_lowering(ufunc, body, "ifc", requires=requires)
 
 
 def _op_name(name: str) -> str:
