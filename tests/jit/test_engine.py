@@ -4,6 +4,7 @@ import ctypes
 import os
 import sys
 import threading
+import weakref
 
 import pytest
 
@@ -62,6 +63,19 @@ def test_load_an_object_file():
         assert module.llvm
     with pytest.raises(CompileError, match="no symbol 'cube'"):
         module.address("cube")
+
+
+def test_a_linker_goes_with_its_last_library(monkeypatch):
+    """LLVM keeps something of every library that has gone until its linker goes; machine code
+    stays where it is when others are linked elsewhere."""
+    monkeypatch.setattr(engine, "_SHARE", 2)
+    monkeypatch.setattr(engine, "_LINKERS", engine._Linkers())
+    made = engine.compile_module(SQUARE)
+    linker = weakref.ref(engine._LINKERS._linker)
+    more = [engine.load(made.object_code, made.exports) for _ in range(5)]
+    assert linker() is None
+    for module in (made, *more):
+        assert function(module, "square", ctypes.c_double, ctypes.c_double)(3.0) == 9.0
 
 
 def test_a_corrupt_object_file_is_an_error():

@@ -85,6 +85,7 @@ def _interrupt() -> None:
 _SOON = 0.01  # seconds, after which a finaliser has ended
 _LOCK = _Lock()
 _NAMES = itertools.count()
+_SHARE = 64  # libraries of one linker, which takes a millisecond to make
 _Result = TypeVar("_Result")
 
 
@@ -280,7 +281,7 @@ def load(
         for name in names:
             builder.export_symbol(name)
         try:
-            library = builder.link(_linker(), f"tracker.{next(_NAMES)}")
+            library = builder.link(_LINKERS.next(), f"tracker.{next(_NAMES)}")
         except RuntimeError as error:
             lost = _unbound(text, symbols or {})
             reason = f"no address for {', '.join(lost)}" if lost else str(error).strip()
@@ -449,12 +450,27 @@ def _machine(level: int) -> Any:
     )
 
 
-@once
-def _linker() -> Any:
-    """One linker for the process. JITLink reaches far symbols through stubs and gives memory
-    back when a library goes; the older linker leaks a little for each. At interpreter exit
-    llvmlite disposes of nothing, so types and functions that outlive this file still work."""
-    return llvm.create_lljit_compiler(_machine(2), use_jit_link=True, suppress_errors=True)
+class _Linkers:
+    """Where new libraries go. JITLink reaches far symbols through stubs, and gives memory back when
+    a library goes, but for 10 kB that go with the linker: each linker takes _SHARE libraries, and
+    goes when the last of them does. At interpreter exit llvmlite disposes of nothing, so types and
+    functions that outlive this file still work."""
+
+    def __init__(self) -> None:
+        self._linker: Any = None
+        self._taken = 0
+
+    def next(self) -> Any:
+        """The linker of one more library; the caller holds the lock."""
+        if self._taken % _SHARE == 0:
+            self._linker = llvm.create_lljit_compiler(
+                _machine(2), use_jit_link=True, suppress_errors=True
+            )
+        self._taken += 1
+        return self._linker
+
+
+_LINKERS = _Linkers()
 
 
 def _locked(work: Callable[[], _Result]) -> _Result:
