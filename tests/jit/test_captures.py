@@ -16,6 +16,7 @@ from test_parity import agree
 
 import tracker as tr
 from tracker import gradient, jit
+from tracker.jit import reads
 from tracker.jit.reads import places_of
 from tracker.tracked import Tracked
 
@@ -461,6 +462,85 @@ def test_long_lists_of_numbers():
     _same(g, f, 2.0)
     keyed[3] = 8
     _same(g, f, 2.0)
+
+
+def test_large_lists_of_lists():
+    """They are compared as a whole: code that looks at each number would be as long."""
+    steps = [(k % 3, float(k), ("name", k)) for k in range(400)]
+    layers = {"a": [[k, k + 1] for k in range(300)], "b": {"c": (True, None)}}
+
+    def f(x):
+        for kind, number, (_, last) in steps[:5]:
+            x = x * number + last if kind else x - number
+        return x * layers["a"][7][1] if layers["b"]["c"][0] else x
+
+    g = jit(f)
+    _same(g, f, 2.0)
+    lines = sum(piece.modules[0].text.count("\n") for piece in _pieces(g))
+    assert lines < 600
+    changes = [
+        lambda: steps.__setitem__(1, (1, -2.0, ("name", 1))),
+        lambda: steps.__setitem__(1, (1, -2, ("name", 1))),
+        lambda: steps.__setitem__(1, (True, -2, ("name", 1))),
+        lambda: steps.__setitem__(3, (1, 2.5, ("name", 1), 4)[:3]),
+        lambda: layers["a"][7].__setitem__(1, -0.0),
+        lambda: layers["a"][7].__setitem__(1, 0.0),
+        lambda: layers["a"][7].append(5),
+        lambda: layers["b"].__setitem__("c", (False, None)),
+    ]
+    for traces, change in enumerate(changes, 2):
+        change()
+        _same(g, f, 2.0)
+        assert g.cache_info().traces == min(traces, 9)
+    steps[1] = tuple(steps[1])
+    _same(g, f, 2.0)
+    assert g.cache_info().traces == len(changes) + 1
+
+
+def _pieces(g):
+    (family,) = g._jitted.families.values()
+    return [piece for special in family.specials for piece in special.compiled.pieces]
+
+
+def test_lists_of_lists_with_arrays_are_taken_apart():
+    table = [[float(k), np.full(3, float(k))] for k in range(300)]
+
+    def f(x):
+        return x * table[2][0] + table[3][1]
+
+    g = jit(f, max_traces=20)
+    _same(g, f, np.ones(3))
+    table[3][1][0] = 7.0
+    _same(g, f, np.ones(3))
+
+
+def test_a_long_chain_of_objects_is_looked_at_once(monkeypatch):
+    class Link:
+        def __init__(self, weight, next):
+            self.weight, self.next = weight, next
+
+    def total(link):
+        def f(x):
+            at = link
+            while at.next is not None:
+                at = at.next
+            return x * at.weight
+
+        return f
+
+    looks = []
+    look = reads._Walk._object
+    monkeypatch.setattr(reads._Walk, "_object", lambda self, x: looks.append(x) or look(self, x))
+    counts = []
+    for length in (40, 80):
+        link = None
+        for k in range(length):
+            link = Link(float(k + 1), link)
+        looks.clear()
+        places = places_of(total(link))
+        assert len(places) >= 2 * length
+        counts.append(len(looks))
+    assert counts[1] <= 2 * counts[0] + 4
 
 
 # What a call changes -----------------------------------------------------------------------------

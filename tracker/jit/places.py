@@ -11,6 +11,7 @@ can be referred to weakly; reading a place runs no Python code of the user's.
 from __future__ import annotations
 
 import functools
+import math
 import reprlib
 import types
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,9 @@ from tracker.tree import Structure
 
 MISSING: Any = object()
 MANY = 64  # a list of more plain values than this is compared as a whole
+_MANY_INSIDE = 256  # the same of a list of lists, whose every value would take some lines of code
+_DEEP = 8  # containers in containers; beyond, they are taken apart
+_NESTED = (tuple, list, dict)
 
 
 @record(frozen=True)
@@ -96,23 +100,27 @@ def _set_attribute(holder: Any, name: str, x: Any) -> None:
 
 
 class Compared:
-    """A large container of plain values: the same ones, one by one."""
+    """A large container of plain values, or of containers of them: the same ones, one by one.
+
+    `items`: what it holds, containers as `Compared`. `whole`: itself, if nobody can change it.
+    """
 
     slots = 0
 
     def __init__(self, x: Any) -> None:
-        self.cls = type(x)
-        self.items = _items(x)
+        self.cls: type = type(x)
+        self.items: tuple[Any, ...] = tuple(
+            [Compared(i) if type(i) in _NESTED else i for i in _items(x)]
+        )
+        fixed = not any(type(i) is Compared and i.whole is None for i in self.items)
+        self.whole: Any = x if self.cls is tuple and fixed else None
 
     def holds(self, x: Any) -> bool:
         """Whether a container has this class and these values."""
         if type(x) is not self.cls:
             return False
         items = _items(x)
-        return len(items) == len(self.items) and all(
-            a is b or (type(a) is type(b) and Static(a) == Static(b))
-            for a, b in zip(items, self.items, strict=True)
-        )
+        return len(items) == len(self.items) and all(map(_is_same, self.items, items))
 
     def __hash__(self) -> int:
         return hash((self.cls, len(self.items)))
@@ -122,8 +130,17 @@ class Compared:
             isinstance(other, Compared)
             and self.cls is other.cls
             and len(self.items) == len(other.items)
-            and all(Static(a) == Static(b) for a, b in zip(self.items, other.items, strict=True))
+            and all(
+                a == b if type(a) is Compared is type(b) else Static(a) == Static(b)
+                for a, b in zip(self.items, other.items, strict=True)
+            )
         )
+
+
+def _is_same(known: Any, x: Any) -> bool:
+    if type(known) is Compared:
+        return known.whole is x is not None or known.holds(x)
+    return known is x or (type(known) is type(x) and Static(known) == Static(x))
 
 
 def _items(x: Any) -> tuple[Any, ...]:
@@ -204,7 +221,24 @@ class _Taken:
 
 
 def _is_many(children: tuple[Any, ...]) -> bool:
-    return len(children) > MANY and all(Static(x).by_value or x is None for x in children)
+    flat = not any(type(x) in _NESTED for x in children)
+    if flat and len(children) <= MANY:
+        return False
+    return _plain(children, _DEEP) > (MANY if flat else _MANY_INSIDE)
+
+
+def _plain(items: tuple[Any, ...], deep: int) -> float:
+    """How many plain values there are; less than none if there is anything else."""
+    total = 0.0
+    for x in items:
+        if type(x) in _NESTED and deep:
+            total += _plain(_items(x), deep - 1)
+        elif x is not None and not Static(x).by_value:
+            return -math.inf
+        if total < 0:
+            break
+        total += type(x) not in _NESTED
+    return total
 
 
 def is_number(x: Any) -> bool:

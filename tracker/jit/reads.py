@@ -74,7 +74,8 @@ def places_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> list[
 
 
 class _Walk:
-    """Follows names. An object is looked at again when more attribute names have been met."""
+    """Follows names. An object is looked at again when more attribute names have been met, and then
+    only; so a long chain of objects takes linear time."""
 
     def __init__(self, package: str) -> None:
         self.package = package
@@ -85,12 +86,14 @@ class _Walk:
         self.todo: list[Any] = []
 
     def run(self) -> list[Place]:
-        known = -1
-        while self.todo or known != len(self.attributes):
+        known = looked_at = 0
+        while self.todo or looked_at < len(self.objects) or known != len(self.attributes):
             while self.todo:
                 self._visit(self.todo.pop())
-            known = len(self.attributes)
-            for x in tuple(self.objects):
+            if known != len(self.attributes):
+                known, looked_at = len(self.attributes), 0
+            new, looked_at = self.objects[looked_at:], len(self.objects)
+            for x in new:
                 self._object(x)
         return list(self.places)
 
