@@ -73,7 +73,7 @@ JIT_LAYERS = [
     {"lowered"},
     {"rows", "modules", "program"},
     {"inplace", "accounts"},
-    {"storing", "joining"},
+    {"storing", "guests"},
     {"plan"},
     {"multiply", "rowcode"},
     {"products", "partition", "structured", "scratch"},

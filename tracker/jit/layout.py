@@ -81,7 +81,7 @@ class Store:
 @record(eq=False)
 class Kernel:
     """One loop nest over `space` at `level`. `guests`: folds over a smaller space that run within
-    (see `joining.py`)."""
+    (see `guests.py`)."""
 
     space: tuple[int, ...]
     level: int

@@ -36,9 +36,9 @@ from tracker.ir.op import (
 )
 from tracker.ir.types import Bundle, Type
 from tracker.jit import rare
+from tracker.jit.guests import invite
 from tracker.jit.index import Affine, NeedsCode, Split, Tools
 from tracker.jit.inplace import InPlace
-from tracker.jit.joining import join
 from tracker.jit.layout import (
     TINY,
     Buffer,
@@ -377,7 +377,7 @@ class _Planner(Storing):
         for kernel in self.plan.kernels:
             kernel.members = self._needed(kernel)
         self.plan.kernels = [k for k in self.plan.kernels if k.stores or k.folds]
-        join(self.plan)
+        invite(self.plan)
         highest = [k.level + 1 for k in self.plan.kernels]
         highest += [
             level + 1 for level in (*self.plan.writes, *self.plan.controls, *self.plan.calls)

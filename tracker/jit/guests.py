@@ -1,6 +1,6 @@
 """Loops over ranges that differ a little, one of which computes again what the other does.
 
-Owns: `join`. A loss like `sum((x[1:] - x[:-1])**2)` is folded over n - 1 points, its gradient is
+Owns: `invite`. A loss like `sum((x[1:] - x[:-1])**2)` is folded over n - 1 points, its gradient is
 stored at n, and needs the same differences: the fold then runs within the larger loop, as one of
 the kernel's `guests`, and what they share is read and computed once. `loops.py` cuts the larger
 loop where the guest ends.
@@ -19,7 +19,7 @@ from tracker.jit.layout import Kernel, Plan
 _CROWD = 60  # weight of all guests together; beyond, their sums and numbers leave the registers
 
 
-def join(plan: Plan) -> None:
+def invite(plan: Plan) -> None:
     """Move folds into larger loops of their level where these compute the same."""
     free = {id(kernel) for kernel in plan.kernels if _only_folds(kernel)}
     if not free:
