@@ -426,6 +426,26 @@ def test_ufuncs_take_lists_of_tracked_values(f):
         numpy.testing.assert_allclose(compiled(0.7, 1.3), found, rtol=1e-14)
 
 
+BESIDE_LISTS = {
+    "minus": lambda a, b: [a, b] - np.max([a, b]),
+    "divided": lambda a, b: [a, [b, 1.0]][1] / np.array([b, a]),
+    "power": lambda a, b: np.array([a, b]) ** (b, 2.0),
+}
+
+
+@pytest.mark.parametrize("f", BESIDE_LISTS.values(), ids=BESIDE_LISTS)
+def test_operators_beside_lists_are_compiled(f):
+    """What looks at a list does not end the trace."""
+    compiled = jit(f, strict=True)
+    for _ in range(2):
+        numpy.testing.assert_allclose(compiled(0.7, 1.3), f(0.7, 1.3), rtol=1e-15)
+
+
+def test_sinc_of_a_number_is_a_number():
+    assert type(tracker.pullback(np.sinc, 0.4)[0]) is type(np.sinc(0.4)) is numpy.float64
+    assert type(jit(np.sinc)(numpy.array(0.4))) is numpy.float64
+
+
 def test_ufuncs_at_with_a_list_of_tracked_values():
     def f(a, b):
         y = np.zeros(3)

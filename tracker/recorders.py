@@ -21,9 +21,8 @@ from tracker.draws import record_draw
 from tracker.errors import UnsupportedError, message
 from tracker.listening import current_stage, is_following, stages
 from tracker.ops.create import buffer, joined
-from tracker.ops.declare import holds_tracked
 from tracker.stage import Stage
-from tracker.tape import data_of, form_of
+from tracker.tape import data_of, form_of, holds_tracked
 from tracker.tracked import Tracked
 
 _default_rng = own.default_rng  # while a function is traced, ours stands there

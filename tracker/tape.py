@@ -215,7 +215,8 @@ def _plain(x: Any, op: Op) -> Any:
         ):
             return number(x)
     if isinstance(x, (list, tuple)):
-        if op.evaluate is mul:  # which repeats a list, where the other operand is a count
+        # mul repeats a list, where the other operand is a count; a conversion would end a trace
+        if op.evaluate is mul or holds_tracked(x):
             raise ConversionError(message(f"{op.name} got a {cls.__name__} beside a tracked value"))
         return np.asarray(x)
     if isinstance(x, np.memmap):
@@ -228,6 +229,13 @@ def _plain(x: Any, op: Op) -> Any:
             else "Give numbers or NumPy arrays",
         )
     )
+
+
+def holds_tracked(x: Any) -> bool:
+    """Whether `x` is tracked, or a list (of lists) with a tracked value in it."""
+    if type(x) in (list, tuple):
+        return any(type(e) is _handle or (type(e) in (list, tuple) and holds_tracked(e)) for e in x)
+    return type(x) is _handle
 
 
 def most_likely(x: Any, answer: bool) -> bool:

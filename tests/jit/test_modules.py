@@ -110,3 +110,19 @@ def test_they_can_be_read(monkeypatch):
     fast = tracker.jit(lambda *a: tracker.withgradient(softmax_regression, *a))
     fast(*args)
     assert "define" in fast.llvm(*args) and fast.asm(*args)
+
+
+def test_loops_within_loops_share_text():
+    """Bodies have loops of their own, which differ in numbers only."""
+
+    def autocorrelation(x):
+        y = np.zeros_like(x)
+        for k in range(len(x)):
+            for n in range(len(x) - k):
+                y[k] += x[n + k] * x[n]
+        return y
+
+    x = np.random.default_rng(0).normal(size=64)
+    compiled = tracker.jit(autocorrelation)
+    compiled(x)
+    np.testing.assert_allclose(compiled(x), autocorrelation(x), rtol=1e-12)

@@ -55,7 +55,7 @@ class _Driver(Unrolled):
         self.symbols: set[str] = parent.symbols if parent else set()
         self.kernels: dict[str, KernelText] = parent.kernels if parent else {}
         self.bodies: list[str] = parent.bodies if parent else []
-        self.work: dict[str, Work] = defaultdict(Work)  # of each kernel
+        self.work: dict[str, Work] = parent.work if parent else defaultdict(Work)  # of each kernel
         self.elsewhere = 0  # operations of what is not a kernel
 
     def run(self) -> Lowered:

@@ -15,8 +15,7 @@ import numpy as np
 from tracker.listening import is_following
 from tracker.numpy._making import array
 from tracker.ops.create import buffer, joined
-from tracker.ops.declare import holds_tracked
-from tracker.tape import data_of
+from tracker.tape import data_of, holds_tracked
 from tracker.tracked import Tracked
 
 NAMES = (

@@ -14,7 +14,8 @@ import numpy as np
 
 from tracker.errors import UnsupportedError, message
 from tracker.ops.create import joined
-from tracker.ops.declare import as_array, holds_tracked
+from tracker.ops.declare import as_array
+from tracker.tape import holds_tracked
 from tracker.tracked import Tracked
 
 NAMES = ("broadcast", "nditer")

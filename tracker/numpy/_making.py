@@ -23,9 +23,8 @@ from tracker.listening import is_following, is_recording
 from tracker.numpy._tracking import is_conversion, trackable
 from tracker.ops.create import asarray as join
 from tracker.ops.create import buffer, filled, ones_like, zeros_like
-from tracker.ops.declare import holds_tracked
 from tracker.ops.shape import laid_out, memory_axes
-from tracker.tape import form_of
+from tracker.tape import form_of, holds_tracked
 from tracker.tracked import Tracked, whole
 
 NAMES = (

@@ -18,13 +18,12 @@ from tracker.ops.declare import (
     as_array,
     declare,
     dtype_of,
-    holds_tracked,
     implements,
     order_of,
     project,
 )
 from tracker.ops.shape import laid_out, memory_axes
-from tracker.tape import apply, data_of, form_of, value_of, wrap
+from tracker.tape import apply, data_of, form_of, holds_tracked, value_of, wrap
 from tracker.tracked import Tracked
 from tracker.values import CLOSED, NO_PARAMS, Value
 

@@ -31,7 +31,7 @@ from tracker.ir.op import (
     define,
 )
 from tracker.ir.types import Type, type_of
-from tracker.tape import apply, apply2, form_of
+from tracker.tape import apply, apply2, form_of, holds_tracked
 from tracker.tracked import Tracked, install, public_name
 
 NO_VALUE: Any = np._NoValue
@@ -487,13 +487,6 @@ def one_axis(a: Any, axis: Any) -> tuple[Any, int]:
     if axis is None or (np.ndim(a) == 0 and axis in (0, -1)):
         return np.ravel(a), 0
     return a, normalize_axis_index(axis, np.ndim(a))
-
-
-def holds_tracked(x: Any) -> bool:
-    """Whether `x` is tracked, or a list (of lists) with a tracked value in it."""
-    if type(x) in (list, tuple):
-        return any(type(e) is Tracked or (type(e) in (list, tuple) and holds_tracked(e)) for e in x)
-    return type(x) is Tracked
 
 
 def refuse(function: str, **given: Any) -> None:

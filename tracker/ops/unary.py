@@ -295,7 +295,7 @@ def sinc(x: Any) -> Any:
     series: Any = 1.0
     for n in range(16, 0, -2):
         series = 1 - square / (n * (n + 1)) * series
-    return np.where(near, series, np.sin(safe) / safe)
+    return np.where(near, series, np.sin(safe) / safe)[()]  # of a number, a number
 
 
 @implements(np.nan_to_num)
