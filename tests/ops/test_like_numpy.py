@@ -74,6 +74,10 @@ CALLS = {
     "how many of a number": (lambda x: np.count_nonzero(x, axis=-1), numpy.array(2.0)),
     "product over a given axis": (lambda x, axis: np.prod(x, axis), numpy.array(2.0), 0),
     "flags of a number": (_halves, numpy.array(2.0)),
+    "quantiles of float32": (lambda x, q: np.quantile(x, q), S, S[3:5] / 2),
+    "quantiles without NaN": (lambda x, q: np.nanquantile(x, q, method="weibull"), S, S[3:5] / 2),
+    "least and greatest": (lambda x: np.percentile(x, [0, 100]), S),
+    "whole quantiles": (lambda x: np.nanquantile(x, [0, 1]), S),
     "at a mask": (_added, F, numpy.array([True, False, True, False, True, False])),
 }  # fmt: skip
 

@@ -60,6 +60,8 @@ def _place(method: str, n: Any, q: Any) -> tuple[Any, Any]:
     else:
         known = [*_PICKING, *_CONTINUOUS, "linear", "midpoint", "averaged_inverted_cdf"]
         raise ValueError(f"{method!r} is not a valid method. Use one of: {known}")
+    if np.result_type(at).kind in "iu":  # whole quantiles of "linear": the ends
+        return at, None
     low = np.floor(at)
     return low, at - low
 
@@ -156,6 +158,8 @@ def _quantile(
         found = _weighted(columns, weights, flat)
     else:
         n = np.sum(~hole, axis=0) if skip_nan else np.shape(columns)[0]
+        if skip_nan and q.dtype.kind == "f":  # NumPy's counts are Python's ints, one at a time
+            n = np.astype(n, q.dtype)
         found = _interpolated(np.sort(columns, axis=0), n, flat, method, weak)
     lost = np.all(hole, axis=0) if skip_nan else np.any(hole, axis=0)
     if columns.dtype.kind == "f":
