@@ -240,3 +240,22 @@ def test_refusals():
     ):
         with pytest.raises(error, match=match):
             wrong()
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "float32"])
+def test_between_integers(dtype):
+    """Interpolated integers are rounded, as SciPy's are."""
+    image = (np.arange(20).reshape(4, 5) * 7 % 23 - 9 * (dtype != "uint8")).astype(dtype)
+    at = np.array([[0.3, 1.5, 2.7, 1.1], [2.2, 0.5, 3.9, 1.6]])
+    calls = {
+        "map_coordinates": lambda m, x, at: m.map_coordinates(x, at, order=1),
+        "shift": lambda m, x, at: m.shift(x, at[:, 0], order=1),
+        "zoom": lambda m, x, at: m.zoom(x, 1.5, order=1),
+        "affine_transform": lambda m, x, at: m.affine_transform(x, at[:, :2], order=1),
+        "rotate": lambda m, x, at: m.rotate(x, 20.0, order=1),
+    }
+    for name, call in calls.items():
+        wanted = call(scipy.ndimage, image, at)
+        found = jit(lambda x, at, call=call: call(tracker.scipy.ndimage, x, at))(image, at)
+        assert found.dtype == wanted.dtype, name
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, err_msg=name)

@@ -225,6 +225,15 @@ def _brought_in(places: Any, size: int, mode: str) -> Any:
     return np.minimum(places, 2 * size - 2 - places)
 
 
+def _placed(name: str, x: Any, output: Any, like: Any) -> Any:
+    """As `result`, of numbers between elements: SciPy rounds them where integers are wanted."""
+    kind = np.dtype(like.dtype if output is None or isinstance(output, np.ndarray) else output)
+    if x.dtype.kind == "f" and kind.kind in "iu":
+        x = np.trunc(x + np.copysign(0.5, x))
+        x = np.clip(x, 0, np.iinfo(kind).max) if kind.kind == "u" else x
+    return result(name, x, output, like)
+
+
 @drop_in(scipy.ndimage)
 def map_coordinates(
     input: Any,
@@ -244,7 +253,7 @@ def map_coordinates(
     if np.shape(at)[0] != np.ndim(x):
         raise RuntimeError("invalid shape for coordinate array")
     image = _Image(x, np.ndim(x), order, mode, cval, prefilter)
-    return result("map_coordinates", image.anywhere([at[i] for i in range(np.ndim(x))]), output, x)
+    return _placed("map_coordinates", image.anywhere([at[i] for i in range(np.ndim(x))]), output, x)
 
 
 @drop_in(scipy.ndimage)
@@ -262,7 +271,7 @@ def shift(
     image = _Image(x, np.ndim(x), order, mode, cval, prefilter)
     steps = each(shift, np.ndim(x))
     places = [np.arange(n) - step for n, step in zip(np.shape(x), steps, strict=True)]
-    return result("shift", image.along_axes(places), output, x)
+    return _placed("shift", image.along_axes(places), output, x)
 
 
 @drop_in(scipy.ndimage)
@@ -290,7 +299,7 @@ def zoom(
             places.append((np.arange(count) + 0.5) * (n / count) - 0.5)
         else:
             places.append(np.arange(count) * ((n - 1) / (count - 1) if count != 1 else 1.0))
-    return result("zoom", image.along_axes(places), output, x)
+    return _placed("zoom", image.along_axes(places), output, x)
 
 
 @drop_in(scipy.ndimage)
@@ -322,10 +331,10 @@ def affine_transform(
     start = each(offset, n)
     if np.ndim(matrix) == 1:
         places = [(np.arange(s) + b / a) * a for s, a, b in zip(shape, matrix, start, strict=True)]
-        return result("affine_transform", image.along_axes(places), output, x)
+        return _placed("affine_transform", image.along_axes(places), output, x)
     grid = np.indices(shape)
     at = [sum(matrix[i, j] * grid[j] for j in range(len(shape))) + start[i] for i in range(n)]
-    return result("affine_transform", image.anywhere(at), output, x)
+    return _placed("affine_transform", image.anywhere(at), output, x)
 
 
 @drop_in(scipy.ndimage)
@@ -361,4 +370,4 @@ def rotate(
     beside = centre[1] - (c * middle[1] - s * middle[0])
     image = _Image(planes, 2, order, mode, cval, prefilter)
     turned = image.anywhere([c * i + s * j + above, c * j - s * i + beside])
-    return result("rotate", np.moveaxis(turned, (-2, -1), (first, second)), output, x)
+    return _placed("rotate", np.moveaxis(turned, (-2, -1), (first, second)), output, x)
