@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from op_rows import row, sample, x, z
 
-from tracker import gradient, hessian, hessian_reverse, jit, pullback
+from tracker import gradient, hessian, hessian_reverse, jit, jvp, pullback
 from tracker.ops import binary
 from tracker.testing import gradcheck
 
@@ -211,3 +211,35 @@ def test_powers_of_a_half_are_roots_where_numpy_takes_them(spelling, dtype):
     assert got.dtype == want.dtype
     np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(np.signbit(got[0]), np.signbit(want[0]))
+
+
+@pytest.mark.parametrize(
+    "positive",
+    [
+        lambda v: np.maximum(v, 0.0),
+        lambda v: np.clip(v, 0.0, None),
+        lambda v: np.fmax(v, 0.0),
+        lambda v: -np.minimum(0.0, -v),
+    ],
+    ids=["maximum", "clip", "fmax", "minimum"],
+)
+def test_nothing_reaches_what_was_not_taken(positive):
+    """A variance that is cut off at 0: its roots have infinite slopes of both signs."""
+
+    def f(v):
+        cut = positive(v)
+        return np.sum(np.sqrt(cut) * 2.0 - np.sqrt(3.0 * cut) + cut)
+
+    v = np.array([-0.5, 0.25, 4.0])
+    want = [0.0, *(1.0 + (1.0 - np.sqrt(0.75)) / np.sqrt(v[1:]))]
+    for g in (f, jit(f)):
+        for _ in range(2):
+            np.testing.assert_allclose(gradient(g, v)[0], want, rtol=1e-12)
+    compiled = jit(lambda v: gradient(f, v)[0])
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(v), want, rtol=1e-12)
+    t = np.array([1.0, 0.5, -2.0])
+    for mode in (jvp, jit(jvp, static=(0,))):
+        np.testing.assert_allclose(mode(f, (v,), (t,))[1], want @ t, rtol=1e-12)
+    bent = (np.sqrt(0.75) - 1.0) / 2 * v[1:] ** -1.5
+    np.testing.assert_allclose(np.diag(hessian(f, v)), [0.0, *bent], rtol=1e-12)

@@ -18,6 +18,7 @@ from tracker.ops.declare import (
     NO_VALUE,
     as_array,
     broadcast,
+    choosing,
     declare,
     elementwise,
     implements,
@@ -245,12 +246,12 @@ def _above(a: Any, b: Any) -> Any:
 
 
 _GREATER = [
-    lambda y, a, b: _wins(y, _above(a, b), a == b),
-    lambda y, a, b: _wins(y, _above(b, a), a == b),
+    choosing(lambda y, a, b: _wins(y, _above(a, b), a == b)),
+    choosing(lambda y, a, b: _wins(y, _above(b, a), a == b)),
 ]
 _LESS = [
-    lambda y, a, b: _wins(y, _above(b, a), a == b),
-    lambda y, a, b: _wins(y, _above(a, b), a == b),
+    choosing(lambda y, a, b: _wins(y, _above(b, a), a == b)),
+    choosing(lambda y, a, b: _wins(y, _above(a, b), a == b)),
 ]
 maximum = elementwise(
     np.maximum, partials=_GREATER, lower=lambda e, a, b: e.extremum(">", a, b), kinds="biufc"
@@ -261,8 +262,8 @@ minimum = elementwise(
 fmax = elementwise(
     np.fmax,
     partials=[
-        lambda y, a, b: _wins(y, _above(a, b) | np.isnan(b), a == b),
-        lambda y, a, b: _wins(y, _above(b, a) | np.isnan(a), a == b),
+        choosing(lambda y, a, b: _wins(y, _above(a, b) | np.isnan(b), a == b)),
+        choosing(lambda y, a, b: _wins(y, _above(b, a) | np.isnan(a), a == b)),
     ],
     lower=lambda e, a, b: e.select(e.isnan(b), a, e.select(e.isnan(a), b, e.extremum(">", a, b))),
     kinds="biufc",
@@ -270,8 +271,8 @@ fmax = elementwise(
 fmin = elementwise(
     np.fmin,
     partials=[
-        lambda y, a, b: _wins(y, _above(b, a) | np.isnan(b), a == b),
-        lambda y, a, b: _wins(y, _above(a, b) | np.isnan(a), a == b),
+        choosing(lambda y, a, b: _wins(y, _above(b, a) | np.isnan(b), a == b)),
+        choosing(lambda y, a, b: _wins(y, _above(a, b) | np.isnan(a), a == b)),
     ],
     lower=lambda e, a, b: e.select(e.isnan(b), a, e.select(e.isnan(a), b, e.extremum("<", a, b))),
     kinds="biufc",

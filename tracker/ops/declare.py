@@ -145,12 +145,27 @@ def as_numpy(x: Any) -> Any:
     return np.astype(x, kind) if isinstance(x, Tracked) else kind.type(x)
 
 
+_CHOOSING: set[Rule] = set()
+
+
+def choosing(partial: Rule) -> Rule:
+    """A partial derivative that is 0 where another operand was taken: there nothing reaches this
+    one, not even NaN."""
+    _CHOOSING.add(partial)
+    return partial
+
+
+def _taken(product: Any, partial: Any, d: Any) -> Any:
+    return np.where(d == 0, 0.0, product)[()] if partial in _CHOOSING else product
+
+
 def partial_product(times: Callable[[Any, Any], Any], g: Any, partial: Any, y: Any, xs: Any) -> Any:
     """g times a partial derivative, conjugated where that is complex (see docs/conventions.md)."""
     if not callable(partial):
         return g if partial == 1 else -g if partial == -1 else times(g, partial)
     d = partial(y, *xs)
-    return times(g, np.conjugate(d) if np.iscomplexobj(d) else d)
+    product = times(g, np.conjugate(d) if np.iscomplexobj(d) else d)
+    return product if times is np.multiply else _taken(product, partial, d)
 
 
 def _vjp_from(partial: Any, at: int) -> Rule:
@@ -162,7 +177,9 @@ def _vjp_from(partial: Any, at: int) -> Rule:
 
 def tangent_product(times: Callable[[Any, Any], Any], t: Any, partial: Any, y: Any, xs: Any) -> Any:
     """A partial derivative times a tangent, in the space of the result."""
-    return match(times(t, partial(y, *xs) if callable(partial) else partial), y)
+    d = partial(y, *xs) if callable(partial) else partial
+    product = times(t, d)
+    return match(product if times is np.multiply else _taken(product, partial, d), y)
 
 
 def _jvp_from(partial: Any) -> Rule:
