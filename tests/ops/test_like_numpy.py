@@ -5,6 +5,7 @@ import pytest
 
 import tracker.numpy as np
 from tracker import gradcheck, gradient, jit, pullback
+from tracker.scipy import integrate, special
 
 F = numpy.linspace(-1.3, 2.1, 6)
 S = F.astype(numpy.float32)
@@ -78,6 +79,12 @@ CALLS = {
     "quantiles without NaN": (lambda x, q: np.nanquantile(x, q, method="weibull"), S, S[3:5] / 2),
     "least and greatest": (lambda x: np.percentile(x, [0, 100]), S),
     "whole quantiles": (lambda x: np.nanquantile(x, [0, 1]), S),
+    "angle of flags": (lambda x: np.angle(x > 0), F),
+    "angle of int8": (lambda x: np.angle(x), INT8),
+    "angle of float32": (lambda x: np.angle(x, deg=True), S),
+    "integrals of float32": (lambda x: integrate.cumulative_trapezoid(x, dx=3.0), S),
+    "logsumexp of a number": (lambda x: special.logsumexp(x, axis=(0,)), numpy.array(2.0)),
+    "logsumexp, axes kept": (lambda x: special.logsumexp(x, keepdims=True), numpy.array(2.0)),
     "at a mask": (_added, F, numpy.array([True, False, True, False, True, False])),
 }  # fmt: skip
 

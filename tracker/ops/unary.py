@@ -261,7 +261,8 @@ NUMPY[np.conjugate] = _conjugate
 
 @implements(np.angle)
 def angle(z: Any, deg: bool = False) -> Any:
-    out = np.arctan2(np.imag(z), np.real(z))
+    z = as_array(z)
+    out = np.arctan2(z.imag, z.real) if np.iscomplexobj(z) else np.arctan2(0, z)
     return out * (180 / np.pi) if deg else out
 
 

@@ -36,7 +36,7 @@ __getattr__ = passing(
 def _steps(y: Any, x: Any, dx: Any, axis: int) -> Any:
     """The distances of the samples along the last axis, as something that broadcasts with y."""
     if x is None:
-        return as_array(dx)
+        return dx if isinstance(dx, (int, float)) else as_array(dx)
     x = as_array(x)
     x = x if np.ndim(x) == 1 else np.moveaxis(x, axis, -1)
     if np.shape(x)[-1] != np.shape(y)[-1]:

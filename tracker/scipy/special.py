@@ -46,6 +46,7 @@ def logsumexp(
     if b is not None:
         a, b = np.broadcast_arrays(a, as_array(b))
         a = np.where(b == 0, -math.inf, a)
+    a = np.atleast_1d(a)
     axis = tuple(range(np.ndim(a))) if axis is None else axis
     top = ignore_derivatives(np.max(np.real(a), axis=axis, keepdims=True))
     finite = np.where(np.isfinite(top), top, 0.0)
@@ -63,7 +64,7 @@ def logsumexp(
     out = out + finite
     given = (out, sign) if return_sign else (out,)
     if not keepdims:
-        given = tuple(np.squeeze(y, axis=axis) for y in given)
+        given = tuple(np.squeeze(y, axis=axis)[()] for y in given)
     return given if return_sign else given[0]
 
 
