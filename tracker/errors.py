@@ -73,13 +73,13 @@ def user_frame(depth: int = 1) -> FrameType | None:
     """The innermost frame that belongs to neither this package nor NumPy nor SciPy."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
-        if not is_internal(frame.f_code):
+        if not _INTERNAL.get(frame.f_code.co_filename) and not is_internal(frame.f_code):
             return frame
         frame = frame.f_back
     return None
 
 
-_INTERNAL: dict[str, bool] = {}
+_INTERNAL: dict[str, bool] = {}  # by file
 
 
 def is_internal(code: CodeType) -> bool:

@@ -153,7 +153,7 @@ PASSES = "ir/passes ir/simplify ir/rewrite ir/joining ir/factoring ir/layouts ir
 @pytest.mark.parametrize(
     ("f", "n", "args", "files"),
     [
-        (scalars, 16, (0.3,), f"{PASSES} ir/widening ir/prune ir/rolling jit/staging"),
+        (scalars, 16, (0.3,), f"{PASSES} ir/widening ir/prune ir/rolling jit/building"),
         (vectors, 20, (X,), "ir/periods ir/rolling"),
         (writes, 50, (X,), "ir/history ir/keys ir/periods jit/chains jit/inplace jit/partition"),
         (sweeps, 1, (X,), "ir/history ir/rolling jit/emit jit/plan jit/registers jit/unrolled"),
