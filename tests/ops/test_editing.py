@@ -6,7 +6,7 @@ from cases import check
 from op_rows import row, sample, x, z
 
 import tracker
-from tracker import UnsupportedError, param
+from tracker import UnsupportedError, jit, param
 from tracker.ops import ordering, plain
 
 A, B, V, W = x(2, 3), x(2, 3, seed=1), x(5), x(3, seed=1)
@@ -197,6 +197,31 @@ def resized(a, shape):
 @pytest.mark.parametrize("name", CASES)
 def test_case(name):
     check(CASES[name])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_what_is_put_together_of_slices(order):
+    """Deletions, insertions and paddings of few runs of elements, with NumPy's memory order."""
+    v = np.asarray(np.arange(20.0).reshape(4, 5), order=order)
+    calls = [
+        lambda a, m=m, w=w: np.pad(a, w, mode=m)
+        for m in ("edge", "reflect", "symmetric", "wrap")
+        for w in (1, 3, (0, 2), 9)
+    ]
+    calls += [
+        lambda a, o=o, k=k: np.delete(a, o, k)
+        for o in (0, -1, 2, slice(1, 3), slice(None, None, 2))
+        for k in (None, 0, -1)
+    ]
+    calls += [
+        lambda a, o=o, k=k: np.insert(a, o, 3, k) for o in (0, -1, 2, [1]) for k in (None, 0, -1)
+    ]
+    for call in calls:
+        want = call(v)
+        compiled = jit(call)
+        for got in (tracker.data(call(param(v))), compiled(v), compiled(v)):
+            np.testing.assert_array_equal(got, want)
+            assert (got.dtype, got.strides) == (want.dtype, want.strides)
 
 
 def test_unique_gives_numpys_places():

@@ -177,7 +177,46 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
         arr, axis = np.ravel(arr), 0
     axis = normalize_axis_index(axis, np.ndim(arr))
     left = np.delete(np.arange(np.shape(arr)[axis]), _plain(obj))
-    return laid_out(np.take(arr, left, axis), "A", arr)
+    return laid_out(_picked(arr, left, axis), "A", arr)
+
+
+_FEW = 5  # runs; an array is put together of so many slices
+
+
+def _picked(a: Any, places: Any, axis: int) -> Any:
+    """The array at given places along an axis: slices, if they make few runs of one step."""
+    runs = _runs(places)
+    if not runs:
+        return np.take(a, places, axis)
+    cut = along(a, axis)
+    parts = []
+    for first, step, count in runs:
+        if step == 0 and count > 1:
+            parts.append(_spread(a[cut(slice(first, first + 1))], a, axis, count))
+        else:
+            past = first + step * count
+            parts.append(a[cut(slice(first, past if past >= 0 else None, step or 1))])
+    return np.concatenate(parts, axis)
+
+
+def _runs(places: Any) -> list[tuple[int, int, int]]:
+    """(first place, step, how many) of each run of one step; none if there are many."""
+    steps = np.diff(places)
+    turns = np.flatnonzero(np.diff(steps))
+    found: list[tuple[int, int, int]] = []
+    if len(turns) >= 2 * _FEW:
+        return found
+    start = 0
+    while start < len(places):
+        if start + 1 == len(places):
+            end, step = start + 1, 1
+        else:
+            at = np.searchsorted(turns, start)
+            end = int(turns[at]) + 2 if at < len(turns) else len(places)
+            step = int(steps[start])
+        found.append((int(places[start]), step, end - start))
+        start = end
+    return found if len(found) <= _FEW else []
 
 
 @implements(np.insert)
@@ -199,9 +238,14 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         fresh = np.insert(np.full(n, -1), [at] * count, 0) == 0
     else:
         fresh = np.insert(np.full(n, -1), obj, 0) == 0
-    out = buffer(np.zeros(_with(arr, axis, len(fresh), values), arr.dtype))
     cut = along(arr, axis)
     places = np.flatnonzero(fresh)
+    if single and count:
+        first, shape = int(places[0]), _with(arr, axis, count, values)
+        middle = np.broadcast_to(np.astype(values, arr.dtype), shape)
+        parts = [arr[cut(slice(first))], middle, arr[cut(slice(first, None))]]
+        return laid_out(np.concatenate(parts, axis), "A", arr)
+    out = buffer(np.zeros(_with(arr, axis, len(fresh), values), arr.dtype))
     if places_given and not single:  # values come in the order in which their places were given
         places = places[np.argsort(np.argsort(np.where(obj < 0, obj + n, obj), kind="stable"))]
     out[cut(places)] = values
@@ -320,7 +364,7 @@ def _pad_constant(a: Any, axis: int, before: int, after: int, *, constant_values
 def _pad_positions(mode: str) -> Callable[..., Any]:
     def pad_axis(a: Any, axis: int, before: int, after: int) -> Any:
         places = np.pad(np.arange(np.shape(a)[axis]), (before, after), mode)  # type: ignore[call-overload]
-        return np.take(a, places, axis)
+        return _picked(a, places, axis)
 
     return pad_axis
 
