@@ -595,12 +595,12 @@ def test_introspection():
 
 def test_host_calls_are_listed_and_strict_refuses_them():
     def f(x):
-        return np.sum(np.real(np.fft.fft(np.sin(x))) * x)
+        return np.sum((np.sin(x).astype(np.longdouble) * 2).astype(float) * x)
 
     agree(f, A, others=[(A * 2,)])
     gradients_agree(f, A, others=[(A * 2,)])
-    assert "host: fourier" in jit(f).explain(A)
-    with pytest.raises(CompileError, match=r"strict.*fourier"):
+    assert "host: multiply" in jit(f).explain(A)
+    with pytest.raises(CompileError, match=r"strict.*astype"):
         jit(f, strict=True)(A)
 
 

@@ -5,7 +5,7 @@ import pytest
 from cases import check
 from op_rows import row, sample, x, z
 
-from tracker import data, gradient, param
+from tracker import data, gradient, jit, param
 from tracker.ops import fourier, parts
 
 A, V, W = x(2, 3), x(5), x(4, seed=1)
@@ -40,6 +40,29 @@ ROWS = [
     ),
     row(parts.exponent, sample(x(3))),
 ]
+
+
+@pytest.mark.parametrize("kind", ["f8", "f4", "c16", "c8", "i4"])
+@pytest.mark.parametrize("shape", [(8,), (1,), (3, 5), (4, 2, 3)])
+def test_compiled_transforms_are_numpys_own_loops(kind, shape):
+    a = (np.random.default_rng(0).normal(size=shape) * 9).astype(kind)
+    calls = [
+        lambda a, k=k, m=m: np.fft.fft(a, axis=k, norm=m) for k in (0, -1) for m in (None, *NORMS)
+    ]
+    calls += [lambda a, m=m: np.fft.ifft(a, 5, norm=m) for m in NORMS]
+    calls += [lambda a, m=m: np.fft.irfft(a, 7, axis=0, norm=m) for m in NORMS]
+    calls += [lambda a: np.fft.fftn(a), lambda a: np.fft.hfft(a, 6)]
+    if kind[0] != "c":
+        calls += [lambda a, m=m: np.fft.rfft(a, axis=0, norm=m) for m in NORMS]
+        calls += [lambda a: np.fft.irfft(np.fft.rfft(a, 11), 9)]
+    for call in calls:
+        compiled, want = jit(call), call(a)
+        compiled(a)
+        got = compiled(a)
+        assert (got.dtype, got.strides) == (want.dtype, want.strides)
+        np.testing.assert_allclose(got, want, 1e-5 if want.real.dtype == "f4" else 1e-13, 1e-4)
+        assert "host" not in compiled.explain(a)
+
 
 CASES = {
     **{f"fft {m}": (lambda a, m=m: np.fft.fft(a, norm=m), V) for m in NORMS},

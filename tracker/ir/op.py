@@ -124,8 +124,9 @@ class Search:
 
 class Borrow:
     """A ufunc of another package, of whole arrays: its own inner loop is called once. The params
-    are `ufunc` and `at`, which of its results is meant; the operands have the loop's dtypes, and
-    each has the shape of the result or one element."""
+    are `ufunc`, `at`, which of its results is meant, and `core`. The operands have the loop's
+    dtypes, and each has the shape of the result or one element; or, with a `core` (n, m), the
+    first is rows of n elements, of which the result has m each."""
 
 
 @record(frozen=True)

@@ -53,10 +53,6 @@ class Loop:
         before = sum(len(_LLVM[letter]) for letter in self.results[:at])
         return range(before, before + len(_LLVM[self.results[at]]))
 
-    def itemsize(self, at: int) -> int:
-        """The bytes of an element of result number `at`."""
-        return np.dtype(self.results[at]).itemsize
-
     @property
     def returned(self) -> str:
         """The LLVM type of a call: all parts of all results."""

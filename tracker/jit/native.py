@@ -247,6 +247,9 @@ class _Ufunc(ctypes.Structure):
     )
 
 
+_NOTHING = ctypes.c_void_p()  # what the loops of a ufunc without data are handed
+
+
 def loop_symbols(loops: Iterable[borrowed.Loop]) -> dict[str, int]:
     """The addresses of ufuncs' inner loops, and of the cells that hold what these are handed."""
     found: dict[str, int] = {}
@@ -255,10 +258,11 @@ def loop_symbols(loops: Iterable[borrowed.Loop]) -> dict[str, int]:
         facts = (fields.nin, fields.nout, fields.nargs, fields.ntypes, fields.name)
         claimed = (ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes, ufunc.__name__.encode())
         function = fields.functions[loop.at] if facts == claimed else None
-        if not function or not fields.data:
+        if not function:
             raise CompileError(f"NumPy {np.__version__} lays out {ufunc} in an unknown way")
         found[loop.symbol] = function
-        found[f"{loop.symbol}.data"] = fields.data + loop.at * ctypes.sizeof(ctypes.c_void_p)
+        own = fields.data + loop.at * ctypes.sizeof(ctypes.c_void_p) if fields.data else 0
+        found[f"{loop.symbol}.data"] = own or ctypes.addressof(_NOTHING)
     return found
 
 

@@ -108,7 +108,7 @@ order = declare(
 )
 
 
-def _along_last(b: Any, work: Any, x: Any, axis: int) -> Any:
+def along_last(b: Any, work: Any, x: Any, axis: int) -> Any:
     """What is done along the last axis, along another one."""
     last = x.type.ndim - 1
     if axis == last:
@@ -148,13 +148,13 @@ def order_by(b: Any, keys: list[Any]) -> Any:
 
 
 def _argsort_build(b: Any, x: Any, *, axis: int) -> Any:
-    return _along_last(b, lambda rows: order_by(b, [rows]), x, axis)
+    return along_last(b, lambda rows: order_by(b, [rows]), x, axis)
 
 
 def _sort_build(b: Any, x: Any, *, axis: int) -> Any:
     if x.type.dtype.kind == "c":
-        return _along_last(b, lambda rows: in_rows(b, rows, order_by(b, [rows])), x, axis)
-    keys = _along_last(b, lambda rows: b(ordered, rows), b(value_key, x), axis)
+        return along_last(b, lambda rows: in_rows(b, rows, order_by(b, [rows])), x, axis)
+    keys = along_last(b, lambda rows: b(ordered, rows), b(value_key, x), axis)
     return b(key_value, keys, dtype=x.type.dtype)
 
 

@@ -21,14 +21,13 @@ from scipy.special import _ufuncs
 
 from tracker.errors import UnsupportedError, message
 from tracker.ir.graph import Const
-from tracker.ir.op import NUMPY, UFUNCS, Borrow, Map, Op, Rule, define
+from tracker.ir.op import NUMPY, UFUNCS, Map, Op, Rule, define
 from tracker.ir.types import Type
 from tracker.ops.binary import strong_multiply
 from tracker.ops.create import to_discrete
 from tracker.ops.declare import (
     Body,
     broadcast,
-    declare,
     infer_ufunc,
     loop_dtypes,
     map_lowering,
@@ -37,6 +36,7 @@ from tracker.ops.declare import (
     project,
     tangent_product,
 )
+from tracker.ops.lent import LENDABLE, lent
 from tracker.ops.shape import broadcast_to
 from tracker.tape import apply, data_of, form_of
 
@@ -85,21 +85,6 @@ def functions(name: str, results: Sequence[str], *derivatives: Sequence[Derivati
     return ops
 
 
-def _infer_lent(*types: Type, ufunc: np.ufunc, at: int) -> Type:
-    return Type(broadcast(types), loop_dtypes(ufunc, types)[ufunc.nin + at])
-
-
-lent = declare(
-    "lent",
-    method=None,
-    entry=None,
-    infer=_infer_lent,
-    evaluate=lambda *xs, ufunc, at: _component(ufunc, at)(*xs),
-    jvp=[None],
-    vjp=[None],
-    lower=Borrow(),
-)
-_LENDABLE = {*"dfDFlqi"}  # dtypes of loops that machine code calls
 _FEW = 100  # elements; of more, a call for each costs more than one for all of them
 
 
@@ -109,10 +94,10 @@ def _at_once(ufunc: np.ufunc, at: int) -> Callable[..., Any]:
     def instead(b: Any, *operands: Any) -> Any:
         types = [x.type for x in operands]
         shape, dtypes = broadcast(types), loop_dtypes(ufunc, types)
-        if math.prod(shape) <= _FEW or not {d.char for d in dtypes} <= _LENDABLE:
+        if math.prod(shape) <= _FEW or not {d.char for d in dtypes} <= LENDABLE:
             return None
         arrays = [_array(b, x, d, shape) for x, d in zip(operands, dtypes, strict=False)]
-        return b(lent, *arrays, ufunc=ufunc, at=at)
+        return b(lent, *arrays, ufunc=ufunc, at=at, core=None)
 
     return instead
 
