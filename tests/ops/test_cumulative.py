@@ -5,7 +5,7 @@ import pytest
 from cases import case, check
 from op_rows import row, sample, x, z
 
-from tracker import UnsupportedError, gradient, param
+from tracker import UnsupportedError, gradient, param, pullback, trace
 from tracker.ops import cumulative, nans
 
 A, V = x(2, 3), x(5)
@@ -89,6 +89,8 @@ CASES = {
     "hypot.reduce": (lambda a: np.hypot.reduce(a), V),
     "subtract.reduce": (lambda a: np.subtract.reduce(a) ** 2, A),
     "add.reduceat": (lambda a: np.add.reduceat(a, [0, 3, 1, 4]) ** 2, V),
+    "add.reduceat of equal pieces": (lambda a: np.add.reduceat(a, [0, 2]) ** 2, x(4, 3)),
+    "maximum.reduceat of one piece": (lambda a: np.maximum.reduceat(a, [1], axis=1) ** 2, A),
     "multiply.reduceat": (lambda a: np.multiply.reduceat(a, [0, 2], axis=1), A),
     # NaN
     "nansum": (with_holes(lambda a: np.nansum(a, axis=1) ** 2 + np.nansum(a)), A),
@@ -169,3 +171,17 @@ def test_folds_of_ufuncs_without_a_rule_are_refused():
     mine = np.frompyfunc(lambda a, b: a + b, 2, 1)
     with pytest.raises(UnsupportedError, match=r"reduce has no derivative rule here"):
         mine.reduce(param(V))
+
+
+def test_folds_of_no_pieces():
+    value, back = pullback(lambda a: np.add.reduceat(a, [], axis=1), A)
+    np.testing.assert_array_equal(value, np.add.reduceat(A, np.array([], int), axis=1))
+    np.testing.assert_array_equal(back(value)[0], np.zeros(A.shape))
+
+
+def test_folds_of_many_pieces_are_a_few_equations():
+    """As many as there are lengths, however many pieces."""
+    counts = np.tile([1, 2, 3], 400)
+    starts = np.cumsum(counts) - counts
+    function = trace(lambda a: np.add.reduceat(a, starts), np.ones(counts.sum()))
+    assert len(list(function.eqns)) < 40

@@ -21,7 +21,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from tracker.errors import ConversionError, UnsupportedError, message, user_frame
 from tracker.ir.op import NUMPY, UFUNCS, Op
 from tracker.ops import subscripts
-from tracker.ops.cumulative import along, running_maximum, running_minimum
+from tracker.ops.cumulative import running_maximum, running_minimum
 from tracker.ops.declare import NO_VALUE, as_array, dtype_of, fitted, into, refuse
 from tracker.ops.reduce import folded_axes, kept
 from tracker.ops.shape import laid_out
@@ -158,17 +158,28 @@ def _reduceat(
     ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
 ) -> Any:
     """Of each pair of neighbouring indices: the fold from one to the other, or the one element."""
-    array = _typed(array, dtype)
-    starts = [int(i) for i in np.asarray(indices)]
+    array, starts = _typed(array, dtype), np.asarray(indices, np.intp)
+    axis = normalize_axis_index(axis, np.ndim(array))
     n = np.shape(array)[axis]
-    if any(not 0 <= i < n for i in starts):
+    if np.any((starts < 0) | (starts >= n)):
         raise IndexError(f"index {max(starts)} out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
-    cut = along(array, normalize_axis_index(axis, np.ndim(array)))
-    folds = []
-    for start, stop in zip(starts, [*starts[1:], n], strict=True):
-        part = array[cut(slice(start, max(stop, start + 1)))]
-        folds.append(ufunc.reduce(part, axis=axis))
-    return into(out, np.stack(folds, axis=axis), "unsafe")
+    counts = np.maximum(np.append(starts[1:], n) - starts, 1)
+    rows = np.moveaxis(array, axis, 0)
+    folds, places = [rows[:0]], [starts[:0]]
+    for count in np.unique(counts):  # pieces of one length are folded together
+        places.append(np.flatnonzero(counts == count))
+        folds.append(ufunc.reduce(_pieces(rows, starts[places[-1]], int(count)), axis=1))
+    order = np.argsort(np.concatenate(places))
+    found = np.concatenate(folds[1:] or folds)
+    ordered = found if len(folds) <= 2 else found[order]
+    return into(out, np.moveaxis(ordered, 0, axis), "unsafe")
+
+
+def _pieces(rows: Any, starts: Any, count: int) -> Any:
+    """So many rows from each of the starts on."""
+    if len(starts) == 1:
+        return rows[int(starts[0]) : int(starts[0]) + count][None]
+    return rows[starts[:, None] + np.arange(count)]
 
 
 def _typed(array: Any, dtype: Any) -> Any:
