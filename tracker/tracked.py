@@ -408,10 +408,16 @@ def note_guard(handle: Tracked, kind: str) -> None:
         stage.guard(value_of(handle), kind)
 
 
+_FEW = 16  # elements that have a guard each; more are compared with what they were, all at once
+
+
 def pin(handle: Tracked) -> None:
     """Python is about to depend on every element."""
     if current_stage() is not None:
         kind = {"b": "bool", "i": "int", "u": "int"}.get(handle.dtype.kind, "hash")
+        if handle.size > _FEW and kind != "hash":
+            note_guard(NUMPY[np.all](handle == np.array(data_of(handle))), "bool")
+            return
         for element in NUMPY[np.ravel](handle) if handle.ndim else (handle,):
             note_guard(element, kind)
 
