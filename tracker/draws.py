@@ -5,7 +5,8 @@ draws anew on each call, the numbers that the plain function would draw, in its 
 
 Owns: the op `draw` and `record_draw`, which records it; `Journal`, which can take draws back (a
 guard that fails sends the call to another trace, which must draw the same numbers again); `Watch`,
-which notices draws that a trace has not heard of; `stand_in`, what a generator is while a function
+which notices draws that a trace has not heard of; `draws_privately`, for ops whose own they are;
+`stand_in`, what a generator is while a function
 is traced. Start at `record_draw`. `numpy.random` is imported only when somebody has.
 
 Invariants: equations of draws are never dropped, merged or put in another order; a trace that drew
@@ -14,10 +15,11 @@ numbers unheard is never compiled.
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,6 +32,8 @@ from tracker.ops.declare import match, project
 from tracker.stage import Unstructured
 from tracker.tape import data_of, form_of, record
 from tracker.tracked import Tracked
+
+_Result = TypeVar("_Result")
 
 # States of generators ---------------------------------------------------------------------------
 
@@ -61,6 +65,7 @@ def _same(a: Any, b: Any) -> bool:
 class _Thread(threading.local):
     journals: tuple[Journal, ...] = ()
     watch: Watch | None = None
+    private = False
 
 
 _thread = _Thread()
@@ -130,6 +135,31 @@ class Watch:
                         "Pass the generator as an argument, or draw from tracker.numpy.random",
                     )
                 )
+
+
+def draws_privately(function: Callable[..., _Result]) -> Callable[..., _Result]:
+    """A function that an op evaluates and that draws numbers for its own use: it does so whenever
+    the op is evaluated, as the plain function does, and no equation stands for that."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> _Result:
+        watch, before = _thread.watch, _thread.private
+        if watch is not None:
+            watch.check()
+        _thread.private = True
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _thread.private = before
+            if watch is not None:
+                watch.note()
+
+    return call
+
+
+def is_private() -> bool:
+    """Whether an op is being evaluated that draws numbers for its own use."""
+    return _thread.private
 
 
 def _global_sources() -> list[Any]:

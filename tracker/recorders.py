@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.random as own
 
-from tracker.draws import record_draw
+from tracker.draws import is_private, record_draw
 from tracker.errors import UnsupportedError, message
 from tracker.listening import current_stage, is_following, stages
 from tracker.ops.create import buffer, joined
@@ -112,7 +112,7 @@ def _names(cls: type, method: str) -> tuple[str, ...]:
 def _method(base: type, name: str) -> Callable[..., Any]:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         method, names = name, _names(base, name)
-        if not is_following():
+        if not is_following() or is_private():
             return getattr(self._own, name)(*args, **kwargs)
         if name in _SAMPLES:
             method, args, names = _SAMPLES[name], (args,) if args else (), ("size",)

@@ -357,3 +357,22 @@ def test_riccati(name):
     fast = jit(lambda a: ours(a, given[1], *weights))
     with pytest.warns(RuntimeWarning, match="starts from plain numbers"):
         np.testing.assert_allclose(fast(given[0]), want, rtol=1e-9)
+
+
+def test_what_an_op_draws_for_its_own_use_is_no_branch():
+    """SciPy's logarithm of a matrix estimates norms with random vectors."""
+    matrix = np.random.RandomState(0).normal(size=(4, 4))
+    f = jit(lambda x: sl.logm(x @ x.T + np.eye(4)))
+    for _ in range(4):
+        np.testing.assert_allclose(f(matrix), sl.logm(matrix @ matrix.T + np.eye(4)))
+    assert f.cache_info().traces == 1
+
+
+def test_draws_beside_those_of_an_op_are_still_noticed():
+
+    def f(x):
+        vars(np.random.mtrand)["_rand"].random_sample()  # no name that a trace listens to
+        return sl.logm(x @ x.T + np.eye(4))
+
+    with pytest.warns(RuntimeWarning, match="random numbers were drawn"):
+        jit(f)(np.ones((4, 4)))

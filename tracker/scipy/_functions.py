@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from tracker.draws import draws_privately
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import Host, Lowering, Op, Routine
 from tracker.ir.types import Type
@@ -63,7 +64,7 @@ def _each(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 _expm = _function("expm", scipy.linalg.expm, Routine("expm", lambda a: a.shape[-1:]))
-_logm = _function("logm", _each(scipy.linalg.logm))
+_logm = _function("logm", _each(draws_privately(scipy.linalg.logm)))  # it estimates norms so
 _sqrtm = _function("sqrtm", _each(scipy.linalg.sqrtm))
 
 
