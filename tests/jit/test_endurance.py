@@ -22,7 +22,7 @@ DEEP = os.environ.get("TRACKER_HYPOTHESIS") == "deep"
 BLOCKS = 100  # that caches of Python and NumPy may come to hold meanwhile
 COMPILED = 4  # blocks that may stay of each new function: a hundred bytes, where code had megabytes
 BYTES = 4 << 20  # as much for the process, whose allocator does not pack tightly
-BY_LLVM = 6000  # bytes that may stay of each new function, where a linker kept 24,000
+BY_LLVM = 16_000  # bytes that may stay of each new function; with one linker it was twice that
 
 X, Y = np.linspace(0.1, 1.0, 8), np.linspace(0.5, 2.0, 8)
 MATRIX = np.eye(5) * 3.0 + 0.1
