@@ -110,3 +110,16 @@ def test_scipy_is_needed_only_for_what_is_made_of_it():
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     text = "tracker.scipy needs SciPy, which is not installed. Type: pip install 'tracker[scipy]'"
     assert out.stdout.splitlines() == ["1.0 False", text, text]
+
+
+@pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
+@pytest.mark.parametrize("name", ["sinpi", "cospi"])
+def test_turns_of_complex_numbers(name, dtype):
+    f, exact = getattr(special, name), getattr(mp, name)
+    z = np.array([0.3 + 0.2j, 1.0 - 0.5j, -2.5 + 1j, 1e5 + 0.25j], dtype)
+    want = np.array([complex(exact(mp.mpc(x))) for x in z.astype(np.complex128)])
+    for made in (f(z), jit(f)(z), data(f(param(z)))):
+        assert made.dtype == dtype
+        np.testing.assert_allclose(made, want, rtol=1e-14 if dtype == np.complex128 else 1e-6)
+    if dtype == np.complex128:
+        assert gradcheck(lambda z: np.sum(np.real(f(z)) * np.imag(f(z))), z[:3])

@@ -98,6 +98,10 @@ def log_base(b: Any, x: Any) -> Any:
 
 def _turned(x: Any, quarter: float, unit: float) -> tuple[Any, Any]:
     """Sine and cosine of x, where `quarter` is a quarter turn and `unit` an angle of one."""
+    if np.iscomplexobj(x):
+        sine, cosine = _turned(np.real(x), quarter, unit)
+        along, across = np.cosh(np.imag(x) * unit), 1j * np.sinh(np.imag(x) * unit)
+        return sine * along + cosine * across, cosine * along - sine * across
     n = np.rint(x / quarter)
     rest = (x - n * quarter) * unit
     sine, cosine = np.sin(rest), np.cos(rest)
