@@ -51,7 +51,7 @@ from tracker.jit.layout import (
     address,
     whole_place,
 )
-from tracker.jit.probing import is_math
+from tracker.jit.probing import is_math, is_slow
 from tracker.jit.storing import Storing, cheap
 from tracker.jit.strides import MemoryOrder, c_strides
 
@@ -59,6 +59,7 @@ _UNROLLED = 12_000  # elements of all unrolled values together; beyond, fewer ar
 _IN_LOOP = 16  # elements; up to here a value in a loop is unrolled: its code is to stay near
 _UNROLLED_IN_LOOP = 500  # elements of all unrolled values of a body, or of what stands around it
 _MATH = 20  # what a transcendental function costs
+_MANY = 8  # elements for each of an operand, for which a division or root is not made again
 _HEAVY = 30  # what a transcendental function adds to the crowd: its code is long
 
 
@@ -103,6 +104,7 @@ class _Planner(Storing):
     ) -> None:
         super().__init__(function, wanted, tiny)
         self.gathered: set[Var] = set()
+        self.slow: set[Var] = set()  # expressions with a division or a root
         if any(isinstance(eqn.op.lower, Contract) for eqn in function.eqns):
             self.gathered = rare.gathered(function)
         self.in_place = InPlace(self, function, tiny)
@@ -197,6 +199,8 @@ class _Planner(Storing):
                 assert place.home is not None
                 same.append(o)
                 level = max(level, place.home.level)
+            elif self._is_spread(o, eqn):
+                level = max(level, self.store(o))
             else:
                 level = max(level, self.reach(o))
         kernel = self.roomy(space, level)
@@ -213,13 +217,29 @@ class _Planner(Storing):
             place = self.places[o]
             if place.kind == "expression" and not (place.stored and place.home is not kernel):
                 cost += place.cost
-        self._expression(eqn, kernel, cost)
+        if is_slow(eqn):
+            self.slow.add(eqn.out)
+        self._expression(eqn, kernel, cost, operands)
 
-    def _expression(self, eqn: Eqn, kernel: Kernel, cost: int) -> None:
+    def _is_spread(self, o: Var, eqn: Eqn) -> bool:
+        """Whether a division or a root would be made again for many elements of a result. Storing
+        it puts the result off by a level: not where others of its shape are made already, for it
+        would read again what they read."""
+        if o not in self.slow or eqn.out.type.size < _MANY * o.type.size:
+            return False
+        home = self.places[o].home
+        return home is not None and (eqn.out.type.shape, home.level) not in self.kernels
+
+    def _expression(self, eqn: Eqn, kernel: Kernel, cost: int, operands: list[Var]) -> None:
         kernel.members.append(eqn)
+        if any(o in self.slow and not self.places[o].stored for o in operands):
+            self.slow.add(eqn.out)
         self.places[eqn.out] = Place("expression", kernel.level, cost, kernel)
 
     def _view(self, eqn: Eqn, operands: list[Var]) -> None:
+        for o in operands:
+            if self._is_spread(o, eqn):
+                self.store(o)
         if len(eqn.operands) == 1 and operands and eqn.out not in self.gathered:
             o = operands[0]
             place = self.places[o]
@@ -243,7 +263,7 @@ class _Planner(Storing):
             place = self.places[o]
             if place.kind == "expression" and not place.stored:
                 cost += place.cost
-        self._expression(eqn, self.kernel(space, level), cost)
+        self._expression(eqn, self.kernel(space, level), cost, operands)
 
     def _alias(self, eqn: Eqn, o: Var) -> Place | None:
         """The view as another way to read the same memory, if strides can say it."""

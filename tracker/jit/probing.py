@@ -1,7 +1,7 @@
 """What the body of an elementwise op does, asked of the body itself: it is run on stand-ins.
 
-Owns: `is_math`, `is_sum`, each asked once per op. A `_Probe` stands for the emitter and for the
-numbers alike.
+Owns: `is_math`, `is_slow`, `is_sum`, each asked once per op. A `_Probe` stands for the emitter and
+for the numbers alike.
 """
 
 from __future__ import annotations
@@ -13,19 +13,27 @@ import numpy as np
 from tracker.ir.graph import Eqn
 from tracker.ir.op import Map, Op
 
-_heavy: dict[Op, bool] = {}
+_probed: dict[Op, _Probe] = {}
 _sums: dict[Op, bool] = {}
 
 
 def is_math(eqn: Eqn) -> bool:
     """Whether the body calls a function that costs much."""
-    known = _heavy.get(eqn.op)
+    return _probe(eqn).heavy
+
+
+def is_slow(eqn: Eqn) -> bool:
+    """Whether it takes several times as long as an addition: a division, a root."""
+    return _probe(eqn).slow
+
+
+def _probe(eqn: Eqn) -> _Probe:
+    known = _probed.get(eqn.op)
     if known is None:
-        probe = _Probe()
+        known = _probed[eqn.op] = _Probe()
         lower = eqn.op.lower
         if isinstance(lower, Map):
-            lower.body(probe, *(probe for _ in eqn.operands), **eqn.params)
-        known = _heavy[eqn.op] = probe.heavy
+            lower.body(known, *(known for _ in eqn.operands), **eqn.params)
     return known
 
 
@@ -47,7 +55,7 @@ class _Probe:
     dtype = np.dtype(np.float64)
 
     def __init__(self, *terms: Any) -> None:
-        self.heavy = False
+        self.heavy = self.slow = False
         self.terms = terms
 
     def add(self, a: Any, b: Any) -> Any:
@@ -55,6 +63,11 @@ class _Probe:
 
     def math(self, name: str, *_: Any) -> Any:
         self.heavy = self.heavy or name != "sqrt"
+        self.slow = True
+        return self
+
+    def div(self, *_: Any) -> Any:
+        self.slow = True
         return self
 
     def borrow(self, *_: Any) -> Any:

@@ -1,0 +1,34 @@
+"""Divisions and roots of small values that many elements are made of: made once, and read."""
+
+import numpy as np
+
+from tracker import gradient, jit, withgradient
+
+RNG = np.random.default_rng(0)
+
+
+def check(f, *arguments):
+    """The text of what was compiled, after a look at its numbers."""
+    fast = jit(f, strict=True)
+    for _ in range(2):
+        for got, want in zip(fast(*arguments), f(*arguments), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
+    return fast.explain(*arguments)
+
+
+def test_a_root_of_each_column_is_kept():
+    x = RNG.normal(size=(80, 50))
+    text = check(lambda x: gradient(lambda x: np.sum(np.std(x, axis=0)), x), x)
+    kept = [line for line in text.splitlines() if "kept: " in line and "[1,50]" in line]
+    assert len(kept) == 2, text
+
+
+def test_it_is_made_again_where_it_would_put_a_loop_off():
+    """Other elements are made at its level already: a second loop would read them again."""
+
+    def loss(x, scale):
+        return np.sum(np.square(x / (scale * scale + 1.0) + 1.0) * x)
+
+    x, scale = RNG.normal(size=(80, 50)), RNG.normal(size=50)
+    text = check(lambda x, s: withgradient(loss, x, s).grad, x, scale)
+    assert text.count("kernel over 80x50") == 1, text
