@@ -30,10 +30,11 @@ def is_slow(eqn: Eqn) -> bool:
 def _probe(eqn: Eqn) -> _Probe:
     known = _probed.get(eqn.op)
     if known is None:
-        known = _probed[eqn.op] = _Probe()
+        known = _Probe()
         lower = eqn.op.lower
         if isinstance(lower, Map):
             lower.body(known, *(known for _ in eqn.operands), **eqn.params)
+        _probed[eqn.op] = known  # not before: other threads compile, too
     return known
 
 
