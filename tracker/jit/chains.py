@@ -169,24 +169,22 @@ def _is_most(shape: tuple[int, ...], index: tuple[Any, ...]) -> bool:
 
 def extent_of(index: tuple[Any, ...], shape: tuple[int, ...]) -> int:
     """How many elements a canonical basic index names."""
-    count, axis = 1, 0
-    for part in index:
-        if part is None:
-            continue
-        if isinstance(part, slice):
-            count *= len(range(*part.indices(shape[axis])))
-        axis += 1
-    return count
+    return math.prod(_extents(index, shape))
+
+
+def _extents(index: tuple[Any, ...], shape: tuple[int, ...]) -> list[int]:
+    """How many elements of each axis it names."""
+    parts = [part for part in index if part is not None]
+    return [
+        len(range(*part.indices(n))) if isinstance(part, slice) else 1
+        for part, n in zip(parts, shape, strict=False)
+    ]
 
 
 def _cut_axes(shape: tuple[int, ...], index: tuple[Any, ...]) -> list[int]:
     """The axes of which a canonical basic index leaves something out."""
-    parts = [part for part in index if part is not None]
-    return [
-        axis
-        for axis, (part, n) in enumerate(zip(parts, shape, strict=False))
-        if not isinstance(part, slice) or len(range(*part.indices(n))) < n
-    ]
+    extents = _extents(index, shape)
+    return [axis for axis, (k, n) in enumerate(zip(extents, shape, strict=False)) if k < n]
 
 
 def _find_deaths(function: Function, changes: Changes, embedded: dict[Var, Piece]) -> None:

@@ -229,6 +229,18 @@ end:
   ret void
 }
 """
+_SUMMING = """\
+sum:
+  %b = phi i64 [0, %digit], [%b.next, %sum]
+  %total = phi i64 [0, %digit], [%total.next, %sum]
+  %b.cell = getelementptr i64, ptr %bucket, i64 %b
+  %b.count = load i64, ptr %b.cell
+  store i64 %total, ptr %b.cell
+  %total.next = add i64 %total, %b.count
+  %b.next = add i64 %b, 1
+  %summed = icmp eq i64 %b.next, 256
+  br i1 %summed, label %deal, label %sum
+"""  # where the keys of each digit begin
 _MANY_BY_VALUE = """
 ; A pass over each digit of 8 bits, to and fro between two arrays. Room: one of them.
 define internal void @tk.values.many.$(ptr %keys, ptr %out, ptr %room, i64 %n) {
@@ -261,17 +273,7 @@ digit:
   %first.count = load i64, ptr %first.cell
   %shared = icmp eq i64 %first.count, %n
   br i1 %shared, label %passed, label %sum
-sum:
-  %b = phi i64 [0, %digit], [%b.next, %sum]
-  %total = phi i64 [0, %digit], [%total.next, %sum]
-  %b.cell = getelementptr i64, ptr %bucket, i64 %b
-  %b.count = load i64, ptr %b.cell
-  store i64 %total, ptr %b.cell
-  %total.next = add i64 %total, %b.count
-  %b.next = add i64 %b, 1
-  %summed = icmp eq i64 %b.next, 256
-  br i1 %summed, label %deal, label %sum
-deal:
+{summing}deal:
   %e = phi i64 [0, %sum], [%e.next, %deal]
   %e.cell = getelementptr $, ptr %from, i64 %e
   %e.key = load $, ptr %e.cell
@@ -346,17 +348,7 @@ digit:
   %first.count = load i64, ptr %first.cell
   %shared = icmp eq i64 %first.count, %n
   br i1 %shared, label %passed, label %sum
-sum:
-  %b = phi i64 [0, %digit], [%b.next, %sum]
-  %total = phi i64 [0, %digit], [%total.next, %sum]
-  %b.cell = getelementptr i64, ptr %bucket, i64 %b
-  %b.count = load i64, ptr %b.cell
-  store i64 %total, ptr %b.cell
-  %total.next = add i64 %total, %b.count
-  %b.next = add i64 %b, 1
-  %summed = icmp eq i64 %b.next, 256
-  br i1 %summed, label %deal, label %sum
-deal:
+{summing}deal:
   %e = phi i64 [0, %sum], [%e.next, %deal]
   %e.cell = getelementptr i64, ptr %sk, i64 %e
   %e.key = load i64, ptr %e.cell
@@ -408,6 +400,11 @@ def _counting(digits: int) -> str:
     )
 
 
+def _passes(text: str, digits: int) -> str:
+    """A routine with what all that sort by digits have in common."""
+    return text.replace("{counting}", _counting(digits)).replace("{summing}", _SUMMING)
+
+
 def _values_by_digits(bits: int) -> str:
     digits = bits // 8
 
@@ -415,7 +412,7 @@ def _values_by_digits(bits: int) -> str:
         """A word of 64 bits from a key, or the other way; of 64 bits it is the same."""
         return f"or i64 {name}, 0" if bits == 64 else f"{to} {name} to {narrow}"
 
-    text = _MANY_BY_VALUE.replace("{counting}", _counting(digits))
+    text = _passes(_MANY_BY_VALUE, digits)
     for name, code in {
         "WIDEN": cast("zext $", "i64", "%narrow"),
         "FIRST": cast("zext $", "i64", "%first.low"),
@@ -429,4 +426,4 @@ def _values_by_digits(bits: int) -> str:
     return text
 
 
-_MANY = _MANY.replace("{counting}", _counting(8))
+_MANY = _passes(_MANY, 8)
