@@ -6,8 +6,8 @@ draws anew on each call, the numbers that the plain function would draw, in its 
 Owns: the op `draw` and `record_draw`, which records it; `Journal`, which can take draws back (a
 guard that fails sends the call to another trace, which must draw the same numbers again); `Watch`,
 which notices draws that a trace has not heard of; `draws_privately`, for ops whose own they are;
-`stand_in`, what a generator is while a function
-is traced. Start at `record_draw`. `numpy.random` is imported only when somebody has.
+`stand_in`, what a generator is while a function is traced. Start at `record_draw`. `numpy.random`
+is imported only when somebody has.
 
 Invariants: equations of draws are never dropped, merged or put in another order; a trace that drew
 numbers unheard is never compiled.

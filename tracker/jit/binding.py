@@ -1,8 +1,8 @@
 """From a program's text to machine code that can be called.
 
 Owns: `Piece`, a native entry with the program that it runs; `bind`, which makes one; `Compiled`,
-what became of a whole trace. A text is
-compiled, or its object code found (`cache.py`); the names in it are bound to addresses here.
+what became of a whole trace. A text is compiled, or its object code found (`cache.py`); the names
+in it are bound to addresses here.
 """
 
 from __future__ import annotations
