@@ -16,13 +16,13 @@ from hypothesis import HealthCheck, settings
 
 from tracker import listening
 from tracker.ir import op
-from tracker.jit import engine
+from tracker.jit import cache, engine
 from tracker.jit.background import drain
 from tracker.ops import special  # noqa: F401  (declared late otherwise: in the middle of a test)
 from tracker.scipy import signal as _signal  # noqa: F401  (as above)
 from tracker.scipy import special as _special  # noqa: F401  (as above)
 
-os.environ["TRACKER_CACHE"] = "0"  # tests compile; test_cache.py has folders of its own
+os.environ["TRACKER_CACHE"] = "0"  # tests compile, but for those that ask for `folder`
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell has what it runs in the background ignore interrupts; some tests wait for one.
@@ -112,3 +112,12 @@ def compiled_quickly(request, monkeypatch):
         return compile_module(text, level=level, symbols=symbols)
 
     monkeypatch.setattr(engine, "compile_module", quickly)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where compiled code is kept, for this test."""
+    monkeypatch.setenv("TRACKER_CACHE", "1")
+    monkeypatch.setenv("TRACKER_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "_RECENT", 0)  # as if every call were in a process of its own
+    return tmp_path / "cache"

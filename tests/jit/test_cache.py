@@ -14,14 +14,6 @@ from tracker.jit import cache, engine
 TEXT = "define double @f(double %x) {\n  %y = fadd double %x, 1.5\n  ret double %y\n}\n"
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRACKER_CACHE", "1")
-    monkeypatch.setenv("TRACKER_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "_RECENT", 0)  # as if every call were in a process of its own
-    return tmp_path / "cache"
-
-
 def files(folder):
     return sorted(folder.iterdir()) if folder.exists() else []
 

@@ -10,19 +10,11 @@ import pytest
 
 import tracker
 from tracker.control import scan
-from tracker.jit import blas, cache, engine, recall
+from tracker.jit import blas, engine, recall
 from tracker.jit.background import drain
 
 X = np.linspace(0.1, 1.7, 12).reshape(3, 4)
 W = np.linspace(-1.0, 1.0, 8).reshape(4, 2)
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRACKER_CACHE", "1")
-    monkeypatch.setenv("TRACKER_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "_RECENT", 0)  # as if every call were in a process of its own
-    return tmp_path / "cache"
 
 
 @pytest.fixture
