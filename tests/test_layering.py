@@ -83,6 +83,7 @@ JIT_LAYERS = [
     {"registers"},
     {"unrolled"},
     {"lower"},
+    {"relinking"},
     {"pipeline", "recall", "binding", "explain"},
     {"executor", "compiling"},
     {"background"},

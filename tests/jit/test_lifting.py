@@ -192,10 +192,10 @@ loop:
 
 
 def test_what_is_taken_out_and_what_stays():
-    text, table = lift(KERNEL)
+    text, tables = lift(KERNEL)
     for line in (
         "%acc0 = alloca [500 x i64]",
-        "%size.0 = load i64, ptr getelementptr (i64, ptr @sizes, i64 0)",
+        "%size.0 = load i64, ptr getelementptr (i64, ptr @sizes.k0, i64 0)",
         "phi i64 [ %size.0, %pre ]",
         "%size.1.far = add nuw nsw i64 %size.1, 9",
         "%a = mul nsw i64 %i, %size.1.far",
@@ -208,7 +208,7 @@ def test_what_is_taken_out_and_what_stays():
     ):
         assert line in text
     want = struct.pack("<qqqqdfxxxxq", 200, 991, 1000, 1000, 0.1, np.float32(0.1), 300)
-    assert table == want
+    assert tables == {"sizes.k0": want}
     other, _ = lift(KERNEL.replace("300", "301").replace("999A", "999B"))
     assert other == text
 
@@ -222,6 +222,6 @@ def test_whether_a_loop_is_short_stays():
 
 
 def test_functions_of_others_and_long_ones_stay():
-    assert lift(KERNEL.replace("@k0", "@vm.exp")) == (KERNEL.replace("@k0", "@vm.exp"), b"")
+    assert lift(KERNEL.replace("@k0", "@vm.exp")) == (KERNEL.replace("@k0", "@vm.exp"), {})
     many = KERNEL.replace("  br label %loop\n", "  store i64 1000, ptr %p0\n" * 3000, 1)
-    assert lift(many) == (many, b"")
+    assert lift(many) == (many, {})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracker.config import current, dump
 from tracker.ir.graph import Atom, Function
-from tracker.jit import blas, cache, engine, memory, native, parallel, rare, signature
+from tracker.jit import blas, engine, memory, native, parallel, rare, relinking, signature
 from tracker.jit.layout import Plan
 from tracker.jit.lowered import Lowered
 from tracker.jit.program import Program
@@ -72,12 +72,10 @@ def bind(
     modules: list[engine.Module] = []
     keep: list[Any] = []
     for each in lowered.loops:
-        kernels, table = native.without_sizes(each.text)
-        bound = {**native.addresses(table), **loans}
-        loops = cache.compile_or_load(kernels, level=each.level, symbols=bound)
-        symbols.update((name, loops.address(name)) for name in each.exports)
-        modules.append(loops)
-        keep += [loops, *table.values()]
+        addresses, linked, needed = relinking.link(each, loans)
+        symbols.update(addresses)
+        modules += linked
+        keep += [*linked, *needed]
     size = sum(v.type.size for v in program.traced.inputs) + lowered.scratch // 8
     entry = native.compile_entry(
         lowered.text,

@@ -65,12 +65,17 @@ def compile_or_load(
     text: str, *, level: int = engine.OPTIMISED, symbols: Mapping[str, int] | None = None
 ) -> engine.Module:
     """`engine.compile_module`, or the object code of an earlier time."""
-    known = _recent.get((text, level))
+    known = recent(text, level)
     if known is not None:
         return engine.load(known[1], known[0], symbols=symbols, text=text, level=level)
     module = _from_disk(text, level, symbols)
     _remember(text, level, module)
     return module
+
+
+def recent(text: str, level: int) -> tuple[tuple[str, ...], bytes] | None:
+    """What a text exports and its object code, if this process had it not long ago."""
+    return _recent.get((text, level))
 
 
 def _remember(text: str, level: int, module: engine.Module) -> None:

@@ -1,10 +1,11 @@
 """Sizes taken out of IR text: another shape gives the same text, and needs no compiling.
 
-Owns: `lift`, which turns numbers that depend on shapes into loads from a table, `@sizes`. Bounds of
-loops, extents that are checked, offsets and the extents of products become loads at the start of
-their function; so do odd floats (1/n). Object code is then good for any table.
+Owns: `lift`, which turns numbers that depend on shapes into loads from tables. Bounds of loops,
+extents that are checked, offsets and the extents of products become loads at the start of their
+function; so do odd floats (1/n). Object code is then good for any tables. Each function has a table
+of its own, `@sizes.NAME`, so that its text does not depend on those beside it (see `relinking.py`).
 
-What is in the table and what stays in the text is free: text and table together are the program.
+What is in a table and what stays in the text is free: text and tables together are the program.
 Numbers of one digit stay (loops of few steps are unrolled), and so do divisors, which LLVM makes
 shifts and products of. Very long functions stay as they are.
 
@@ -20,7 +21,7 @@ import re
 import struct
 from collections.abc import Iterator
 
-SYMBOL = "sizes"
+_SYMBOL = "sizes"
 _SMALL = 9  # up to here integers stay in the text
 _SHORT = 128  # steps of a loop; up to here it is short
 _PLAIN = 64.0  # up to here floats that are quarters stay
@@ -50,19 +51,26 @@ _NOTES = """!3 = !{}
 """
 
 
-def lift(text: str) -> tuple[str, bytes]:
-    """The text without its sizes, and the table of 8-byte entries that `@sizes` must be."""
-    table: list[bytes] = []
-    parts = list(_functions(text))
-    done = "".join(part if name is None else _lifted(name, part, table) for name, part in parts)
-    if not table:
-        return text, b""
-    head = f"@{SYMBOL} = external global [{len(table)} x i64]\n{_NOTES}"
-    return head + done, b"".join(table)
+def lift(text: str) -> tuple[str, dict[str, bytes]]:
+    """The text without its sizes, and the tables of 8-byte entries that its globals must be."""
+    tables: dict[str, bytes] = {}
+    done = [part if name is None else _lifted(name, part, tables) for name, part in functions(text)]
+    if not tables:
+        return text, tables
+    heads = [
+        f"@{symbol} = external global [{len(table) // 8} x i64]\n"
+        for symbol, table in tables.items()
+    ]
+    return "".join([*heads, _NOTES, *done]), tables
 
 
-def _functions(text: str) -> Iterator[tuple[str | None, str]]:
-    """The text in pieces: functions of ours with their names, what is between without."""
+def table_of(name: str) -> str:
+    """The global that is a function's table."""
+    return f"{_SYMBOL}.{name}"
+
+
+def functions(text: str) -> Iterator[tuple[str | None, str]]:
+    """The text in pieces: functions of ours with their names, what is between with None."""
     at = start = 0
     while (start := _next_function(text, start)) >= 0:
         name = _NAME.match(text, start)
@@ -87,8 +95,9 @@ class _Function:
     """The numbers taken out of one function. Each is an entry of its own: that two are equal is a
     fact of one shape."""
 
-    def __init__(self, table: list[bytes]) -> None:
-        self.table = table
+    def __init__(self, symbol: str) -> None:
+        self.symbol = symbol
+        self.table: list[bytes] = []
         self.loads: list[str] = []
 
     def integer(self, number: str) -> str:
@@ -119,16 +128,16 @@ class _Function:
         self.table.append(bits)
         name = f"%size.{at}"
         self.loads.append(
-            f"  {name} = load {kind}, ptr getelementptr (i64, ptr @{SYMBOL}, i64 {at}), "
+            f"  {name} = load {kind}, ptr getelementptr (i64, ptr @{self.symbol}, i64 {at}), "
             "!invariant.load !3"
         )
         return name
 
 
-def _lifted(name: str, text: str, table: list[bytes]) -> str:
+def _lifted(name: str, text: str, tables: dict[str, bytes]) -> str:
     if text.count("\n") > _LONG:
         return text
-    function = _Function(table)
+    function = _Function(table_of(name))
     start = text.index("\n") + 1
     head, body, at = text[:start], [], start
     while (found := _ANY_NUMBER.search(text, at)) is not None:
@@ -147,6 +156,8 @@ def _lifted(name: str, text: str, table: list[bytes]) -> str:
             jump = text[line_end:at]
             body.append(jump if "!llvm.loop" in jump else jump + _ONE_AT_A_TIME)
     body.append(text[at:])
+    if function.table:
+        tables[function.symbol] = b"".join(function.table)
     return head + _with_loads("".join(body), function.loads)
 
 

@@ -30,7 +30,7 @@ from tracker.jit.engine import ONCE, OPTIMISED
 from tracker.jit.layout import Buffer, Fits, Kernel, Plan, Slots, Store
 from tracker.jit.loops import Shared, work_of, write_kernel
 from tracker.jit.lowered import Loops, Lowered
-from tracker.jit.modules import Work, apart, busy, merge
+from tracker.jit.modules import Work, apart, busy, merge, urgent
 from tracker.jit.scratch import lay_out
 from tracker.jit.sharing import KernelText, redirected, share
 from tracker.jit.unrolled import Unrolled
@@ -125,7 +125,7 @@ class _Driver(Unrolled):
         chosen = None if self.bodies else busy(self.work, self.elsewhere)
         loops: tuple[Loops, ...] = ()
         if chosen is not None or len(self.lines) > _LONG:
-            loops = apart(written, chosen, self.needs)
+            loops = apart(written, chosen, urgent(self.work, self.elsewhere), self.needs)
             written = []
         texts = [f"define internal {kernel.text}" for kernel in written]
         texts += [redirected(text, moved) for text in (*self.bodies, driver)]

@@ -17,11 +17,13 @@ _QUICKLY = 1  # zlib's level
 
 @record(frozen=True)
 class Loops:
-    """The text of a module of kernels, their names, and the level at which to compile it."""
+    """The text of a module of kernels, their names, and the level at which to compile it; those of
+    them that are not to be had from code that was compiled at a lower one."""
 
     text: str
     exports: tuple[str, ...]
     level: int
+    urgent: tuple[str, ...]
 
 
 @record(frozen=True)
@@ -50,7 +52,7 @@ def packed(lowered: Lowered) -> tuple[dict[str, Any], bytes]:
     facts = {
         "level": lowered.level,
         "lengths": [len(text) for text in encoded],
-        "loops": [[each.exports, each.level] for each in lowered.loops],
+        "loops": [[each.exports, each.level, each.urgent] for each in lowered.loops],
         "symbols": sorted(lowered.symbols),
         "scratch": lowered.scratch,
     }
@@ -64,8 +66,8 @@ def unpacked(facts: dict[str, Any], data: bytes) -> Lowered:
         texts.append(whole[at : at + length].decode())
         at += length
     loops = tuple(
-        Loops(text, tuple(exports), level)
-        for text, (exports, level) in zip(texts[1:], facts["loops"], strict=True)
+        Loops(text, tuple(exports), level, tuple(urgent))
+        for text, (exports, level, urgent) in zip(texts[1:], facts["loops"], strict=True)
     )
     symbols = frozenset(facts["symbols"])
     return Lowered(texts[0], facts["level"], loops, symbols, frozenset(), facts["scratch"])

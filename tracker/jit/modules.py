@@ -1,9 +1,9 @@
 """Which loops of a plan are worth optimising: these become a module of their own.
 
-Owns: `Work`, `busy` and `apart`. LLVM's pipeline takes 10 to 40 ms for the least of loops, a few
-passes and a code generator in a hurry a quarter of that, for loops that take two or three times as
-long; the quick code generator, for the driver, a tenth. In a plan that runs long, what hardly shows
-is compiled so: the driver, and loops over few elements.
+Owns: `Work`, `busy`, `urgent` and `apart`. LLVM's pipeline takes 10 to 40 ms for the least of
+loops, a few passes and a code generator in a hurry a quarter of that, for loops that take two or
+three times as long; the quick code generator, for the driver, a tenth. In a plan that runs long,
+what hardly shows is compiled so: the driver, and loops over few elements.
 
 Invariant: which loops these are follows from the plan alone; a plan that is over soon is compiled
 as one module, well.
@@ -22,6 +22,7 @@ from tracker.records import record
 
 _RUNS_LONG = 1_000_000  # operations of a plan, about as many as take 100 us
 _HARDLY = 1000  # operations for each element that is not optimised: all of these take 2% then
+_STILL = 250  # and 8%: no reason to compile loops again that another shape has compiled in a hurry
 
 
 @record()
@@ -36,7 +37,9 @@ class Work:
         self.operations += operations
 
 
-def busy(loops: Mapping[str, Work], elsewhere: int) -> set[str] | None:
+def busy(
+    loops: Mapping[str, Work], elsewhere: int, allowance: int | None = None
+) -> set[str] | None:
     """The loops, by name, that are to be optimised; None: everything is.
 
     elsewhere: the operations of what is not a loop. In a loop compiled in a hurry an element takes
@@ -45,7 +48,7 @@ def busy(loops: Mapping[str, Work], elsewhere: int) -> set[str] | None:
     total = sum(work.operations for work in loops.values()) + elsewhere
     if total < _RUNS_LONG:
         return None
-    left = total // _HARDLY
+    left = total // (allowance or _HARDLY)
     found = set(loops)
     for name in sorted(loops, key=lambda name: loops[name].elements):
         left -= loops[name].elements
@@ -63,8 +66,13 @@ def merge(loops: MutableMapping[str, Work], same: Mapping[str, str]) -> None:
             loops[other].add(work.elements, work.operations)
 
 
+def urgent(loops: Mapping[str, Work], elsewhere: int) -> set[str] | None:
+    """The loops that are optimised even where there is code of them that was not; None: all."""
+    return busy(loops, elsewhere, _STILL)
+
+
 def apart(
-    kernels: Sequence[KernelText], chosen: set[str] | None, needs: Needs
+    kernels: Sequence[KernelText], chosen: set[str] | None, urgent: set[str] | None, needs: Needs
 ) -> tuple[Loops, ...]:
     """Modules of the kernels that are to be optimised (None: all), and of the others. What is left
     in `needs` is what a driver needs that calls them."""
@@ -85,5 +93,6 @@ def apart(
         own.borrowed, own.intrinsics = needs.borrowed, intrinsics
         own.math = {f for f in math if any(f"{vmath.symbol(*f)}(" in text for text in texts)}
         exports = tuple(kernel.name[1:] for kernel in group)
-        modules.append(Loops(module_text(texts, own), exports, level))
+        well = tuple(kernel.name[1:] for kernel in group if urgent is None or kernel.name in urgent)
+        modules.append(Loops(module_text(texts, own), exports, level, well))
     return tuple(modules)

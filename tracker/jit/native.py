@@ -117,20 +117,20 @@ def prepare(
     """The whole text (equal for equal calls in any process: a key for a cache) and its bindings."""
     objects = writer.Objects()
     body = entry_text(signature, outputs, captures, objects, release_gil=release_gil, raises=raises)
-    text, table = without_sizes(f"{_declarations(plan, body)}\n{body}\n{plan}")
-    bound = {**(symbols or {}), **addresses(table)}
+    text, tables = without_sizes(f"{_declarations(plan, body)}\n{body}\n{plan}")
+    bound = {**(symbols or {}), **addresses(tables)}
     bound.update((name, address_of(name)) for name in set(C_NAME.findall(text)))
     cells = [_watch(static) for static in objects.watched]
     bound.update((f"obj.{n}", id(thing)) for n, thing in enumerate(objects.held))
     bound.update((f"cell.{n}", ctypes.addressof(cell)) for n, (cell, _) in enumerate(cells))
     bound.update((f"alloc.{n}", _allocator(cls)) for n, cls in enumerate(objects.allocators))
-    return Prepared(text, bound, (*objects.held, *cells, *table.values()))
+    return Prepared(text, bound, (*objects.held, *cells, *tables.values()))
 
 
 def without_sizes(text: str) -> tuple[str, dict[str, Any]]:
     """The text that is the same for other shapes (see `lifting.py`), and what it refers to then."""
-    text, table = lifting.lift(text)
-    return text, {lifting.SYMBOL: ctypes.create_string_buffer(table)} if table else {}
+    text, tables = lifting.lift(text)
+    return text, {name: ctypes.create_string_buffer(table) for name, table in tables.items()}
 
 
 def addresses(buffers: Mapping[str, Any]) -> dict[str, int]:
