@@ -426,6 +426,44 @@ def test_ufuncs_take_lists_of_tracked_values(f):
         numpy.testing.assert_allclose(compiled(0.7, 1.3), found, rtol=1e-14)
 
 
+INTEGERS_IN_LISTS = {
+    "sum": lambda a, b: np.sum([a, b, a]),
+    "max": lambda a, b: np.max([a, b]) * 1.0,
+    "dot": lambda a, b: np.dot([a, b], [0.5, a]),
+    "mean": lambda a, b: np.mean([[a], [b]]),
+    "cumsum": lambda a, b: np.sum(np.cumsum([a, b])),
+    "norm": lambda a, b: np.linalg.norm([a, b]),
+    "where": lambda a, b: np.sum(np.where([True, False], [a, b], 0)),
+    "average": lambda a, b: np.average([1.0, 2.0], weights=[a, b]),
+}
+
+
+@pytest.mark.parametrize("f", INTEGERS_IN_LISTS.values(), ids=INTEGERS_IN_LISTS)
+def test_integers_in_lists_keep_their_gradients(f):
+    """NumPy could make plain numbers of them, as they count and index."""
+    want = gradient(f, 2.0, 5.0)
+    compiled = jit(lambda a, b: gradient(f, a, b))
+    for found in (gradient(f, 2, 5), compiled(2, 5), compiled(2, 5)):
+        numpy.testing.assert_allclose(
+            [0.0 if g is None else g for g in found], want, rtol=1e-14, err_msg=str(found)
+        )
+
+
+AXES_IN_TUPLES = {
+    "expand_dims": lambda x, n: np.expand_dims(x, (n, 0)),
+    "norm": lambda x, n: np.linalg.norm(x, None, (0, n)),
+    "sum": lambda x, n: np.sum(x, (n, 0)),
+    "squeeze": lambda x, n: np.squeeze(x[:1, None], (n, 0)),
+}
+
+
+@pytest.mark.parametrize("f", AXES_IN_TUPLES.values(), ids=AXES_IN_TUPLES)
+def test_tuples_of_axes_may_be_tracked(f):
+    x = numpy.arange(6.0).reshape(2, 3)
+    for found in (tracker.pullback(f, x, 1)[0], jit(f)(x, 1)):
+        numpy.testing.assert_allclose(found, f(x, 1), rtol=1e-15, strict=True)
+
+
 BESIDE_LISTS = {
     "minus": lambda a, b: [a, b] - np.max([a, b]),
     "divided": lambda a, b: [a, [b, 1.0]][1] / np.array([b, a]),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import ConversionError
-from tracker.listening import is_following, is_recording
+from tracker.listening import is_following
 from tracker.ops.create import buffer, joined
 from tracker.tracked import whole
 
@@ -60,8 +60,10 @@ def lenient(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not of_sequences and is_recording():  # a conversion would end the trace
+        if not of_sequences and is_following():  # a conversion ends traces, and integers get away
             args = tuple(map(joined, args))
+            if kwargs:
+                kwargs = {name: joined(x) for name, x in kwargs.items()}
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError) as error:

@@ -136,7 +136,7 @@ METHODS["flatten"] = lambda a, order="C": np.copy(ravel(a, order))
 
 @implements(np.expand_dims)
 def expand_dims(a: Any, axis: Any) -> Any:
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = (axis,) if np.ndim(axis) == 0 else tuple(whole(axis))
     ndim = np.ndim(a) + len(axes)
     places = normalize_axis_tuple(axes, ndim)
     old = iter(np.shape(a))

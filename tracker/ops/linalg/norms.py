@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ops.declare import implements
 from tracker.ops.linalg.parts import as_array, column, is_square, real
-from tracker.tracked import Tracked, pinned
+from tracker.tracked import Tracked, pinned, whole
 
 
 def _squares(x: Any) -> Any:
@@ -37,6 +37,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
             return np.sqrt(np.sum(_squares(x), keepdims=keepdims))
         axes: tuple[int, ...] = tuple(range(ndim))
     else:
+        axis = tuple(whole(axis)) if type(axis) is Tracked and axis.ndim else axis
         axes = axis if isinstance(axis, tuple) else (_whole(axis),)
     if len(axes) == 1:
         return _vector(x, ord, normalize_axis_index(axes[0], ndim), keepdims)
