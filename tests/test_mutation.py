@@ -726,3 +726,85 @@ def test_reshapes_of_arrays_with_gaps_are_views_where_numpys_are(x, flat):
         assert at_ones(fast) == want
         assert at_ones(tracker.value_and_grad(f))[0] == want
         assert at_ones(tracker.value_and_grad(fast))[0] == want
+
+
+def _turned(x):
+    x.T[0] = 3.0
+
+
+def _added(x):
+    x += np.arange(24.0).reshape(4, 6)
+
+
+def _added_in_fortran_order(x):
+    x += np.arange(24.0).reshape(6, 4).T
+
+
+def _swapped(x):
+    np.swapaxes(x, 0, 1)[1] *= 2.0
+
+
+def _flat(x):
+    x.flat[3] = 1.0
+
+
+def _row(x):
+    x[0] = x[1]
+
+
+def _masked(x):
+    x[x > 3.0] = 1.0
+
+
+def _sorted(x):
+    x.sort(axis=0)
+
+
+def _diagonal(x):
+    np.fill_diagonal(x, 1.0)
+
+
+_WRITES_ALL_OVER = [
+    *(_turned, _added, _added_in_fortran_order, _swapped, _flat, _row, _masked, _sorted, _diagonal)
+]
+_GRID = np.arange(24.0).reshape(4, 6) / 7
+_LAYOUTS = {
+    "C": lambda: _GRID.copy(),
+    "F": lambda: np.asfortranarray(_GRID),
+    "gaps": lambda: np.repeat(_GRID, 2, 1)[:, ::2],
+    "reversed": lambda: _GRID[::-1].copy()[::-1],
+    "reversed F": lambda: np.asfortranarray(_GRID[:, ::-1])[:, ::-1],
+}
+
+
+@pytest.mark.parametrize("layout", _LAYOUTS)
+@pytest.mark.parametrize("write", _WRITES_ALL_OVER)
+def test_an_array_lies_in_memory_as_it_did_before_a_write(write, layout):
+    def f(x):
+        write(x)
+        flat = x.reshape(-1)
+        flat[1] = 9.0  # into x where its layout makes the reshape a view
+        turned = x.T.reshape(-1)
+        turned[2] = 8.0
+        return x, flat, turned, x * 2, np.ravel(x, "K")
+
+    def loss(x):
+        return sum(
+            np.sum(np.sin(part) * np.arange(1, part.size + 1)) for part in map(np.ravel, f(x))
+        )
+
+    make, fast, fast_loss = _LAYOUTS[layout], tracker.jit(f), tracker.jit(loss)
+    plain = make()
+    want, value = f(plain), loss(make())
+    for _ in range(2):
+        given = make()
+        got = fast(given)
+        assert got[0] is given
+        for one, other in zip((given, *got), (plain, *want), strict=True):
+            np.testing.assert_array_equal(one, other)
+            assert one.strides == other.strides
+        slopes = [gradient(g, make())[0] for g in (loss, fast_loss)]
+        np.testing.assert_allclose(*slopes, rtol=1e-12)
+        for g in (loss, fast_loss):
+            assert tracker.value_and_grad(g)(make())[0] == pytest.approx(value, rel=1e-12)
+    tracker.testing.gradcheck(loss, make() + 0.01 * np.sin(1 + np.arange(24.0).reshape(4, 6)))

@@ -89,8 +89,23 @@ def write(handle: Tracked, new: Any) -> None:
     made = value_of(new if isinstance(new, Tracked) else buffer(new))
     if type(old.form) is np.ndarray and type(made.form) is not np.ndarray:
         made = value_of(apply(copy, (wrap(made),)))  # NumPy's operators give numbers for 0-d arrays
-    handle._value = made
+    handle._value = made if _lies_as(made.form, old.form) else value_of(_laid_as(made, old))
     invalidate(handle)
+
+
+def _lies_as(form: Any, old: Any) -> bool:
+    """Whether an array lies in memory as another of its shape does."""
+    if type(old) is not np.ndarray or old.ndim < 2 or form.strides == old.strides:
+        return True
+    flags, wanted = form.flags, old.flags
+    return bool(wanted.c_contiguous and flags.c_contiguous)
+
+
+def _laid_as(made: Value, old: Value) -> Any:
+    """A new value in the layout of the old: a write moves no element, so it decides as before of
+    which reshapes are views, and in which order copies lie."""
+    whole = tuple(slice(0, n, 1) for n in old.form.shape)
+    return apply(index.put, (wrap(old), wrap(made)), {"index": whole})
 
 
 def invalidate(handle: Tracked) -> None:

@@ -31,6 +31,7 @@ from tracker.ops.places import (
     taken,
 )
 from tracker.ops.shape import broadcast_to, reshape
+from tracker.snapshots import own_copy
 from tracker.tape import apply, data_of, form_of
 
 _INT = np.dtype(np.intp)
@@ -101,7 +102,8 @@ embed: Op = declare(
 
 
 def _put(x: Any, v: Any, *, index: Index) -> Any:
-    out = np.array(x)
+    broadcast = type(x) is not np.ndarray or 0 in x.strides
+    out = np.array(x) if broadcast else own_copy(x)
     out[index] = v
     return out
 
