@@ -59,7 +59,7 @@ JIT_LAYERS = [
         "index",
         "engine",
     },
-    {"orders"},
+    {"orders", "unusual"},
     {"places", "reads", "standins", "varying"},
     {"inputs"},
     {"bits", "networks"},

@@ -243,10 +243,11 @@ def history(root: Value) -> list[Value]:
 
 
 def plain_cotangent(c: Any, x: Any) -> Any:
-    """A cotangent as a plain array of its own, in the leaf's dtype and shape."""
+    """A cotangent as a plain array of its own, in the leaf's dtype (in the machine's byte order)
+    and shape."""
     c = data(c)
     if isinstance(x, np.ndarray):
-        kind = x.dtype if x.dtype.kind in "fc" else np.float64
+        kind = x.dtype.type if x.dtype.kind in "fc" else np.float64
         return np.array(np.broadcast_to(c, x.shape), dtype=kind)
     if isinstance(x, np.inexact):
         return x.dtype.type(c)

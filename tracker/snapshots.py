@@ -41,7 +41,7 @@ def own_copy(x: Any) -> Any:
     if flags.c_contiguous or flags.f_contiguous:
         return x.copy("K")
     strides, step, packed = [0] * x.ndim, x.itemsize, x.itemsize
-    for axis in sorted(range(x.ndim), key=lambda axis: abs(x.strides[axis])):
+    for axis in sorted(range(x.ndim), key=lambda axis: (abs(x.strides[axis]), -axis)):
         n, stride = x.shape[axis], x.strides[axis]
         if n == 1 or not stride:  # of no account; broadcast
             continue

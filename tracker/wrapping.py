@@ -221,7 +221,7 @@ def _in_class_of(c: Any, x: Any) -> Any:
     number."""
     have = type(form_of(c))
     if isinstance(x, np.ndarray):
-        c = np.astype(c, x.dtype if x.dtype.kind in "fc" else np.float64)
+        c = np.astype(c, x.dtype.type if x.dtype.kind in "fc" else np.float64)
         return c if have is np.ndarray else np.reshape(np.reshape(c, (1,)), ())
     if isinstance(x, np.inexact):
         if have is np.ndarray:

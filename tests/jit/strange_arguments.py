@@ -237,6 +237,9 @@ def memory_mapped(x):
     return np.sum(x**2)
 
 
+_RECORDS = np.zeros(3, [("x", "f8"), ("n", "i2"), ("y", ">f4", (2,))])
+_RECORDS["x"] = V
+_RECORDS["y"] = M.T
 _LAYOUTS = [
     V.astype(">f8"),
     unaligned(V),
@@ -257,6 +260,12 @@ _LAYOUTS = [
     V.astype("g"),
     np.array([True, False]),
     np.array([1, 2, 3], "i1"),
+    np.lib.stride_tricks.sliding_window_view(np.arange(5.0), 3),
+    _RECORDS["x"],
+    _RECORDS["x"][::-1],
+    _RECORDS["y"],
+    unaligned(M)[::-1, ::2],
+    unaligned(M.astype(">f4")),
 ]
 
 
@@ -275,6 +284,11 @@ def layouts_written(x):
     x[..., 0] = 5.0
     x *= 2
     return np.sum(x)
+
+
+@program(*[(x,) for x in _LAYOUTS if x.ndim])
+def layouts_seen_again(x):
+    return x, x[..., ::-1], x[-1:], {"flat": x.T}
 
 
 # Aliasing and writes ------------------------------------------------------------------------------

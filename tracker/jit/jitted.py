@@ -27,7 +27,7 @@ from tracker.config import current
 from tracker.deferral import Misjudged
 from tracker.draws import Journal, UnheardDraws
 from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError
-from tracker.jit import signature
+from tracker.jit import signature, unusual
 from tracker.jit.building import Entangled
 from tracker.jit.collecting import collecting_seldom
 from tracker.jit.families import (
@@ -54,7 +54,7 @@ from tracker.jit.standins import TURN
 from tracker.jit.varying import Varying
 from tracker.listening import current_stage, current_watch
 from tracker.records import record
-from tracker.snapshots import own_copy, same_bytes
+from tracker.snapshots import same_bytes
 from tracker.tape import value_of
 from tracker.tracked import Tracked
 from tracker.values import is_constant
@@ -145,8 +145,8 @@ class Jitted:
         leaves: list[Any],
     ) -> Any:
         """Arguments that no entry takes as they lie: arrays are laid out anew, others run plain."""
-        usual = [_usual(x) for x in leaves]
-        if any(x is _NOT_USUAL for x in usual) or self._share_memory(call, leaves, usual):
+        usual = [unusual.laid_out(x) for x in leaves]
+        if any(x is unusual.NOT_TAKEN for x in usual) or self._share_memory(call, leaves, usual):
             return self.function(*args, **kwargs)
         given = iter(usual)
         templates = (*args, *kwargs.values())
@@ -156,7 +156,8 @@ class Jitted:
         ]
         try:
             named = dict(zip(kwargs, rebuilt[len(args) :], strict=True))
-            return self.native()(*rebuilt[: len(args)], **named)
+            result = self.native()(*rebuilt[: len(args)], **named)
+            return unusual.over_given(result, leaves, usual)
         finally:  # what was written into a copy belongs into the caller's array
             for x, copy in zip(leaves, usual, strict=True):
                 if x is not copy and not same_bytes(np.asarray(x, copy.dtype), copy):
@@ -449,7 +450,6 @@ class Jitted:
     make: Callable[[Callable[..., Any], Options], Any]  # set by decorator.py, which makes objects
 
 
-_NOT_USUAL = object()
 _HISTORY = "it reads a param, whose history is recorded"
 _WAIT = 0.3  # seconds; a call that has waited so long for another's trace runs in plain Python
 _CROWD = 16
@@ -472,17 +472,6 @@ def name_of(function: Callable[..., Any]) -> str:
     while isinstance(function, functools.partial):
         function = function.func
     return getattr(function, "__name__", type(function).__name__).replace("<lambda>", "function")
-
-
-def _usual(x: Any) -> Any:
-    """An array in the layout that native code takes, if its class and dtype allow that."""
-    if not isinstance(signature.leaf_of(x), signature.Foreign):
-        return x
-    if type(x) is not np.ndarray or x.dtype.newbyteorder("=") not in signature.DTYPES:
-        return _NOT_USUAL
-    copy = own_copy(x).astype(x.dtype.newbyteorder("="), order="K", copy=False)
-    copy.flags.writeable = x.flags.writeable
-    return copy
 
 
 def _first_call(
