@@ -57,6 +57,7 @@ ALIKE = {
     "test_scans",
     "test_scipy",
     "test_searching",
+    "test_selecting",
     "test_sorted",
     "test_strange",
     "test_vmapping",

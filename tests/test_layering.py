@@ -68,7 +68,7 @@ JIT_LAYERS = [
     {"entry", "memory", "lifting"},
     {"native"},
     {"callable", "blas", "parallel"},
-    {"chains", "lending", "sorting", "searching", "dense"},
+    {"chains", "lending", "sorting", "selecting", "searching", "dense"},
     {"layout"},
     {"lowered"},
     {"rows", "modules", "program"},

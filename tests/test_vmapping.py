@@ -54,6 +54,7 @@ FUNCTIONS = {
     "scanning": scanning,
     "reaching": reaching,
     "sorting": lambda x: np.sort(x) * np.cumsum(x),
+    "quantiles": lambda x: np.quantile(x, np.abs(np.sin(x[:2]))) * np.median(x) * x[0],
     "matrices": lambda x: np.linalg.solve(np.outer(x, x) + 3 * np.eye(4), x),
     "shapes": lambda x: np.reshape(x, (2, 2)).T[None, ::-1] + np.stack([x[:2], x[2:]], axis=1),
     "nothing of it": lambda x: np.arange(3.0),

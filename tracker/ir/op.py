@@ -1,10 +1,10 @@
 """What an operation is: one declaration with every slot filled.
 
-Owns: `Op`, the kinds of lowering (`Map`, `View`, `Scatter`, `Compact`, `Scan`, `Sort`, `Search`,
-`Borrow`, `Iota`, `Table`, `Reduce`, `Contract`, `Routine`, `Loop`, `While`, `Branch`, `Pick`,
-`Expand`, `Host`), `Joint` rules, `define`, and the tables in which NumPy callables and array
-methods find their op. Declarations live in `tracker/ops/`, one file per family; see `define` for
-the slots.
+Owns: `Op`, the kinds of lowering (`Map`, `View`, `Scatter`, `Compact`, `Scan`, `Sort`, `Select`,
+`Locate`, `Search`, `Borrow`, `Iota`, `Table`, `Reduce`, `Contract`, `Routine`, `Loop`, `While`,
+`Branch`, `Pick`, `Expand`, `Host`), `Joint` rules, `define`, and the tables in which NumPy
+callables and array methods find their op. Declarations live in `tracker/ops/`, one file per family;
+see `define` for the slots.
 
 Invariants: an `Op` is inert data: it cannot apply itself (the gate in `tape.py` does). A slot left
 out is a `TypeError` at import. A kind, never a name, tells the compiler what loop an op is.
@@ -115,6 +115,16 @@ class Sort:
     first, equal ones as they come. With `values`: the operand in order."""
 
     values: bool = False
+
+
+class Select:
+    """Which keys stand at some places of rows in order. The operands are rows of unsigned integers
+    and the places in each row, or those in all of them; the result is as many keys of each row."""
+
+
+class Locate:
+    """Where in a row the keys that `Select` gives came from: equal ones as they come. The operands
+    are its operands and its result."""
 
 
 class Search:
@@ -238,6 +248,8 @@ Lowering = (
     | Scan
     | Sort
     | Search
+    | Select
+    | Locate
     | Borrow
     | Iota
     | Table

@@ -49,9 +49,21 @@ def room(bits: int, n: int, values: bool) -> int:
 def routine(bits: int, n: int, values: bool) -> tuple[str, set[str]]:
     """The name of the function (ptr keys, ptr out, ptr room, i64 rows), and all that it needs."""
     text = _Text(bits, kind_of(bits, values))
-    parts = {text.part(name, body) for name, body in _PARTS.items()}
     name = f"@tk.rows.{text.tag}.{n}"
-    return name, {*parts, *text.declared, _rows(text, name, n)}
+    return name, _with_parts(text, _rows(text, name, n, _ALL, _all_out))
+
+
+def choosing(bits: int, n: int) -> tuple[str, set[str]]:
+    """The same of the function that gives the keys at some places of each row in order (ptr keys,
+    ptr places, ptr out, ptr room, i64 rows, i64 count of places, i64 from those of one row to those
+    of the next)."""
+    text = _Text(bits, "values")
+    name = f"@tk.chosen.rows.{bits}.{n}"
+    return name, _with_parts(text, _rows(text, name, n, _SOME, _some_out))
+
+
+def _with_parts(text: _Text, rows: str) -> set[str]:
+    return {*(text.part(name, body) for name, body in _PARTS.items()), *text.declared, rows}
 
 
 def _lines(n: int) -> int:
@@ -237,8 +249,15 @@ def _steps(lines: int) -> list[tuple[str, int]]:
     return steps
 
 
-def _rows(t: _Text, name: str, n: int) -> str:
-    """The function for all rows; the last block is as long as the others, and begins earlier."""
+_ALL = "ptr %keys, ptr %out, ptr %room, i64 %rows"
+_SOME = "ptr %keys, ptr %places, ptr %out, ptr %room, i64 %rows, i64 %count, i64 %apart"
+
+
+def _rows(
+    t: _Text, name: str, n: int, parameters: str, turned_out: Callable[[_Text, str, int, int], None]
+) -> str:
+    """The function for all rows; the last block is as long as the others, and begins earlier.
+    `turned_out` writes the results of a block whose first row has this number."""
     t.out, t.count = [], 0
     lines = _lines(n)
 
@@ -256,13 +275,11 @@ def _rows(t: _Text, name: str, n: int) -> str:
                 t.out.append(f"  store {t.vector} splat (i64 -1), ptr {beside}, align 8")
         for part, distance in _steps(lines):
             t.out.append(f"  call void @tk.{part}.{t.tag}(ptr %room, i64 {lines}, i64 {distance})")
-        t.loop(
-            "0", str(n), "1", lambda i: _turned_out(t, t.write(f"add i64 {at}, {i}"), i, n, lines)
-        )
+        turned_out(t, first, n, lines)
 
     last = t.write(f"sub i64 %rows, {t.lanes}")
     t.loop("0", "%rows", str(t.lanes), block)
-    head = f"define internal void {name}(ptr %keys, ptr %out, ptr %room, i64 %rows) noinline {{"
+    head = f"define internal void {name}({parameters}) noinline {{"
     return "\n".join([head, "start:", *t.out, "  ret void", "}"])
 
 
@@ -287,6 +304,30 @@ def _turned_in(t: _Text, at: str, i: str, n: int, lines: int) -> None:
         numbers = t.write(f"shufflevector {t.vector} {number}, {t.vector} poison, {zeros}")
         beside = t.write(f"getelementptr {t.vector}, ptr {cell}, i64 {lines}")
         t.out.append(f"  store {t.vector} {numbers}, ptr {beside}, align 8")
+
+
+def _all_out(t: _Text, first: str, n: int, lines: int) -> None:
+    """All that is in the lines."""
+    at = t.write(f"mul i64 {first}, {n}")
+    t.loop("0", str(n), "1", lambda i: _turned_out(t, t.write(f"add i64 {at}, {i}"), i, n, lines))
+
+
+def _some_out(t: _Text, first: str, n: int, lines: int) -> None:
+    """The keys at the wanted places of each row, which may be others in each."""
+
+    def place(i: str) -> None:
+        for lane in range(t.lanes):
+            row = t.write(f"add i64 {first}, {lane}")
+            wanted = t.write(f"add i64 {t.write(f'mul i64 {row}, %apart')}, {i}")
+            asked = t.write(f"load i64, ptr {_address(t, 'i64', '%places', wanted)}")
+            past = t.write(f"icmp uge i64 {asked}, {n}")
+            line = t.write(f"select i1 {past}, i64 {n - 1}, i64 {asked}")
+            at = t.write(f"add i64 {t.write(f'mul i64 {line}, {t.lanes}')}, {lane}")
+            key = t.write(f"load {t.word}, ptr {_address(t, t.word, '%room', at)}")
+            to = t.write(f"add i64 {t.write(f'mul i64 {row}, %count')}, {i}")
+            t.out.append(f"  store {t.word} {key}, ptr {_address(t, t.word, '%out', to)}")
+
+    t.loop("0", "%count", "1", place)
 
 
 def _turned_out(t: _Text, at: str, i: str, n: int, lines: int) -> None:

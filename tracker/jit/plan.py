@@ -20,6 +20,7 @@ from tracker.ir.op import (
     Branch,
     Compact,
     Contract,
+    Locate,
     Loop,
     Lowering,
     Map,
@@ -29,6 +30,7 @@ from tracker.ir.op import (
     Scan,
     Scatter,
     Search,
+    Select,
     Sort,
     Table,
     View,
@@ -154,6 +156,10 @@ class _Planner(Storing):
             self._compact(step)
         elif isinstance(lower, Sort):
             rare.plan_order(self, step)
+        elif isinstance(lower, Select):
+            rare.plan_choice(self, step)
+        elif isinstance(lower, Locate):
+            rare.plan_source(self, step)
         elif isinstance(lower, Search):
             rare.plan_lookup(self, step)
         elif isinstance(lower, Borrow):

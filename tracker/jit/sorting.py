@@ -82,6 +82,11 @@ def _write(driver: Any, order: Order) -> None:
     )
 
 
+def inserted_values(bits: int) -> str:
+    """The text of `void @tk.values.few.i<bits>(keys, out, n)`: a few keys in order."""
+    return _INSERTED_VALUES.replace("$", f"i{bits}")
+
+
 def _texts(bits: int, values: bool) -> set[str]:
     """The text of the routine for keys of so many bits."""
     if values:

@@ -1,6 +1,6 @@
 """Medians, quantiles and percentiles, also of data with NaN.
 
-Composed of sorting, picking neighbours and interpolating between them. How the place of a quantile
+Composed of picking neighbours among elements in order and interpolating between them. How the place of a quantile
 follows from the number of elements is Hyndman and Fan, "Sample Quantiles in Statistical Packages",
 The American Statistician 50 (1996), whose nine methods NumPy has. Derivatives go to the elements
 that are picked, and to `q` where the method interpolates.
@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from tracker.ops.declare import NO_VALUE, as_array, implements, into
+from tracker.ops.ranks import ranked
 from tracker.ops.reduce import axes_of
-from tracker.tape import form_of
+from tracker.tape import apply, form_of
 
 # The continuous methods: n*q + alpha + q*(1 - alpha - beta) - 1 is the place of quantile q.
 _CONTINUOUS = {
@@ -66,24 +67,33 @@ def _place(method: str, n: Any, q: Any) -> tuple[Any, Any]:
     return low, at - low
 
 
-def _pick(ordered: Any, place: Any, n: Any) -> Any:
-    """Elements of a sorted (N, R) array at (Q, R) or (Q, 1) places, kept within 0 and n - 1."""
-    place = np.astype(as_array(np.clip(place, 0, n - 1)), np.intp)
-    columns = np.arange(np.shape(ordered)[1])
-    return ordered[place, columns]
+def _pick(rows: Any, place: Any, n: Any) -> Any:
+    """What stands at (Q, R) or (Q, 1) places of (R, N) rows in order, kept within 0 and n - 1."""
+    return apply(ranked, (rows, _whole(place, n)), {})
 
 
-def _interpolated(ordered: Any, n: Any, q: Any, method: str, weak: bool) -> Any:
-    """Quantiles q (Q, 1) of the sorted columns of an (N, R) array, the first n of each: (Q, R)."""
+def _pick_two(rows: Any, place: Any, n: Any) -> tuple[Any, Any]:
+    """What stands there and at the next places."""
+    both = np.stack([_whole(place, n), _whole(place + 1, n)], axis=1)
+    many, _, wide = np.shape(both)
+    found = apply(ranked, (rows, np.reshape(both, (2 * many, wide))), {})
+    return found[::2], found[1::2]
+
+
+def _whole(place: Any, n: Any) -> Any:
+    return np.astype(as_array(np.clip(place, 0, np.maximum(n - 1, 0))), np.intp)
+
+
+def _interpolated(rows: Any, n: Any, q: Any, method: str, weak: bool) -> Any:
+    """Quantiles q (Q, 1) of (R, N) rows, of the first n of each in order: (Q, R)."""
     if method == _MIDDLE:
-        return _middle(ordered, n)
+        return _middle(rows, n)
     low, share = _place(method, n, q)
-    before = _pick(ordered, low, n)
     if share is None:
-        return before
-    after = _pick(ordered, low + 1, n)
-    if weak and ordered.dtype.kind == "f":
-        share = np.astype(as_array(share), ordered.dtype)
+        return _pick(rows, low, n)
+    before, after = _pick_two(rows, low, n)
+    if weak and rows.dtype.kind == "f":
+        share = np.astype(as_array(share), rows.dtype)
     apart = after - before
     return np.where(share >= 0.5, after - apart * (1 - share), before + apart * share)
 
@@ -91,34 +101,37 @@ def _interpolated(ordered: Any, n: Any, q: Any, method: str, weak: bool) -> Any:
 _MIDDLE = "median"  # of an even number of elements the mean of two, also where they are infinite
 
 
-def _middle(ordered: Any, n: Any) -> Any:
-    """The medians of the sorted columns of an (N, R) array, the first n of each: (1, R)."""
+def _middle(rows: Any, n: Any) -> Any:
+    """The medians of (R, N) rows, of the first n of each in order: (1, R)."""
+    if type(n) is int and n % 2:
+        return _pick(rows, np.array([[n // 2]]), n)
     half, odd = np.atleast_2d(n // 2), np.atleast_2d(n % 2 == 1)
-    high = _pick(ordered, half, n)
-    return np.where(odd, high, (_pick(ordered, half - 1, n) + high) / 2)
+    low, high = _pick_two(rows, half - 1, n)
+    return np.where(odd, high, (low + high) / 2)
 
 
-def _columns(a: Any, axis: tuple[int, ...]) -> Any:
-    """(N, R): the elements of each reduction in a column."""
+def _rows(a: Any, axis: tuple[int, ...]) -> Any:
+    """(R, N): the elements of each reduction in a row."""
     rest = tuple(i for i in range(np.ndim(a)) if i not in axis)
-    count, columns = (math.prod(np.shape(a)[i] for i in some) for some in (axis, rest))
-    return np.reshape(np.transpose(a, axis + rest), (count, columns))
+    rows, count = (math.prod(np.shape(a)[i] for i in some) for some in (rest, axis))
+    return np.reshape(np.transpose(a, rest + axis), (rows, count))
 
 
-def _weighted(columns: Any, weights: Any, q: Any) -> Any:
+def _weighted(rows: Any, weights: Any, q: Any) -> Any:
     """The smallest element up to which the weights add up to the share q of them all."""
-    order = np.argsort(columns, axis=0, kind="stable")
-    reached = np.cumsum(np.take_along_axis(weights, order, axis=0), axis=0)
-    reached = reached / reached[-1]
+    order = np.argsort(rows, axis=1, kind="stable")
+    reached = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
+    reached = reached / reached[:, -1:]
     reached = np.where(reached == 0, -1.0, reached)  # what weighs nothing is not the smallest
-    place = np.sum(reached[None] < q[:, None], axis=1)
-    return _pick(np.take_along_axis(columns, order, axis=0), place, np.shape(columns)[0])
+    place = np.sum(reached[None] < q[:, None], axis=2)
+    own = np.arange(np.shape(rows)[0])
+    return rows[own, order[own, _whole(place, np.shape(rows)[1])]]
 
 
 def _check_weights(weights: Any) -> None:
     if np.any(weights < 0):
         raise ValueError("Weights must be non-negative.")
-    total = np.sum(weights, axis=0)
+    total = np.sum(weights, axis=1)
     if not np.all(np.isfinite(total) & (total > 0)):
         raise ValueError("Weights included NaN, inf or were all zero.")
 
@@ -141,8 +154,8 @@ def _quantile(
     weak = type(form_of(q)) in (int, float)
     q = as_array(q)
     flat = np.reshape(q, (-1, 1))
-    columns = _columns(a, axes)
-    hole = np.isnan(columns)
+    rows = _rows(a, axes)
+    hole = np.isnan(rows)
     if weights is not None:
         if method != "inverted_cdf":
             raise ValueError("Only method 'inverted_cdf' supports weights.")
@@ -151,18 +164,18 @@ def _quantile(
             lined = [1] * np.ndim(a)
             lined[axes[0]] = -1
             weights = np.broadcast_to(np.reshape(weights, lined), np.shape(a))
-        weights = _columns(np.astype(weights, float), axes)
+        weights = _rows(np.astype(weights, float), axes)
         _check_weights(weights)
         if skip_nan:
-            weights, columns = np.where(hole, 0.0, weights), np.where(hole, np.inf, columns)
-        found = _weighted(columns, weights, flat)
+            weights, rows = np.where(hole, 0.0, weights), np.where(hole, np.inf, rows)
+        found = _weighted(rows, weights, flat)
     else:
-        n = np.sum(~hole, axis=0) if skip_nan else np.shape(columns)[0]
+        n = np.sum(~hole, axis=1) if skip_nan else np.shape(rows)[1]
         if skip_nan and q.dtype.kind == "f":  # NumPy's counts are Python's ints, one at a time
             n = np.astype(n, q.dtype)
-        found = _interpolated(np.sort(columns, axis=0), n, flat, method, weak)
-    lost = np.all(hole, axis=0) if skip_nan else np.any(hole, axis=0)
-    if columns.dtype.kind == "f":
+        found = _interpolated(rows, n, flat, method, weak)
+    lost = np.all(hole, axis=1) if skip_nan else np.any(hole, axis=1)
+    if rows.dtype.kind == "f":
         found = np.where(lost, np.nan, found)
     shape = np.shape(a)
     keep = keepdims is not NO_VALUE and keepdims

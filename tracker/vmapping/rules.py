@@ -160,6 +160,22 @@ def _along(op: Op, xs: Sequence[Any], marks: Sequence[bool], params: Params, n: 
     return apply(op, tuple(flat), {**params, "axis": 1}), True
 
 
+def _ranked(op: Op, xs: Sequence[Any], marks: Sequence[bool], params: Params, n: int) -> Answer:
+    """What stands at (Q, R) places of (R, N) rows: of n times as many rows."""
+    rows, *others = (front(x, m, n) for x, m in zip(xs, marks, strict=True))
+    _, many, count = np.shape(rows)
+
+    def beside(x: Any) -> Any:
+        return np.reshape(np.moveaxis(x, 0, 1), (np.shape(x)[1], n * many))
+
+    same = not marks[-1] and np.shape(xs[-1])[1] == 1
+    given = [beside(np.broadcast_to(x, (n, np.shape(x)[1], many))) for x in others]
+    if same:  # the same places of all rows
+        given[-1] = xs[-1]
+    found = apply(op, (np.reshape(rows, (n * many, count)), *given), params)
+    return np.moveaxis(np.reshape(found, (-1, n, many)), 1, 0), True
+
+
 def _same(op: Op, xs: Sequence[Any], marks: Sequence[bool], params: Params, n: int) -> Answer:
     return xs[0], True
 
@@ -221,6 +237,7 @@ _RULES: dict[Op, Rule] = {
         (_stacked, ("qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals")),
         (_along, ("argmax", "argmin", "argsort", "count_nonzero", "cumsum", "sort")),
         (_along, ("concatenate", "stack")),
+        (_ranked, ("ranked", "rank_sources")),
         (_elementwise, ("conjugate", "real", "imag")),
         (_same, ("item",)),
         (_applied, ("identity", "copy")),

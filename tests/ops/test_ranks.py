@@ -1,0 +1,32 @@
+"""Rows of what stands at some places of rows in order."""
+
+import numpy as np
+from op_rows import row, sample, x, z
+from test_sorting import KINDS
+
+from tracker.ops import ranks
+
+PLACES = np.array([[1, 0], [2, 2], [1, 1]])
+ALL = np.array([[0], [1], [2]])
+MANY = np.arange(20)[:, None] % 4
+
+
+def _ranked(rows, places):
+    return sample(rows, ranks.ranked.evaluate(rows, places), places)
+
+
+KEYS = np.array([[3, 1, 3, 3], [0, 0, 1, 0]], np.uint8)
+CHOSEN = np.array([[3, 1], [0, 1]], np.uint8)
+LINES = [(x(2, 3), PLACES), (x(2, 4), ALL), (x(3, 4), MANY), (z(2, 3), PLACES)]
+LINES += [(values[None], ALL) for values in KINDS]
+
+ROWS = [
+    row(ranks.ranked, *(sample(*line) for line in [*LINES[:4], *LINES[6:]])),
+    row(ranks.rank_sources, *(_ranked(*line) for line in LINES)),
+    row(ranks.keys_at, sample(KEYS, np.array([[0, 3]])), sample(KEYS, np.array([[2], [3]]))),
+    row(
+        ranks.sources_of,
+        sample(KEYS, np.array([[2, 0], [1, 3]]), CHOSEN),
+        sample(KEYS, np.array([[3]]), CHOSEN[:, :1]),
+    ),
+]
