@@ -47,7 +47,7 @@ class Choice:
 
 def plan_choice(planner: Any, eqn: Eqn) -> None:
     """The keys at some places of rows in order."""
-    bits, rows, n, count = _shape(eqn)
+    bits, rows, n, _ = _shape(eqn)
     if _by_networks(bits, rows, n):
         words = networks.room(bits, n, values=True)
     else:

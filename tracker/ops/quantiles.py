@@ -1,9 +1,9 @@
 """Medians, quantiles and percentiles, also of data with NaN.
 
-Composed of picking neighbours among elements in order and interpolating between them. How the place of a quantile
-follows from the number of elements is Hyndman and Fan, "Sample Quantiles in Statistical Packages",
-The American Statistician 50 (1996), whose nine methods NumPy has. Derivatives go to the elements
-that are picked, and to `q` where the method interpolates.
+Composed of picking neighbours among elements in order and interpolating between them. How the place
+of a quantile follows from the number of elements is Hyndman and Fan, "Sample Quantiles in
+Statistical Packages", The American Statistician 50 (1996), whose nine methods NumPy has.
+Derivatives go to the elements that are picked, and to `q` where the method interpolates.
 """
 
 from __future__ import annotations
