@@ -1,9 +1,10 @@
 """Sizes taken out of IR text: another shape gives the same text, and needs no compiling.
 
 Owns: `lift`, which turns numbers that depend on shapes into loads from tables. Bounds of loops,
-extents that are checked, offsets and the extents of products become loads at the start of their
-function; so do odd floats (1/n). Object code is then good for any tables. Each function has a table
-of its own, `@sizes.NAME`, so that its text does not depend on those beside it (see `relinking.py`).
+extents that are checked, offsets and the extents of products become loads (those of a loop nest at
+the start of its function), and so do odd floats (1/n). Object code is then good for any tables.
+Each function has a table of its own, `@sizes.NAME`, so that its text does not depend on those
+beside it (see `relinking.py`).
 
 What is in a table and what stays in the text is free: text and tables together are the program.
 Numbers of one digit stay (loops of few steps are unrolled), and so do divisors, which LLVM makes
@@ -123,6 +124,11 @@ class _Function:
             return number
         return self._load(kind, struct.pack("<d" if kind == "double" else "<fxxxx", value))
 
+    def take_loads(self) -> str:
+        """The lines of the loads that are not written yet."""
+        lines, self.loads = self.loads, []
+        return "".join([f"{line}\n" for line in lines])
+
     def _load(self, kind: str, bits: bytes) -> str:
         at = len(self.table)
         self.table.append(bits)
@@ -138,6 +144,7 @@ def _lifted(name: str, text: str, tables: dict[str, bytes]) -> str:
     if text.count("\n") > _LONG:
         return text
     function = _Function(table_of(name))
+    nest = name.startswith("k")  # elsewhere a load is where it is used: registers are few
     start = text.index("\n") + 1
     head, body, at = text[:start], [], start
     while (found := _ANY_NUMBER.search(text, at)) is not None:
@@ -149,7 +156,10 @@ def _lifted(name: str, text: str, tables: dict[str, bytes]) -> str:
         factor = _FACTOR.search(line)
         if factor:
             line = line[: factor.start(2)] + function.factor(factor[2])
-        body.append(_without_numbers(line, function, name == "entry"))
+        line = _without_numbers(line, function, name == "entry")
+        if not nest and " phi " not in line:
+            line = function.take_loads() + line
+        body.append(line)
         at = line_end
         if latch is not None and _SMALL < int(latch[1]) <= _SHORT:
             at = text.index("\n", line_end + 1)
@@ -158,17 +168,15 @@ def _lifted(name: str, text: str, tables: dict[str, bytes]) -> str:
     body.append(text[at:])
     if function.table:
         tables[function.symbol] = b"".join(function.table)
-    return head + _with_loads("".join(body), function.loads)
+    return head + _with_loads("".join(body), function.take_loads())
 
 
-def _with_loads(body: str, loads: list[str]) -> str:
+def _with_loads(body: str, loads: str) -> str:
     """Loads at the start of a function, after what it has on the stack."""
-    if not loads:
-        return body
     first = 0
-    while " alloca " in body[first : (end := body.index("\n", first) + 1)]:
+    while loads and " alloca " in body[first : (end := body.index("\n", first) + 1)]:
         first = end
-    return "".join([body[:first], "\n".join(loads), "\n", body[first:]])
+    return "".join([body[:first], loads, body[first:]])
 
 
 def _without_numbers(line: str, function: _Function, entry: bool) -> str:
