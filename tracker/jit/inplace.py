@@ -34,6 +34,7 @@ from tracker.jit.strides import c_strides
 from tracker.records import field, record
 
 _CELLS = 1 << 15  # of a buffer, at most: what was written is known element by element, or by blocks
+_TOGETHER = 8  # pieces alike, of one change, that one loop writes: they may be computed of the same
 _INT = np.dtype(np.int32)
 
 
@@ -261,14 +262,18 @@ class InPlace:
             store = Store(operands[lower.value], place, by=eqn)
             steps.append(Kernel(space, level, [], 0, [store]))
             home.enter(place, shape)
+        loop = None
         for piece in change.pieces:
             extents, target = region(place, piece.index, shape)
             home.enter(target, extents)
             store = Store(atoms[piece.atom], target, piece.adds)
             if math.prod(extents) <= 1:
                 steps.extend([store] * math.prod(extents))
+            elif loop is None or loop.space != extents or len(loop.stores) >= _TOGETHER:
+                loop = Kernel(extents, level, [], 0, [store])
+                steps.append(loop)
             else:
-                steps.append(Kernel(extents, level, [], 0, [store]))
+                loop.stores.append(store)
 
     def _steps(self, level: int) -> Any:
         return self.planner.plan.writes.setdefault(level, [])
