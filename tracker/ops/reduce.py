@@ -216,20 +216,50 @@ def _unmasked(a: Any, where: Any, axis: Any, keepdims: Any) -> Any:
     return np.asarray(np.sum(mask, axis=axis, keepdims=_flag(keepdims)))
 
 
-def others_of(x: Any) -> Any:
-    """Along the last axis: the product of all other elements, without dividing.
+_BLOCKS = 8  # into which a row is cut: few levels, and few enough values to stay in registers
 
-    Elements are multiplied in pairs, the pairs' own "others" found recursively: linear work.
+
+def others_of(x: Any, axis: int = -1) -> Any:
+    """Along an axis: the product of all other elements, without dividing.
+
+    The axis is cut into blocks, which are multiplied with each other element by element; the
+    "others" of these products are found recursively: linear work.
     """
-    n = np.shape(x)[-1]
+    axis %= np.ndim(x)
+    n = np.shape(x)[axis]
     if n <= 1:
         return np.ones_like(x)
-    if n % 2:
-        x = np.concatenate([x, np.ones_like(x[..., :1])], axis=-1)
-    left, right = x[..., 0::2], x[..., 1::2]
-    rest = others_of(left * right)
-    both = np.stack([rest * right, rest * left], axis=-1)
-    return np.reshape(both, np.shape(x))[..., :n]
+    count = min(n, _BLOCKS)
+    length, end = n // count, n - n % count
+    blocks = [_cut(x, axis, i, i + length) for i in range(0, end, length)]
+    product = _multiplied(blocks)
+    if n == count:
+        return np.concatenate(_others_of_each(product, None), axis)
+    rest = others_of(np.concatenate([product[0], _cut(x, axis, end, n)], axis), axis)
+    found = _others_of_each(product, _cut(rest, axis, 0, length))
+    return np.concatenate([*found, _cut(rest, axis, length, length + n - end)], axis)
+
+
+def _cut(x: Any, axis: int, first: int, end: int) -> Any:
+    return x[(*(slice(None),) * axis, slice(first, end))]
+
+
+def _multiplied(values: list[Any]) -> tuple[Any, ...]:
+    """Their product with how it came about: a value alone, or a product and its two factors."""
+    if len(values) == 1:
+        return (values[0],)
+    half = len(values) // 2
+    left, right = _multiplied(values[:half]), _multiplied(values[half:])
+    return left[0] * right[0], left, right
+
+
+def _others_of_each(product: tuple[Any, ...], rest: Any) -> list[Any]:
+    """For each value of a product: `rest` (None: nothing) times all other values."""
+    if len(product) == 1:
+        return [np.ones_like(product[0]) if rest is None else rest]
+    _, left, right = product
+    of_left, of_right = (other[0] if rest is None else rest * other[0] for other in (right, left))
+    return _others_of_each(left, of_left) + _others_of_each(right, of_right)
 
 
 def _prod_vjp(g: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
@@ -238,14 +268,14 @@ def _prod_vjp(g: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) 
 
 
 def _product_of_others(x: Any, axis: tuple[int, ...]) -> Any:
+    """The product over these axes of all elements but each."""
     shape = np.shape(x)
-    if not axis:
-        return np.ones_like(x)
+    if len(axis) <= 1:
+        return others_of(x, *axis) if axis else np.ones_like(x)
     rest = tuple(i for i in range(len(shape)) if i not in axis)
     order = rest + axis
     moved = np.transpose(x, order)
-    front = np.shape(moved)[: len(rest)]
-    flat = np.reshape(moved, (*front, _count(shape, axis)))
+    flat = np.reshape(moved, (*np.shape(moved)[: len(rest)], _count(shape, axis)))
     back = np.reshape(others_of(flat), np.shape(moved))
     return np.transpose(back, tuple(int(i) for i in np.argsort(order)))
 
