@@ -6,7 +6,8 @@ machine code). Start at `compile_module`; `load` takes an object file compiled b
 Invariants: external names are bound to addresses when an object is linked, so neither text nor
 object holds an address of this process, and code is position independent: any symbol may be any
 distance away. Machine code lives exactly as long as its `Module`. Every call into LLVM holds
-`_LOCK`, and forking waits for it; so does an interrupt (Ctrl-C).
+`_LOCK`, and forking waits for it; so does an interrupt (Ctrl-C). llvmlite's objects have
+finalisers: they die while the lock is held, or in `_Lock.dispose`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from tracker.errors import CompileError
-from tracker.records import record
+from tracker.records import record, replace
 
 
 class _Lock:
@@ -48,12 +49,13 @@ class _Lock:
         if self._came_meanwhile():
             raise KeyboardInterrupt
 
-    def dispose(self, library: Any) -> None:
+    def dispose(self, module: Module) -> None:
         """Free machine code, from a finaliser: nobody would hear of an interrupt there, so that it
         comes afterwards. Without the lock: a finaliser runs anywhere, and waits for nobody."""
         self._put_off()
         try:
-            library.close()
+            module._library.close()
+            del module._library  # it has a finaliser too
         finally:
             if self._came_meanwhile():
                 threading.Timer(_SOON, _interrupt).start()
@@ -173,7 +175,7 @@ class Module:
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if not is_finalizing():  # llvmlite disposes of nothing then; this file's names may be gone
-            _LOCK.dispose(self._library)
+            _LOCK.dispose(self)
 
     def address(self, name: str) -> int:
         """Where the exported function or variable is."""
@@ -215,14 +217,18 @@ def compile_module(
     """
     plan = pipeline(text, level)
     with _LOCK:
-        done = _optimised(text, plan)
-        started = time.perf_counter()
-        object_code = bytes(_machine(plan.codegen).emit_object(done.module))
-        exports = _exports(done.module)
-        codegen = time.perf_counter() - started
+        object_code, exports, timings = _object_code(text, plan)
         module = load(object_code, exports, symbols=symbols, text=text, level=level)
-    module.timings = Timings(done.parse, done.optimise, codegen, module.timings.link)
+    module.timings = replace(timings, link=module.timings.link)
     return module
+
+
+def _object_code(text: str, plan: Pipeline) -> tuple[bytes, tuple[str, ...], Timings]:
+    done = _optimised(text, plan)
+    started = time.perf_counter()
+    object_code = bytes(_machine(plan.codegen).emit_object(done.module))
+    exports = _exports(done.module)
+    return object_code, exports, Timings(done.parse, done.optimise, time.perf_counter() - started)
 
 
 def export_object(functions: Mapping[str, Iterable[str]], native: bool) -> bytes:
@@ -275,20 +281,26 @@ def load(
     names = tuple(exports)
     with _LOCK:
         started = time.perf_counter()
-        builder = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
-        for name, address in (symbols or {}).items():
-            builder.import_symbol(name, address)
-        for name in names:
-            builder.export_symbol(name)
-        try:
-            library = builder.link(_LINKERS.next(), f"tracker.{next(_NAMES)}")
-        except RuntimeError as error:
-            lost = _unbound(text, symbols or {})
-            reason = f"no address for {', '.join(lost)}" if lost else str(error).strip()
-            raise CompileError(f"linking failed: {reason}") from None
+        library = _linked_library(object_code, names, symbols or {}, text)
         module = Module(library, object_code, names, text, level)
         module.timings = Timings(link=time.perf_counter() - started)
     return module
+
+
+def _linked_library(
+    object_code: bytes, names: Iterable[str], symbols: Mapping[str, int], text: str
+) -> Any:
+    builder = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
+    for name, address in symbols.items():
+        builder.import_symbol(name, address)
+    for name in names:
+        builder.export_symbol(name)
+    try:
+        return builder.link(_LINKERS.next(), f"tracker.{next(_NAMES)}")
+    except RuntimeError as error:
+        lost = _unbound(text, symbols)
+        reason = f"no address for {', '.join(lost)}" if lost else str(error).strip()
+        raise CompileError(f"linking failed: {reason}") from None
 
 
 def pipeline(text: str, level: int) -> Pipeline:
