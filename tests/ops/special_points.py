@@ -2,6 +2,7 @@
 
 DOMAINS    elementwise ops of one or two operands: "r" or "c" (complex, too), then intervals
 SAMPLES    other ops: operands; integers are not differentiated
+QUADRATURES  derivatives known by numbers alone
 ACCURACY   ufuncs: mpmath's function, relative error allowed, points (integers: not differentiated)
 """
 
@@ -184,30 +185,31 @@ SAMPLES = {
     "pdtrc": [(2, 1.4)],
     "pdtri": [(2, 0.4)],
     "pdtrik": [(0.6, 3.5)],
-    "chndtr": [(1.5, 3, 0.7), (a(1.5, 4.0), 3, a(0.7, 2.0))],
-    "chndtrix": [(0.4, 3, 0.7)],
+    "chndtr": [(1.5, 3.0, 0.7), (a(1.5, 4.0), a(3.0, 0.4), a(0.7, 2.0))],
+    "chndtrix": [(0.4, 3.0, 0.7)],
     "chndtrinc": [(1.5, 3, 0.2)],
     "chndtridf": [(2, 1, 1)],
-    "ncfdtr": [(3, 5, 0.7, 1.1), (3, 5, a(0.7, 2.0), a(1.1, 0.4))],
-    "ncfdtri": [(3, 5, 0.7, 0.3)],
+    "ncfdtr": [(3.0, 5.0, 0.7, 1.1), (3, a(5.0, 0.7), a(0.7, 2.0), a(1.1, 0.4))],
+    "ncfdtri": [(3.0, 5.0, 0.7, 0.3)],
     "ncfdtrinc": [(3, 5, 0, 1)],
     "ncfdtridfd": [(3, 1, 2, 1)],
     "ncfdtridfn": [(1, 3, 2, 1)],
-    "nctdtr": [(3, 0.7, 1.1), (3, a(0.7, -2.0), a(1.1, 0.4))],
-    "nctdtrit": [(3, 0.7, 0.4)],
+    "nctdtr": [(3.0, 0.7, 1.1), (a(0.6, 40.0), a(0.7, -2.0), a(1.1, 0.4))],
+    "nctdtrit": [(3.0, 0.7, 0.4)],
     "nctdtrinc": [(3, 0, 1)],
     "nctdtridf": [(1, 1, 1)],
     "smirnovp": [(5, 1)],
     "smirnov": [(5, 1)],
     "smirnovi": [(5, 1)],
     **{
-        name: [(2, 0.7), (0, a(0.4, 1.7)), (1, np.float32(1.25))]
-        for name in ("jv", "yv", "iv", "jve", "yve", "ive", "yn", "kn", "struve", "modstruve")
+        name: [(0.7, 1.3), (a(0.2, -1.3, 3.0), a(1.3, 0.2, 7.0)), (1.5, np.float32(1.25))]
+        for name in ("jv", "yv", "iv", "jve", "yve", "ive", "struve", "modstruve")
     },
-    "kv": [(0.7, 1.3), (a(0.7, 2.0), a(1.3, 0.2)), (2, 0.4 + 1j)],
-    "kve": [(0.7, 1.3), (a(0.7, 2.0), a(1.3, 0.2)), (2, 0.4 + 1j)],
+    **{name: [(2, 0.7), (0, a(0.4, 1.7)), (1, np.float32(1.25))] for name in ("yn", "kn")},
+    "kv": [(0.7, 1.3), (a(0.7, 2.0), a(1.3, 0.2)), (2.3, 0.4 + 1j)],
+    "kve": [(0.7, 1.3), (a(0.7, 2.0), a(1.3, 0.2)), (2.3, 0.4 + 1j)],
     **{
-        name: [(2, 0.7 + 0.1j), (0, a(0.4 + 1j, 1.7 + 0j))]
+        name: [(2, 0.7 + 0.1j), (a(0.0, 2.6), a(0.4 + 1j, 1.7 + 0j))]
         for name in ("hankel1", "hankel2", "hankel1e", "hankel2e")
     },
     **{
@@ -215,20 +217,21 @@ SAMPLES = {
         for name in ("jn", "yn", "in", "kn")
         for kind in ("", "_d")
     },
-    "besselpoly": [(0.7, 1, 2), (a(0.7, 1.9), 2, 0)],
+    "besselpoly": [(0.7, 1.0, 2.3), (a(0.7, 1.9), 0.2, 0.0)],
     "kelvin_be": [(0.7,), (a(0.7, 1.9),)],
     "kelvin_ke": [(0.7,), (a(0.7, 1.9),)],
     "kelvin_be_slope": [(0.7,), (a(0.7, 1.9),)],
     "kelvin_ke_slope": [(0.7,), (a(0.7, 1.9),)],
     **{
         f"{name}_{part}": [(1, 0.7), (2, a(0.3, 1.9))]
-        for name in ("pbdv", "pbvv", "pbwa")
+        for name in ("pbdv", "pbvv")
         for part in ("value", "slope")
     },
-    "mathieu_a": [(2, 3)],
-    "mathieu_b": [(2, 3)],
+    **{f"pbwa_{part}": [(1.3, 0.7), (a(-0.4, 2.0), a(0.3, 1.9))] for part in ("value", "slope")},
+    "mathieu_a": [(2, 3.0)],
+    "mathieu_b": [(2, 3.0)],
     **{
-        f"mathieu_{name}_{part}": [(2, 3, 0.7), (1, 2, a(0.3, 1.9))]
+        f"mathieu_{name}_{part}": [(2, 3.0, 0.7), (1, 2.5, a(0.3, 1.9))]
         for name in ("cem", "sem", "modcem1", "modcem2", "modsem1", "modsem2")
         for part in ("value", "slope")
     },
@@ -244,26 +247,31 @@ SAMPLES = {
         for kind in ("ang1", "rad1", "rad2")
         for part in ("value", "slope")
     },
-    "pro_cv": [(1, 2, 3)],
-    "obl_cv": [(1, 2, 3)],
+    "pro_cv": [(1, 2, 3.0)],
+    "obl_cv": [(1, 2, 3.0)],
     "elliprf": [(0.7, 1.3, 2.1), (a(0.7, 5.0), 1.3, a(0.2, 0.9))],
     "elliprd": [(0.7, 1.3, 2.1), (a(0.7, 5.0), 1.3, a(0.2, 0.9))],
     "elliprg": [(0.7, 1.3, 2.1), (a(0.7, 5.0), 1.3, a(0.2, 0.9))],
     "elliprj": [(0.7, 1.3, 2.1, 0.4), (a(0.7, 5.0), 1.3, a(0.2, 0.9), 1.0)],
     "expn": [(2, 0.7), (0, a(0.4, 1.7)), (1, 0.3)],
-    "hyp0f1": [(2, 0.7), (1, a(0.4, 1.7)), (1, 0.7 + 0.3j)],
-    "hyp1f1": [(1, 2, 0.7), (2, 1, a(0.4, 1.7))],
+    "hyp0f1": [(2.0, 0.7), (a(0.4, -1.3), a(0.4, 1.7)), (1.5, 0.7 + 0.3j)],
+    "hyp1f1": [(1.0, 2.0, 0.7), (a(-1.3, 2.0), 0.6, a(0.4, -1.7))],
     "hyperu": [(1, 2, 0.7), (2, 1, a(0.4, 1.7))],
-    "hyp2f1": [(1, 2, 3, 0.2), (2, 1, 4, a(0.4, -1.7))],
-    "wright_bessel": [(1, 2, 0.7)],
-    "log_wright_bessel": [(1, 2, 0.7)],
-    "lpmv": [(1, 2, 0.7), (0, 3, a(0.4, -0.7)), (0, 0, 0.3)],
+    "hyp2f1": [(1.0, 2.0, 3.0, 0.2), (a(2.3, -0.7), 1.2, 4.0, a(0.4, -1.7))],
+    "wright_bessel": [(1.2, 2.0, 0.7)],
+    "log_wright_bessel": [(1.2, 2.0, 0.7)],
+    "lpmv": [(1, 2.3, 0.7), (0, 3.0, a(0.4, -0.7)), (0, 0, 0.3)],
     "lambertw": [(2, 0, 1)],
     **{f"eval_{name}": [(3, 0.7), (0, a(0.4, -0.2)), (1, np.float64(0.3))] for name in POLYNOMIALS},
-    "eval_genlaguerre": [(3, 2, 0.7), (0, 1, a(0.4, 0.9))],
-    "eval_gegenbauer": [(3, 2, 0.7), (0, 1, a(0.4, 0.9))],
-    "eval_jacobi": [(3, 2, 1, 0.7), (0, 1, 2, a(0.4, 0.9))],
-    "eval_sh_jacobi": [(3, 3, 2, 0.7)],
+    **{
+        f"eval_{name}": [(2.3, 0.7), (0, a(0.4, -0.2)), (a(1.0, 3.4), 0.3)]
+        for name in POLYNOMIALS
+        if "hermite" not in name
+    },
+    "eval_genlaguerre": [(2.3, 1.2, 0.7), (0, -0.3, a(0.4, 0.9)), (2.0, 1.0, 0.4)],
+    "eval_gegenbauer": [(2.3, 1.2, 0.7), (0, 0.7, a(0.4, 0.9)), (2.0, 1.0, 0.4)],
+    "eval_jacobi": [(2.3, 1.2, 0.3, 0.7), (0, 1, -0.4, a(0.4, 0.9)), (2.0, 1.0, 2.0, 0.4)],
+    "eval_sh_jacobi": [(2.3, 1.3, 0.6, 0.7), (2, 2.0, 1.5, 0.4)],
     "wofz": [(0.4 + 0.3j,), (a(0.4 + 0.3j, -1 + 2j),), (20.0 + 1j,)],
     "voigt_profile": [(0.3, 0.7, 0.4), (a(0.3, -2.0), 0.7, a(0.4, 0.1))],
     "nrdtrimn": [(0.3, 0.7, 0.4), (a(0.3, 0.9), 0.7, a(0.4, 0.1))],
@@ -291,6 +299,36 @@ def _boxcox(x, p):
 def _binom(n, k):
     return mp.gamma(n + 1) * mp.rgamma(k + 1) * mp.rgamma(n - k + 1)
 
+
+def _mixture(c, term):
+    """The sum of term(k) with Poisson weights of mean c / 2."""
+    weights = (mp.exp(-c / 2) * (c / 2) ** k / mp.factorial(k) for k in range(60 + 2 * int(c)))
+    return mp.fsum(w * term(k) for k, w in enumerate(weights))
+
+
+def _chndtr(x, k, c):
+    return _mixture(c, lambda j: mp.gammainc(k / 2 + j, 0, x / 2, regularized=True))
+
+
+def _ncfdtr(n, d, c, f):
+    w = n * f / (d + n * f)
+    return _mixture(c, lambda j: mp.betainc(n / 2 + j, d / 2, 0, w, regularized=True))
+
+
+# Derivatives by quadrature in 30 digits, which takes seconds: ufunc, point, argument, derivative.
+QUADRATURES = (
+    ("nctdtr", (3.0, 0.7, 1.1), 0, 0.0130468192564489),
+    ("nctdtr", (0.5, -1.0, 4.0), 0, 0.0845675826929891),
+    ("nctdtr", (60.0, 3.0, 4.0), 0, 0.000302701850472989),
+    ("nctdtr", (4.0, 20.0, 30.0), 0, 0.0466384684231102),
+    ("nctdtr", (12.0, 0.2, -1.5), 0, -0.000856064521820003),
+    ("besselpoly", (0.7, 1.0, 2.3), 1, -0.00827948402089),
+    ("besselpoly", (4.0, 0.5, 0.2), 1, -0.086298134153),
+    ("besselpoly", (0.7, 1.0, 2.3), 2, -0.0551346808051),
+    ("besselpoly", (4.0, 0.5, 0.2), 2, -0.0158003324992),
+)
+
+ORDERS = (0.3, 0.5), (0.0, 2.0), (2.5, 10.0), (7.0, 0.01), (30.0, 40.0), (-1.4, 2.0)
 
 ACCURACY = {
     "erf": (mp.erf, 1e-14, -5.0, -0.3, 0.0, 1e-9, 0.7, 3.0),
@@ -406,8 +444,10 @@ ACCURACY = {
     "i1e": (lambda x: mp.exp(-x) * mp.besseli(1, x), 2e-12, 0.3, 5.0, 99.0, 101.0, 1e5),
     "k0e": (lambda x: mp.exp(x) * mp.besselk(0, x), 2e-12, 1e-3, 5.0, 99.0, 101.0, 1e5),
     "k1e": (lambda x: mp.exp(x) * mp.besselk(1, x), 2e-12, 1e-3, 5.0, 99.0, 101.0, 1e5),
-    "jv": (mp.besselj, 1e-12, (0, 2.0), (3, 0.5), (7, 20.0)),
-    "iv": (mp.besseli, 1e-12, (0, 2.0), (3, 0.5), (7, 20.0)),
+    "jv": (mp.besselj, 1e-12, (0, 2.0), (3, 0.5), (7, 20.0), *ORDERS),
+    "iv": (mp.besseli, 1e-12, (0, 2.0), (3, 0.5), (7, 20.0), *ORDERS),
+    "yv": (mp.bessely, 1e-12, *ORDERS),
+    "ive": (lambda v, x: mp.exp(-x) * mp.besseli(v, x), 1e-12, *ORDERS),
     "kv": (mp.besselk, 1e-11, (0.3, 0.7), (2.5, 1e-3), (0.5, 30.0), (20.0, 3.0), (1.5, 100.0)),
     "kve": (
         lambda v, x: mp.exp(x) * mp.besselk(v, x),
@@ -416,8 +456,9 @@ ACCURACY = {
         (9.0, 500.0),
         (100.0, 2.0),
     ),
-    "struve": (mp.struveh, 1e-11, (0, 2.0), (1, 0.5), (2, 9.0)),
-    "modstruve": (mp.struvel, 1e-11, (0, 2.0), (1, 0.5), (2, 9.0)),
+    "struve": (mp.struveh, 1e-11, (0, 2.0), (1, 0.5), (2, 9.0), (0.3, 2.0), (7.5, 20.0)),
+    "modstruve": (mp.struvel, 1e-11, (0, 2.0), (1, 0.5), (2, 9.0), (0.3, 2.0), (7.5, 20.0)),
+    "hyp0f1": (mp.hyp0f1, 1e-10, (0.3, -30.0), (2.5, 0.1), (7.0, 60.0), (-1.4, 2.0)),
     "ellipk": (mp.ellipk, 1e-12, -30.0, -0.5, 0.0, 1e-9, 0.5, 0.999),
     "ellipe": (mp.ellipe, 1e-12, -30.0, -0.5, 0.0, 1e-9, 0.5, 0.999),
     "ellipkm1": (lambda p: mp.ellipk(1 - p), 1e-12, 1e-9, 0.3, 0.999),
@@ -433,10 +474,47 @@ ACCURACY = {
     "expi": (mp.ei, 1e-13, -3.0, 1e-5, 0.3, 20.0),
     "expn": (mp.expint, 1e-12, (1, 0.3), (0, 2.0), (4, 5.0)),
     "spence": (lambda z: mp.polylog(2, 1 - z), 1e-13, 1e-5, 0.3, 0.95, 1.0, 1.2, 20.0),
-    "hyp1f1": (mp.hyp1f1, 1e-11, (1, 2, 0.3), (2, 3, -5.0)),
-    "hyp2f1": (mp.hyp2f1, 1e-11, (1, 2, 3, 0.3), (2, 3, 4, -5.0)),
+    "hyp1f1": (
+        mp.hyp1f1,
+        1e-10,
+        (1, 2, 0.3),
+        (2, 3, -5.0),
+        (0.3, 0.6, -20.0),
+        (-0.7, 4.2, 3.0),
+        (10.0, 1.5, 20.0),
+    ),
+    "hyp2f1": (
+        mp.hyp2f1,
+        1e-10,
+        (1, 2, 3, 0.3),
+        (2, 3, 4, -5.0),
+        (0.3, 0.6, 0.8, 0.9),
+        (-0.7, 4.2, 2.5, -5.0),
+        (3.0, 1.5, 5.0, 0.5),
+    ),
+    "wright_bessel": (
+        lambda p, q, x: mp.nsum(
+            lambda k: x**k / mp.factorial(k) * mp.rgamma(p * k + q), [0, mp.inf]
+        ),
+        1e-9,
+        (0.7, 1.5, 2.0),
+        (2.2, 0.6, 0.1),
+    ),
+    "lpmv": (lambda m, v, x: mp.legenp(v, m, x), 1e-10, (1, 2.3, 0.4), (0, 9.0, -0.6)),
     "wrightomega": (lambda z: mp.lambertw(mp.exp(z)), 1e-13, -3.0, 0.2, 50.0),
-    "eval_legendre": (mp.legendre, 1e-12, (3, 0.4), (10, -0.7)),
+    "eval_legendre": (
+        mp.legendre,
+        1e-10,
+        (3, 0.4),
+        (10, -0.7),
+        (0.0, 0.4),
+        (3.3, -0.7),
+        (9.0, 0.9),
+    ),
+    "eval_chebyt": (mp.chebyt, 1e-10, (0.5, 0.4), (3.0, -0.7)),
+    "eval_genlaguerre": (mp.laguerre, 1e-10, (0.5, 0.4, 1.0), (9.0, -0.6, 5.0)),
+    "eval_gegenbauer": (mp.gegenbauer, 1e-9, (0.5, 0.4, 0.1), (9.0, 1.7, -0.7)),
+    "eval_jacobi": (mp.jacobi, 1e-9, (0.5, 0.4, -0.6, 0.1), (9.0, 1.7, 2.0, -0.7)),
     "chdtr": (lambda v, x: mp.gammainc(v / 2, 0, x / 2, regularized=True), 1e-11, (3.0, 2.0)),
     "stdtr": (
         lambda n, t: (
@@ -458,6 +536,8 @@ ACCURACY = {
         (3.0, 4.0, 0.7),
         (30.0, 10.0, 1.5),
     ),
+    "chndtr": (_chndtr, 1e-9, (2.0, 3.0, 0.7), (0.1, 0.5, 4.0), (20.0, 12.0, 4.0)),
+    "ncfdtr": (_ncfdtr, 1e-9, (3.0, 5.0, 0.7, 1.1), (0.5, 20.0, 4.0, 1.3), (12.0, 0.7, 0.2, 5.0)),
     "kolmogorov": (
         lambda y: 2 * mp.nsum(lambda k: (-1) ** (k - 1) * mp.exp(-2 * k * k * y * y), [1, mp.inf]),
         1e-12,

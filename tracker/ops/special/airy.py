@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.ops.special.table import function, functions, of_reals
+from tracker.ops.special.parameters import by_interpolation
+from tracker.ops.special.table import Derivative, function, functions, of_reals
 
 
 def _part(f: Callable[..., Any], at: int) -> Callable[..., Any]:
@@ -85,17 +86,24 @@ functions(
 # Parabolic cylinders
 
 
-def _cylinder(name: str, curve: Callable[[Any, Any], Any]) -> None:
+_NEAR_WHOLE = "v, the order, near whole numbers of which SciPy's values jump"
+
+
+def _cylinder(name: str, curve: Callable[[Any, Any], Any], smooth: bool = False) -> None:
     """f'' = curve(v, x) f."""
     f = getattr(sc, name)
+
+    def order(part: int) -> Derivative:
+        return by_interpolation(_part(f, part), 0) if smooth else _NEAR_WHOLE
+
     functions(
         name,
         (f"{name}_value", f"{name}_slope"),
-        ["v, the order", lambda y, v, x: f(v, x)[1]],
-        ["v, the order", lambda y, v, x: curve(v, x) * f(v, x)[0]],
+        [order(0), lambda y, v, x: f(v, x)[1]],
+        [order(1), lambda y, v, x: curve(v, x) * f(v, x)[0]],
     )
 
 
 _cylinder("pbdv", lambda v, x: np.square(x) / 4 - v - 0.5)
 _cylinder("pbvv", lambda v, x: np.square(x) / 4 - v - 0.5)
-_cylinder("pbwa", lambda a, x: a - np.square(x) / 4)
+_cylinder("pbwa", lambda a, x: a - np.square(x) / 4, smooth=True)

@@ -1,8 +1,8 @@
 """Bessel functions: j, y, i, k, Hankel's, scaled and spherical ones, Struve's, and their integrals.
 
-The derivative in the order is entered for K alone, whose integral (DLMF 10.32.9) can be
-differentiated; the others refuse. Slopes of the scaled i and k are differences of nearly equal
-numbers far out; there the asymptotic series (DLMF 10.40) is differentiated instead.
+The derivative in the order is that of an integral for K of real arguments (DLMF 10.32.9), and by
+interpolation for the others (`parameters.py`). Slopes of the scaled i and k are differences of
+nearly equal numbers far out; there the asymptotic series (DLMF 10.40) is differentiated instead.
 """
 
 from __future__ import annotations
@@ -14,10 +14,20 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.ops.special.table import call, function, functions, of_reals, ufunc_named
+from tracker.ir.op import Rule
+from tracker.ops.special.parameters import above, by_interpolation
+from tracker.ops.special.table import (
+    WHOLE,
+    Derivative,
+    call,
+    function,
+    functions,
+    of_reals,
+    ufunc_named,
+)
+from tracker.tape import form_of
 
-ORDER = "v, the order"
-_COUNT = "n, the order"
+_COUNT = f"n, the order, {WHOLE}"
 Function = Callable[..., Any]
 
 
@@ -130,10 +140,13 @@ function("k0e", lambda y, x: _kve(0.0, x), lower=call("k0e"))
 function("k1e", lambda y, x: _kve(1.0, x), lower=call("k1e"))
 
 
-def _of_order(name: str, below: int, above: int, argument: str = ORDER) -> None:
-    f = getattr(sc, name)
-    slope = _between(f, below, above)
-    function(name, argument, lambda y, v, z: slope(v, z))
+def _order(name: str) -> Derivative:
+    return by_interpolation(getattr(sc, name), 0)
+
+
+def _of_order(name: str, before: int, after: int, order: Derivative | None = None) -> None:
+    slope = _between(getattr(sc, name), before, after)
+    function(name, order or _order(name), lambda y, v, z: slope(v, z))
 
 
 _of_order("jv", 1, -1)
@@ -143,23 +156,38 @@ _of_order("hankel1", 1, -1)
 _of_order("hankel2", 1, -1)
 _of_order("yn", 1, -1, _COUNT)
 function("kn", _COUNT, lambda y, n, z: -0.5 * (sc.kn(np.abs(n - 1), z) + sc.kn(n + 1, z)))
+
+
+def _order_of_k(name: str, of_real: Rule) -> Rule:
+    of_complex = by_interpolation(getattr(sc, name), 0).rule
+
+    def partial(y: Any, v: Any, z: Any) -> Any:
+        return (of_complex if np.iscomplexobj(form_of(z)) else of_real)(y, v, z)
+
+    return partial
+
+
 function(
     "kv",
-    of_reals("kv", lambda y, v, x: _kve_order(v, x) * np.exp(-x)),
+    _order_of_k("kv", lambda y, v, x: _kve_order(v, x) * np.exp(-x)),
     lambda y, v, z: -0.5 * (sc.kv(v - 1, z) + sc.kv(v + 1, z)),
 )
-function("kve", of_reals("kve", lambda y, v, x: _kve_order(v, x)), lambda y, v, z: _kve(v, z))
-function("jve", ORDER, of_reals("jve", lambda y, v, x: 0.5 * (sc.jv(v - 1, x) - sc.jv(v + 1, x))))
-function("yve", ORDER, of_reals("yve", lambda y, v, x: 0.5 * (sc.yv(v - 1, x) - sc.yv(v + 1, x))))
-function("ive", ORDER, of_reals("ive", lambda y, v, x: _ive(v, x)))
+function("kve", _order_of_k("kve", lambda y, v, x: _kve_order(v, x)), lambda y, v, z: _kve(v, z))
+function(
+    "jve", _order("jve"), of_reals("jve", lambda y, v, x: 0.5 * (sc.jv(v - 1, x) - sc.jv(v + 1, x)))
+)
+function(
+    "yve", _order("yve"), of_reals("yve", lambda y, v, x: 0.5 * (sc.yv(v - 1, x) - sc.yv(v + 1, x)))
+)
+function("ive", _order("ive"), of_reals("ive", lambda y, v, x: _ive(v, x)))
 function(
     "hankel1e",
-    ORDER,
+    _order("hankel1e"),
     lambda y, v, z: 0.5 * (sc.hankel1e(v - 1, z) - sc.hankel1e(v + 1, z)) - 1j * y,
 )
 function(
     "hankel2e",
-    ORDER,
+    _order("hankel2e"),
     lambda y, v, z: 0.5 * (sc.hankel2e(v - 1, z) - sc.hankel2e(v + 1, z)) + 1j * y,
 )
 
@@ -203,8 +231,8 @@ def _struve(f: Function, sign: int) -> Function:
     return slope
 
 
-function("struve", ORDER, _struve(sc.struve, 1))
-function("modstruve", ORDER, _struve(sc.modstruve, -1))
+function("struve", _order("struve"), _struve(sc.struve, 1))
+function("modstruve", _order("modstruve"), _struve(sc.modstruve, -1))
 
 # Integrals
 
@@ -244,6 +272,6 @@ function("itmodstruve0", lambda y, x: sc.modstruve(0, x))
 function(
     "besselpoly",
     lambda y, a, power, v: (sc.jv(v, 2 * a) - (power + 1) * y) / a,
-    "lmb, the power",
-    "nu, the order",
+    by_interpolation(sc.besselpoly, 1, above(-1)),
+    by_interpolation(sc.besselpoly, 2),
 )

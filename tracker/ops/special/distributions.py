@@ -2,7 +2,8 @@
 
 Each family says once what the derivatives of its distribution function are (`..._parts`); the
 complement and the inverses follow (`slopes`, `inverse`). Counts are rounded down by SciPy: there is
-no derivative in them.
+no derivative in them. That in the degrees of freedom of noncentral distributions is by
+interpolation, of Student's t by a quadrature.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from tracker.ops.special.incomplete import (
     inverse,
     slopes,
 )
-from tracker.ops.special.table import function, ufunc_named
+from tracker.ops.special.parameters import above, slope_by_interpolation
+from tracker.ops.special.table import WHOLE, function, ufunc_named
 
 # Gamma, chi square
 
@@ -103,7 +105,7 @@ function("stdtridf", *inverse(_stdtr, 0, 2))
 
 # Counts
 
-_COUNT, _TRIALS = "k, a count", "n, a count"
+_COUNT, _TRIALS = f"k, {WHOLE}", f"n, {WHOLE}"
 
 
 def _binomial(k: Any, n: Any, p: Any) -> Sequence[Any]:
@@ -171,38 +173,21 @@ def _chi_density(x: Any, k: Any, c: Any) -> Any:
     return np.where(central, plain, body * sc.ive(k / 2 - 1, root * own))
 
 
-def _ratio(top: int, bottom: int, sign: int) -> Any:
-    """Of densities with two more degrees of freedom (numbers 2) or not (0)."""
-
-    def of(x: Any, k: Any, c: Any) -> Any:
-        return sign * _chi_density(x, k + top, c) / _chi_density(x, k + bottom, c)
-
-    return of
+_chi_freedom = slope_by_interpolation(sc.chndtr, 1, above(0))
 
 
-_FREEDOM = "df, the degrees of freedom"
-_more, _less = _ratio(2, 0, 1), _ratio(0, 2, 1)
-function(
-    "chndtr",
-    lambda y, x, k, c: _chi_density(x, k, c),
-    _FREEDOM,
-    lambda y, x, k, c: -_chi_density(x, k + 2, c),
-)
-function(
-    "chndtrix",
-    lambda x, p, k, c: 1 / _chi_density(x, k, c),
-    _FREEDOM,
-    lambda x, p, k, c: _more(x, k, c),
-)
-function(
-    "chndtrinc",
-    lambda c, x, k, p: _less(x, k, c),
-    _FREEDOM,
-    lambda c, x, k, p: -1 / _chi_density(x, k + 2, c),
-)
-function(
-    "chndtridf", "x, of the inverse in df", "p, of the inverse in df", "nc, of the inverse in df"
-)
+def _chndtr(x: Any, k: Any, c: Any) -> Sequence[Any]:
+    return (
+        lambda: _chi_density(x, k, c),
+        lambda: _chi_freedom(x, k, c),
+        lambda: -_chi_density(x, k + 2, c),
+    )
+
+
+function("chndtr", *slopes(_chndtr, 3))
+function("chndtrix", *inverse(_chndtr, 0, 3))
+function("chndtridf", *inverse(_chndtr, 1, 3))
+function("chndtrinc", *inverse(_chndtr, 2, 3))
 
 
 def _f_noncentral(n: Any, d: Any, c: Any, f: Any) -> tuple[Any, Any]:
@@ -215,27 +200,23 @@ def _f_noncentral(n: Any, d: Any, c: Any, f: Any) -> tuple[Any, Any]:
     return by_c, body * sc.hyp1f1(a + b, a, c * w / 2) / f
 
 
-_OTHER = "dfn, a degree of freedom", "dfd, a degree of freedom"
-function(
-    "ncfdtr",
-    *_OTHER,
-    lambda y, n, d, c, f: _f_noncentral(n, d, c, f)[0],
-    lambda y, n, d, c, f: _f_noncentral(n, d, c, f)[1],
-)
-function(
-    "ncfdtri",
-    *_OTHER,
-    lambda f, n, d, c, p: -_f_noncentral(n, d, c, f)[0] / _f_noncentral(n, d, c, f)[1],
-    lambda f, n, d, c, p: 1 / _f_noncentral(n, d, c, f)[1],
-)
-function(
-    "ncfdtrinc",
-    *_OTHER,
-    lambda c, n, d, p, f: 1 / _f_noncentral(n, d, c, f)[0],
-    lambda c, n, d, p, f: -_f_noncentral(n, d, c, f)[1] / _f_noncentral(n, d, c, f)[0],
-)
-function("ncfdtridfd", *(f"{v}, of the inverse in dfd" for v in ("dfn", "p", "nc", "f")))
-function("ncfdtridfn", *(f"{v}, of the inverse in dfn" for v in ("p", "dfd", "nc", "f")))
+_f_freedom = [slope_by_interpolation(sc.ncfdtr, at, above(0)) for at in (0, 1)]
+
+
+def _ncfdtr(n: Any, d: Any, c: Any, f: Any) -> Sequence[Any]:
+    return (
+        lambda: _f_freedom[0](n, d, c, f),
+        lambda: _f_freedom[1](n, d, c, f),
+        lambda: _f_noncentral(n, d, c, f)[0],
+        lambda: _f_noncentral(n, d, c, f)[1],
+    )
+
+
+function("ncfdtr", *slopes(_ncfdtr, 4))
+function("ncfdtridfn", *inverse(_ncfdtr, 0, 4))
+function("ncfdtridfd", *inverse(_ncfdtr, 1, 4))
+function("ncfdtrinc", *inverse(_ncfdtr, 2, 4))
+function("ncfdtri", *inverse(_ncfdtr, 3, 4))
 
 
 def _moment(m: Any, n: Any, c: Any, t: Any) -> Any:
@@ -251,30 +232,46 @@ def _moment(m: Any, n: Any, c: Any, t: Any) -> Any:
     return np.exp(log) * both / math.sqrt(2 * math.pi)
 
 
-def _t_noncentral(n: Any, c: Any, t: Any) -> tuple[Any, Any]:
-    """The derivatives of nctdtr in nc and t."""
-    return -_moment(n, n, c, t), _moment(n + 1, n, c, t) / np.sqrt(n)
+_GAUSS, _GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(32)
+_PANELS = np.array([-400.0, -60.0, -15.0, -5.0, -1.5, 1.5, 5.0, 15.0, 60.0, 400.0])
 
 
-function(
-    "nctdtr",
-    _FREEDOM,
-    lambda y, n, c, t: _t_noncentral(n, c, t)[0],
-    lambda y, n, c, t: _t_noncentral(n, c, t)[1],
-)
-function(
-    "nctdtrit",
-    _FREEDOM,
-    lambda t, n, c, p: -_t_noncentral(n, c, t)[0] / _t_noncentral(n, c, t)[1],
-    lambda t, n, c, p: 1 / _t_noncentral(n, c, t)[1],
-)
-function(
-    "nctdtrinc",
-    _FREEDOM,
-    lambda c, n, p, t: 1 / _t_noncentral(n, c, t)[0],
-    lambda c, n, p, t: -_t_noncentral(n, c, t)[1] / _t_noncentral(n, c, t)[0],
-)
-function("nctdtridf", *(f"{v}, of the inverse in df" for v in ("p", "nc", "t")))
+def _t_shape(n: Any, c: Any, t: Any) -> Any:
+    """The derivative of nctdtr in n.
+
+    It is E[Phi(t s - c)], where n s**2 has the chi square distribution of n: the integral of
+    Phi(t s - c) - Phi(t - c) over the derivative of that distribution, which has no mass. Over
+    u = log s, in panels around where both factors change."""
+    n, c, t = (np.expand_dims(x, (-1, -2)) for x in (n, c, t))
+    low, high = -80 / n - 13 / np.sqrt(n), 0.5 * np.log1p(160 / n + 26 / np.sqrt(n))
+    size = np.abs(t)
+    turn = np.log(np.maximum(c * np.sign(t), 1.0) / np.maximum(size, 1e-300))
+    own = np.clip(_PANELS[:, None] * 0.5 / np.sqrt(n), low, high)
+    other = np.clip(turn + _PANELS[:, None] / (1 + np.abs(c)), low, high)
+    edges = np.sort(np.concatenate(np.broadcast_arrays(low, own, other, high), axis=-2), axis=-2)
+    half = 0.5 * np.diff(edges, axis=-2)
+    u = edges[..., :-1, :] + half + half * _GAUSS
+    s, away = np.exp(u), np.expm1(u)
+    score = 0.5 * (np.log(n / 2) - sc.psi(n / 2) - away * (s + 1) + 2 * u)
+    log = n * (u - 0.5 * away * (s + 1)) + n / 2 * (np.log(n / 2) - 1) - sc.gammaln(n / 2)
+    right = t > c
+    sign = np.where(right, -1.0, 1.0)
+    difference = sign * (sc.ndtr(sign * (t * s - c)) - sc.ndtr(sign * (t - c)))
+    return np.sum(half * _GAUSS_WEIGHTS * 2 * np.exp(log) * score * difference, axis=(-1, -2))
+
+
+def _nctdtr(n: Any, c: Any, t: Any) -> Sequence[Any]:
+    return (
+        lambda: _t_shape(n, c, t),
+        lambda: -_moment(n, n, c, t),
+        lambda: _moment(n + 1, n, c, t) / np.sqrt(n),
+    )
+
+
+function("nctdtr", *slopes(_nctdtr, 3))
+function("nctdtridf", *inverse(_nctdtr, 0, 3))
+function("nctdtrinc", *inverse(_nctdtr, 1, 3))
+function("nctdtrit", *inverse(_nctdtr, 2, 3))
 
 # Kolmogorov and Smirnov, Tukey
 
@@ -296,9 +293,9 @@ def _kolmogorov_slope(y: Any) -> Any:
 
 function("kolmogorov", lambda p, y: _kolmogorov_slope(y))
 function("kolmogi", lambda y, p: 1 / _kolmogorov_slope(y))
-function("_smirnovp", "n, a count", "d, a second time")
-function("smirnov", "n, a count", lambda p, n, d: _smirnovp(n, d))
-function("smirnovi", "n, a count", lambda d, n, p: 1 / _smirnovp(n, d))
+function("_smirnovp", _TRIALS, "d, a second time")
+function("smirnov", _TRIALS, lambda p, n, d: _smirnovp(n, d))
+function("smirnovi", _TRIALS, lambda d, n, p: 1 / _smirnovp(n, d))
 
 
 def _smirnovp(n: Any, d: Any) -> Any:

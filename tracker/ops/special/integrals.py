@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.ops.special.table import function, functions
+from tracker.ops.special.parameters import above, between_poles, by_interpolation, one_half
+from tracker.ops.special.table import WHOLE, Parameter, function, functions
 
 function("exp1", lambda y, x: -np.exp(-x) / x)
 function("expi", lambda y, x: np.exp(x) / x)
@@ -20,7 +21,7 @@ def _expn_slope(y: Any, n: Any, x: Any) -> Any:
     return -np.where(n < 1, (np.exp(-x) + y) / x, below)  # E_-1, by recurrence
 
 
-function("expn", "n, the order", _expn_slope)
+function("expn", f"n, the order, {WHOLE}", _expn_slope)
 
 
 def _over(f: Any, x: Any) -> Any:
@@ -51,37 +52,71 @@ def _spence_slope(y: Any, z: Any) -> Any:
 
 function("spence", _spence_slope)
 
-# Hypergeometric: parameters have no derivative here
+# Hypergeometric
 
-_A, _B, _C = "a, a parameter", "b, a parameter", "c, a parameter"
-function("hyp0f1", "v, a parameter", lambda y, v, z: sc.hyp0f1(v + 1, z) / v)
-function("hyp1f1", _A, _B, lambda y, a, b, x: a / b * sc.hyp1f1(a + 1, b + 1, x))
-function("hyperu", _A, _B, lambda y, a, b, x: -a * sc.hyperu(a + 1, b + 1, x))
-function("hyp2f1", _A, _B, _C, lambda y, a, b, c, z: a * b / c * sc.hyp2f1(a + 1, b + 1, c + 1, z))
-function("wright_bessel", _A, _B, lambda y, a, b, x: sc.wright_bessel(a, a + b, x))
+_U = "of which SciPy's values are not exact enough"  # a few digits at many places, or NaN
+
+
 function(
-    "log_wright_bessel",
-    _A,
-    _B,
-    lambda y, a, b, x: np.exp(sc.log_wright_bessel(a, a + b, x) - y),
+    "hyp0f1",
+    by_interpolation(sc.hyp0f1, 0, between_poles),
+    lambda y, v, z: sc.hyp0f1(v + 1, z) / v,
 )
 function(
+    "hyp1f1",
+    by_interpolation(sc.hyp1f1, 0),
+    by_interpolation(sc.hyp1f1, 1, between_poles),
+    lambda y, a, b, x: a / b * sc.hyp1f1(a + 1, b + 1, x),
+)
+function(
+    "hyperu",
+    f"a, a parameter, {_U}",
+    f"b, a parameter, {_U}",
+    lambda y, a, b, x: -a * sc.hyperu(a + 1, b + 1, x),
+)
+function(
+    "hyp2f1",
+    by_interpolation(sc.hyp2f1, 0),
+    by_interpolation(sc.hyp2f1, 1),
+    by_interpolation(sc.hyp2f1, 2, between_poles),
+    lambda y, a, b, c, z: a * b / c * sc.hyp2f1(a + 1, b + 1, c + 1, z),
+)
+for _wright, _wright_slope in (
+    (sc.wright_bessel, lambda y, a, b, x: sc.wright_bessel(a, a + b, x)),
+    (sc.log_wright_bessel, lambda y, a, b, x: np.exp(sc.log_wright_bessel(a, a + b, x) - y)),
+):
+    function(
+        _wright.__name__,
+        by_interpolation(_wright, 0, above(0)),
+        by_interpolation(_wright, 1, above(0)),
+        _wright_slope,
+    )
+function(
     "lpmv",
-    "m, the order",
-    "v, the degree",
+    f"m, the order, {WHOLE}",
+    by_interpolation(sc.lpmv, 1),
     lambda y, m, v, x: ((v + m) * sc.lpmv(m, v - 1, x) - v * x * y) / (1 - np.square(x)),
 )
 
 # Lambert's W, Wright's omega
 
 function(
-    "_lambertw", lambda w, z, k, tol: np.exp(-w) / (1 + w), "k, the branch", "tol, a tolerance"
+    "_lambertw",
+    lambda w, z, k, tol: np.exp(-w) / (1 + w),
+    "k, the branch, a whole number",
+    "tol, a tolerance",
 )
 function("wrightomega", lambda w, z: w / (1 + w))
 
-# Orthogonal polynomials; the degree may be real, and has no derivative
+# Orthogonal polynomials; the degree may be real, but of Hermite's
 
-_N = "n, the degree"
+_N = f"n, the degree, {WHOLE}"
+
+
+def _in(name: str, at: int) -> Parameter:
+    """In the degree, the first argument, or in a parameter of the weight function."""
+    f = getattr(sc, f"eval_{name}")
+    return by_interpolation(f, at, one_half if at == 0 else above(-1))
 
 
 def _shifted(f: Any) -> Any:
@@ -126,29 +161,46 @@ def _sh_jacobi(y: Any, n: Any, p: Any, q: Any, x: Any) -> Any:
     return slope / sc.binom(2 * n + p - 1, n)
 
 
-function("eval_legendre", _N, lambda y, n, x: _legendre(n, x))
-function("eval_chebyt", _N, lambda y, n, x: _chebyshev_t(n, x))
-function("eval_chebyu", _N, lambda y, n, x: _chebyshev_u(n, x))
-function("eval_chebyc", _N, lambda y, n, x: _chebyshev_t(n, x / 2))
-function("eval_chebys", _N, lambda y, n, x: 0.5 * _chebyshev_u(n, x / 2))
-function("eval_sh_legendre", _N, _shifted(_legendre))
-function("eval_sh_chebyt", _N, _shifted(_chebyshev_t))
-function("eval_sh_chebyu", _N, _shifted(_chebyshev_u))
+function("eval_legendre", _in("legendre", 0), lambda y, n, x: _legendre(n, x))
+function("eval_chebyt", _in("chebyt", 0), lambda y, n, x: _chebyshev_t(n, x))
+function("eval_chebyu", _in("chebyu", 0), lambda y, n, x: _chebyshev_u(n, x))
+function("eval_chebyc", _in("chebyc", 0), lambda y, n, x: _chebyshev_t(n, x / 2))
+function("eval_chebys", _in("chebys", 0), lambda y, n, x: 0.5 * _chebyshev_u(n, x / 2))
+function("eval_sh_legendre", _in("sh_legendre", 0), _shifted(_legendre))
+function("eval_sh_chebyt", _in("sh_chebyt", 0), _shifted(_chebyshev_t))
+function("eval_sh_chebyu", _in("sh_chebyu", 0), _shifted(_chebyshev_u))
 function("eval_hermite", _N, lambda y, n, x: 2 * n * sc.eval_hermite(np.maximum(n - 1, 0), x))
 function("eval_hermitenorm", _N, lambda y, n, x: n * sc.eval_hermitenorm(np.maximum(n - 1, 0), x))
-function("eval_laguerre", _N, lambda y, n, x: _laguerre(n, 0.0, x))
-function("eval_genlaguerre", _N, "alpha, a parameter", lambda y, n, a, x: _laguerre(n, a, x))
+function("eval_laguerre", _in("laguerre", 0), lambda y, n, x: _laguerre(n, 0.0, x))
+function(
+    "eval_genlaguerre",
+    _in("genlaguerre", 0),
+    _in("genlaguerre", 1),
+    lambda y, n, a, x: _laguerre(n, a, x),
+)
 function(
     "eval_gegenbauer",
-    _N,
-    "alpha, a parameter",
+    _in("gegenbauer", 0),
+    by_interpolation(sc.eval_gegenbauer, 1, above(-0.5)),
     lambda y, n, a, x: _gegenbauer(n, a, x),
 )
 function(
     "eval_jacobi",
-    _N,
-    "alpha, a parameter",
-    "beta, a parameter",
+    _in("jacobi", 0),
+    _in("jacobi", 1),
+    _in("jacobi", 2),
     lambda y, n, a, b, x: _jacobi(n, a, b, x),
 )
-function("eval_sh_jacobi", _N, "p, a parameter", "q, a parameter", _sh_jacobi)
+
+
+def _sh_reach(own: Any, n: Any, p: Any, q: Any, x: Any) -> Any:
+    return 0.5 * np.minimum(1.0, np.minimum(p - q + 1, q))
+
+
+function(
+    "eval_sh_jacobi",
+    _in("sh_jacobi", 0),
+    by_interpolation(sc.eval_sh_jacobi, 1, _sh_reach),
+    by_interpolation(sc.eval_sh_jacobi, 2, _sh_reach),
+    _sh_jacobi,
+)

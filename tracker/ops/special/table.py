@@ -3,8 +3,9 @@
 Owns: `function` (one result), `functions` (several results: one op for each of them).
 
 A derivative is a function of (result, *arguments) as in `ops/unary.py`, a number where it is
-constant, or a string: the argument's name, when there is no derivative in it. Such an argument may
-be an integer or untracked; a derivative that reaches it otherwise is refused by that name.
+constant, or a string: the argument's name and why, when there is no derivative in it. Such an
+argument may be an integer or untracked; a derivative that reaches it otherwise is refused by that
+name. A `Parameter` is a derivative in an order or degree.
 
 Entries of functions which this SciPy does not have are left out.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,7 +42,17 @@ from tracker.ops.lent import LENDABLE, lent
 from tracker.ops.shape import broadcast_to
 from tracker.tape import apply, data_of, form_of
 
-Derivative = Rule | float | str
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A derivative in an argument which, where it is a whole number, stays one for the others:
+    SciPy computes polynomials of whole degrees otherwise than those of real ones."""
+
+    rule: Rule
+
+
+Derivative = Rule | float | str | Parameter
+WHOLE = "which SciPy rounds to a whole number"  # why there is no derivative in it
 
 
 def ufunc_named(name: str) -> np.ufunc | None:
@@ -154,8 +166,8 @@ def _declare(
     lower: Any,
 ) -> Op:
     assert len(derivatives) == ufunc.nin, name
-    moving = [not isinstance(d, str) for d in derivatives]
-    derivatives = [_of_floats(d, moving) if callable(d) else d for d in derivatives]
+    moving = [not isinstance(d, str | Parameter) for d in derivatives]
+    derivatives = [_of_floats(d, moving, at) for at, d in enumerate(derivatives)]
     whole = not any(isinstance(d, str) for d in derivatives)
     return define(
         name,
@@ -171,8 +183,13 @@ def _declare(
     )
 
 
-def _of_floats(derivative: Rule, moving: Sequence[bool]) -> Rule:
-    """The derivative, given floats also where its arguments are bools or (unsigned) integers."""
+def _of_floats(derivative: Derivative, moving: Sequence[bool], at: int) -> Rule | float | str:
+    """The derivative in the argument `at`, given floats also where what it moves with are bools or
+    (unsigned) integers."""
+    if isinstance(derivative, Parameter):
+        derivative, moving = derivative.rule, [m or i == at for i, m in enumerate(moving)]
+    if not callable(derivative):
+        return derivative
 
     def partial(y: Any, *xs: Any) -> Any:
         return derivative(
@@ -225,7 +242,7 @@ def _refuse(name: str, argument: str, x: Any) -> None:
         return
     raise UnsupportedError(
         message(
-            f"scipy.special.{name} has no derivative rule in its argument {argument}",
+            f"scipy.special.{name} has no derivative in its argument {argument}",
             f"Keep {argument.split(',')[0]} plain, with tracker.data({argument.split(',')[0]}), "
             "or write a rule with tracker.rrule",
         )

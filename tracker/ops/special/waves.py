@@ -1,5 +1,6 @@
 """Mathieu and spheroidal wave functions: each comes with its derivative, and the second derivative
-follows from its differential equation. There is no derivative in orders and parameters."""
+follows from its differential equation. Orders and degrees are whole numbers; the derivative in the
+parameter q or c is by interpolation."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.ops.special.table import function, functions
+from tracker.ops.special.parameters import above, by_interpolation
+from tracker.ops.special.table import Parameter, function, functions
 
 _DEG = math.pi / 180
 _POINTS = np.arange(256) * (360 / 256)
@@ -27,8 +29,18 @@ def _characteristic(even: bool) -> Callable[..., Any]:
     return partial
 
 
-function("mathieu_a", "m, the order", _characteristic(True))
-function("mathieu_b", "m, the order", _characteristic(False))
+_M, _N = "m, the order, a whole number", "n, the degree, a whole number"
+_UNRELATED = "cv, the characteristic value, which c determines"
+_JUMPING = "c, the parameter, in which SciPy's values jump"
+
+function("mathieu_a", _M, _characteristic(True))
+function("mathieu_b", _M, _characteristic(False))
+
+
+def _in_parameter(f: Callable[..., Any], part: int, at: int) -> Parameter:
+    return by_interpolation(
+        lambda *xs: f(*xs)[part], at, lambda p, *xs: np.minimum(0.25, 0.5 * np.abs(p))
+    )
 
 
 def _mathieu(name: str, eigenvalue: Callable[..., Any], angular: bool) -> None:
@@ -43,12 +55,11 @@ def _mathieu(name: str, eigenvalue: Callable[..., Any], angular: bool) -> None:
         return (a - 2 * q * np.cosh(2 * x)) * value
 
     scale = _DEG if angular else 1.0
-    held = ("m, the order", "q, the parameter")
     functions(
         name,
         (f"{name}_value", f"{name}_slope"),
-        [*held, lambda y, m, q, x: scale * f(m, q, x)[1]],
-        [*held, second],
+        [_M, _in_parameter(f, 0, 1), lambda y, m, q, x: scale * f(m, q, x)[1]],
+        [_M, _in_parameter(f, 1, 1), second],
     )
 
 
@@ -75,13 +86,16 @@ def _spheroidal(name: str, sign: int, metric: int, given: bool) -> None:
         force = metric * (own - square - np.square(m) / round_)
         return (2 * metric * x * first - force * value) / round_
 
-    held = ["m, the order", "n, the degree", "c, the parameter"]
-    held += ["cv, the characteristic value"] if given else []
+    def held(part: int) -> list[Any]:
+        if given:
+            return [_M, _N, f"c, the parameter, at a fixed {_UNRELATED}", _UNRELATED]
+        return [_M, _N, _JUMPING if "rad2" in name else _in_parameter(f, part, 2)]
+
     functions(
         name,
         (f"{name}_value", f"{name}_slope"),
-        [*held, lambda y, *xs: f(*xs)[1]],
-        [*held, second],
+        [*held(0), lambda y, *xs: f(*xs)[1]],
+        [*held(1), second],
     )
 
 
@@ -91,5 +105,5 @@ for _given in (False, True):
         _spheroidal(f"{_family}_ang1{_suffix}", _sign, 1, _given)
         for _kind in ("rad1", "rad2"):
             _spheroidal(f"{_family}_{_kind}{_suffix}", _sign, _sign, _given)
-function("pro_cv", "m, the order", "n, the degree", "c, the parameter")
-function("obl_cv", "m, the order", "n, the degree", "c, the parameter")
+for _eigenvalue in (sc.pro_cv, sc.obl_cv):
+    function(_eigenvalue.__name__, _M, _N, by_interpolation(_eigenvalue, 2, above(0)))
