@@ -7,7 +7,7 @@ from op_rows import row, sample, x, z
 
 import tracker
 from tracker import UnsupportedError, jit, param
-from tracker.ops import ordering, plain
+from tracker.ops import editing, ordering, plain
 
 A, B, V, W = x(2, 3), x(2, 3, seed=1), x(5), x(3, seed=1)
 C = x(2, 3, 4)
@@ -280,3 +280,18 @@ def test_text_of_tracked_values():
     assert np.array_str(t) == np.array_str(t.data)
     assert np.array2string(t, precision=1) == np.array2string(t.data, precision=1)
     assert np.array_repr(t) == np.array_repr(t.data)
+
+
+@pytest.mark.parametrize(
+    "places, runs",
+    [
+        ([4, 0, 1, 2, 3, 4, 0], [(4, 1, 1), (0, 1, 5), (0, 1, 1)]),
+        ([2, 3, 0, 1, 2, 3, 0, 1], [(2, 1, 2), (0, 1, 4), (0, 1, 2)]),
+        ([0, 0, 0, 1, 2, 2], [(0, 0, 3), (1, 1, 2), (2, 1, 1)]),
+        ([0, 4, 8, 7], [(0, 4, 3), (7, 1, 1)]),
+        ([5, 0], [(5, 1, 1), (0, 1, 1)]),
+    ],
+)
+def test_places_in_few_runs(places, runs):
+    """Two places far apart are no run: their gradient would be found by division."""
+    assert editing._runs(np.array(places)) == runs

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from op_rows import row, sample, x, z
 
+from tracker import jacobian, jit, jvp, pullback
 from tracker.ops import reduce, short
 
 AXES = [
@@ -61,3 +62,20 @@ def test_short_axes_of_large_arrays(shape, axis, kind):
             want = ufunc.reduce(x, axis, keepdims=keepdims)
             np.testing.assert_array_equal(found, want)
             assert found.dtype == want.dtype
+
+
+def test_what_an_extreme_shares_out():
+    """Equal shares; nothing to the others, whatever arrives; NaN where the extreme is NaN."""
+    x = np.array([[1.0, 3.0, 3.0, 2.0], [5.0, np.nan, 0.0, 5.0]])
+    for f in (lambda x: np.max(x, axis=1), lambda x: -np.min(-x, axis=1, keepdims=True)[:, 0]):
+        want = [[0, 0.5, 0.5, 0], [np.nan] * 4]
+        for slope in (jacobian(f, x)[0], jacobian(jit(f), x)[0]):
+            slope = np.reshape(slope, (2, 2, 4))
+            np.testing.assert_array_equal(slope[0, 0], want[0])
+            np.testing.assert_array_equal(slope[1, 1], want[1])
+        _, pull = pullback(f, x)
+        np.testing.assert_array_equal(pull(np.array([np.inf, 0]))[0][0], [0, np.inf, np.inf, 0])
+    with np.errstate(invalid="ignore"):
+        tangent = np.array([[np.inf, 2.0, 4.0, np.nan], [1.0] * 4])
+        _, t = jvp(lambda x: np.max(x, axis=1), (x,), (tangent,))
+    np.testing.assert_array_equal(t, [3.0, np.nan])

@@ -214,6 +214,8 @@ def _runs(places: Any) -> list[tuple[int, int, int]]:
             at = np.searchsorted(turns, start)
             end = int(turns[at]) + 2 if at < len(turns) else len(places)
             step = int(steps[start])
+            if end - start == 2 and abs(step) > 1:  # the second may begin a run of neighbours
+                end, step = start + 1, 1
         found.append((int(places[start]), step, end - start))
         start = end
     return found if len(found) <= _FEW else []

@@ -297,20 +297,25 @@ prod_ = declare(
 _reduction(prod_, np.prod, lambda a: 1, np.multiply)
 
 
-def _extreme_share(y: Any, x: Any, axis: tuple[int, ...]) -> Any:
-    """1/k for each of the k elements that attain the extreme, else 0."""
+def _extreme_hits(y: Any, x: Any, axis: tuple[int, ...]) -> tuple[Any, Any]:
+    """Which elements attain the extreme, and how many in each line, in the dtype of shares."""
     hit = x == spread(y, x, axis)
     count = apply(sum_, (hit,), {"axis": axis, "keepdims": True})
-    unit = y.dtype.type(1) if hasattr(y, "dtype") and y.dtype.kind in "fc" else 1.0
-    return np.where(hit, unit, unit * 0) / np.astype(count, np.result_type(unit))
+    kind = y.dtype if hasattr(y, "dtype") and y.dtype.kind in "fc" else np.float64
+    return hit, np.astype(count, kind)
 
 
 def _extreme_vjp(g: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
-    return spread(g, x, axis) * _extreme_share(y, x, axis)
+    """Each of k elements has 1/k of it; NaN where none attains the extreme, which is NaN, too."""
+    hit, count = _extreme_hits(y, x, axis)
+    return np.where(hit, np.reshape(g, np.shape(count)) / count, np.zeros_like(count) / count)
 
 
 def _extreme_jvp(t: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
-    return np.sum(t * _extreme_share(y, x, axis), axis=axis, keepdims=keepdims)
+    hit, count = _extreme_hits(y, x, axis)
+    if not keepdims:
+        count = np.reshape(count, np.shape(y))
+    return np.sum(np.where(hit, t, np.zeros_like(t)), axis=axis, keepdims=keepdims) / count
 
 
 def _lowest(dtype: Any) -> Any:
