@@ -32,3 +32,19 @@ def test_it_is_made_again_where_it_would_put_a_loop_off():
     x, scale = RNG.normal(size=(80, 50)), RNG.normal(size=50)
     text = check(lambda x, s: withgradient(loss, x, s).grad, x, scale)
     assert text.count("kernel over 80x50") == 1, text
+
+
+def test_one_element_everywhere_or_at_one_place():
+    """Spread, it takes no index, and the loops are one; where it stands at one place, it does."""
+    x = RNG.normal(size=(40, 5, 30))
+    for given in (x, np.asfortranarray(x), x.transpose(1, 0, 2), x[:, ::2]):
+        check(
+            lambda x: (
+                x + np.broadcast_to(x[1, 1, 1], x.shape),
+                np.broadcast_to(x[0, 0, 0], x.shape) * 2.0,
+            ),
+            given,
+        )
+        check(lambda x: (x * np.ones_like(x), np.broadcast_to(x[:1, :1, :1], x.shape) - x), given)
+        check(lambda x: gradient(lambda x: np.sum(x) * x[3, 1, 2] + x[0, 2, 4] ** 2, x), given)
+        check(lambda x: (np.pad(x[:1, :1, 0], ((3, 36), (1, 28))), np.sum(x)), given)

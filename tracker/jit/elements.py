@@ -151,6 +151,8 @@ class Body:
         return self.e.load(where, var.type.dtype)
 
     def _view(self, eqn: Eqn, lower: View, index: tuple[Any, ...]) -> Scalar:
+        if self.w.flat:  # one element, spread
+            return self.value(eqn.operands[0], (0,) * eqn.operands[0].type.ndim)
         types = [o.type for o in eqn.operands]
         found = self.tools.reading(
             self.reader(eqn), lambda: lower.source(self.tools, index, *types, **eqn.params)

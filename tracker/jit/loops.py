@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.graph import Const, Var
-from tracker.ir.op import Map
+from tracker.ir.graph import Const, Eqn, Var
+from tracker.ir.op import Map, View
 from tracker.jit import parallel, scattering
 from tracker.jit.complexes import Emitter
 from tracker.jit.elements import Body, Index
@@ -33,7 +33,7 @@ from tracker.jit.emit import (
     memory_type,
 )
 from tracker.jit.folds import Fold
-from tracker.jit.index import Affine, Split, Tools
+from tracker.jit.index import Affine, NeedsCode, Split, Tools
 from tracker.jit.layout import Kernel, Plan
 from tracker.jit.orders import Strides, best_order, strides_of
 from tracker.jit.strides import is_packed, wide_strides
@@ -420,15 +420,34 @@ def _is_flat(driver: Any, kernel: Kernel) -> bool:
             return len(orders) == 1
         if place.home is kernel:
             return True
-        eqn = driver.plan.definitions[atom]
+        return same(driver.plan.definitions[atom])
+
+    def same(eqn: Eqn) -> bool:
+        if isinstance(eqn.op.lower, View):
+            return _is_spread(eqn)
         return isinstance(eqn.op.lower, Map) and all(map(flat, eqn.operands))
 
     if any(set(e.params["axis"]) != set(range(len(space))) for e in kernel.folds):
         return False
-    for eqn in kernel.members:
-        if not isinstance(eqn.op.lower, Map) or not all(map(flat, eqn.operands)):
-            return False
+    if not all(map(same, kernel.members)):
+        return False
     stored = [store.value for store in kernel.stores if store.value is not None]
     if not all(map(flat, [*stored, *(e.operands[0] for e in kernel.folds)])):
         return False
     return len(orders) <= 1 and all(is_packed(strides, space) for strides in orders)
+
+
+def _is_spread(eqn: Eqn) -> bool:
+    """Whether a view has one element everywhere."""
+    if len(eqn.operands) != 1 or eqn.operands[0].type.size != 1:
+        return False
+    shape = eqn.out.type.shape
+    index = tuple(Affine(((i, 1),)) if n != 1 else 0 for i, n in enumerate(shape))
+    tools = Tools({i: (0, n) for i, n in enumerate(shape)}, may_split=False)
+    lower = eqn.op.lower
+    assert isinstance(lower, View)
+    try:
+        found = lower.source(tools, index, eqn.operands[0].type, **eqn.params)
+    except (NeedsCode, Split):
+        return False
+    return not isinstance(found, list) and found[2] in (None, True)
