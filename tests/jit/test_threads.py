@@ -19,6 +19,7 @@ from jit_programs import assert_same
 import tracker as tr
 from tracker import gradient, jit
 from tracker.jit import engine
+from tracker.jit.locking import LOCK
 from tracker.jit.standins import OUT
 from tracker.standing import HANDLES
 from tracker.tracked import Tracked
@@ -314,13 +315,13 @@ def test_interrupts_at_any_time():
 
 def test_an_interrupt_waits_until_llvm_is_done():
     done = []
-    with pytest.raises(KeyboardInterrupt), engine._LOCK:
-        with engine._LOCK:
+    with pytest.raises(KeyboardInterrupt), LOCK:
+        with LOCK:
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.01)
         done.append(True)
     assert done and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    with engine._LOCK:  # it is forgotten
+    with LOCK:  # it is forgotten
         pass
 
 

@@ -17,7 +17,7 @@ import ctypes
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from tracker.jit import engine, native
+from tracker.jit import locking, native
 from tracker.jit.native import Entry
 from tracker.jit.writer import ACTIVE, CALL, DICT, KEEP, OBJECT_SIZE, SLOW, WEAKREFS
 
@@ -217,7 +217,7 @@ def slow_callable(callable_: Any) -> Any:
     return ctypes.py_object.from_address(id(callable_) + SLOW).value
 
 
-@engine.once
+@locking.once
 def _function_self() -> type:
     return make_type("tracker.jit.native_function", {})
 

@@ -6,8 +6,8 @@ machine code). Start at `compile_module`; `load` takes an object file compiled b
 Invariants: external names are bound to addresses when an object is linked, so neither text nor
 object holds an address of this process, and code is position independent: any symbol may be any
 distance away. Machine code lives exactly as long as its `Module`. Every call into LLVM holds
-`_LOCK`, and forking waits for it; so does an interrupt (Ctrl-C). llvmlite's objects have
-finalisers: they die while the lock is held, or in `_Lock.dispose`.
+`LOCK` (`locking.py`), and forking waits for it; so does an interrupt (Ctrl-C). llvmlite's objects
+have finalisers: they die while the lock is held, or in `LOCK.dispose`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ import functools
 import itertools
 import os
 import re
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
@@ -27,85 +25,12 @@ import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from tracker.errors import CompileError
+from tracker.jit.locking import LOCK, once
 from tracker.records import record, replace
 
-
-class _Lock:
-    """A lock that puts interrupts off, too: one that came while llvmlite does its own bookkeeping
-    would leave that half done, and its lock taken."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._putting_off: list[bool] = []  # of the main thread's holds, whether it is the first
-        self._came = False
-        self.acquire, self.release = self._lock.acquire, self._lock.release
-
-    def __enter__(self) -> None:
-        self._put_off()
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-        if self._came_meanwhile():
-            raise KeyboardInterrupt
-
-    def dispose(self, module: Module) -> None:
-        """Free machine code, from a finaliser: nobody would hear of an interrupt there, so that it
-        comes afterwards. Without the lock: a finaliser runs anywhere, and waits for nobody."""
-        self._put_off()
-        try:
-            module._library.close()
-            del module._library  # it has a finaliser too
-        finally:
-            if self._came_meanwhile():
-                threading.Timer(_SOON, _interrupt).start()
-
-    def _put_off(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            first = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-            if first:
-                signal.signal(signal.SIGINT, self._note)
-            self._putting_off.append(first)
-
-    def _came_meanwhile(self) -> bool:
-        """Interrupts come at once from here on, where they did before; whether one has come."""
-        if threading.current_thread() is not threading.main_thread() or not self._putting_off.pop():
-            return False
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        came, self._came = self._came, False
-        return came
-
-    def _note(self, *_: object) -> None:
-        self._came = True
-
-
-def _interrupt() -> None:
-    """Send the main thread an interrupt that also ends a sleep."""
-    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-
-
-_SOON = 0.01  # seconds, after which a finaliser has ended
-_LOCK = _Lock()
 _NAMES = itertools.count()
 _SHARE = 64  # libraries of one linker, which takes a millisecond to make
 _Result = TypeVar("_Result")
-
-
-def once(make: Callable[..., _Result]) -> Callable[..., _Result]:
-    """A function whose result for some arguments is made once in a process. Two threads that ask
-    at the same time would otherwise make two, of which the one that is not kept is freed, though
-    its asker may have handed the addresses of its code on."""
-    made: dict[tuple[Any, ...], _Result] = {}
-
-    @functools.wraps(make)
-    def ask(*key: Any) -> _Result:
-        if key not in made:
-            with _LOCK:
-                if key not in made:
-                    made[key] = make(*key)
-        return made[key]
-
-    return ask
 
 
 # How well a text is compiled (see `compile_module`).
@@ -175,7 +100,11 @@ class Module:
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if not is_finalizing():  # llvmlite disposes of nothing then; this file's names may be gone
-            _LOCK.dispose(self)
+            LOCK.dispose(self._close)
+
+    def _close(self) -> None:
+        self._library.close()
+        del self._library  # it has a finaliser too
 
     def address(self, name: str) -> int:
         """Where the exported function or variable is."""
@@ -216,7 +145,7 @@ def compile_module(
     each; then the quick generator (what runs once in a call), or the other in a hurry (loops).
     """
     plan = pipeline(text, level)
-    with _LOCK:
+    with LOCK:
         object_code, exports, timings = _object_code(text, plan)
         module = load(object_code, exports, symbols=symbols, text=text, level=level)
     module.timings = replace(timings, link=module.timings.link)
@@ -236,7 +165,7 @@ def export_object(functions: Mapping[str, Iterable[str]], native: bool) -> bytes
 
     native: for this processor; otherwise for any that LLVM counts among the target's.
     """
-    with _LOCK:
+    with LOCK:
         machine = _target().create_target_machine(
             cpu=llvm.get_host_cpu_name() if native else "",
             features=llvm.get_host_cpu_features().flatten() if native else "",
@@ -279,7 +208,7 @@ def load(
 ) -> Module:
     """Link an object file that `compile_module` made (see `Module.object_code`), maybe long ago."""
     names = tuple(exports)
-    with _LOCK:
+    with LOCK:
         started = time.perf_counter()
         library = _linked_library(object_code, names, symbols or {}, text)
         module = Module(library, object_code, names, text, level)
@@ -486,7 +415,7 @@ _LINKERS = _Linkers()
 
 
 def _locked(work: Callable[[], _Result]) -> _Result:
-    with _LOCK:
+    with LOCK:
         return work()
 
 
@@ -519,13 +448,13 @@ _LLVMLITE: Any = llvm.ffi.lib._lock
 
 
 def _before_fork() -> None:
-    _LOCK.acquire()
+    LOCK.acquire()
     _LLVMLITE.__enter__()
 
 
 def _after_fork() -> None:
     _LLVMLITE.__exit__(None, None, None)
-    _LOCK.release()
+    LOCK.release()
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

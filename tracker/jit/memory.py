@@ -24,6 +24,7 @@ import os
 import sys
 
 from tracker.jit import cache, engine
+from tracker.jit.locking import once
 from tracker.jit.writer import BIG_BYTES
 
 NAMES = ("tk.take", "tk.give")
@@ -246,7 +247,7 @@ def _limit() -> int:
     return min(_MOST, memory // _SHARE)
 
 
-@engine.once
+@once
 def _module() -> engine.Module:
     text = _TEXT.format(
         slots=SLOTS,

@@ -26,6 +26,7 @@ import numpy as np
 from tracker.errors import CompileError
 from tracker.jit import borrowed, cache, engine, lifting, memory, writer
 from tracker.jit.entry import entry_text
+from tracker.jit.locking import once
 from tracker.jit.signature import NUMPY_SCALARS, Outputs, Signature, Static
 from tracker.records import record
 
@@ -161,7 +162,7 @@ def _forget(cell: ctypes.c_void_p, _: Any) -> None:
     cell.value = 0
 
 
-@engine.once
+@once
 def helpers() -> engine.Module:
     """The functions that entries share, and those of every callable."""
     names = set(C_NAME.findall(writer.HELPERS))
@@ -170,7 +171,7 @@ def helpers() -> engine.Module:
     return cache.compile_or_load(writer.HELPERS, level=engine.QUICK, symbols=symbols)
 
 
-@engine.once
+@once
 def _big() -> engine.Module:
     """The function that makes big arrays."""
     names = ("Py_DecRef", *_NUMPY)
@@ -181,7 +182,7 @@ def _big() -> engine.Module:
     return cache.compile_or_load(writer.BIG, level=engine.QUICK, symbols=symbols)
 
 
-@engine.once
+@once
 def _handler() -> Any:
     """The capsule that tells NumPy to keep an array in our blocks."""
     return _new_capsule(memory.symbols()["tk.handler"], _HANDLER_NAME, None)

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from tracker.config import current
 from tracker.jit import cache, engine, native
+from tracker.jit.locking import once
 
 NAME = "tk.parallel"
 MOST = 16  # threads; more would be held back by memory
@@ -224,7 +225,7 @@ def task_text(parameters: Sequence[str], extent: int, part: int) -> str:
     )
 
 
-@engine.once
+@once
 def _pool() -> engine.Module:
     module = cache.compile_or_load(_POOL, level=engine.QUICK)
     native.call_c(module.address("tk.start"), "q", max(threads(), 2))

@@ -17,9 +17,10 @@ import numpy as np
 
 from tracker.ir.graph import Eqn
 from tracker.ir.op import Routine
-from tracker.jit import blas, cache, engine
+from tracker.jit import blas, cache
 from tracker.jit.dense import cholesky, factors, functions, packed, queries, spectra
 from tracker.jit.dense.code import Code, Kind
+from tracker.jit.locking import once
 from tracker.records import record
 
 _LETTERS = {np.dtype(np.float64): "d", np.dtype(np.complex128): "z"}
@@ -148,7 +149,7 @@ def routine_address(symbol: str) -> int | None:
     return _compiled(name, letter) if letter in "sdcz" and name in ROUTINES else None
 
 
-@engine.once
+@once
 def _compiled(name: str, letter: str) -> int:
     found = blas.find()
     assert found is not None
