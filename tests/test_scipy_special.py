@@ -136,6 +136,16 @@ def test_legendre_functions_and_their_derivatives(diff_n):
     assert type(data(special.sph_legendre_p(2, 1, param(0.3)))) is np.ndarray
 
 
+@pytest.mark.parametrize("theta", [-2.5, -0.4, 3.5, 5.0, 9.0])
+def test_legendre_functions_of_angles_on_the_other_side(theta):
+    """SciPy's functions are even in the angle; degrees may be small integers."""
+    n, m = np.array([1, 3, 12], np.int8), np.array([1, -2, -10], np.int8)
+    want = own.sph_legendre_p(n, m, theta, diff_n=2)
+    found = special.sph_legendre_p(n, m, param(theta), diff_n=2)
+    np.testing.assert_allclose(data(found), want, rtol=1e-9, atol=1e-12)
+    assert gradcheck(lambda t: np.real(special.sph_harm_y(n, m, t, 0.4)), theta, order=2)
+
+
 def test_spherical_harmonics():
     theta, phi = np.array([0.3, 1.2, 2.9]), np.array([-2.0, 0.4, 1.7])
     found = special.sph_harm_y(N, ORDERS, param(theta), phi)

@@ -25,13 +25,20 @@ def _sph_legendre(n: Any, m: Any, theta: Any) -> Any:
 
 def _slope(of: Callable[[Any], Any], n: Any, m: Any) -> Any:
     """The derivative of what `of` gives for an order; beyond -n to n the factors are 0."""
-    up, down = (n - m) * (n + m + 1), (n + m) * (n - m + 1)
+    degree, order = 1.0 * n, 1.0 * m  # the products below are too large for small integers
+    up, down = (degree - order) * (degree + order + 1), (degree + order) * (degree - order + 1)
     above, below = np.sqrt(np.maximum(up, 0)), np.sqrt(np.maximum(down, 0))
     return 0.5 * (above * of(m + 1) - below * of(m - 1))
 
 
 def _turned(n: Any, m: Any, theta: Any) -> Any:
-    return _slope(lambda m: apply(sph_legendre, (n, m, theta)), n, m)
+    slope = _slope(lambda m: apply(sph_legendre, (n, m, theta)), n, m)
+    return _falling(theta) * slope
+
+
+def _falling(theta: Any) -> Any:
+    """Which way the cosine goes: SciPy takes the size of the sine, so -theta stands for theta."""
+    return np.where(np.sin(theta) < 0, -1.0, 1.0)
 
 
 sph_legendre = define(
@@ -54,8 +61,9 @@ def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
     def derivative(k: int, m: Any) -> Any:
         if k == 0:
             return apply(sph_legendre, (n, m, theta))
-        return _slope(lambda m: derivative(k - 1, m), n, m)
+        return falling * _slope(lambda m: derivative(k - 1, m), n, m)
 
+    falling = _falling(theta)
     n, m = np.asarray(n), np.asarray(m)
     return np.stack([derivative(k, m) for k in range(diff_n + 1)])
 
