@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats as own
 
-from tracker import UnsupportedError, data, gradient, jit, param
+from tracker import UnsupportedError, data, gradient, jit, param, pullback
 from tracker.scipy import stats
 from tracker.testing import gradcheck
 
@@ -241,3 +241,35 @@ def test_distributions_without_formulas():
     assert stats.wishart.logpdf(np.eye(2), 3, np.eye(2)) == own.wishart.logpdf(
         np.eye(2), 3, np.eye(2)
     )
+
+
+NUMBERS = {
+    "np.float64": np.float64,
+    "float": float,
+    "single precision": np.float32,
+    "no axes": np.array,
+    "single, one": lambda v: np.array([v], np.float32),
+}
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+@pytest.mark.parametrize("name, shapes", [("norm", ()), ("gamma", (2.0,)), ("cauchy", ())])
+def test_what_kind_of_number_is_given_back(name, shapes, kind):
+    """In double precision, and a number where there are no axes."""
+    x, *rest = map(NUMBERS[kind], (0.4, *shapes))
+    for method in ("pdf", "logpdf", "cdf", "sf", "logcdf", "ppf", "isf"):
+        f, want = getattr(getattr(stats, name), method), getattr(getattr(own, name), method)
+        want = want(x, *rest)
+        for found in (pullback(f, x, *rest)[0], jit(f)(x, *rest)):
+            assert (type(found), found.dtype) == (type(want), want.dtype), method
+            np.testing.assert_allclose(found, want, rtol=1e-6, err_msg=method)
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_what_kind_of_probability_is_given_back(kind):
+    k, p = map(NUMBERS[kind], (1.0, 0.3))
+    for method in ("pmf", "logpmf", "cdf", "sf"):
+        want = getattr(own.bernoulli, method)(k, p)
+        found = pullback(getattr(stats.bernoulli, method), k, p)[0]
+        assert (type(found), found.dtype) == (type(want), want.dtype), method
+        np.testing.assert_allclose(found, want, rtol=1e-6, err_msg=method)

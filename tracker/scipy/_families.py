@@ -19,6 +19,7 @@ from tracker.listening import is_recording
 from tracker.scipy._moments import MOMENTS
 from tracker.scipy._passing import NOT_WANTED, as_array, is_tracked, no_rule, refusing
 from tracker.scipy._untracked import untracked
+from tracker.tape import form_of
 
 Formula = Callable[..., Any]
 _LINE = (-math.inf, math.inf)
@@ -83,7 +84,7 @@ class Family:
         """The standard variable made harmless, where it is below and above the support, shapes,
         scale, and whether the parameters are any good."""
         shapes, loc, scale = self._parts(args, kwargs)
-        z = (as_array(x) - as_array(loc)) / as_array(scale)
+        z = _double((as_array(x) - as_array(loc)) / as_array(scale))
         low, high = self.support(*shapes)
         below, above = self._outside(z, low, high)
         good = (as_array(scale) > 0) & self.valid(*shapes)
@@ -237,7 +238,7 @@ class Continuous(Family):
 
     def _quantile(self, q: Any, args: Any, kwargs: Any, upper: bool) -> Any:
         shapes, loc, scale = self._parts(args, kwargs)
-        q = as_array(q)
+        q = _double(as_array(q))
         inside = (q > 0) & (q < 1)
         safe = np.where(inside, q, 0.5)
         if upper and "isf" in self.formulas:
@@ -251,7 +252,7 @@ class Continuous(Family):
         edge = np.where(q == 0, at_zero, np.where(q == 1, at_one, math.nan))
         loc, scale = as_array(loc), as_array(scale)
         good = (scale > 0) & self.valid(*shapes)
-        return _chosen(good, ~inside, edge * scale + loc, out * scale + loc)
+        return _chosen(good, np.logical_not(inside), edge * scale + loc, out * scale + loc)
 
     def _found(self, q: Any, shapes: list[Any], name: str) -> Any:
         """The quantile that SciPy finds; two of Newton's steps have its derivatives."""
@@ -301,7 +302,7 @@ class Discrete(Family):
             return self.scipy.logpmf(k, *args, **kwargs)
         z = as_array(k) - as_array(self._parts(args, kwargs)[1])
         out = self._density(k, args, kwargs, "logpmf")
-        return np.where(z == np.floor(z), out, -math.inf)
+        return _number(np.where(z == np.floor(z), out, -math.inf))
 
     def pmf(self, k: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_tracked(k, *args, *kwargs.values()):
@@ -345,10 +346,20 @@ class Frozen:
         return getattr(self.dist.scipy(*self.args, **self.kwds), name)
 
 
+def _double(x: Any) -> Any:
+    """SciPy's distributions answer in double precision, whatever they are asked in."""
+    return x if x.dtype.itemsize > 4 and x.dtype.kind == "f" else np.astype(x, np.float64)
+
+
 def _chosen(good: Any, replaced: Any, by: Any, value: Any) -> Any:
     """`by` where replaced, NaN where the parameters are no good."""
     if replaced is not False:
         value = np.where(replaced, by, value)
-    if isinstance(good, (bool, np.bool_)) and good:
-        return value
-    return np.where(good, value, math.nan)
+    if not (isinstance(good, (bool, np.bool_)) and good):
+        value = np.where(good, value, math.nan)
+    return _number(_double(as_array(value)))
+
+
+def _number(x: Any) -> Any:
+    """A number where there are no axes, as SciPy's distributions give it."""
+    return x[()] if isinstance(form_of(x), np.ndarray) and not np.ndim(x) else x
