@@ -5,10 +5,8 @@ that a user registered), `check_op` (an op's declaration against NumPy, differen
 `numerical_jvp`, `CHECKS` (the checks that
 `check_op` runs). Start at `check_derivatives`.
 
-How differences are taken: a five-point stencil at several steps; of these the estimate that agrees
-best with the one before it, element by element. Where that disagrees with a derivative, nearer
-steps are taken: there may be a kink or a jump in between. Complex numbers are pairs of reals: the
-gradient of a real function of z = x + iy is df/dx + i df/dy, and <a, b> = real(conj(a) b) summed.
+How differences are taken is in `differences.py`. Where one disagrees with a derivative, nearer
+steps are taken: there may be a kink or a jump in between.
 
 Invariant: arguments are copied before every call of the function under test.
 """
@@ -23,6 +21,24 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
+from tracker.differences import (
+    NEARER,
+    STEPS,
+    as_gradient,
+    assert_close,
+    copied,
+    difference,
+    inner,
+    is_float,
+    moved_by,
+    random_like,
+    slope,
+    tolerances_of,
+    unit,
+    ways,
+    widen,
+    zero,
+)
 from tracker.errors import NotScalarError, message
 from tracker.ir.op import Op
 from tracker.ir.types import type_of
@@ -31,11 +47,6 @@ from tracker.ops.bundle import parts_of
 from tracker.pullbacks import jvp, pullback, pushforward
 from tracker.rules import rules_of, track
 from tracker.tape import apply
-
-_STEPS = (1e-2, 2e-3, 4e-4, 8e-5)
-_NEARER = (1.6e-5, 3.2e-6, 6.4e-7)
-_TOLERANCES = {4: (2e-3, 1e-4), 2: (5e-2, 5e-2)}  # bytes of a real: rtol, atol
-
 
 # Functions ----------------------------------------------------------------------------------------
 
@@ -59,22 +70,22 @@ def gradcheck(
     """
     found, structure = tree.flatten(args, tree.is_number_list)
     leaves = [np.array(x) if type(x) is list else x for x in found]
-    moving = [i for i, x in enumerate(leaves) if _is_float(x)]
+    moving = [i for i, x in enumerate(leaves) if is_float(x)]
     if not moving:
         raise NotScalarError(
             message("gradcheck found no float or complex number to move", "Give 2.0, not 2")
         )
 
     def g(*moved: Any) -> list[Any]:
-        now = [_copy(x) for x in leaves]
+        now = [copied(x) for x in leaves]
         for i, x in zip(moving, moved, strict=True):
-            now[i] = _copy(x)
+            now[i] = copied(x)
         y = f(*tree.unflatten(structure, now, args))
         return [out for out in tree.leaves(y) if tree.is_numeric(data(out))]
 
     xs = [leaves[i] for i in moving]
     names = _names(args, structure)
-    tolerances = _tolerances(xs, rtol, atol)
+    tolerances = tolerances_of(xs, rtol, atol)
     _check_entries(g, xs, [names[i] for i in moving], *tolerances)
     if order > 1:
         check_derivatives(g, xs, order=order, rtol=tolerances[0], atol=tolerances[1])
@@ -98,7 +109,7 @@ def check_rule(f: Callable[..., Any], *args: Any, order: int = 2) -> bool:
     if rule is not None and rule.primal is f and rule.reverse is not None:
         values = zip(tree.leaves(f(*args)), tree.leaves(rule.reverse(*args)[0]), strict=True)
         for a, b in values:
-            _assert_close(b, a, 1e-6, 1e-9, f"the rule of {rule.name} gives another value")
+            assert_close(b, a, 1e-6, 1e-9, f"the rule of {rule.name} gives another value")
     return gradcheck(lambda *moved: track(f, *moved), *args, order=order)
 
 
@@ -110,7 +121,7 @@ def ngradient(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
     ]
 
     def at(i: int, x: Any) -> list[Any]:
-        now = [_copy(leaf) for leaf in leaves]
+        now = [copied(leaf) for leaf in leaves]
         now[i] = x
         y = data(f(*tree.unflatten(structure, now, args)))
         if np.shape(y) != ():
@@ -126,8 +137,8 @@ def ngradient(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
         if not tree.is_numeric(x):
             out.append(None)
             continue
-        entries = [_difference(partial(at, i), x, way)[0] for way in _ways(x)]
-        out.append(_as_gradient(entries, x))
+        entries = [difference(partial(at, i), x, way)[0] for way in ways(x)]
+        out.append(as_gradient(entries, x))
     gradient: tuple[Any, ...] = tree.unflatten(structure, out, args)
     return gradient
 
@@ -136,14 +147,14 @@ def numerical_jvp(
     f: Callable[..., Any],
     args: Sequence[Any],
     tangents: Sequence[Any],
-    steps: Sequence[float] = _STEPS,
+    steps: Sequence[float] = STEPS,
 ) -> list[Any]:
     """The derivative of `f` (which returns a list) in a direction, by central differences."""
 
     def along(step: float) -> list[Any]:
-        return list(f(*[_moved(x, t, step) for x, t in zip(args, tangents, strict=True)]))
+        return list(f(*[moved_by(x, t, step) for x, t in zip(args, tangents, strict=True)]))
 
-    return _slope(along, steps)
+    return slope(along, steps)
 
 
 def check_derivatives(
@@ -160,28 +171,28 @@ def check_derivatives(
     `f` takes numbers or arrays and returns a list of them.
     """
     rng = np.random.default_rng(seed)
-    args = [_copy(x) for x in args]
+    args = [copied(x) for x in args]
     y, push = pushforward(f, *args)
-    rtol, atol = _tolerances([*args, *y], rtol, atol)
+    rtol, atol = tolerances_of([*args, *y], rtol, atol)
     _, pull = pullback(f, *args)
-    g = [_random_like(out, rng) for out in y]
+    g = [random_like(out, rng) for out in y]
     cotangents = pull(g)
     for at, x in enumerate(args):
-        t = _random_like(x, rng)
+        t = random_like(x, rng)
         tangents = [t if i == at else None for i in range(len(args))]
         ours = push(*tangents)
-        wide = [_widen(a) for a in args]
-        moves = [_zero(a) if t is None else t for a, t in zip(args, tangents, strict=True)]
+        wide = [widen(a) for a in args]
+        moves = [zero(a) if t is None else t for a, t in zip(args, tangents, strict=True)]
 
         def check(theirs: list[Any], ours: Any = ours, at: int = at) -> None:
             for a, b in zip(ours, theirs, strict=True):
-                _assert_close(a, b, rtol, atol, f"jvp of operand {at} against differences")
+                assert_close(a, b, rtol, atol, f"jvp of operand {at} against differences")
 
         _check_near(check, partial(numerical_jvp, f, wide, moves))
-        left = sum(_inner(a, b) for a, b in zip(g, ours, strict=True))
-        scale = sum(_inner(np.abs(a), np.abs(b)) for a, b in zip(g, ours, strict=True))
-        _assert_close(
-            _inner(cotangents[at], t),
+        left = sum(inner(a, b) for a, b in zip(g, ours, strict=True))
+        scale = sum(inner(np.abs(a), np.abs(b)) for a, b in zip(g, ours, strict=True))
+        assert_close(
+            inner(cotangents[at], t),
             left,
             rtol,
             atol + rtol * scale,
@@ -206,42 +217,42 @@ def _check_entries(
     rng = np.random.default_rng(0)
     y, pull = pullback(f, *xs)
     _, push = pushforward(f, *xs)
-    g = [_random_like(out, rng) for out in y]
+    g = [random_like(out, rng) for out in y]
     cotangents = pull(g)
     for at, x in enumerate(xs):
-        for way in _ways(x):
+        for way in ways(x):
             position, direction = way
             where = names[at] + (f"[{', '.join(map(str, position))}]" if position else "")
             where += " (imaginary part)" if direction == 1j else ""
             have = np.asarray(cotangents[at])[position]
             have = np.imag(have) if direction == 1j else np.real(have)
-            t = _unit(x, way)
+            t = unit(x, way)
             ours = push(*[t if i == at else None for i in range(len(xs))])
 
             def check(
                 theirs: list[Any], where: str = where, have: Any = have, ours: Any = ours
             ) -> None:
-                want = sum(_inner(a, b) for a, b in zip(g, theirs, strict=True))
-                _assert_close(have, want, rtol, atol, f"gradient (vjp) of {where}")
+                want = sum(inner(a, b) for a, b in zip(g, theirs, strict=True))
+                assert_close(have, want, rtol, atol, f"gradient (vjp) of {where}")
                 for a, b in zip(ours, theirs, strict=True):
-                    _assert_close(a, b, rtol, atol, f"derivative (jvp) along {where}")
+                    assert_close(a, b, rtol, atol, f"derivative (jvp) along {where}")
 
-            _check_near(check, partial(_difference, partial(_with_moved, f, xs, at), x, way))
+            _check_near(check, partial(difference, partial(_with_moved, f, xs, at), x, way))
 
 
 def _check_near(check: Callable[[list[Any]], None], differences: Callable[..., list[Any]]) -> None:
     """Check derivatives against differences; if they disagree, against those of nearer steps."""
     try:
-        check(differences(_STEPS))
+        check(differences(STEPS))
     except AssertionError as error:
         try:
-            check(differences(_NEARER))
+            check(differences(NEARER))
         except AssertionError:
             raise error from None
 
 
 def _with_moved(f: Callable[..., Any], xs: list[Any], at: int, moved: Any) -> list[Any]:
-    return list(f(*[moved if i == at else _widen(x) for i, x in enumerate(xs)]))
+    return list(f(*[moved if i == at else widen(x) for i, x in enumerate(xs)]))
 
 
 def _names(args: Any, structure: tree.Structure) -> list[str]:
@@ -258,146 +269,6 @@ def _names(args: Any, structure: tree.Structure) -> list[str]:
     for i, child in enumerate(structure.children):
         walk(child, f"argument {i}")
     return out
-
-
-# Numbers ------------------------------------------------------------------------------------------
-
-
-def _is_float(x: Any) -> bool:
-    return tree.is_numeric(x) and np.result_type(x).kind in "fc"
-
-
-def _copy(x: Any) -> Any:
-    return x.copy() if isinstance(x, np.ndarray) else x
-
-
-def _widen(x: Any) -> Any:
-    """A float32 or float16 as float64, so that differences have digits."""
-    kind = np.result_type(x)
-    if kind.kind in "fc" and kind.itemsize < np.result_type(kind, np.float64).itemsize:
-        return np.asarray(x).astype(np.result_type(kind, np.float64))[()]
-    return _copy(x)
-
-
-def _zero(x: Any) -> Any:
-    return np.zeros_like(_widen(x))[()]
-
-
-def _real_bytes(x: Any) -> int:
-    kind = np.result_type(x)
-    return kind.itemsize // 2 if kind.kind == "c" else kind.itemsize
-
-
-def _tolerances(xs: Sequence[Any], rtol: float | None, atol: float | None) -> tuple[float, float]:
-    least = min((_real_bytes(x) for x in xs if _is_float(x)), default=8)
-    usual = _TOLERANCES.get(least, (1e-6, 1e-8))
-    return usual[0] if rtol is None else rtol, usual[1] if atol is None else atol
-
-
-def _random_like(x: Any, rng: np.random.Generator) -> Any:
-    """Numbers between 0.5 and 1.5 in size, of x's shape and float dtype."""
-    kind = np.result_type(x)
-    shape = np.shape(x)
-    values = rng.uniform(0.5, 1.5, shape) * rng.choice([-1.0, 1.0], shape)
-    if kind.kind == "c":
-        values = values + 1j * rng.uniform(-1.5, 1.5, shape)
-    kind = kind if kind.kind in "fc" else np.dtype(float)
-    return np.asarray(values).astype(kind)[()]
-
-
-def _inner(a: Any, b: Any) -> Any:
-    """The real inner product."""
-    if a is None or b is None:
-        return 0.0
-    return np.sum(np.real(np.conjugate(_widen(a)) * b))
-
-
-def _moved(x: Any, t: Any, step: float) -> Any:
-    x = _widen(x)
-    return x + step * _widen(t) if np.result_type(x).kind in "fc" else x
-
-
-Way = tuple[tuple[int, ...], complex]
-
-
-def _ways(x: Any) -> list[Way]:
-    """The directions in which one entry can move: (position, 1 or 1j)."""
-    parts = (1.0, 1j) if np.result_type(x).kind == "c" else (1.0,)
-    return [(position, part) for position in np.ndindex(np.shape(x)) for part in parts]
-
-
-def _unit(x: Any, way: Way) -> Any:
-    kind = np.result_type(x)
-    t = np.zeros(np.shape(x), kind if kind.kind in "fc" else float)
-    t[way[0]] = way[1]
-    return t[()]
-
-
-def _difference(
-    f: Callable[[Any], list[Any]], x: Any, way: Way, steps: Sequence[float] = _STEPS
-) -> list[Any]:
-    """The slope of `f` as one entry of x moves."""
-    base = x + 0.0 if np.result_type(x).kind in "biu" else _widen(x)
-    scale = max(abs(complex(np.asarray(x)[way[0]])), 0.1)
-    t = _unit(base, way)
-    t = t.item() if isinstance(x, (int, float, complex)) else t
-    return [d / scale for d in _slope(lambda step: f(base + (step * scale) * t), steps)]
-
-
-def _slope(f: Callable[[float], list[Any]], steps: Sequence[float]) -> list[Any]:
-    """The derivative at 0 of a function of the step."""
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        estimates = [_stencil(f, h) for h in steps]
-    return [_best(list(column)) for column in zip(*estimates, strict=True)]
-
-
-def _stencil(f: Callable[[float], list[Any]], h: float) -> list[Any]:
-    near, far = (
-        [np.subtract(a, b, dtype=_wide(a)) for a, b in zip(f(s), f(-s), strict=True)]
-        for s in (h, 2 * h)
-    )
-    return [(8 * a - b) / (12 * h) for a, b in zip(near, far, strict=True)]
-
-
-def _wide(x: Any) -> Any:
-    return np.result_type(x, np.float64)
-
-
-def _best(estimates: list[Any]) -> Any:
-    """Element by element, the estimate that agrees best with the one before it."""
-    stacked = np.array(estimates)
-    with np.errstate(all="ignore"):
-        apart = np.abs(np.diff(stacked, axis=0))
-    apart = np.where(np.isnan(apart), np.inf, apart)
-    chosen = np.argmin(apart, axis=0)[None] + 1
-    return np.take_along_axis(stacked, chosen, axis=0)[0][()]
-
-
-def _as_gradient(entries: list[Any], x: Any) -> Any:
-    """Real slopes, one per way, as a gradient in the shape and dtype of x."""
-    kind = np.result_type(x)
-    values = np.array([complex(e).real for e in entries])
-    if kind.kind == "c":
-        values = values[0::2] + 1j * values[1::2]
-    if isinstance(x, (int, float, complex)):
-        return values[0].item()
-    return values.reshape(np.shape(x)).astype(kind if kind.kind in "fc" else float)[()]
-
-
-def _assert_close(have: Any, want: Any, rtol: float, atol: float, what: str) -> None:
-    have, want = np.asarray(have), np.asarray(want)
-    if have.shape != want.shape:
-        raise AssertionError(f"{what}: shape {have.shape} instead of {want.shape}")
-    good = np.isclose(have, want, rtol=rtol, atol=atol, equal_nan=True)
-    if np.all(good):
-        return
-    position = tuple(int(i) for i in np.argwhere(~good)[0])
-    at = f" at output entry {list(position)}" if position else ""
-    raise AssertionError(
-        f"{what}: {have[position]!s} where {want[position]!s} was expected{at} "
-        f"(rtol={rtol:g}, atol={atol:g})"
-    )
 
 
 # Ops ----------------------------------------------------------------------------------------------
@@ -455,7 +326,7 @@ def check_extremes(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> N
         theirs = exact([np.ones_like(_longdouble(y[0]))[()]])
     for at, (a, b) in enumerate(zip(ours, theirs, strict=True)):
         with np.errstate(all="ignore"):
-            _assert_close(
+            assert_close(
                 a,
                 np.asarray(b).astype(np.result_type(a)),
                 1e-9,
@@ -476,7 +347,7 @@ def _differentiable(
     moving = [
         i
         for i, x in enumerate(operands)
-        if rules[min(i, len(rules) - 1)] is not None and _is_float(x)
+        if rules[min(i, len(rules) - 1)] is not None and is_float(x)
     ]
 
     def f(*moved: Any) -> list[Any]:
