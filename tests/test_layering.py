@@ -211,7 +211,11 @@ def test_the_compiler_names_no_op():
 def test_the_filters_of_warnings_are_the_users():
     """They belong to the process: a thread that compiles and sets them aside for a while may put
     back what another one did."""
-    users = {"tracker.differences", "tracker.testing", "tracker.attribution"}  # called by users; as they are, at import
+    users = {
+        "tracker.differences",
+        "tracker.testing",
+        "tracker.attribution",
+    }  # called by users; as they are, at import
     for path in modules():
         if name_of(path) not in users:
             called = re.search(

@@ -7,7 +7,7 @@ import pytest
 from op_rows import row, sample, x, z
 
 from tracker import gradient, hessian, hessian_reverse, jit, jvp, pullback
-from tracker.ops import binary
+from tracker.ops import binary, comparing
 from tracker.testing import gradcheck
 
 REAL = [(-2.0, 2.0), (-2.0, 2.0)]
@@ -74,22 +74,22 @@ ROWS = [
         complex=True,
         extremes=HUGE,
     ),
-    row(binary.greater, INTEGERS, BOOLS, domain=REAL),
-    row(binary.greater_equal, INTEGERS, BOOLS, domain=REAL),
-    row(binary.less, INTEGERS, BOOLS, domain=REAL),
-    row(binary.less_equal, INTEGERS, BOOLS, domain=REAL),
-    row(binary.equal, INTEGERS, BOOLS, domain=REAL),
-    row(binary.not_equal, INTEGERS, BOOLS, domain=REAL),
-    row(binary.logical_and, INTEGERS, BOOLS, domain=REAL),
-    row(binary.logical_or, INTEGERS, BOOLS, domain=REAL),
-    row(binary.logical_xor, INTEGERS, BOOLS, domain=REAL),
-    row(binary.bitwise_and, INTEGERS, BOOLS, sample(5, 3)),
-    row(binary.bitwise_or, INTEGERS, BOOLS, sample(5, 3)),
-    row(binary.bitwise_xor, INTEGERS, BOOLS, sample(5, 3)),
-    row(binary.left_shift, INTEGERS, sample(5, 3)),
-    row(binary.right_shift, INTEGERS, sample(5, 3)),
+    row(comparing.greater, INTEGERS, BOOLS, domain=REAL),
+    row(comparing.greater_equal, INTEGERS, BOOLS, domain=REAL),
+    row(comparing.less, INTEGERS, BOOLS, domain=REAL),
+    row(comparing.less_equal, INTEGERS, BOOLS, domain=REAL),
+    row(comparing.equal, INTEGERS, BOOLS, domain=REAL),
+    row(comparing.not_equal, INTEGERS, BOOLS, domain=REAL),
+    row(comparing.logical_and, INTEGERS, BOOLS, domain=REAL),
+    row(comparing.logical_or, INTEGERS, BOOLS, domain=REAL),
+    row(comparing.logical_xor, INTEGERS, BOOLS, domain=REAL),
+    row(comparing.bitwise_and, INTEGERS, BOOLS, sample(5, 3)),
+    row(comparing.bitwise_or, INTEGERS, BOOLS, sample(5, 3)),
+    row(comparing.bitwise_xor, INTEGERS, BOOLS, sample(5, 3)),
+    row(comparing.left_shift, INTEGERS, sample(5, 3)),
+    row(comparing.right_shift, INTEGERS, sample(5, 3)),
     row(
-        binary.where,
+        comparing.where,
         sample(np.array([True, False, True]), x(3), x(3, seed=1)),
         sample(np.array([[True], [False]]), x(3), x()),
         sample(np.array([True, False]), 1.0, x(2)),

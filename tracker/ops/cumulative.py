@@ -16,7 +16,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.ir.op import LINEAR, Expand, Scan
 from tracker.ir.types import Type
-from tracker.ops.binary import equal, logical_or, where
+from tracker.ops.comparing import equal, logical_or, where
 from tracker.ops.create import iota
 from tracker.ops.declare import (
     as_array,

@@ -12,16 +12,8 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from tracker.ir.op import Expand, Op
-from tracker.ops.binary import (
-    add,
-    equal,
-    logical_and,
-    logical_or,
-    maximum,
-    minimum,
-    multiply,
-    where,
-)
+from tracker.ops.binary import add, maximum, minimum, multiply
+from tracker.ops.comparing import equal, logical_and, logical_or, where
 from tracker.ops.create import iota
 from tracker.ops.index import getitem
 from tracker.ops.places import HOLE, taken

@@ -16,7 +16,7 @@ import numpy as np
 
 from tracker.ir.op import LINEAR, Expand, Op, View, Writes
 from tracker.ir.types import Type
-from tracker.ops.binary import equal
+from tracker.ops.comparing import equal
 from tracker.ops.create import iota
 from tracker.ops.declare import as_array, declare, project
 from tracker.ops.indices import lengths

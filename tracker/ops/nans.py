@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.op import Expand, Op
-from tracker.ops.binary import where
+from tracker.ops.comparing import where
 from tracker.ops.cumulative import without_nan
 from tracker.ops.declare import NO_VALUE, as_array, discrete, dtype_of, implements, into
 from tracker.ops.extremes import argmax, argmin

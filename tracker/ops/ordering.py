@@ -16,15 +16,8 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.ir.op import Expand, Search
 from tracker.ir.types import Type
-from tracker.ops.binary import (
-    equal,
-    greater_equal,
-    less,
-    logical_and,
-    logical_or,
-    minimum,
-    not_equal,
-)
+from tracker.ops.binary import minimum
+from tracker.ops.comparing import equal, greater_equal, less, logical_and, logical_or, not_equal
 from tracker.ops.create import astype, to_discrete
 from tracker.ops.cumulative import cumsum
 from tracker.ops.declare import as_array, constant, declare, discrete, implements, refuse

@@ -19,7 +19,7 @@ import numpy as np
 
 from tracker.ir.op import Compact, Expand, Map, Scatter, View
 from tracker.ir.types import Type
-from tracker.ops.binary import equal
+from tracker.ops.comparing import equal
 from tracker.ops.declare import declare
 from tracker.ops.shape import reshape
 from tracker.ops.truths import all_, count_nonzero, whole

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tracker.listening import is_recording
-from tracker.ops.binary import where
+from tracker.ops.comparing import where
 from tracker.ops.declare import as_array
 from tracker.ops.index import (
     as_view,

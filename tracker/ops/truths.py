@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from tracker.ir.op import METHODS, NUMPY, Expand, Op, Reduce
 from tracker.ir.types import Type
-from tracker.ops.binary import not_equal
+from tracker.ops.comparing import not_equal
 from tracker.ops.create import astype
 from tracker.ops.declare import NO_VALUE, declare, infer_by_example, into
 from tracker.ops.reduce import folded_axes, reduced_shape, sum_
