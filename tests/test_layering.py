@@ -54,6 +54,7 @@ JIT_LAYERS = [
         "sharing",
         "division",
         "rare",
+        "compared",
         "signature",
         "strides",
         "writer",

@@ -174,6 +174,12 @@ def _global_sources() -> list[Any]:
 # Stand-ins --------------------------------------------------------------------------------------
 
 
+def is_random(x: Any) -> bool:
+    """Whether `x` is a generator of Python's."""
+    module = sys.modules.get("random")
+    return module is not None and isinstance(x, module.Random)
+
+
 def is_generator(x: Any) -> bool:
     """Whether `x` is a generator of NumPy's (not one of ours)."""
     module = sys.modules.get("numpy.random")

@@ -1,9 +1,9 @@
 """One thread traces; what it puts at places, other threads never meet as anything but the array."""
 
 import copy
-import itertools
 import os
 import pickle
+import queue
 import signal
 import subprocess
 import sys
@@ -366,10 +366,13 @@ def test_draws_of_another_thread_are_not_the_functions(times):
     """A thread that loads data draws random numbers whenever it likes."""
     with ThreadPoolExecutor(1) as pool:
         pool.submit(int).result()
-        loads = itertools.chain(itertools.repeat(True, times), itertools.repeat(False))
+        loads = queue.SimpleQueue()
+        for _ in range(times):
+            loads.put(True)
 
         def loss(x):
-            if next(loads):
+            if not loads.empty():
+                loads.get()
                 pool.submit(np.random.random).result(timeout=60)
             return np.sum(x * x)
 

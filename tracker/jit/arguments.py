@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.jit.places import Compared, Place
-from tracker.jit.signature import BY_BITS, Array, Scalar, Signature, Static, Twin, bits_of
+from tracker.jit.compared import BY_BITS, Compared, Static, bits_of
+from tracker.jit.places import Place, children_of
+from tracker.jit.signature import Array, Scalar, Signature, Twin
 from tracker.jit.writer import (
     ALIGNED,
     CONTENTS,
@@ -268,15 +269,24 @@ class Inputs:
             w.check(w.equal(type_, w.load(type_, x, VALUE + at), part))
 
     def _compared(self, x: str, leaf: Compared) -> None:
-        """A large container: Python compares it."""
+        """A large container, or a value: Python compares it, unless it is the very one."""
         w = self.w
+        other, then = w.block(), w.block()
+        if leaf.whole is not None:
+            w.branch(w.equal("ptr", x, w.objects.name(leaf.whole)), then, other)
+            w.label(other)
         cell = w.alloca("ptr")
         w.emit(f"store ptr {x}, ptr {cell}")
         test = w.objects.name(functools.partial(leaf.holds))
         answer = w.let(f"call ptr @PyObject_Vectorcall(ptr {test}, ptr {cell}, i64 1, ptr null)")
         w.check(w.let(f"icmp ne ptr {answer}, null"), "fail")
-        w.hold(answer)
-        w.check(w.equal("ptr", answer, w.objects.name(True)))
+        w.emit(f"call void @Py_DecRef(ptr {answer})")  # True and False are not freed
+        same = w.equal("ptr", answer, w.objects.name(True))
+        if leaf.whole is None:
+            w.check(same)
+        else:
+            w.branch(same, then, "miss")
+            w.label(then)
 
 
 def _is_plain_dict(structure: Structure) -> bool:
@@ -294,5 +304,5 @@ def _needs_python(structure: Structure) -> bool:
 
 def _children(names: tuple[Any, ...], x: Any) -> tuple[Any, ...]:
     """The children of a container with these names; none if it has others."""
-    found = tree.children_of(x)
+    found = tree.children_of(x) or children_of(x)
     return found[1] if found is not None and found[0] == names else ()

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from tracker.deferral import Deferral
-from tracker.draws import is_generator, stand_in
+from tracker.draws import is_generator, is_random, stand_in
 from tracker.errors import UnsupportedError, message
+from tracker.jit.compared import Compared, Static
 from tracker.jit.places import Spot, spots_of
-from tracker.jit.signature import Array, Foreign, Scalar, Signature, Static, Twin
+from tracker.jit.signature import Array, Foreign, Scalar, Signature, Twin
 from tracker.jit.standins import Containers, plain
 from tracker.records import record
 from tracker.snapshots import own_copy
@@ -87,9 +88,10 @@ class Inputs:
         self.arrays = leaves
         self.whole = list(leaves)
         self.generators = [x for x in leaves if is_generator(x)]
+        self.watched = [*self.generators, *(x for x in leaves if is_random(x))]
         recorders = {id(x): stand_in(x) for x in self.generators}
         for number, (x, shown) in enumerate(zip(leaves[:own], call.leaves, strict=False)):
-            if is_input(x) and not isinstance(shown, Static):
+            if is_input(x) and not isinstance(shown, (Static, Compared)):
                 value = _private(x, deferral)
                 self.given.append(number)
                 self.values.append(value)

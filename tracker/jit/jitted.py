@@ -41,7 +41,7 @@ from tracker.jit.families import (
     run_one,
 )
 from tracker.jit.inputs import Effects
-from tracker.jit.places import Place, with_places
+from tracker.jit.places import Place, goes_on, with_places
 from tracker.jit.reads import places_of
 from tracker.jit.staging import (
     GuardFailed,
@@ -96,6 +96,8 @@ class Jitted:
             return self.function(*args, **kwargs)
         if current_watch() is not None:
             return self._watched(args, kwargs)
+        if any(map(goes_on, leaves)):
+            return self._once(args, kwargs)
         family = self.families.get(call)
         if family is not None and any(special.awaited for special in family.specials):
             return self._arrived(family)(*args, **kwargs)
@@ -110,6 +112,12 @@ class Jitted:
                 return self._special(family, call, leaves, args, kwargs)
         finally:
             TURN.give_back()
+        return self.function(*args, **kwargs)
+
+    def _once(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """A call with an iterator, which goes on: there will be no other like it."""
+        if self.options.strict:
+            raise CompileError(f"{self.name} is strict, and {_ITERATES}")
         return self.function(*args, **kwargs)
 
     def _arrived(self, family: Family) -> Callable[..., Any]:
@@ -236,7 +244,9 @@ class Jitted:
             what = f"it has {self.options.max_traces} traces already"
             self._give_up(family, f"{what} ({last_cause(family)})")
         places = places_of(self.function, static_leaves(call, leaves))
-        if family.eager or self._must_keep_history(family, call, leaves, places):
+        if family.eager or self._must_run(family, call, leaves, places):
+            if self.options.strict and family.eager == _ITERATES:
+                raise CompileError(f"{self.name} is strict, and {_ITERATES}")
             return self.function(*args, **kwargs) if run else None
 
         full, _ = with_places(call, leaves, places)
@@ -368,15 +378,19 @@ class Jitted:
     def name(self) -> str:
         return name_of(self.function)
 
-    def _must_keep_history(
+    def _must_run(
         self,
         family: Family,
         call: signature.Signature,
         leaves: list[Any],
         places: list[Any],
     ) -> bool:
-        """Whether the function reads tracked values, whose history the result must carry."""
+        """Whether the function reads tracked values, whose history the result must carry, or what
+        no trace can know again."""
         _, everything = with_places(call, leaves, places)
+        if any(map(goes_on, everything)):
+            family.eager = _ITERATES
+            return True
         handles = [x for x in everything if type(x) is Tracked]
         if any(hasattr(x, "_owner") for x in handles) and not self.is_derived:
             family.eager = _HISTORY
@@ -451,6 +465,7 @@ class Jitted:
 
 
 _HISTORY = "it reads a param, whose history is recorded"
+_ITERATES = "it is given, or reads, an iterator"
 _WAIT = 0.3  # seconds; a call that has waited so long for another's trace runs in plain Python
 _CROWD = 16
 _PATIENCE = 3  # after so many calls that changed what they read, a function runs in plain Python;

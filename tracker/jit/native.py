@@ -25,9 +25,10 @@ import numpy as np
 
 from tracker.errors import CompileError
 from tracker.jit import borrowed, cache, engine, lifting, memory, writer
+from tracker.jit.compared import NUMPY_SCALARS, Static
 from tracker.jit.entry import entry_text
 from tracker.jit.locking import once
-from tracker.jit.signature import NUMPY_SCALARS, Outputs, Signature, Static
+from tracker.jit.signature import Outputs, Signature
 from tracker.records import record
 
 C_NAME = re.compile(r"@(Py\w+|native\.\w+)\(")

@@ -14,18 +14,19 @@ import functools
 import math
 import reprlib
 import types
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from tracker import tree
+from tracker.jit.compared import NESTED, Compared, Static, is_changing, items_of
 from tracker.jit.signature import (
     Array,
     Leaf,
     Scalar,
     Signature,
-    Static,
     Twin,
     array_leaf,
     leaf_of,
@@ -37,7 +38,6 @@ MISSING: Any = object()
 MANY = 64  # a list of more plain values than this is compared as a whole
 _MANY_INSIDE = 256  # the same of a list of lists, whose every value would take some lines of code
 _DEEP = 8  # containers in containers; beyond, they are taken apart
-_NESTED = (tuple, list, dict)
 
 
 @record(frozen=True)
@@ -93,58 +93,12 @@ def _set_attribute(holder: Any, name: str, x: Any) -> None:
         cls = holder if isinstance(holder, type) else type(holder)
         own = not isinstance(holder, type) and name in getattr(holder, "__dict__", {})
         lender = next((c for c in cls.__mro__ if name in vars(c)), None)
-        if own or lender is None or isinstance(vars(lender)[name], types.MemberDescriptorType):
+        if own:
+            vars(holder)[name] = x
+        elif lender is None or isinstance(vars(lender)[name], types.MemberDescriptorType):
             object.__setattr__(holder, name, x)
         else:
             type.__setattr__(lender, name, x)
-
-
-class Compared:
-    """A large container of plain values, or of containers of them: the same ones, one by one.
-
-    `items`: what it holds, containers as `Compared`. `whole`: itself, if nobody can change it.
-    """
-
-    slots = 0
-
-    def __init__(self, x: Any) -> None:
-        self.cls: type = type(x)
-        self.items: tuple[Any, ...] = tuple(
-            [Compared(i) if type(i) in _NESTED else i for i in _items(x)]
-        )
-        fixed = not any(type(i) is Compared and i.whole is None for i in self.items)
-        self.whole: Any = x if self.cls is tuple and fixed else None
-
-    def holds(self, x: Any) -> bool:
-        """Whether a container has this class and these values."""
-        if type(x) is not self.cls:
-            return False
-        items = _items(x)
-        return len(items) == len(self.items) and all(map(_is_same, self.items, items))
-
-    def __hash__(self) -> int:
-        return hash((self.cls, len(self.items)))
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Compared)
-            and self.cls is other.cls
-            and len(self.items) == len(other.items)
-            and all(
-                a == b if type(a) is Compared is type(b) else Static(a) == Static(b)
-                for a, b in zip(self.items, other.items, strict=True)
-            )
-        )
-
-
-def _is_same(known: Any, x: Any) -> bool:
-    if type(known) is Compared:
-        return known.whole is x is not None or known.holds(x)
-    return known is x or (type(known) is type(x) and Static(known) == Static(x))
-
-
-def _items(x: Any) -> tuple[Any, ...]:
-    return (*x, *x.values()) if isinstance(x, dict) else tuple(x)
 
 
 def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
@@ -152,7 +106,7 @@ def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     whose attributes are places."""
     if hasattr(type(x), "__dataclass_fields__") and not isinstance(x, (tuple, list, dict)):
         return None
-    return tree.children_of(x)
+    return ((), tuple(x)) if isinstance(x, deque) else tree.children_of(x)
 
 
 def with_places(
@@ -214,14 +168,18 @@ class _Taken:
         leaf = array_leaf(x)
         if leaf is None:
             varies = spot in self.varying and is_number(x)
-            self.shown.append(Scalar(type(x)) if varies else Static(x))
+            self.shown.append(Scalar(type(x)) if varies else _known(x))
             return
         first = self.arrays.setdefault(id(x), number)
         self.shown.append(leaf if first == number else Twin(first))
 
 
+def _known(x: Any) -> Static | Compared:
+    return Compared(x) if is_changing(x) else Static(x)
+
+
 def _is_many(children: tuple[Any, ...]) -> bool:
-    flat = not any(type(x) in _NESTED for x in children)
+    flat = not any(type(x) in NESTED for x in children)
     if flat and len(children) <= MANY:
         return False
     return _plain(children, _DEEP) > (MANY if flat else _MANY_INSIDE)
@@ -231,19 +189,26 @@ def _plain(items: tuple[Any, ...], deep: int) -> float:
     """How many plain values there are; less than none if there is anything else."""
     total = 0.0
     for x in items:
-        if type(x) in _NESTED and deep:
-            total += _plain(_items(x), deep - 1)
+        if type(x) in NESTED and deep:
+            total += _plain(items_of(x), deep - 1)
         elif x is not None and not Static(x).by_value:
             return -math.inf
         if total < 0:
             break
-        total += type(x) not in _NESTED
+        total += type(x) not in NESTED
     return total
 
 
 def is_number(x: Any) -> bool:
     """Whether native code could take a value as an input. A bool is a flag: see `leaf_of`."""
     return isinstance(leaf_of(x), Scalar) and type(x) is not np.bool_
+
+
+def goes_on(x: Any) -> bool:
+    """Whether it is an iterator, of the library or a generator: what it gives next is told by what
+    it has given. (Of an iterator of the user's class, the code says what it reads.)"""
+    step = getattr(type(x), "__next__", None)
+    return step is not None and not isinstance(step, types.FunctionType)
 
 
 def below(spot: Spot, at: int) -> Spot:

@@ -17,15 +17,16 @@ import re
 import sys
 import sysconfig
 import types
-from collections.abc import Callable, Iterable, Iterator
+import weakref
+from collections import ChainMap, UserDict, UserList
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import numpy as np
 
-from tracker import tree
 from tracker.errors import is_internal
+from tracker.jit.compared import Static
 from tracker.jit.places import Place, children_of
-from tracker.jit.signature import Static
 from tracker.records import record
 
 _GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
@@ -33,6 +34,7 @@ _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_ATTR", "DEL
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), np.ndarray, np.generic, np.dtype)
 _NEVER = {"__repr__", "__str__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"}
 _OURS = ("tracker", "numpy")
+_HELD: dict[type, str] = {UserDict: "data", UserList: "data", ChainMap: "maps"}
 _LIBRARIES = tuple(
     {sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
@@ -120,10 +122,17 @@ class _Walk:
             self._all(filter(None, (x.fget, x.fset)))
         elif isinstance(x, functools._lru_cache_wrapper):
             self.reach(x.__wrapped__)
+        elif isinstance(x, weakref.ref):
+            self.reach(x())
         elif (parts := children_of(x)) is not None:
             self._all(parts[1])
-        elif self._is_ours(x):
+        elif isinstance(x, (set, frozenset)):
+            self._all(x)
+        elif self._is_ours(x) or _has_attributes(x):
             self.objects.append(x)
+            if type(x) in _HELD:
+                name = _HELD[type(x)]
+                self._place("attribute", x, name, f"{type(x).__name__}.{name}")
 
     def _all(self, xs: Iterable[Any]) -> None:
         for x in xs:
@@ -152,8 +161,11 @@ class _Walk:
         for name in sorted(names.globals & f.__globals__.keys()):
             self._place("item", f.__globals__, name, f"global {name}")
         for name, given in (("__defaults__", f.__defaults__), ("__kwdefaults__", f.__kwdefaults__)):
-            if any(not isinstance(x, _PLAIN) or isinstance(x, np.ndarray) for x in _leaves(given)):
+            values = given.values() if isinstance(given, dict) else given or ()
+            if any(not isinstance(x, _PLAIN) or isinstance(x, np.ndarray) for x in values):
                 self._place("attribute", f, name, f"{f.__name__}.{name}")
+        if vars(f):
+            self.objects.append(f)
 
     def _partial(self, x: functools.partial[Any]) -> None:
         self.reach(x.func)
@@ -173,8 +185,7 @@ class _Walk:
                         self.reach(raw)
                 elif name in self.attributes:
                     self._class_attribute(x, cls, name, raw)
-        lookups: tuple[Any, ...] = (object.__getattribute__, type.__getattribute__)
-        if type(x).__getattribute__ not in lookups:
+        if isinstance(type(x).__getattribute__, types.FunctionType):
             return  # only its code can tell
         own = vars(x) if hasattr(x, "__dict__") and not isinstance(x, type) else {}
         for name in sorted(self.attributes & own.keys()):
@@ -244,20 +255,19 @@ def is_jitted(x: Any) -> bool:
     return hasattr(type(x), "_tracker_derive")
 
 
+def _has_attributes(x: Any) -> bool:
+    """Whether an object of a library's holds what the user's code may have put there: a namespace,
+    a model. Only what the code names is looked at."""
+    if isinstance(x, (type, types.ModuleType)) or not hasattr(x, "__dict__"):
+        return False
+    return type(x).__module__.partition(".")[0] != _OURS[0]
+
+
 def _contents(cell: types.CellType) -> list[Any]:
     try:
         return [cell.cell_contents]
     except ValueError:
         return []
-
-
-def _leaves(x: Any) -> Iterator[Any]:
-    parts = tree.children_of(x)
-    if parts is None:
-        yield x
-        return
-    for child in parts[1]:
-        yield from _leaves(child)
 
 
 def _raw(cls: type, name: str) -> Any:

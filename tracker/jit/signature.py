@@ -1,6 +1,6 @@
 """What a native call takes and gives: leaves, containers, names. Plain data, no machine code.
 
-Owns: the input leaves (`Array`, `Scalar`, `Static`, `Twin`, `Foreign`), the output leaves
+Owns: the input leaves (`Array`, `Scalar`, `Twin`, `Foreign`; see `compared.py`), the output leaves
 (`ArrayOut`, `ScalarOut`, `ConstOut`, `InputOut`, `ViewOut`, `SameOut`), `Signature`, `Outputs`, and
 the slots they take in the frame that native code computes on. Start at `signature_of`.
 
@@ -11,7 +11,6 @@ that they know by identity, if that object can be referred to weakly.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,26 +18,22 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from tracker import tree
+from tracker.jit.compared import (
+    NUMBERS,
+    SCALARS,
+    Compared,
+    Static,
+    comparable,
+    is_changing,
+    of_plain_values,
+)
 from tracker.records import record
 from tracker.tree import Structure
 
 if TYPE_CHECKING:
-    from tracker.jit.places import Compared, Place
+    from tracker.jit.places import Place
 
-PYTHON_SCALARS: dict[type, np.dtype[Any]] = {
-    float: np.dtype(np.float64),
-    int: np.dtype(np.int64),
-    bool: np.dtype(np.bool_),
-    complex: np.dtype(np.complex128),
-}
-_NUMBERS = "? b B h H i I l L q Q e f d F D"
-DTYPES: frozenset[np.dtype[Any]] = frozenset(np.dtype(code) for code in _NUMBERS.split())
-NUMPY_SCALARS: dict[type, np.dtype[Any]] = {
-    np.dtype(code).type: np.dtype(code) for code in _NUMBERS.split()
-}
-SCALARS = PYTHON_SCALARS | NUMPY_SCALARS
-_BY_VALUE = (str, bytes, int)
-BY_BITS = {float, complex, *NUMPY_SCALARS} - {np.bool_}
+DTYPES: frozenset[np.dtype[Any]] = frozenset(np.dtype(code) for code in NUMBERS.split())
 
 
 @record(frozen=True)
@@ -75,73 +70,6 @@ class Scalar:
         return self.cls.__name__
 
 
-class Static:
-    """An object that is part of the specialisation: text and integers by type and value, other
-    numbers by their bits, everything else by identity (referred to weakly where possible)."""
-
-    __slots__ = ("_hash", "_ref", "key")
-
-    slots = 0
-
-    def __init__(self, value: Any) -> None:
-        cls = type(value)
-        self._ref: Callable[[], Any]
-        self.key: Any = None
-        if cls in _BY_VALUE or cls in BY_BITS:
-            self.key = (cls, bits_of(value) if cls in BY_BITS else value)
-            self._ref = lambda: value
-        else:
-            self._ref = _reference(value)
-        self._hash = hash(self.key) if self.key is not None else id(value)
-
-    @property
-    def value(self) -> Any:
-        """The object, or None once it is gone."""
-        return self._ref()
-
-    @property
-    def by_value(self) -> bool:
-        return self.key is not None
-
-    @property
-    def weak(self) -> bool:
-        """Whether the object may die, and its address mean another."""
-        return isinstance(self._ref, weakref.ref)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Static):
-            return NotImplemented
-        if self.key is not None or other.key is not None:
-            return bool(self.key == other.key)
-        return self is other or (
-            self._hash == other._hash
-            and (self.value is other.value is not None or _both(self, other))
-        )
-
-    def __repr__(self) -> str:
-        return f"Static({self.value!r})"
-
-
-def bits_of(x: Any) -> bytes:
-    """The bits of a number other than Python's int and bool."""
-    return np.asarray(x, SCALARS[type(x)]).tobytes()
-
-
-def _both(a: Static, b: Static) -> bool:
-    """Whether both stand for None itself, not for an object that is gone."""
-    return a._hash == b._hash == id(None)
-
-
-def _reference(value: Any) -> Callable[[], Any]:
-    try:
-        return weakref.ref(value)
-    except TypeError:
-        return lambda: value
-
-
 @record(frozen=True)
 class Foreign:
     """A value that no native entry takes; `why` says what it is."""
@@ -160,7 +88,7 @@ class Twin:
     slots = 0
 
 
-Leaf: TypeAlias = "Array | Scalar | Static | Twin | Compared | Foreign"
+Leaf: TypeAlias = Array | Scalar | Static | Twin | Compared | Foreign
 
 
 @record(frozen=True, slots=False)
@@ -188,9 +116,8 @@ class Signature:
     def alive(self) -> bool:
         """Whether all objects that it knows by identity are still there."""
         holders = (place.holder for place in self.places)
-        return not any(
-            isinstance(x, Static) and x.weak and x.value is None for x in (*self.leaves, *holders)
-        )
+        known = (Static, Compared)
+        return not any(isinstance(x, known) and x.is_gone for x in (*self.leaves, *holders))
 
     @property
     def native(self) -> bool:
@@ -243,7 +170,9 @@ def leaf_of(x: Any) -> Leaf:
         return Scalar(cls)
     if isinstance(x, (np.ndarray, np.generic)):
         return Foreign(f"a {cls.__name__}")
-    return Static(x)
+    if is_changing(x) and not of_plain_values(x):
+        return Foreign(f"a {cls.__name__} of objects")
+    return Compared(x) if comparable(x) else Static(x)
 
 
 def array_leaf(x: Any) -> Array | Foreign | None:

@@ -20,10 +20,11 @@ from tracker.draws import Patched, Watch
 from tracker.errors import CompileError, UnsupportedError, is_internal, message
 from tracker.ir.graph import Function
 from tracker.jit.building import Output, build, views_of
+from tracker.jit.compared import Compared, Static
 from tracker.jit.inputs import Effects, Inputs
 from tracker.jit.places import Place, Spot, with_places
 from tracker.jit.reads import is_library_file, places_of
-from tracker.jit.signature import Signature, Static, signature_of
+from tracker.jit.signature import Signature, signature_of
 from tracker.jit.standins import Containers, StandIns, holds_handle, plain
 from tracker.leaving import refused, unlock
 from tracker.records import record
@@ -185,6 +186,7 @@ class _Run:
         self.containers = Containers((*args, *kwargs.values()), handed)
         self.stand_ins = StandIns(places, self.inputs.at_places, self.inputs.at_spots)
         self.at_places = leaves[own:]
+        self.objects = static_leaves(given, leaves)
         self.listener = Stage(deferral=deferral)
         self.listener.given = frozenset(self.inputs.values)
         self.listener.placed = frozenset(self.inputs.placed)
@@ -193,9 +195,9 @@ class _Run:
         self, f: Callable[..., Any], on_error: Callable[[Exception, Effects], None] | None
     ) -> tuple[list[Any], tree.Structure, Any]:
         """The leaves of what `f` returns, their structure, and the thing itself."""
-        with self.listener, Watch(self.inputs.generators) as watch, Patched():
+        with self.listener, Watch(self.inputs.watched) as watch, Patched():
             try:
-                self.stand_ins.put(self.at_places)
+                self.stand_ins.put(self.at_places, self.inputs.originals())
                 result = f(*self.positional, **self.named)
                 watch.check()
                 outputs, structure = tree.flatten(result)
@@ -209,6 +211,7 @@ class _Run:
                 raise
             finally:
                 self.stand_ins.take_back()
+                self.stand_ins.tidy(places_of(f, self.objects))
                 self.inputs.close()
         if self.deferral is not None and self.deferral.wrong:
             raise Misjudged
@@ -279,7 +282,8 @@ def _name(f: Callable[..., Any]) -> str:
 
 def static_leaves(call: Signature, leaves: Sequence[Any]) -> list[Any]:
     """The objects among a call's arguments."""
-    return [x for x, leaf in zip(leaves, call.leaves, strict=True) if isinstance(leaf, Static)]
+    objects = (Static, Compared)
+    return [x for x, leaf in zip(leaves, call.leaves, strict=False) if isinstance(leaf, objects)]
 
 
 def _rebuilt(

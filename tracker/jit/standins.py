@@ -16,6 +16,7 @@ import gc
 import os
 import threading
 import types
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -85,10 +86,11 @@ class StandIns:
         self.back: dict[int, Any] = {}  # the id of a handle -> what belongs in its place
         self.rebuilt: dict[int, tuple[Any, Any]] = {}  # the id of a tuple made anew -> it, the old
 
-    def put(self, leaves: Sequence[Any]) -> None:
-        """Have the handles stand at the places instead of what `leaves` says is there now."""
+    def put(self, leaves: Sequence[Any], originals: Mapping[int, Any]) -> None:
+        """Have the handles stand at the places instead of what `leaves` says is there now;
+        `originals`: the id of each handle -> the leaf that it stands for."""
         OUT.append(self)
-        self.back = {id(x): x for x in leaves if type(x) is Tracked}
+        self.back = {**originals, **{id(x): x for x in leaves if type(x) is Tracked}}
         self._everywhere(self._handle)
 
     def take_back(self) -> None:
@@ -104,8 +106,14 @@ class StandIns:
             if self in OUT:
                 OUT.remove(self)
 
-    def _everywhere(self, change: _Change) -> None:
-        for place in self.places:
+    def tidy(self, places: Sequence[Place]) -> None:
+        """Have plain data stand where the function has put handles and nothing of ours stood:
+        `places` are those that it can read now."""
+        known = frozenset(self.places)
+        self._everywhere(self._plain, [place for place in places if place not in known])
+
+    def _everywhere(self, change: _Change, places: Sequence[Place] | None = None) -> None:
+        for place in self.places if places is None else places:
             x = place.read()
             made = self._changed(x, change, (), (place, ()))
             if made is not x:
@@ -142,8 +150,8 @@ class StandIns:
         ]
         if all(a is b for a, b in zip(made, children, strict=True)):
             return x
-        if isinstance(x, (list, dict)):
-            where = range(len(made)) if isinstance(x, list) else names
+        if isinstance(x, (list, dict, deque)):
+            where = names if isinstance(x, dict) else range(len(made))
             for key, old, new in zip(where, children, made, strict=True):
                 _replace(x, key, old, new)
         else:

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from tracker.jit.compared import Static
 from tracker.jit.places import Spot, is_number, spots_of
-from tracker.jit.signature import Signature, Static
+from tracker.jit.signature import Signature
 
 
 class Varying:

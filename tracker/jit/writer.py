@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.jit.signature import Static
+from tracker.jit.compared import Static
 from tracker.tree import Structure, is_namedtuple
 
 # Offsets in CPython's and NumPy's structs; `native.verify_layout` checks each of them.
