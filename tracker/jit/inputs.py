@@ -56,6 +56,16 @@ class Effects:
             if write.leaf.data is write.array:
                 write.leaf.form = own_copy(write.array)
 
+    @property
+    def entangled(self) -> bool:
+        """Whether an array that was written into shares memory with another that was given."""
+        others = [x for x in self.originals.values() if isinstance(x, np.ndarray)]
+        return any(
+            x is not write.array and np.may_share_memory(x, write.array)
+            for write in self.writes
+            for x in others
+        )
+
     def carry_out(self) -> None:
         written = [write.data() for write in self.writes]  # all, before anything is changed
         self.detach()

@@ -50,7 +50,7 @@ from tracker.jit.staging import (
     stage,
     static_leaves,
 )
-from tracker.jit.standins import TURN
+from tracker.jit.standins import TURN, bare
 from tracker.jit.varying import Varying
 from tracker.listening import current_stage, current_watch
 from tracker.records import record
@@ -343,8 +343,11 @@ class Jitted:
             return refused and any(place in places for place, _ in varying)
 
         def on_error(error: Exception, effects: Effects) -> None:
-            if not _is_untraceable(error) and not cannot(error):
-                effects.carry_out()  # it is the user's: so is what was written
+            if not _is_untraceable(error) and not cannot(error):  # it is the user's: so is what
+                if effects.entangled:  # was written
+                    raise Entangled from error
+                effects.carry_out()
+                bare(error, effects.originals)
 
         try:
             with drawn:

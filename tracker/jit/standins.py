@@ -181,6 +181,27 @@ def plain(x: Any) -> Any:
     return data.copy("K") if isinstance(data, np.ndarray) else data
 
 
+def bare(error: BaseException, originals: Mapping[int, Any]) -> None:
+    """Have an error that leaves the traced function, and what it came of, hold plain data."""
+
+    def change(x: Any) -> Any:
+        return originals[id(x)] if id(x) in originals else plain(x)
+
+    todo: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while todo:
+        at = todo.pop()
+        if at is None or id(at) in seen:
+            continue
+        seen.add(id(at))
+        todo += [at.__cause__, at.__context__]
+        if any(map(holds_handle, at.args)):
+            at.args = tuple(tree.map(change, x) for x in at.args)
+        for name, x in vars(at).items():
+            if holds_handle(x):
+                vars(at)[name] = tree.map(change, x)
+
+
 def holds_handle(x: Any) -> bool:
     """Whether a value that a trace works with is in something that a function made: in a closure, a
     generator, an object. Looks at a thousand things at most."""

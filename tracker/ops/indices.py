@@ -52,7 +52,8 @@ def _entry(part: Any) -> tuple[Any, Any]:
     data = data_of(part)
     if isinstance(data, (bool, np.bool_)):
         return HOLE, np.asarray(bool(part))  # of a traced one: a guard
-    if type(part) is Tracked and np.ndim(data) == 0 and is_recording():
+    counts = hasattr(data, "dtype") or isinstance(data, int)  # Python's floats are no index
+    if type(part) is Tracked and np.ndim(data) == 0 and counts and is_recording():
         return HOLE, part if hasattr(data, "dtype") else apply(
             to_discrete, (part,), {"dtype": _INT}
         )
@@ -85,6 +86,8 @@ def _plain_int(x: Any) -> int | None:
     """A bound or position as an int; a traced one becomes a guard."""
     if x is None or type(x) is int:
         return x
+    if not hasattr(data_of(x), "__index__"):
+        raise TypeError("slice indices must be integers or None or have an __index__ method")
     return int(x.__index__())
 
 

@@ -1,0 +1,98 @@
+"""Errors that a jitted function raises are the plain function's: class, text, what they hold, and
+what had been written by then."""
+
+import numpy as np
+import pytest
+
+from tracker import gradient, jit
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+class _Own(Exception):
+    def __init__(self, value):
+        super().__init__("own", value)
+        self.value = {"twice": [value * 2]}
+
+
+def _with_a_key(x):
+    return {1: x}[int(x[2])]
+
+
+def _with_a_value(x):
+    raise _Own(x[0])
+
+
+def _with_an_argument(x):
+    raise ValueError("text", [x, (x * 2,)])
+
+
+def _from_another(x):
+    try:
+        raise KeyError(x[1])
+    except KeyError as error:
+        raise _Own(x[2]) from error
+
+
+def _asserted(x):
+    assert x[0] < 0, x
+
+
+@pytest.mark.parametrize(
+    "f", [_with_a_key, _with_a_value, _with_an_argument, _from_another, _asserted]
+)
+def test_what_an_error_holds_is_plain(f):
+    fast = jit(f)
+    for _ in range(2):
+        x = X.copy()
+        with pytest.raises(Exception) as want:
+            f(x)
+        with pytest.raises(type(want.value)) as got:
+            fast(x)
+        pairs = [(got.value, want.value), (got.value.__cause__, want.value.__cause__)]
+        for one, other in pairs:
+            assert repr(one) == repr(other)
+            if other is not None:
+                assert repr(vars(one)) == repr(vars(other))
+    if f is _with_an_argument:
+        assert got.value.args[1][0] is x
+
+
+@pytest.mark.parametrize("index", [2.0, 0.5, 1j, slice(0.0, 2), slice(None, 1.5), "a"])
+def test_what_is_no_index_raises_numpys_error(index):
+    def f(x, i):
+        return x[i]
+
+    with pytest.raises((IndexError, TypeError)) as want:
+        f(X, index)
+    loss = lambda x: np.sum(f(x, index))  # noqa: E731
+    for g in (jit(f), lambda x, _: gradient(loss, x), lambda x, _: gradient(jit(loss), x)):
+        for _ in range(2):
+            with pytest.raises(want.type, match=str(want.value)[:20]):
+                g(X, index)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        lambda a: (a[:8], a[4:]),
+        lambda a: (a, a[::-1]),
+        lambda a: (a[::2], a[2::2]),
+        lambda a: (a[:6], a[6:]),
+    ],
+)
+def test_writes_before_an_error_where_arguments_overlap(parts):
+    def f(x, y):
+        x[...] = x * 2
+        y[1] = x[0] + y[2]
+        x[1] = y[1]
+        if x[0] > 0:
+            raise ValueError("too late")
+
+    plain, given, fast = np.arange(1.0, 13.0), np.arange(1.0, 13.0), jit(f)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="too late"):
+            f(*parts(plain))
+        with pytest.raises(ValueError, match="too late"):
+            fast(*parts(given))
+        np.testing.assert_array_equal(given, plain)
