@@ -237,7 +237,7 @@ def release(y: Any) -> Any:
     if is_followed(y):
         return y
     value = value_of(y)
-    return data(y) if not isinstance(value.form, np.ndarray) else value.data.copy()
+    return data(y) if not isinstance(value.form, np.ndarray) else value.data.copy("K")
 
 
 def compiled_derivative(

@@ -47,6 +47,14 @@ GIVEN = {
 CALLS = {
     "elementwise": """
 np.add(A,w,dtype='f8',casting='safe')
+np.add(A,w,signature='dd->d')
+np.add(f4,w,sig=(None,None,'f4'))
+np.add(f4,1,casting='no')
+np.less(A,w,dtype=bool)
+np.absolute(Z,dtype='f8')
+np.absolute(Z,signature='D->d')
+np.ldexp(A,i8,dtype='f8')
+np.frexp(A,signature='d->di')
 np.add(f4,w,dtype='f4',casting='unsafe')
 np.multiply(A,B,order='F')
 np.power(ps,[1,2,3,0])
@@ -110,6 +118,10 @@ np.mean(f4,dtype='f8')
 np.std(A,axis=0,ddof=1)
 np.std(A,axis=1,correction=1,keepdims=True)
 np.std(A,where=M)
+np.std(A,axis=0,mean=None)
+np.var(A*3,axis=0,dtype=int)
+np.mean(A*3,dtype=int)
+np.mean(A*3,axis=0,dtype='i4')
 np.std(A,axis=0,mean=np.mean(A,axis=0,keepdims=True))
 np.var(Z,axis=0)
 np.var(A,axis=(0,1),ddof=2)
@@ -172,6 +184,13 @@ np.trapezoid(A,dx=.3,axis=0)
 np.trapezoid(v,x=np.cumsum(ps))
 """,
     "products": """
+np.einsum('ii->i',S,dtype='f4')
+np.einsum('ij->ji',A,dtype=complex,order='C')
+np.matmul(A,B.T,order='F')
+np.matmul(A,B.T,dtype='f8',casting='unsafe',subok=False)
+np.matmul(f4,B.T,casting='safe')
+np.matvec(A,v,order='C',signature='dd->d')
+np.vecdot(A,B,casting='same_kind',axes=[0,0,()])
 np.cross(A[:,:3],B[:,:3])
 np.cross(A.T,B.T)
 np.cross(A[:,:3],B[:,:3],axis=0)
@@ -203,6 +222,11 @@ np.trace(A,-1)
 np.trace(S,dtype='f4')
 """,
     "shapes": """
+np.delete(C,[0,2],-1)
+np.delete(C,[0],1)
+np.delete(C,np.array([True,False,True]),1)
+np.zeros_like(v,shape=(3,4),order='F')
+np.full_like(F,2.,shape=(4,),order='A')
 np.diag(A,1)
 np.diag(v,-1)
 np.diagflat(A,1)
@@ -323,6 +347,9 @@ np.isin(v,[.3])
 np.argpartition(v,2)
 """,
     "signals, statistics and polynomials": """
+np.cov(f4,aweights=w*w,dtype='f4')
+np.average(A,returned=True)
+np.average(A,weights=B,returned=True)
 np.unwrap(v*4)
 np.unwrap(A*4,axis=0,discont=2.,period=5.)
 np.convolve(v,w)
@@ -395,6 +422,9 @@ A[range(3),[0,2,1]]
 A[1:,range(2)]
 """,
     "into an array that is there": """
+np.matmul(v,w,out=np.zeros_like(v))
+np.vecdot(A,B,out=np.zeros_like(A,shape=(2,3)))
+np.add(A,w,out=np.zeros_like(A,shape=(3,4),order='F'))
 np.sin(v[0],out=np.zeros(4)*v)
 np.add(A[0],1,out=A*0)
 np.negative(A,where=M,out=np.zeros_like(A))
@@ -550,6 +580,11 @@ a0.T
 np.atleast_1d(a0)
 """,
     "linear algebra": """
+np.linalg.qr(S,mode='raw')
+np.linalg.qr(C,mode='raw')
+np.linalg.qr(A,mode='raw')
+np.linalg.qr(A.T+1j*B.T,mode='raw')
+np.linalg.qr(f4,mode='raw')
 np.linalg.norm(A,ord=1,axis=1)
 np.linalg.norm(A,np.inf,axis=0,keepdims=True)
 np.linalg.norm(A,-np.inf)
@@ -597,6 +632,8 @@ np.linalg.eigh(P,'U')[0]
 np.linalg.eig(P)[0]
 """,
     "transforms": """
+np.fft.irfftn(Z,s=(3,-1))
+np.fft.irfft2(A,s=(-1,-1))
 np.fft.fft(v,6,norm='ortho')
 np.fft.fft(A,n=3,axis=0,norm='forward')
 np.fft.ifft(zv,norm='forward')
@@ -618,6 +655,12 @@ np.fft.fftshift(A,axes=1)
 np.fft.fft(v,out=np.zeros_like(zv))
 """,
     "laid out as NumPy's": """
+np.delete(C,[0,2],-1)
+np.delete(C,[0,2],1)
+np.delete(C,[0],1)
+np.zeros_like(v,shape=(3,4),order='F')
+np.zeros_like(F,shape=(2,3,4),order='A')
+np.matmul(A,B.T,order='F')
 np.delete(F,[0,2],1)
 np.delete(F,1,0)
 np.insert(F,1,v,0)
@@ -697,6 +740,21 @@ np.linalg.cond(0*S)
 
 # Calls that raise, with tracked values as without, the same class of exception.
 RAISING = """
+np.add(f4,w,casting='no')
+np.add(A,w,dtype='i8')
+np.absolute(A,dtype=complex)
+np.greater(A,w,dtype='f4')
+np.float_power(A,2,dtype='f4')
+np.frexp(A,dtype='f4')
+np.sqrt(A,signature='dd->d')
+np.matvec(A,v,axis=0)
+np.matvec(A,v,keepdims=True)
+np.matmul(A,B.T,axes=[0,1])
+np.vecdot(A,B,where=M)
+np.matvec(A,v,dtype='i8')
+np.choose(np.arange(4)%2,[v,w],mode='edge')
+np.cov(A,dtype='i8')
+np.cross(S,S+1,axis=(0,1))
 np.sin(v,out=np.zeros(3)*v[:3])
 np.var(v,ddof=1,correction=1)
 np.nanvar(v,ddof=1,correction=1)

@@ -36,6 +36,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     places, options = as_array(a), [as_array(c) for c in choices]
     n = len(options)
+    np.choose(0, [0], mode=mode)  # type: ignore[call-overload]  # raises where there is no such mode
     if not np.can_cast(places.dtype, np.intp):
         raise TypeError(
             f"Cannot cast array data from {places.dtype!r} to dtype('int64') according to the "

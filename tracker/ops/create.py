@@ -216,8 +216,11 @@ def _like(op: Any) -> Any:
         form = form_of(a)
         want = dtype_of(dtype) if dtype is not None else np.result_type(form)
         extent = np.shape(a) if shape is None else _shape_tuple(shape)
-        keeps = type(form) is np.ndarray and len(extent) == form.ndim
-        return filled(op, a, extent, want, memory_axes(form, order) if keeps else None)
+        if len(extent) != np.ndim(form):  # "K" has nothing to keep, "A" asks one thing only
+            fortran = order_of(order) == "A" and type(form) is np.ndarray and form.flags.fnc
+            order = "F" if fortran or order_of(order) == "F" else "C"
+            form = np.empty((0,) * len(extent))
+        return filled(op, a, extent, want, memory_axes(form, order))
 
     return call
 

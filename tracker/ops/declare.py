@@ -458,6 +458,19 @@ def into(out: Any, y: Any, casting: Any = "same_kind") -> Any:
     return out
 
 
+def as_large(y: Any, out: Any) -> Any:
+    """The result of a ufunc in the shape of its out=, which may be the larger."""
+    if not isinstance(out, (np.ndarray, Tracked)) or np.shape(y) == np.shape(out):
+        return y
+    both = np.broadcast_shapes(np.shape(y), np.shape(out))
+    if both != np.shape(out):
+        raise ValueError(
+            f"non-broadcastable output operand with shape {np.shape(out)} doesn't match the "
+            f"broadcast shape {both}"
+        )
+    return np.broadcast_to(y, both)
+
+
 def fitted(y: Any, out: Any, casting: Any = "same_kind") -> Any:
     """A result in the dtype of the array `out` that it is to go into, which it must fit."""
     if np.shape(y) != out.shape:
@@ -477,6 +490,26 @@ def dtype_of(dtype: Any) -> np.dtype[Any]:
     is_class = isinstance(dtype, type) and issubclass(dtype, np.dtype)
     made: np.dtype[Any] = np.dtype(dtype() if is_class else dtype)
     return made
+
+
+def computed_in(
+    ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any, signature: Any, casting: Any
+) -> tuple[Any, ...]:
+    """The operands in the dtypes of the loop that these keywords of a ufunc's call choose: NumPy's
+    own choice, with its errors."""
+    if signature is None and dtype is not None:
+        signature = (None,) * ufunc.nin + (dtype_of(dtype),) * ufunc.nout
+    weak = (int, float, complex)
+    inputs = [x if type(form_of(x)) in weak else as_array(x) for x in inputs]
+    forms = map(form_of, inputs)
+    kinds: list[Any] = [type(f) if type(f) in weak else np.result_type(f) for f in forms]
+    wanted = {} if signature is None else {"signature": signature}
+    free = (None,) * ufunc.nout
+    if any(type(kind) is type for kind in kinds):  # Python's numbers fit any casting
+        loop = ufunc.resolve_dtypes((*kinds, *free), casting="unsafe", **wanted)
+        kinds = [d if type(k) is type else k for k, d in zip(kinds, loop, strict=False)]
+    found = ufunc.resolve_dtypes((*kinds, *free), casting=casting, **wanted)
+    return tuple(np.astype(as_array(x), d) for x, d in zip(inputs, found, strict=False))
 
 
 def as_array(x: Any) -> Any:

@@ -177,7 +177,13 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
         arr, axis = np.ravel(arr), 0
     axis = normalize_axis_index(axis, np.ndim(arr))
     left = np.delete(np.arange(np.shape(arr)[axis]), _plain(obj))
-    return laid_out(_picked(arr, left, axis), "A", arr)
+    made = _picked(arr, left, axis)
+    if isinstance(obj, slice) or (np.size(obj) == 1 and np.asarray(obj).dtype.kind in "iu"):
+        return laid_out(made, "A", arr)
+    # NumPy reads what is left by a mask, and leaves it as such reads lie
+    small = np.empty_like(np.asarray(form_of(arr)), shape=(2,) * np.ndim(arr))
+    key: Any = (*(slice(None),) * axis, [True, True])
+    return laid_out(made, "K", small[key])
 
 
 _FEW = 5  # runs; an array is put together of so many slices

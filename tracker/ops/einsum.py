@@ -39,7 +39,9 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: A
     order = keywords.pop("order", "K")
     refuse("np.einsum", **keywords)
     arrays, labels, wanted = _read(operands)
-    if dtype is not None:
+    if len(arrays) == 1 and out is None and set(labels[0]) <= set(wanted):
+        order = "K"  # nothing is computed: NumPy gives a view, whatever is asked for
+    elif dtype is not None:
         arrays = [_cast(a, dtype_of(dtype), casting) for a in arrays]
     elif len({a.dtype for a in arrays}) > 1:  # sums of integers must not wrap around
         common = np.result_type(*(a.dtype for a in arrays))

@@ -206,9 +206,7 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: A
 # Several axes -------------------------------------------------------------------------------------
 
 
-def _plan(
-    a: Any, s: Any, axes: Any, *, half: bool = False
-) -> tuple[list[int | None], Sequence[int]]:
+def _plan(a: Any, s: Any, axes: Any) -> tuple[list[int | None], Sequence[int]]:
     """(length or None, axis) of each transform; a length of -1 is the operand's."""
     if axes is None:
         axes = range(-len(s), 0) if s is not None else range(np.ndim(a))
@@ -216,10 +214,7 @@ def _plan(
     sizes = [None] * len(axes) if s is None else list(s)
     if len(sizes) != len(axes):
         raise ValueError("Shape and axes have different lengths.")
-    known = [np.shape(a)[i] if n == -1 else n for n, i in zip(sizes, axes, strict=True)]
-    if half and s is not None and sizes[-1] == -1:
-        known[-1] = 2 * (np.shape(a)[axes[-1]] - 1)
-    return known, axes
+    return [np.shape(a)[i] if n == -1 else n for n, i in zip(sizes, axes, strict=True)], axes
 
 
 def _each_axis(
@@ -253,7 +248,7 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = 
 @implements(np.fft.irfftn)
 def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
     a = as_array(a)
-    sizes, axes = _plan(a, s, axes, half=True)
+    sizes, axes = _plan(a, s, axes)
     for n, axis in zip(sizes[:-1], axes[:-1], strict=True):
         a = _complex(a, n, axis, norm, inverse=True)
     return irfft(a, sizes[-1], axes[-1], norm, out)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.ir.op import NUMPY
 from tracker.ops.contraction import added, matmul
-from tracker.ops.declare import implements, into, refuse
+from tracker.ops.declare import as_large, computed_in, implements, into
 from tracker.ops.linalg.parts import as_array
 from tracker.ops.shape import laid_out
 from tracker.tape import apply
@@ -67,6 +68,7 @@ def cross(
 ) -> Any:
     """The cross product of vectors of 2 or 3 elements along an axis."""
     if axis is not None:
+        axis = operator.index(axis)
         axisa = axisb = axisc = axis
     x, y = np.moveaxis(as_array(a), axisa, -1), np.moveaxis(as_array(b), axisb, -1)
     sizes = np.shape(x)[-1], np.shape(y)[-1]
@@ -174,21 +176,11 @@ def _generalised(
     """Enter a ufunc on vectors or matrices. `core`: how many axes it takes of each operand, and
     how many it gives."""
 
-    def call(
-        a: Any,
-        b: Any,
-        out: Any = None,
-        *,
-        axes: Any = None,
-        axis: Any = None,
-        keepdims: bool = False,
-        dtype: Any = None,
-        **rest: Any,
-    ) -> Any:
-        refuse(f"np.{function.__name__}", **{k: v for k, v in rest.items() if _SAME.get(k) != v})
+    def call(a: Any, b: Any, out: Any = None, **given: Any) -> Any:
         a, b = as_array(a), as_array(b)
-        if dtype is not None:
-            a, b = np.astype(a, dtype), np.astype(b, dtype)
+        if given:
+            a, b = _keywords_heard(function, a, b, given)
+        axes, axis, keepdims = (given.get(k) for k in ("axes", "axis", "keepdims"))
         for x, count in ((a, core[0]), (b, core[1])):
             if np.ndim(x) < min(count, 1):
                 raise ValueError(f"{function.__name__}: an operand does not have enough dimensions")
@@ -201,12 +193,25 @@ def _generalised(
             y = np.expand_dims(y, -1)
         if axes is not None and len(axes) == 3 and (core[2] or keepdims):
             y = np.moveaxis(y, range(-len(_tuple(axes[2])), 0), _tuple(axes[2]))
-        return into(out, y)
+        target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+        y = as_large(laid_out(y, given.get("order")), target)
+        return into(target, y, given.get("casting", "same_kind"))
 
     NUMPY[function] = call
 
 
-_SAME = {"casting": "same_kind", "order": "K", "subok": True, "where": True}
+def _keywords_heard(function: np.ufunc, a: Any, b: Any, given: dict[str, Any]) -> tuple[Any, Any]:
+    """The operands in the dtypes asked for. NumPy's own ufunc, given arrays of one element, raises
+    what it raises of the other keywords."""
+    chosen = {k: given[k] for k in ("dtype", "casting") if k in given}
+    signature = given.get("signature", given.get("sig"))
+    rest = {k: v for k, v in given.items() if k not in ("dtype", "casting", "signature", "sig")}
+    function(*(np.ones((1,) * np.ndim(x)) for x in (a, b)), **rest)
+    if not chosen and signature is None:
+        return a, b
+    dtype, casting = chosen.get("dtype"), chosen.get("casting", "same_kind")
+    a, b = computed_in(function, (a, b), dtype, signature, casting)
+    return a, b
 
 
 def _tuple(axes: Any) -> tuple[int, ...]:

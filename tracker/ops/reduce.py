@@ -207,6 +207,8 @@ def mean(
         count = _unmasked(a, where, axis, keepdims)
         return into(out, total / np.astype(count, np.real(total).dtype), "unsafe")
     y = apply(mean_, (a,), {"axis": axes_of(a, axis), "keepdims": _flag(keepdims)})
+    if dtype is not None:  # of whole numbers: NumPy writes the mean over their sum
+        y = np.astype(as_array(y), dtype)[()]
     return into(out, y, "unsafe")
 
 
@@ -389,7 +391,9 @@ def var(
     masked = where is not True and where is not _NO
     mask = {"where": where} if masked else {}
     # dtype= is that of the two sums; between them, NumPy keeps the array's own
-    center = np.mean(a, axis=axis, dtype=dtype, keepdims=True, **mask) if mean is _NO else mean
+    center = mean
+    if mean is _NO or mean is None:
+        center = np.mean(a, axis=axis, dtype=dtype, keepdims=True, **mask)
     apart = a - center
     squares = np.real(apart * np.conjugate(apart)) if np.iscomplexobj(apart) else np.square(apart)
     total = np.sum(squares, axis=axis, dtype=dtype, keepdims=_flag(keepdims), **mask)
@@ -398,7 +402,10 @@ def var(
         return into(out, total / np.astype(count, np.result_type(total)), "unsafe")
     left = max(_count(np.shape(a), axes_of(a, axis)) - ddof, 0)
     # Python's number keeps the dtype of the total; a zero one gives NaN, and does not raise.
-    return into(out, total / (left if left else np.zeros_like(total)), "unsafe")
+    y = total / (left if left else np.zeros_like(total))
+    if dtype is not None:
+        y = np.astype(y, np.result_type(total))[()]
+    return into(out, y, "unsafe")
 
 
 @implements(np.std, method="std")

@@ -27,7 +27,7 @@ def average(
     if weights is None:
         mean = np.mean(a, axis=axis, keepdims=keep)
         count = np.size(a) / max(np.size(mean), 1)
-        return (mean, np.full_like(mean, count)) if returned else mean
+        return (mean, np.full_like(mean, count)[()]) if returned else mean
     weights = as_array(weights)
     if np.shape(weights) != np.shape(a):
         weights = _spread_weights(weights, a, axis)
@@ -37,7 +37,7 @@ def average(
     if np.any(total == 0.0):
         raise ZeroDivisionError("Weights sum to zero, can't be normalized")
     mean = np.sum(np.astype(a, kind) * weights, axis=axis, keepdims=keep) / total
-    return (mean, np.broadcast_to(total, np.shape(mean))) if returned else mean
+    return (mean, np.broadcast_to(total, np.shape(mean))[()]) if returned else mean
 
 
 def _spread_weights(weights: Any, a: Any, axis: Any) -> Any:
@@ -80,6 +80,7 @@ def cov(
         rows = np.concatenate([rows, more], axis=0)
     if dtype is None:
         dtype = np.result_type(form_of(rows), np.float64)
+    np.subtract.resolve_dtypes((np.dtype(dtype), np.dtype(float), np.dtype(dtype)))  # of whole ones
     rows = np.astype(rows, dtype)
     ddof = (0 if bias else 1) if ddof is None else ddof
     weights, fact = _weights(np.shape(rows)[1], ddof, fweights, aweights)
@@ -87,9 +88,10 @@ def cov(
         apart = rows - np.mean(rows, axis=1, keepdims=True)
         weighed = apart
     else:
-        apart = rows - np.average(rows, axis=1, weights=weights)[:, None]
+        apart = np.astype(rows - np.average(rows, axis=1, weights=weights)[:, None], dtype)
         weighed = apart * weights
-    return np.squeeze(np.astype(np.dot(apart, np.conjugate(weighed.T)) * (1 / fact), dtype))
+    product = np.dot(apart, np.conjugate(weighed.T))
+    return np.squeeze(np.astype(product * (1 / fact), product.dtype))
 
 
 def _observed(m: Any, name: str) -> Any:

@@ -22,7 +22,7 @@ from tracker.errors import ConversionError, UnsupportedError, message, user_fram
 from tracker.ir.op import NUMPY, UFUNCS, Op
 from tracker.ops import subscripts
 from tracker.ops.cumulative import running_maximum, running_minimum
-from tracker.ops.declare import NO_VALUE, as_array, dtype_of, fitted, into, refuse
+from tracker.ops.declare import NO_VALUE, as_array, as_large, computed_in, fitted, into, refuse
 from tracker.ops.reduce import folded_axes, kept
 from tracker.ops.shape import laid_out
 from tracker.tape import apply, form_of
@@ -236,7 +236,7 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     out = kwargs.pop("out", None)
     where = kwargs.pop("where", True)
     where = True if where is NO_VALUE else where
-    dtype = kwargs.pop("dtype", None)
+    dtype, signature = kwargs.pop("dtype", None), _signature(kwargs)
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     references = sys.getrefcount(target)  # with those of the calls that lead here
     casting = kwargs.pop("casting", "same_kind")
@@ -257,8 +257,8 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
                 f"Use tracker.data(x) where no gradient is wanted, {instead}",
             )
         )
-    if dtype is not None and not (op is not None and op.constant):
-        inputs = tuple(_computed_in(x, dtype_of(dtype), casting) for x in inputs)
+    if dtype is not None or signature is not None or casting != "same_kind":
+        inputs = computed_in(ufunc, inputs, dtype, signature, casting)
     with np.errstate(all=None if where is True else "ignore"):
         result = NUMPY[ufunc](*inputs) if op is None else call(op, inputs)
     if ufunc.nout > 1:
@@ -272,20 +272,7 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         if alone and inputs[0] is target and _is_augmented():
             return fitted(result, target)
     chosen = _selected(result if target is not None else laid_out(result, order), where, target)
-    if isinstance(target, (np.ndarray, Tracked)) and np.shape(chosen) != np.shape(target):
-        chosen = _as_large(chosen, np.shape(target))
-    return into(target, chosen, casting)
-
-
-def _as_large(y: Any, shape: tuple[int, ...]) -> Any:
-    """A result in the shape of its out=, which may be the larger."""
-    both = np.broadcast_shapes(np.shape(y), shape)
-    if both != shape:
-        raise ValueError(
-            f"non-broadcastable output operand with shape {shape} doesn't match the broadcast "
-            f"shape {both}"
-        )
-    return np.broadcast_to(y, shape)
+    return into(target, as_large(chosen, target), casting)
 
 
 def _order(order: Any, inputs: tuple[Any, ...]) -> Any:
@@ -307,16 +294,10 @@ def _selected(y: Any, where: Any, target: Any) -> Any:
     return np.where(where, y, target)
 
 
-def _computed_in(x: Any, dtype: np.dtype[Any], casting: Any) -> Any:
-    """An operand in the dtype that the caller wants the ufunc to compute in."""
-    x = as_array(x)
-    if not isinstance(x, Tracked) and x.ndim == 0:
-        return x.astype(dtype)
-    if not np.can_cast(x.dtype, dtype, casting):
-        raise TypeError(
-            f"Cannot cast ufunc input from {x.dtype!r} to {dtype!r} with casting rule {casting!r}"
-        )
-    return np.astype(x, dtype)
+def _signature(kwargs: dict[str, Any]) -> Any:
+    """The `signature=` or `sig=` of a ufunc's call, taken out of its keywords."""
+    sig = kwargs.pop("sig", None)
+    return kwargs.pop("signature", sig)
 
 
 def _declare_foreign() -> None:

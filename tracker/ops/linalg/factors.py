@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import UnsupportedError, message
 from tracker.ir.op import Op, Routine
 from tracker.ir.types import Type
 from tracker.ops.declare import declare, implements, project
@@ -206,7 +205,8 @@ qr = declare(
 
 @implements(np.linalg.qr)
 def qr_(a: Any, mode: str = "reduced") -> Any:
-    """Q and R (`mode` "reduced" or "complete"), or R alone ("r"). The first min(m, n) columns of
+    """Q and R (`mode` "reduced" or "complete"), R alone ("r"), or what LAPACK makes Q of ("raw").
+    The first min(m, n) columns of
     `a` must be independent: else the derivative raises LinAlgError.
 
     In "complete" mode, columns of Q beyond the rank are any basis of the rest of the space: only
@@ -218,13 +218,7 @@ def qr_(a: Any, mode: str = "reduced") -> Any:
             f"{np.ndim(a)}-dimensional array given. Array must be at least two-dimensional"
         )
     if mode == "raw":
-        raise UnsupportedError(
-            message(
-                'np.linalg.qr with mode="raw" is not supported on tracked values: LAPACK\'s '
-                "reflectors have no derivative rule",
-                'Use mode="reduced" or mode="complete"',
-            )
-        )
+        return _raw(a)
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"Unrecognized mode '{mode}'")
     complete = mode == "complete"
@@ -233,3 +227,36 @@ def qr_(a: Any, mode: str = "reduced") -> Any:
 
 
 _RESULT: Any = type(np.linalg.qr(np.eye(1)))  # NumPy's named tuple
+
+
+def _raw(a: Any) -> Any:
+    """LAPACK's reflectors I - tau v v^H: R with the v below its diagonal, transposed; the tau."""
+    kind = np.linalg.qr(np.ones((1, 1), a.dtype), "raw")[0].dtype
+    rest = np.astype(a, np.result_type(kind, np.float64))
+    rows, columns, scales = [], [], []
+    for _ in range(min(np.shape(a)[-2:])):  # column after column, as `geqrf` without blocks
+        row, v, tau, rest = _reflected(rest)
+        rows.append(row[..., None, :])
+        columns.append(v[..., None])
+        scales.append(tau)
+    for row, column in zip(reversed(rows), reversed(columns), strict=True):
+        rest = np.concatenate([row, np.concatenate([column, rest], axis=-1)], axis=-2)
+    tau = np.stack(scales, axis=-1) if scales else np.zeros((*np.shape(a)[:-2], 0))
+    return np.astype(np.swapaxes(rest, -1, -2), kind), np.astype(tau, kind)
+
+
+def _reflected(a: Any) -> tuple[Any, Any, Any, Any]:
+    """The first row of R, the rest of v, tau, and what is left of the matrix."""
+    first, below = a[..., 0, 0], a[..., 1:, 0]
+    rest = np.sum(np.real(below * np.conjugate(below)), axis=-1)
+    idle = (rest == 0) & (np.imag(first) == 0)  # nothing to do: the reflector is the identity
+    square = np.where(idle, 1.0, rest + np.real(first * np.conjugate(first)))
+    top = np.where(idle, first, -np.copysign(np.sqrt(square), np.real(first)))
+    safe = np.where(idle, 1.0, top)
+    tau = np.where(idle, 0.0, (safe - first) / safe)
+    v = np.where(idle[..., None], 0.0, below / np.where(idle, 1.0, first - safe)[..., None])
+    row, others = a[..., 0, 1:], a[..., 1:, 1:]
+    along = row + np.sum(np.conjugate(v)[..., None] * others, axis=-2)
+    along = np.conjugate(tau)[..., None] * along
+    row = np.concatenate([top[..., None], row - along], axis=-1)
+    return row, v, tau, others - v[..., None] * along[..., None, :]
