@@ -26,6 +26,7 @@ FAMILIES = [
     "index",
     "contraction",
     "sorting",
+    "ranks",
     "linalg",
     "cumulative",
     "calculus",
