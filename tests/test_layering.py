@@ -92,6 +92,7 @@ JIT_LAYERS = [
     {"background"},
     {"families"},
     {"jitted"},
+    {"kept"},
     {"decorator", "export"},
 ]
 

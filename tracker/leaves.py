@@ -21,9 +21,10 @@ from tracker.errors import (
     NonFiniteError,
     NotScalarError,
     NotTrackedError,
+    UnsupportedError,
     message,
 )
-from tracker.listening import current_watch
+from tracker.listening import current_stage, current_watch, is_deriving
 from tracker.mutation import invalidate
 from tracker.ops.create import identity
 from tracker.reverse import USED, sweep
@@ -45,6 +46,13 @@ def param(x: Any) -> Any:
     tracked(array([1., 2., 3.]))
     """
     if isinstance(x, Tracked):
+        if current_stage() is not None and not is_deriving():
+            raise UnsupportedError(
+                message(
+                    "a param is made of a value that a trace computes with",
+                    "Make params outside of jitted functions; inside, use tracker.gradient",
+                )
+            )
         return apply(identity, (x,))
     if isinstance(x, (bool, int)):
         return new_param(float(x))

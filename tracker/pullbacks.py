@@ -76,7 +76,10 @@ def _compiled(
     if drawn.has_moved():  # what is computed again would draw other numbers
         drawn.undo()
         return None
-    return y, lambda *seeds: compiled(*kept[0], *seeds, **kept[1])
+    reading = f._tracker_reading(given, named)  # type: ignore[attr-defined]
+    if reading is None:
+        return None
+    return y, lambda *seeds: reading.within(compiled, *kept[0], *seeds, **kept[1])
 
 
 def _copies(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -22,6 +22,7 @@ from tracker.jit import signature
 from tracker.jit.collecting import collecting_seldom
 from tracker.jit.families import Special
 from tracker.jit.jitted import Jitted, Options, name_of
+from tracker.jit.kept import Reading
 from tracker.jit.staging import stage
 from tracker.jit.standins import TURN
 
@@ -221,6 +222,10 @@ def _derive(self: Any, key: Any, build: Callable[..., Any]) -> Any:
     return self._jitted.derive(key, build)
 
 
+def _reading(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Reading | None:
+    return Reading.of(self._jitted, args, kwargs)
+
+
 _METHODS: dict[str, Any] = {
     "__repr__": _repr,
     "__reduce__": _reduce,
@@ -232,6 +237,7 @@ _METHODS: dict[str, Any] = {
     "cache_info": _cache_info,
     "clear_cache": _clear_cache,
     "_tracker_derive": _derive,
+    "_tracker_reading": _reading,
 }
 
 
