@@ -225,3 +225,40 @@ def test_functions_of_others_and_long_ones_stay():
     assert lift(KERNEL.replace("@k0", "@vm.exp")) == (KERNEL.replace("@k0", "@vm.exp"), {})
     many = KERNEL.replace("  br label %loop\n", "  store i64 1000, ptr %p0\n" * 3000, 1)
     assert lift(many) == (many, {})
+
+
+def softmax_squares(x, w):
+    e = np.exp(x - np.max(x))
+    return np.sum((e / np.sum(e)) ** 2 * w)
+
+
+@pytest.mark.parametrize("f", [smooth, softmax_squares], ids=lambda f: f.__name__)
+def test_math_of_small_vectors_is_a_loop_for_any_length(f, compiled):
+    fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
+    for n in (10, 12, 17, 31):
+        x, w = RNG.standard_normal((2, n))
+        done = len(compiled)
+        for _ in range(2):
+            got, want = fast(x, w), tracker.withgradient(f, x, w)
+            np.testing.assert_allclose(got.val, want.val, rtol=1e-12)
+            for a, b in zip(got.grad, want.grad, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+        assert n == 10 or len(compiled) == done
+
+
+def test_small_vectors_of_math_and_what_is_unrolled_beside_them():
+    """A product of small matrices, writes and single elements in registers; exp in a loop."""
+
+    def f(a, x):
+        y = np.exp(a @ x)
+        y[2] = x[0] * y[1]
+        b = np.reshape(y, (2, 6)) @ np.reshape(x, (6, 2))
+        return np.sum(np.linalg.inv(b + 9.0 * np.eye(2)) * b) + np.sum(np.sin(y[::-1]) * x)
+
+    a, x = RNG.standard_normal((12, 12)) * 0.1, RNG.standard_normal(12)
+    fast = tracker.jit(lambda *args: tracker.withgradient(f, *args))
+    for _ in range(2):
+        got, want = fast(a, x), tracker.withgradient(f, a, x)
+        np.testing.assert_allclose(got.val, want.val, rtol=1e-11)
+        for g, h in zip(got.grad, want.grad, strict=True):
+            np.testing.assert_allclose(g, h, rtol=1e-10, atol=1e-12)

@@ -21,6 +21,7 @@ from typing import Any
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.op import Map, Scatter, View
+from tracker.jit.layout import Tiny
 from tracker.jit.probing import is_sum
 from tracker.records import field, record
 
@@ -78,8 +79,8 @@ class Changes:
         return {c.base for c in self.by.values() if isinstance(c.base, Var)}
 
 
-def find_changes(function: Function, tiny: int) -> Changes:
-    """The changes of arrays that are larger than `tiny`."""
+def find_changes(function: Function, tiny: Tiny) -> Changes:
+    """The changes of arrays that are not tiny."""
     finder = _Finder(tiny)
     for eqn in function.eqns:
         finder.visit(eqn)
@@ -92,7 +93,7 @@ def find_changes(function: Function, tiny: int) -> Changes:
 class _Finder:
     """The sweep forwards. A chain is known by its first result; `lengths` counts its pieces."""
 
-    def __init__(self, tiny: int) -> None:
+    def __init__(self, tiny: Tiny) -> None:
         self.tiny = tiny
         self.found: dict[Var, Change] = {}
         self.embedded: dict[Var, Piece] = {}  # arrays of zeros but for a piece
@@ -112,7 +113,7 @@ class _Finder:
         return self.lengths[chain] >= (_LONG if chain in self.manifold else _LONG_OF_LARGE)
 
     def visit(self, eqn: Eqn) -> None:
-        if eqn.out.type.size <= self.tiny:
+        if self.tiny.takes(eqn.out.type):
             return
         lower = eqn.op.lower
         change = None

@@ -29,7 +29,7 @@ from tracker.ir.graph import Atom, Eqn, Function, Var
 from tracker.ir.op import Pick, Scatter, View
 from tracker.ir.types import Bundle
 from tracker.jit.chains import Change, find_changes
-from tracker.jit.layout import Buffer, Kernel, Place, Store, region, whole_place
+from tracker.jit.layout import Buffer, Kernel, Place, Store, Tiny, region, whole_place
 from tracker.jit.strides import c_strides
 from tracker.records import field, record
 
@@ -89,7 +89,7 @@ def span(place: Place, shape: tuple[int, ...]) -> tuple[int, int]:
 class InPlace:
     """The homes of one plan, and who reads them."""
 
-    def __init__(self, planner: Any, function: Function, tiny: int) -> None:
+    def __init__(self, planner: Any, function: Function, tiny: Tiny) -> None:
         self.planner = planner
         self.tiny = tiny
         self.changes = find_changes(function, tiny)

@@ -33,6 +33,17 @@ if TYPE_CHECKING:
 TINY = 32  # elements; up to here a value is unrolled
 
 
+@record(frozen=True)
+class Tiny:
+    """Up to how many elements values are unrolled: vectors, and arrays of more axes."""
+
+    vector: int
+    array: int
+
+    def takes(self, type: Type) -> bool:
+        return type.size <= (self.vector if type.ndim == 1 else self.array)
+
+
 @record(eq=False)
 class Buffer:
     """Memory: an input, a capture, an output, scratch, or a table of numbers in the code.

@@ -50,6 +50,7 @@ from tracker.jit.layout import (
     Place,
     Plan,
     Store,
+    Tiny,
     address,
     whole_place,
 )
@@ -57,6 +58,8 @@ from tracker.jit.probing import is_math, is_slow
 from tracker.jit.storing import Storing, cheap
 from tracker.jit.strides import MemoryOrder, c_strides
 
+_VECTOR = 8  # elements; up to here a vector is unrolled where there is vector math
+_FEW_LOOPS = 40  # transcendental functions of vectors; beyond, these are unrolled
 _UNROLLED = 12_000  # elements of all unrolled values together; beyond, fewer are unrolled
 _IN_LOOP = 16  # elements; up to here a value in a loop is unrolled: its code is to stay near
 _UNROLLED_IN_LOOP = 500  # elements of all unrolled values of a body, or of what stands around it
@@ -84,14 +87,23 @@ def make_plan(
     return planner.plan
 
 
-def _tiny(function: Function, body: bool) -> int:
+def _tiny(function: Function, body: bool) -> Tiny:
     """Up to which size values are unrolled: less in a long program, to keep its code short."""
     sizes = Counter(eqn.out.type.size for eqn in function.eqns)
     tiny = _IN_LOOP if body else TINY
     unrolled = _UNROLLED_IN_LOOP if body or function.functions else _UNROLLED
     while tiny > 1 and sum(n * size for size, n in sizes.items() if size <= tiny) > unrolled:
         tiny //= 2
-    return tiny
+    return Tiny(_VECTOR if _is_vector_math(function, tiny) else tiny, tiny)
+
+
+def _is_vector_math(function: Function, tiny: int) -> bool:
+    """Whether there are transcendental functions of vectors that would be unrolled, but are quicker
+    by fours; and not so many of them that loops would take seconds to compile."""
+    vectors = (
+        e for e in function.eqns if _VECTOR < e.out.type.size <= tiny and e.out.type.ndim == 1
+    )
+    return 0 < sum(map(is_math, vectors)) <= _FEW_LOOPS
 
 
 class _Planner(Storing):
@@ -102,7 +114,7 @@ class _Planner(Storing):
         function: Function,
         strides: Sequence[tuple[int, ...]],
         wanted: Sequence[MemoryOrder],
-        tiny: int,
+        tiny: Tiny,
     ) -> None:
         super().__init__(function, wanted, tiny)
         self.gathered: set[Var] = set()
@@ -166,9 +178,9 @@ class _Planner(Storing):
             rare.plan_loan(self, step)
         elif isinstance(lower, Reduce) and any(self.is_big(o) for o in operands):
             self._fold(step, operands[0])
-        elif isinstance(lower, Scan) and step.out.type.size > self.tiny:
+        elif isinstance(lower, Scan) and not self.tiny.takes(step.out.type):
             self._scan(step)
-        elif step.out.type.size <= self.tiny:
+        elif self.tiny.takes(step.out.type):
             self._scalar(step, operands)
         elif isinstance(lower, View):
             self._view(step, operands)
@@ -296,7 +308,7 @@ class _Planner(Storing):
         kernel = place.home or self.kernel(o.type.shape, place.ready)
         kernel.folds.append(eqn)
         ready = kernel.level + 1
-        kind = "tiny" if eqn.out.type.size <= self.tiny else "memory"
+        kind = "tiny" if self.tiny.takes(eqn.out.type) else "memory"
         buffer = self.buffer(eqn.out.type, "scratch")
         self.places[eqn.out] = Place(kind, ready, 0, None, buffer, self.order(eqn.out))
 
@@ -304,7 +316,7 @@ class _Planner(Storing):
         if rare.plan_rows(self, eqn):
             return
         level = 0
-        small = all(o.type.size <= self.tiny for o in operands) and eqn.out.type.size <= self.tiny
+        small = max(o.type.size for o in (*operands, eqn.out)) <= self.tiny.array
         for o in operands:
             if self.places[o].kind == "expression":
                 self.store(o)
@@ -324,7 +336,7 @@ class _Planner(Storing):
         level = max((place.ready for place in wholes.values()), default=0)
         results = []
         for part in eqn.out.type.parts:
-            kind = "tiny" if part.size <= self.tiny else "memory"
+            kind = "tiny" if self.tiny.takes(part) else "memory"
             buffer = self.buffer(part, "scratch")
             results.append(Place(kind, level + 1, 0, None, buffer, c_strides(part.shape)))
         self.bundles[eqn.out] = results

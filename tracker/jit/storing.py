@@ -20,6 +20,7 @@ from tracker.jit.layout import (
     Place,
     Plan,
     Store,
+    Tiny,
     is_matrix,
     whole_place,
 )
@@ -40,7 +41,7 @@ def cheap(var: Var) -> int:
 class Storing:
     """The places of a function's values."""
 
-    def __init__(self, function: Function, wanted: Sequence[MemoryOrder], tiny: int) -> None:
+    def __init__(self, function: Function, wanted: Sequence[MemoryOrder], tiny: Tiny) -> None:
         self.tiny = tiny
         self.outputs = list(itertools.zip_longest(function.outputs, wanted))
         self.wanted: dict[Atom, tuple[int, ...]] = {}
@@ -60,7 +61,7 @@ class Storing:
     def arrive(self, var: Var, role: str, number: int, strides: tuple[int, ...]) -> None:
         buffer = self.buffer(var.type, role)
         buffer.slot = number
-        kind = "tiny" if var.type.size <= self.tiny else "memory"
+        kind = "tiny" if self.tiny.takes(var.type) else "memory"
         self.places[var] = Place(kind, 0, 0, None, buffer, strides)
 
     def made(
@@ -71,7 +72,7 @@ class Storing:
         strides: MemoryOrder = None,
     ) -> Place:
         """Memory for a value that is written at a level, in C order or with these strides."""
-        kind = "tiny" if var.type.size <= self.tiny else "memory"
+        kind = "tiny" if self.tiny.takes(var.type) else "memory"
         buffer = self.buffer(room or var.type, "scratch")
         place = Place(kind, level + 1, 0, None, buffer, strides or c_strides(var.type.shape))
         self.places[var] = place
@@ -80,7 +81,7 @@ class Storing:
     def result(self, var: Var, ready: int) -> Buffer:
         """Memory for what a call computes."""
         buffer = self.buffer(var.type, "scratch")
-        kind = "tiny" if var.type.size <= self.tiny else "memory"
+        kind = "tiny" if self.tiny.takes(var.type) else "memory"
         self.places[var] = Place(kind, ready, 0, None, buffer, c_strides(var.type.shape))
         return buffer
 
