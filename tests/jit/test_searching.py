@@ -114,7 +114,7 @@ def test_positions_of_extremes_but_for_nan():
 
 @pytest.mark.parametrize("kth", [0, 3, -2, [1, 4]])
 def test_partitions(kth):
-    """Compiled, both sides are in order: a choice that NumPy leaves open."""
+    """Compiled, both sides of short rows are in order: a choice that NumPy leaves open."""
     x = np.random.default_rng(0).normal(size=(6, 9))
     for axis in (0, 1, None):
         compiled = jit(lambda x, axis=axis: np.partition(x, kth, axis) * 1.0)
@@ -128,6 +128,31 @@ def test_partitions(kth):
                 assert first or (each == np.sort(x, axis)).all()
         assert_native(compiled, x)
         assert_native(places, x)
+
+
+@pytest.mark.parametrize("kind", ["f8", "f4", "i8", "u1"])
+@pytest.mark.parametrize("kth", [0, 40, -3, [7, 70, 7]])
+def test_partitions_of_long_rows(kind, kth):
+    """Both sides are as they come: what is less, equal, greater; NaN is the greatest."""
+    x = numbers(kind, 7 * 90).reshape(7, 90)
+    for axis, given in ((1, x), (0, x.T), (None, x), (-1, x[:, ::-1])):
+        places = jit(lambda x, axis=axis: np.argpartition(x, kth, axis))
+        at = 1 if axis is None else axis
+        flat = given.reshape(1, -1) if axis is None else given
+        bounds = sorted({k % flat.shape[at] for k in np.ravel(kth)})
+        order = np.sort(flat, at)
+        for _ in range(2):
+            found = places(given).reshape(flat.shape)
+            values = np.take_along_axis(flat, found, at)
+            for low, high in zip([0, *bounds], [*bounds, flat.shape[at]], strict=True):
+                some = np.arange(low, high)
+                np.testing.assert_array_equal(
+                    np.sort(np.take(values, some, at), at), np.take(order, some, at)
+                )
+        same = np.moveaxis(values, at, 0)
+        apart = np.diff(np.moveaxis(found, at, 0), axis=0) > 0
+        assert np.all(apart[same[1:] == same[:-1]])
+        assert_native(places, given)
 
 
 def test_folds_of_nothing():

@@ -48,7 +48,7 @@ def plan_order(planner: Any, eqn: Eqn) -> None:
     if networks.fits(bits, rows, n, values):
         words = networks.room(bits, n, values)
     else:
-        words = -(-n * bits // 64) if values else 5 * n
+        words = -(-n * bits // 64) * (1 if values else 2) + (0 if values else 2 * n)
     room = planner.buffer(Type((words,), _WORD), "scratch")
     level = place.ready
     planner.made(eqn.out, level)
@@ -90,19 +90,15 @@ def inserted_values(bits: int) -> str:
 def _texts(bits: int, values: bool) -> set[str]:
     """The text of the routine for keys of so many bits."""
     if values:
-        texts = [_of_rows("values", "$", _MANY_VALUES), _INSERTED_VALUES, _values_by_digits(bits)]
-    elif bits == 64:
-        texts = [_of_rows("places", "i64", _MANY_PLACES.format("%k")), _INSERTED, _MANY]
+        texts = [_of_rows("values", "$"), inserted_values(bits), _by_digits(_MANY_VALUES, bits)]
     else:
-        many = _WIDE + _MANY_PLACES.format("%wide")
-        texts = [_of_rows("places", "i64", many), _INSERTED, _WIDENED, _MANY]
+        texts = [_of_rows("places", "i64"), _INSERTED, _by_digits(_MANY_PLACES, bits)]
     return {text.replace("$", f"i{bits}") for text in texts}
 
 
-def _of_rows(kind: str, result: str, many: str) -> str:
-    """The routine that goes through the rows; `many` puts one of many keys in order."""
-    named = _ROWS.replace("{kind}", kind).replace("{result}", result)
-    return named.replace("{many}", many)
+def _of_rows(kind: str, result: str) -> str:
+    """The routine that goes through the rows."""
+    return _ROWS.replace("{kind}", kind).replace("{result}", result)
 
 
 _INTRINSICS = (
@@ -129,7 +125,8 @@ insert:
   call void @tk.{kind}.few.$(ptr %k, ptr %to, i64 %n)
   br label %done
 digits:
-{many}  br label %done
+  call void @tk.{kind}.many.$(ptr %k, ptr %to, ptr %room, i64 %n)
+  br label %done
 done:
   %after = add i64 %row, 1
   br label %next
@@ -137,31 +134,6 @@ end:
   ret void
 }
 """.replace("FEW", str(_FEW))
-_MANY_VALUES = "  call void @tk.values.many.$(ptr %k, ptr %to, ptr %room, i64 %n)\n"
-_MANY_PLACES = "  call void @tk.places.many(ptr {}, ptr %to, ptr %room, i64 %n)\n"
-_WIDE = """\
-  %n2 = mul i64 %n, 2
-  %wide = getelementptr i64, ptr %room, i64 %n2
-  call void @tk.widen.$(ptr %k, ptr %wide, i64 %n)
-"""
-_WIDENED = """
-define internal void @tk.widen.$(ptr noalias %keys, ptr noalias %out, i64 %n) {
-start:
-  br label %next
-next:
-  %i = phi i64 [0, %start], [%after, %next]
-  %cell = getelementptr $, ptr %keys, i64 %i
-  %key = load $, ptr %cell
-  %wide = zext $ %key to i64
-  %to = getelementptr i64, ptr %out, i64 %i
-  store i64 %wide, ptr %to
-  %after = add i64 %i, 1
-  %over = icmp uge i64 %after, %n
-  br i1 %over, label %end, label %next
-end:
-  ret void
-}
-"""
 _INSERTED = """
 define internal void @tk.places.few.$(ptr noalias %keys, ptr noalias %out, i64 %n) {
 start:
@@ -246,7 +218,7 @@ sum:
   %summed = icmp eq i64 %b.next, 256
   br i1 %summed, label %deal, label %sum
 """  # where the keys of each digit begin
-_MANY_BY_VALUE = """
+_MANY_VALUES = """
 ; A pass over each digit of 8 bits, to and fro between two arrays. Room: one of them.
 define internal void @tk.values.many.$(ptr %keys, ptr %out, ptr %room, i64 %n) {
 start:
@@ -314,23 +286,23 @@ copy:
 end:
   ret void
 }"""
-_MANY = """
-; Eight passes over digits of 8 bits. Room: two arrays of keys and two of positions.
-define internal void @tk.places.many(ptr %keys, ptr %out, ptr %room, i64 %n) {
+_MANY_PLACES = """
+; A pass over each digit of 8 bits. Room: two arrays of positions and two of keys.
+define internal void @tk.places.many.$(ptr %keys, ptr %out, ptr %room, i64 %n) {
 start:
-  %counts = alloca [2048 x i64], align 64
-  call void @llvm.memset.p0.i64(ptr align 64 %counts, i8 0, i64 16384, i1 false)
+  %counts = alloca [CELLS x i64], align 64
+  call void @llvm.memset.p0.i64(ptr align 64 %counts, i8 0, i64 BYTES, i1 false)
   %n2 = mul i64 %n, 2
-  %n3 = mul i64 %n, 3
-  %k1 = getelementptr i64, ptr %room, i64 0
-  %i1 = getelementptr i64, ptr %room, i64 %n
-  %k2 = getelementptr i64, ptr %room, i64 %n2
-  %i2 = getelementptr i64, ptr %room, i64 %n3
+  %i1 = getelementptr i64, ptr %room, i64 0
+  %i2 = getelementptr i64, ptr %room, i64 %n
+  %k1 = getelementptr i64, ptr %room, i64 %n2
+  %k2 = getelementptr $, ptr %k1, i64 %n
   br label %count
 count:
   %i = phi i64 [0, %start], [%i.next, %count]
-  %cell = getelementptr i64, ptr %keys, i64 %i
-  %key = load i64, ptr %cell
+  %cell = getelementptr $, ptr %keys, i64 %i
+  %narrow = load $, ptr %cell
+  %key = WIDEN
   %own = getelementptr i64, ptr %i2, i64 %i
   store i64 %i, ptr %own
 {counting}
@@ -345,28 +317,31 @@ digit:
   %di = phi ptr [%i1, %count], [%di.next, %passed]
   %row = mul i64 %d, 256
   %bucket = getelementptr i64, ptr %counts, i64 %row
-  %shift = mul i64 %d, 8
-  %first = load i64, ptr %sk
-  %first.down = lshr i64 %first, %shift
-  %first.digit = and i64 %first.down, 255
+  %shift.wide = mul i64 %d, 8
+  %shift = NARROW
+  %first = load $, ptr %sk
+  %first.down = lshr $ %first, %shift
+  %first.low = and $ %first.down, 255
+  %first.digit = FIRST
   %first.cell = getelementptr i64, ptr %bucket, i64 %first.digit
   %first.count = load i64, ptr %first.cell
   %shared = icmp eq i64 %first.count, %n
   br i1 %shared, label %passed, label %sum
 {summing}deal:
   %e = phi i64 [0, %sum], [%e.next, %deal]
-  %e.cell = getelementptr i64, ptr %sk, i64 %e
-  %e.key = load i64, ptr %e.cell
+  %e.cell = getelementptr $, ptr %sk, i64 %e
+  %e.key = load $, ptr %e.cell
   %p.cell = getelementptr i64, ptr %si, i64 %e
   %p = load i64, ptr %p.cell
-  %down = lshr i64 %e.key, %shift
-  %value = and i64 %down, 255
+  %down = lshr $ %e.key, %shift
+  %low = and $ %down, 255
+  %value = LOW
   %to.cell = getelementptr i64, ptr %bucket, i64 %value
   %to = load i64, ptr %to.cell
   %to.next = add i64 %to, 1
   store i64 %to.next, ptr %to.cell
-  %key.to = getelementptr i64, ptr %dk, i64 %to
-  store i64 %e.key, ptr %key.to
+  %key.to = getelementptr $, ptr %dk, i64 %to
+  store $ %e.key, ptr %key.to
   %p.to = getelementptr i64, ptr %di, i64 %to
   store i64 %p, ptr %p.to
   %e.next = add i64 %e, 1
@@ -382,7 +357,7 @@ passed:
   %dk.next = phi ptr [%dk, %digit], [%free, %turn]
   %di.next = phi ptr [%di, %digit], [%si, %turn]
   %d.next = add i64 %d, 1
-  %over = icmp eq i64 %d.next, 8
+  %over = icmp eq i64 %d.next, DIGITS
   br i1 %over, label %end, label %digit
 end:
   %bytes = mul i64 %n, 8
@@ -405,19 +380,15 @@ def _counting(digits: int) -> str:
     )
 
 
-def _passes(text: str, digits: int) -> str:
-    """A routine with what all that sort by digits have in common."""
-    return text.replace("{counting}", _counting(digits)).replace("{summing}", _SUMMING)
-
-
-def _values_by_digits(bits: int) -> str:
+def _by_digits(text: str, bits: int) -> str:
+    """A routine that sorts by digits, for keys of so many bits."""
     digits = bits // 8
 
     def cast(to: str, narrow: str, name: str) -> str:
         """A word of 64 bits from a key, or the other way; of 64 bits it is the same."""
         return f"or i64 {name}, 0" if bits == 64 else f"{to} {name} to {narrow}"
 
-    text = _passes(_MANY_BY_VALUE, digits)
+    text = text.replace("{counting}", _counting(digits)).replace("{summing}", _SUMMING)
     for name, code in {
         "WIDEN": cast("zext $", "i64", "%narrow"),
         "FIRST": cast("zext $", "i64", "%first.low"),
@@ -429,6 +400,3 @@ def _values_by_digits(bits: int) -> str:
     }.items():
         text = text.replace(name, code)
     return text
-
-
-_MANY = _passes(_MANY, 8)

@@ -194,7 +194,7 @@ iota = declare(
     vjp=[],
     lower=Iota(),
 )
-# Literals that differ from step to step of a loop (see `ir/rolling.py`).
+# Literals that differ from step to step of a loop (see `ir/rolling.py`), or that expansions write.
 table = declare(
     "table",
     method=None,

@@ -8,6 +8,7 @@ of sorting and of searching in what is sorted.
 from __future__ import annotations
 
 import math
+import operator
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -16,20 +17,33 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.ir.op import Expand, Search
 from tracker.ir.types import Type
-from tracker.ops.binary import minimum
-from tracker.ops.comparing import equal, greater_equal, less, logical_and, logical_or, not_equal
-from tracker.ops.create import astype, to_discrete
+from tracker.ops.binary import add, minimum
+from tracker.ops.comparing import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    logical_and,
+    logical_or,
+    not_equal,
+)
+from tracker.ops.create import astype, table, to_discrete
 from tracker.ops.cumulative import cumsum
 from tracker.ops.declare import as_array, constant, declare, discrete, implements, refuse
 from tracker.ops.index import getitem
 from tracker.ops.places import HOLE, taken
+from tracker.ops.ranks import keys_at
 from tracker.ops.shape import broadcast_to, concatenate, laid_out, reshape, stack, transpose
-from tracker.ops.sorting import argsort, order_by, sort, sort_key
+from tracker.ops.sorting import along_last, argsort, order_by, sort, sort_key
+from tracker.ops.sorting import order as sort_order
 from tracker.ops.unary import isnan, logical_not
 from tracker.tape import apply
 
 _INTP = np.dtype(np.intp)
 _MANY = 16  # keys; rows of more are put in order by NumPy
+_SORTED = 64  # elements; a row of no more is put in order as a whole
+_SORTED_TOGETHER = 256  # the same of many rows
+_FEW = 8  # places by which rows are parted
 _COMPARED = 24  # members of a set with each of which an element is compared
 
 # Searching ----------------------------------------------------------------------------------------
@@ -113,10 +127,31 @@ def _line(b: Any, x: Any, k: int) -> Any:
 def _argpartition_build(
     b: Any, a: Any, *, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None
 ) -> Any:
-    """All of them in order: NumPy says of the rest only on what side of the `kth` they are."""
+    """Less than what stands at a `kth` place, equal to it, greater: each of them as they come."""
     if axis is None:
         a, axis = _flat(b, a), 0
-    return b(argsort, a, axis=normalize_axis_index(axis, a.type.ndim))
+    axis = normalize_axis_index(axis, a.type.ndim)
+    n = a.type.shape[axis]
+    places = sorted({operator.index(k) % n for k in np.ravel(kth)}) if n else []
+    short = n <= (_SORTED if a.type.size < 8 * n else _SORTED_TOGETHER)
+    if a.type.dtype.kind == "c" or short or not 0 < len(places) <= _FEW:
+        return b(argsort, a, axis=axis)
+    return along_last(b, lambda rows: _dealt(b, rows, places), a, axis)
+
+
+def _dealt(b: Any, rows: Any, places: list[int]) -> Any:
+    """The order of rows by where each element is beside those at some places."""
+    shape = rows.type.shape
+    keys = b(reshape, b(sort_key, rows), shape=(math.prod(shape[:-1]), shape[-1]))
+    wanted = b(reshape, b(table, values=tuple(places), dtype=_INTP), shape=(1, len(places)))
+    chosen = b(keys_at, keys, wanted)
+    part = None
+    for at in range(len(places)):
+        one = b(getitem, chosen, index=(slice(0, keys.type.shape[0], 1), slice(at, at + 1, 1)))
+        for compare in (greater_equal, greater):
+            beyond = b(astype, b(compare, keys, one), dtype=np.dtype(np.uint8))
+            part = beyond if part is None else b(add, part, beyond)
+    return b(reshape, b(sort_order, part), shape=shape)
 
 
 searchsorted = discrete(np.searchsorted, "a v", "side", numpy=False, lower=Expand(_search_build))
