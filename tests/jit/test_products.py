@@ -99,6 +99,21 @@ def test_convolutions(kind):
         np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("m", [5, 30])
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_the_gradient_of_a_convolution_takes_no_more_work(m, mode):
+    a, v = np.cos(np.arange(3000.0)), np.linspace(-1, 2, m)
+
+    def slopes(a, v):
+        return gradient(lambda a, v: np.sum(np.convolve(a, v, mode) ** 2), a, v)
+
+    fast = jit(slopes, strict=True)
+    for found, want in zip(fast(a, v), slopes(a, v), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-10)
+    counts = re.findall(r"([0-9,]+) operations", fast.explain(a, v))
+    assert 4 * m * a.size < sum(int(n.replace(",", "")) for n in counts) < 20 * m * a.size
+
+
 VECTORS = {
     "plain": lambda v: v,
     "strided": lambda v: np.repeat(v, 3)[::3],

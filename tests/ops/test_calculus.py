@@ -6,7 +6,7 @@ from cases import check, ordered
 from op_rows import row, sample, x, z
 
 from tracker import gradient, jit, param
-from tracker.ops import calculus, statistics
+from tracker.ops import convolution, statistics
 
 A, B, V, W = x(2, 3), x(2, 3, seed=1), x(5), x(3, seed=1)
 C = x(3, 4)
@@ -18,13 +18,21 @@ POSITIVE = np.array([0.5, 1.5, 0.7])
 
 ROWS = [
     row(
-        calculus.convolve_,
+        convolution.convolve_,
         sample(x(4), x(2)),
+        sample(x(10), x(9)),
         sample(x(2), x(4)),
         sample(x(1), x(1)),
         sample(z(3), x(2)),
         sample(x(2), z(2)),
         sample(np.arange(3), x(2)),
+    ),
+    row(  # a short factor, a short result, more results than factors, fewer
+        convolution.slide,
+        *(sample(x(n), x(m)) for n, m in [(4, 2), (1, 1), (12, 10), (20, 9), (20, 11)]),
+        sample(z(4), x(2)),
+        sample(x(19), z(9)),
+        sample(np.arange(19), x(10)),
     ),
     row(statistics.bin_count, sample(x(9), bins="auto", range=None)),
 ]

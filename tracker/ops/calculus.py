@@ -1,7 +1,7 @@
-"""Differences, slopes, integrals, interpolation and convolution along one axis.
+"""Differences, slopes, integrals and interpolation along one axis.
 
-The one op is `convolve` (in full); the rest is composed of slices and sums. Start at the function
-you are after: each stands for the NumPy function of the same name.
+Composed of slices and sums. Start at the function you are after: each stands for the NumPy function
+of the same name.
 """
 
 from __future__ import annotations
@@ -11,15 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from tracker.ir.op import UFUNCS, Expand
-from tracker.ir.types import Type
-from tracker.ops.create import astype
 from tracker.ops.cumulative import along
-from tracker.ops.declare import as_array, declare, implements, project
-from tracker.ops.shape import laid_out, reshape
+from tracker.ops.declare import as_array, implements
+from tracker.ops.shape import laid_out
 from tracker.ops.subscripts import read
-from tracker.ops.windows import overlaps
-from tracker.tape import apply, form_of
+from tracker.tape import form_of
 
 # Differences --------------------------------------------------------------------------------------
 
@@ -226,77 +222,3 @@ def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> Any:
     xp, fp = xp[order], fp[order]
     xp = np.concatenate([xp[-1:] - period, xp, xp[:1] + period])
     return x, xp, np.concatenate([fp[-1:], fp, fp[:1]])
-
-
-# Convolution --------------------------------------------------------------------------------------
-
-
-def _convolve_infer(a: Type, v: Type) -> Type:
-    return Type((a.shape[0] + v.shape[0] - 1,), np.result_type(a.dtype, v.dtype))
-
-
-def _correlated(g: Any, v: Any, x: Any) -> Any:
-    """The cotangent of one factor: the sums of g with the other one slid along it."""
-    v = np.conjugate(v) if np.iscomplexobj(v) else v
-    n = np.shape(v)[0]
-    return project(np.convolve(g, np.flip(v))[n - 1 : n - 1 + np.shape(x)[0]], x)
-
-
-def _convolve_build(b: Any, a: Any, v: Any) -> Any:
-    """Multiples of the longer factor, one for each element of the shorter, added up in place."""
-    dtype = np.result_type(a.type.dtype, v.type.dtype)
-    if dtype.char in "egG":
-        return f"a convolution of {dtype}"
-    a, v = (b(astype, x, dtype=dtype) if x.type.dtype != dtype else x for x in (a, v))
-    if a.type.size < v.type.size:
-        a, v = v, a
-    (n,), (m,) = a.type.shape, v.type.shape
-    multiples = b(UFUNCS[np.multiply], b(reshape, v, shape=(m, 1)), b(reshape, a, shape=(1, n)))
-    return b(overlaps, multiples, extents=(n + m - 1,), stride=(1,), dilation=(1,))
-
-
-convolve_ = declare(
-    "convolve",
-    method=None,
-    entry=None,
-    infer=_convolve_infer,
-    evaluate=np.convolve,
-    jvp=[lambda t, y, a, v: np.convolve(t, v), lambda t, y, a, v: np.convolve(a, t)],
-    vjp=[lambda g, y, a, v: _correlated(g, v, a), lambda g, y, a, v: _correlated(g, a, v)],
-    lower=Expand(_convolve_build),
-)
-
-
-@implements(np.convolve)
-def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
-    a, v = (np.atleast_1d(as_array(x)) for x in (a, v))
-    n, m = np.size(a), np.size(v)
-    if n == 0 or m == 0:
-        raise ValueError("a cannot be empty" if n == 0 else "v cannot be empty")
-    if np.ndim(a) > 1 or np.ndim(v) > 1:
-        raise ValueError("object too deep for desired array")
-    full = apply(convolve_, (a, v))
-    start, stop = _kept(mode, max(n, m), min(n, m))
-    return full if mode == "full" else full[start:stop]
-
-
-def _kept(mode: Any, n: int, m: int) -> tuple[int, int]:
-    """Which part of a full convolution of n and m elements, n >= m, a mode keeps."""
-    if mode in ("full", 2):
-        return 0, n + m - 1
-    if mode in ("same", 1):
-        return (m - 1) // 2, (m - 1) // 2 + n
-    if mode in ("valid", 0):
-        return m - 1, n
-    raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
-
-
-@implements(np.correlate)
-def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
-    a, v = as_array(a), as_array(v)
-    if np.ndim(a) == 0 or np.ndim(v) == 0:
-        raise ValueError("object of too small depth for desired array")
-    v = np.conjugate(v) if np.iscomplexobj(v) else v
-    if np.size(v) > np.size(a):  # NumPy swaps them, and turns the result round
-        return np.flip(convolve(np.flip(a), v, mode))
-    return convolve(a, np.flip(v), mode)
