@@ -72,6 +72,7 @@ SETTLED = {
     "test_cumulative": {
         "cumsum",
         "cumprod",
+        "recurrence",
         "latest_extreme",
         "running_maximum",
         "running_minimum",

@@ -24,6 +24,16 @@ ROWS = [
         sample(np.arange(3, dtype=np.int8), axis=0),
     ),
     row(
+        cumulative.recurrence,
+        sample(x(5), x(5, seed=1), axis=0),
+        sample(x(2, 3), x(2, 3, seed=1), axis=1),
+        sample(x(3, 2), x(3, 2, seed=1), axis=0),
+        sample(x(1), x(1, seed=1), axis=0),
+        sample(x(0, 2), x(0, 2), axis=0),
+        sample(z(4), x(4), axis=0),
+        sample(x(40).astype(np.float32), x(40), axis=0),
+    ),
+    row(
         cumulative.cumprod,
         *(sample(x(*n), axis=a) for n, a in SHAPES),
         sample(ZEROS, axis=0),

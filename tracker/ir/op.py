@@ -141,8 +141,8 @@ class Borrow:
 
 @record(frozen=True)
 class Scan:
-    """A running fold along the axis `axis`: combine(e, acc, x) -> acc, element after element, in
-    the dtype of the result; the first element is the first result."""
+    """A running fold along the axis `axis`: combine(e, acc, *xs) -> acc, element after element, in
+    the dtype of the result; the first element of the first operand is the first result."""
 
     combine: Callable[..., Any]
 

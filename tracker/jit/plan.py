@@ -381,11 +381,10 @@ class _Planner(Storing):
 
     def _scan(self, eqn: Eqn) -> None:
         """A loop in which each element is made from the one before it."""
-        (x,) = eqn.operands
-        level = self.reach(x) if isinstance(x, Var) else 0
+        level = max((self.reach(o) for o in eqn.operands if isinstance(o, Var)), default=0)
         kernel = Kernel(eqn.out.type.shape, level, stores=[])
         place = self.made(eqn.out, level, strides=self.order(eqn.out))
-        kernel.stores.append(Store(x, place, by=eqn))
+        kernel.stores.append(Store(eqn.operands[0], place, by=eqn))
         self.plan.writes.setdefault(level, []).append(kernel)
 
     # The end

@@ -65,7 +65,8 @@ def _scan(body: Any, store: Any, x: Scalar, lower: Scan) -> None:
     _, first = body.tools.within(body.index[axis], 0, 1, 1)
     if first is False:
         before = body.w.target(store.place, flat - store.place.strides[axis], body.tools)
-        x = lower.combine(e, e.load(before, x.dtype), x)
+        others = [body.cast(body.value(o, body.index), x.dtype) for o in store.by.operands[1:]]
+        x = lower.combine(e, e.load(before, x.dtype), x, *others)
     e.store(x, body.w.target(store.place, flat, body.tools))
 
 

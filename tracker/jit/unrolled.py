@@ -144,12 +144,13 @@ class Unrolled(Registers):
         return out
 
     def _scan(self, eqn: Eqn, lower_: Scan) -> list[Scalar | None]:
-        (x,), dtype, axis = eqn.operands, eqn.out.type.dtype, eqn.params["axis"]
+        dtype, axis = eqn.out.type.dtype, eqn.params["axis"]
         step = c_strides(eqn.out.type.shape)[axis]
         out: list[Any] = []
         for at, index in enumerate(np.ndindex(*eqn.out.type.shape)):
-            item = self.e.cast(self.atom(x, at), dtype)
-            out.append(lower_.combine(self.e, out[at - step], item) if index[axis] else item)
+            items = [self.e.cast(self.atom(o, at), dtype) for o in eqn.operands]
+            before = out[at - step] if index[axis] else None
+            out.append(lower_.combine(self.e, before, *items) if before else items[0])
         return out
 
     def _contract(self, eqn: Eqn) -> list[Scalar | None]:

@@ -1,9 +1,8 @@
 """Running sums, products and extremes, and what is left out of them when NaN.
 
-The ops are `cumsum`, `cumprod`, `running_maximum`, `running_minimum` and `latest_extreme` (where a
-running extreme comes from); the rest is composed. A product's derivative is a linear recurrence, so
-that nothing is ever divided by an element, which may be zero; `_recurrence` solves it in a
-logarithmic number of array steps.
+The ops are `cumsum`, `cumprod`, `recurrence`, `running_maximum`, `running_minimum` and
+`latest_extreme` (where a running extreme comes from); the rest is composed. A product's derivative
+is a linear recurrence, so that nothing is ever divided by an element, which may be zero.
 """
 
 from __future__ import annotations
@@ -65,8 +64,10 @@ cumsum = declare(
 )
 
 
-def _recurrence(a: Any, b: Any, axis: int) -> Any:
-    """s[i] = b[i] + a[i] * s[i - 1] along an axis, with s[-1] = 0, by doubling."""
+def _recurrence(b: Any, a: Any, *, axis: int) -> Any:
+    """By doubling: after each step an element has what comes from twice as many before it."""
+    kind = np.result_type(a, b)
+    a, b = np.asarray(a, kind), np.asarray(b, kind)
     cut = along(b, axis)
     step, n = 1, np.shape(b)[axis]
     while step < n:
@@ -77,22 +78,55 @@ def _recurrence(a: Any, b: Any, axis: int) -> Any:
     return b
 
 
-def _before(x: Any, axis: int) -> Any:
-    """x moved on by one place, with a one in front."""
+def _before(x: Any, first: Any, axis: int) -> Any:
+    """x moved on by one place, with zeros or ones in front."""
     cut = along(x, axis)
-    return np.concatenate([np.ones_like(x[cut(slice(1))]), x[cut(slice(None, -1))]], axis)
+    return np.concatenate([first(x[cut(slice(1))]), x[cut(slice(None, -1))]], axis)
+
+
+def _follow(b: Any, a: Any, axis: int) -> Any:
+    return apply(recurrence, (b, a), {"axis": axis})
+
+
+def _follow_back(g: Any, a: Any, axis: int) -> Any:
+    """What arrives at an element and, times what follows, at all after it."""
+    a = np.conjugate(a) if np.iscomplexobj(a) else a
+    later = _before(np.flip(a, axis), np.ones_like, axis)
+    return np.flip(_follow(np.flip(g, axis), later, axis), axis)
+
+
+def _recurrence_vjp(g: Any, y: Any, b: Any, a: Any, *, axis: int) -> Any:
+    """In `a`: an element's share in what comes after it, times what stood before it."""
+    y = np.conjugate(y) if np.iscomplexobj(y) else y
+    return project(_follow_back(g, a, axis) * _before(y, np.zeros_like, axis), a)
+
+
+recurrence = declare(  # s[i] = b[i] + a[i] * s[i - 1] along an axis, with s[-1] = 0
+    "recurrence",
+    method=None,
+    entry=None,
+    infer=lambda b, a, *, axis: Type(b.shape, np.result_type(b.dtype, a.dtype)),
+    evaluate=_recurrence,
+    jvp=[
+        lambda t, y, b, a, *, axis: _follow(t, a, axis),
+        lambda t, y, b, a, *, axis: _follow(t * _before(y, np.zeros_like, axis), a, axis),
+    ],
+    vjp=[
+        lambda g, y, b, a, *, axis: project(_follow_back(g, a, axis), b),
+        _recurrence_vjp,
+    ],
+    lower=Scan(lambda e, acc, b, a: e.add(b, e.mul(a, acc))),
+)
 
 
 def _cumprod_jvp(t: Any, y: Any, x: Any, *, axis: int) -> Any:
-    return _recurrence(x, t * _before(y, axis), axis)
+    return _follow(t * _before(y, np.ones_like, axis), x, axis)
 
 
 def _cumprod_vjp(g: Any, y: Any, x: Any, *, axis: int) -> Any:
     """The prefix before an element times what is made of it later, summed from the end."""
-    if np.iscomplexobj(y):
-        x, y = np.conjugate(x), np.conjugate(y)
-    later = _before(np.flip(x, axis), axis)
-    return np.flip(_recurrence(later, np.flip(g, axis), axis), axis) * _before(y, axis)
+    prefix = np.conjugate(y) if np.iscomplexobj(y) else y
+    return project(_follow_back(g, x, axis) * _before(prefix, np.ones_like, axis), x)
 
 
 cumprod = declare(
@@ -102,7 +136,7 @@ cumprod = declare(
     infer=_cumulative(np.cumprod),
     evaluate=lambda x, *, axis: np.cumprod(x, axis),
     jvp=[_cumprod_jvp],
-    vjp=[lambda g, y, x, *, axis: project(_cumprod_vjp(g, y, x, axis=axis), x)],
+    vjp=[_cumprod_vjp],
     lower=Scan(lambda e, acc, x: e.mul(acc, x)),
 )
 

@@ -235,7 +235,8 @@ _RULES: dict[Op, Rule] = {
     for rule, names in (
         (_stacked, ("adjugate", "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv")),
         (_stacked, ("qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals")),
-        (_along, ("argmax", "argmin", "argsort", "count_nonzero", "cumsum", "sort")),
+        (_along, ("argmax", "argmin", "argsort", "count_nonzero", "cumprod")),
+        (_along, ("cumsum", "recurrence", "sort")),
         (_along, ("concatenate", "stack")),
         (_ranked, ("ranked", "rank_sources")),
         (_elementwise, ("conjugate", "real", "imag")),
