@@ -36,10 +36,10 @@ ASKS = "answers a question about dtypes, shapes or settings"
 READS = "reads plain numbers from elsewhere"
 SHOWS = "writes a plain number as text"
 NOT_INTERCEPTED = {
-    MAKES: "bartlett blackman hamming hanning kaiser diag_indices indices mask_indices tri "
+    MAKES: "bartlett blackman hamming hanning diag_indices indices mask_indices tri "
     "tril_indices triu_indices fromfunction fftfreq rfftfreq",
     CONVERTS: "asarray_chkfinite asfortranarray asmatrix bmat row_stack vectorize "
-    "require c_ r_ mgrid ogrid fromiter",
+    "require c_ r_ mgrid ogrid fromiter kaiser",
     WRAPS: "frompyfunc",
     ASKS: "broadcast_shapes datetime_data finfo iinfo info isdtype isfortran isscalar issubdtype "
     "iterable mintypecode promote_types get_include get_printoptions getbufsize geterr geterrcall "

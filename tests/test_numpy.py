@@ -14,6 +14,7 @@ import pytest
 import tracker
 import tracker.numpy as np
 from tracker import ConversionError, Tracked, gradient, jit, param
+from tracker.testing import gradcheck
 
 
 def test_every_name_is_there():
@@ -540,3 +541,17 @@ def test_an_argument_that_is_resized_is_left_to_numpy():
         says = r"of shape \(3,\), the shape \(2,\)"
         with pytest.warns(RuntimeWarning, match=says) if first else nullcontext():
             assert compiled(v) == 1.0 and v.shape == (2,)
+
+
+@pytest.mark.parametrize("M", [0, 1, 2, 5, 8])
+def test_kaiser_windows_follow_beta(M):
+    found = tracker.data(np.kaiser(M, param(2.3)))
+    numpy.testing.assert_allclose(found, numpy.kaiser(M, 2.3), rtol=1e-14)
+    assert np.kaiser(M, 2.3).tolist() == numpy.kaiser(M, 2.3).tolist()
+    if M:
+        places = numpy.arange(M)
+        assert gradcheck(lambda beta: np.kaiser(M, beta) * places, 2.3, order=2)
+        compiled = jit(lambda beta: gradient(lambda b: np.sum(np.kaiser(M, b)), beta)[0])
+        for beta in (2.3, 1.1):
+            want = gradient(lambda b: np.sum(np.kaiser(M, b)), beta)[0]
+            assert compiled(beta) == pytest.approx(want, rel=1e-13)

@@ -347,6 +347,7 @@ np.isin(v,[.3])
 np.argpartition(v,2)
 """,
     "signals, statistics and polynomials": """
+np.linspace(s,-w,5,dtype=int)
 np.cov(f4,aweights=w*w,dtype='f4')
 np.average(A,returned=True)
 np.average(A,weights=B,returned=True)
@@ -634,6 +635,8 @@ np.linalg.eig(P)[0]
     "transforms": """
 np.fft.irfftn(Z,s=(3,-1))
 np.fft.irfft2(A,s=(-1,-1))
+np.fft.rfft2(A,axes=(0,0))
+np.fft.irfftn(A,axes=(0,1,0))
 np.fft.fft(v,6,norm='ortho')
 np.fft.fft(A,n=3,axis=0,norm='forward')
 np.fft.ifft(zv,norm='forward')
@@ -655,6 +658,7 @@ np.fft.fftshift(A,axes=1)
 np.fft.fft(v,out=np.zeros_like(zv))
 """,
     "laid out as NumPy's": """
+np.correlate(v[:2],w)
 np.delete(C,[0,2],-1)
 np.delete(C,[0,2],1)
 np.delete(C,[0],1)
@@ -740,6 +744,11 @@ np.linalg.cond(0*S)
 
 # Calls that raise, with tracked values as without, the same class of exception.
 RAISING = """
+np.sum(v,where=M)
+np.max(A[:1],initial=0,where=M)
+np.any(A[:,:1],where=M)
+np.nanmean(v,where=M)
+np.std(A[:1],where=M)
 np.add(f4,w,casting='no')
 np.add(A,w,dtype='i8')
 np.absolute(A,dtype=complex)

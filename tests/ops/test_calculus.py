@@ -6,7 +6,7 @@ from cases import check, ordered
 from op_rows import row, sample, x, z
 
 from tracker import gradient, jit, param
-from tracker.ops import convolution, statistics
+from tracker.ops import convolution, ranges, statistics
 
 A, B, V, W = x(2, 3), x(2, 3, seed=1), x(5), x(3, seed=1)
 C = x(3, 4)
@@ -17,6 +17,7 @@ HEIGHTS = np.array([0.5, -1.0, 2.0, 0.2, 0.7])
 POSITIVE = np.array([0.5, 1.5, 0.7])
 
 ROWS = [
+    row(ranges.rounded, sample(x(3)), sample(x(2, 3)), sample(np.float32(0.7))),
     row(
         convolution.convolve_,
         sample(x(4), x(2)),
@@ -147,6 +148,14 @@ def test_case(name):
 def test_interpolation_at_a_knot_has_the_slope_to_its_right():
     (g,) = gradient(lambda t: np.sum(np.interp(t, [0.0, 1.0, 3.0], [0.0, 2.0, 3.0])), [0, 1.0, 3])
     assert g.tolist() == [2.0, 0.5, 0.5]
+
+
+@pytest.mark.parametrize("n", [2, 8, 51, 1000])
+@pytest.mark.parametrize("kind", [float, np.float32])
+def test_compiled_points_are_numpys_to_the_last_bit(kind, n):
+    points = jit(lambda a, b: np.linspace(a, b, n))
+    for a, b in ((-1.2, 1.2345), (0.1, 7.7), (3.3, -0.1)):
+        assert points(kind(a), kind(b)).tolist() == np.linspace(kind(a), kind(b), n).tolist()
 
 
 @pytest.mark.parametrize("kind", ["f8", "f4", "i4", "i1"])

@@ -45,7 +45,7 @@ _FRESH = (
     *("tril", "triu", "vander", "vstack", "where", "zeros_like"),
     *("eye", "frombuffer", "fromfile", "fromfunction", "fromstring", "genfromtxt", "geomspace"),
     *("identity", "indices", "linspace", "loadtxt", "logspace", "tri"),
-    *("bartlett", "blackman", "hamming", "hanning", "kaiser"),
+    *("bartlett", "blackman", "hamming", "hanning"),
 )
 _OWN_WAY = ("fft", "lib", "linalg", "ndarray", "polynomial", "random")
 _SCALARS = {

@@ -29,7 +29,18 @@ from tracker.tracked import Tracked, whole
 
 NAMES = (
     *("arange", "array", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray", "c_"),
-    *("asfortranarray", "empty", "fromiter", "full", "mgrid", "ogrid", "ones", "r_", "require"),
+    *(
+        "asfortranarray",
+        "empty",
+        "fromiter",
+        "full",
+        "kaiser",
+        "mgrid",
+        "ogrid",
+        "ones",
+        "r_",
+        "require",
+    ),
     "zeros",
 )
 # Arrays of what is there ------------------------------------------------------------------------
@@ -291,6 +302,17 @@ def _part(x: Any, ndmin: int, first: int) -> Any:
 
 r_ = _Joiner(np.r_)
 c_ = _Joiner(np.c_)
+
+
+def kaiser(M: Any, beta: Any) -> Any:
+    """`numpy.kaiser`, of a tracked beta, too."""
+    if not holds_tracked([beta]):
+        made = np.kaiser(whole(M), beta)
+        return trackable(made) if is_following() else made
+    count = whole(M)
+    half = (count - 1) / 2
+    places = (np.arange(count) - half) / (half or 1.0)
+    return np.i0(beta * np.sqrt(1 - places**2)) / np.i0(beta)
 
 
 class _Mesh:

@@ -50,7 +50,7 @@ _OF_SEQUENCES = (
 
 
 # These put a count into an array of floats.
-_OF_COUNTS = ("bartlett", "blackman", "hamming", "hanning", "kaiser")
+_OF_COUNTS = ("bartlett", "blackman", "hamming", "hanning")
 
 
 def lenient(function: Function) -> Function:

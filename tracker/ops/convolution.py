@@ -165,5 +165,5 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
         raise ValueError("object of too small depth for desired array")
     v = _conjugate(v)
     if np.size(v) > np.size(a):  # NumPy swaps them, and turns the result round
-        return np.flip(convolve(np.flip(a), v, mode))
+        return np.copy(np.flip(convolve(np.flip(a), v, mode)))
     return convolve(a, np.flip(v), mode)

@@ -207,11 +207,12 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: A
 
 
 def _plan(a: Any, s: Any, axes: Any) -> tuple[list[int | None], Sequence[int]]:
-    """(length or None, axis) of each transform; a length of -1 is the operand's."""
+    """(length, axis) of each transform; a length of None is what the last one left, of -1 that of
+    the operand."""
     if axes is None:
         axes = range(-len(s), 0) if s is not None else range(np.ndim(a))
     axes = [normalize_axis_index(i, np.ndim(a)) for i in axes]
-    sizes = [None] * len(axes) if s is None else list(s)
+    sizes = [-1] * len(axes) if s is None else list(s)
     if len(sizes) != len(axes):
         raise ValueError("Shape and axes have different lengths.")
     return [np.shape(a)[i] if n == -1 else n for n, i in zip(sizes, axes, strict=True)], axes
@@ -249,6 +250,8 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = 
 def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
     a = as_array(a)
     sizes, axes = _plan(a, s, axes)
+    if s is None:
+        sizes[-1] = None  # as many as give so many
     for n, axis in zip(sizes[:-1], axes[:-1], strict=True):
         a = _complex(a, n, axis, norm, inverse=True)
     return irfft(a, sizes[-1], axes[-1], norm, out)

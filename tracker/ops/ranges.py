@@ -7,8 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ops.declare import as_array, implements
-from tracker.tape import form_of
+from tracker.ir.op import LINEAR, Map
+from tracker.ops.declare import as_array, declare, implements
+from tracker.tape import apply, form_of
+
+# The number itself, rounded: machine code may make one operation of a product and a sum, but not
+# across this. Points that others are compared with, as edges of bins, are NumPy's to the last bit.
+rounded = declare(
+    "rounded",
+    method=None,
+    entry=None,
+    infer=lambda x: x,
+    evaluate=np.positive,
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: g],
+    lower=Map(
+        lambda e, x: e.intrinsic("arithmetic.fence", x), lambda x: (x.dtype,), "f", order="K"
+    ),
+)
 
 
 @implements(np.linspace)
@@ -32,11 +48,14 @@ def linspace(
     step = (stop - start) / steps if steps > 0 else np.nan
     ndim = max(np.ndim(start), np.ndim(stop))
     ramp = np.reshape(np.arange(num, dtype=kind), (-1,) + (1,) * ndim)
-    y = ramp * (step if steps > 0 else stop - start) + start
+    y = ramp * (step if steps > 0 else stop - start)
+    y = (apply(rounded, (y,)) if kind.kind == "f" else y) + start
     if endpoint and num > 1:
         last = np.broadcast_to(stop, np.shape(y)[1:])
         y = np.concatenate([y[:-1], np.reshape(last, (1, *np.shape(y)[1:]))])
     y = np.moveaxis(y, 0, axis)
+    if dtype is not None and np.dtype(dtype).kind in "iu":
+        y = np.floor(y)
     y = np.astype(y, kind if dtype is None else dtype)
     return (y, step) if retstep else y
 

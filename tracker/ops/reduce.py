@@ -88,6 +88,19 @@ def _infer_with(function: Callable[..., Any]) -> Callable[..., Type]:
     return infer
 
 
+def masked(a: Any, where: Any, fill: Any) -> Any:
+    """An array with `fill` where the `where=` of a reduction is false; NumPy lets a mask be
+    smaller than the array, and not larger."""
+    shape = np.shape(a)
+    both = np.broadcast_shapes(shape, np.shape(where))
+    if both != shape:
+        raise ValueError(
+            f"non-broadcastable operand with shape {shape} doesn't match the broadcast shape "
+            f"{both} of where="
+        )
+    return np.where(where, a, fill)
+
+
 def _reduction(
     op: Op, function: Callable[..., Any], neutral: Callable[[Any], Any] | None, join: Any
 ) -> None:
@@ -113,7 +126,7 @@ def _reduction(
                     f"reduction operation '{op.name}' does not have an identity, so to use a where "
                     "mask one has to specify 'initial'"
                 )
-            a = np.where(where, a, fill)
+            a = masked(a, where, fill)
         started = initial is not _NO and initial is not None
         axes, keep = folded_axes(a, axis), _flag(keepdims)
         if started and neutral is None and 0 in (np.shape(a)[i] for i in axes):

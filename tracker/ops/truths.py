@@ -17,7 +17,7 @@ from tracker.ir.types import Type
 from tracker.ops.comparing import not_equal
 from tracker.ops.create import astype
 from tracker.ops.declare import NO_VALUE, declare, infer_by_example, into
-from tracker.ops.reduce import folded_axes, reduced_shape, sum_
+from tracker.ops.reduce import folded_axes, masked, reduced_shape, sum_
 from tracker.tape import apply
 
 
@@ -45,7 +45,7 @@ def _truth(function: Callable[..., Any], ufunc: Any, start: bool, body: Callable
         where: Any = True,
     ) -> Any:
         if where is not True and where is not NO_VALUE:
-            a = np.where(where, np.not_equal(a, 0), start)
+            a = masked(np.not_equal(a, 0), where, start)
         kept = keepdims is not NO_VALUE and bool(keepdims)
         return into(out, apply(op, (a,), {"axis": folded_axes(a, axis), "keepdims": kept}))
 

@@ -206,8 +206,8 @@ qr = declare(
 @implements(np.linalg.qr)
 def qr_(a: Any, mode: str = "reduced") -> Any:
     """Q and R (`mode` "reduced" or "complete"), R alone ("r"), or what LAPACK makes Q of ("raw").
-    The first min(m, n) columns of
-    `a` must be independent: else the derivative raises LinAlgError.
+
+    The first min(m, n) columns of `a` must be independent: else the derivative raises LinAlgError.
 
     In "complete" mode, columns of Q beyond the rank are any basis of the rest of the space: only
     functions that do not depend on which have a derivative.
@@ -217,6 +217,9 @@ def qr_(a: Any, mode: str = "reduced") -> Any:
         raise np.linalg.LinAlgError(
             f"{np.ndim(a)}-dimensional array given. Array must be at least two-dimensional"
         )
+    if mode in ("f", "full"):
+        np.linalg.qr(np.ones((1, 1)), mode)  # type: ignore[call-overload]  # warns of the name
+        mode = "reduced"
     if mode == "raw":
         return _raw(a)
     if mode not in ("reduced", "complete", "r"):
