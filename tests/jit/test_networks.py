@@ -30,6 +30,19 @@ def test_rows(n, kind):
             np.testing.assert_array_equal(compiled(given), f(given))
 
 
+@pytest.mark.parametrize("rows", [3, 4, 7, 8, 15, 16, 17])
+@pytest.mark.parametrize("kind", ["f8", "f4", "u1"])
+def test_any_number_of_rows(rows, kind):
+    """Four at a time, eight or sixteen; eight keys of each at a time, and what is left."""
+    assert networks.fits(8 * np.dtype(kind).itemsize, rows, 90, True) == (rows > 3)
+    for n in (77, 80):
+        x = numbers((rows, n), kind)
+        for f in (lambda x: np.sort(x, axis=1), lambda x: np.argsort(x, axis=1, kind="stable")):
+            compiled = jit(f)
+            for given in (x, x[::-1, ::-1].copy()):
+                np.testing.assert_array_equal(compiled(given), f(given))
+
+
 @pytest.mark.parametrize(
     "bits, values, most", [(64, True, 2048), (32, False, 2048), (64, False, 512)]
 )
@@ -37,6 +50,7 @@ def test_longer_rows_and_few_rows_go_digit_by_digit(bits, values, most):
     assert networks.fits(bits, 16, most, values)
     assert not networks.fits(bits, 16, most + 1, values)
     assert not networks.fits(bits, 7, most, values)
+    assert not networks.fits(bits, 3, 8, values)
 
 
 def test_zeros_keep_their_signs():

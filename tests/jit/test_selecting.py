@@ -71,7 +71,7 @@ def test_any_row(kind, n):
     assert_native(f, x)
 
 
-@pytest.mark.parametrize("shape", [(40, 9), (19, 100), (19, 300), (3, 50), (3, 500)])
+@pytest.mark.parametrize("shape", [(40, 9), (19, 100), (19, 300), (5, 100), (3, 50), (3, 500)])
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_many_rows(shape, dtype):
     """With networks and without; the same places in all rows, and others in each."""

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 _FEWEST = 2  # keys of a row
 _MOST = {"values": 2048, "packed": 2048, "paired": 512}
+_MOST_OF_FEW = 256  # the same where there are fewer than eight rows
 _EIGHT = 8  # lines that are put in order in registers
 
 
@@ -29,36 +30,37 @@ def kind_of(bits: int, values: bool) -> str:
     return "values" if values else "packed" if bits <= 32 else "paired"
 
 
-def lanes(bits: int, kind: str) -> int:
-    """How many rows are put in order at a time."""
-    return 16 if kind == "values" and bits <= 32 else 8
+def lanes(bits: int, kind: str, rows: int) -> int:
+    """How many of so many rows are put in order at a time."""
+    return 16 if kind == "values" and bits <= 32 and rows >= 16 else 8 if rows >= 8 else 4
 
 
 def fits(bits: int, rows: int, n: int, values: bool) -> bool:
     """Whether networks are quick for these rows."""
     kind = kind_of(bits, values)
-    return rows >= lanes(bits, kind) and _FEWEST <= n <= _MOST[kind]
+    most = _MOST[kind] if rows >= _EIGHT else _MOST_OF_FEW
+    return rows >= lanes(bits, kind, rows) and _FEWEST <= n <= most
 
 
-def room(bits: int, n: int, values: bool) -> int:
+def room(bits: int, rows: int, n: int, values: bool) -> int:
     """The words of 64 bits that the lines of a block take."""
     kind = kind_of(bits, values)
-    return _lines(n) * lanes(bits, kind) * (2 if kind == "paired" else 1)
+    return _lines(n) * lanes(bits, kind, rows) * (2 if kind == "paired" else 1)
 
 
-def routine(bits: int, n: int, values: bool) -> tuple[str, set[str]]:
+def routine(bits: int, rows: int, n: int, values: bool) -> tuple[str, set[str]]:
     """The name of the function (ptr keys, ptr out, ptr room, i64 rows), and all that it needs."""
-    text = _Text(bits, kind_of(bits, values))
+    text = _Text(bits, kind_of(bits, values), rows)
     name = f"@tk.rows.{text.tag}.{n}"
     return name, _with_parts(text, _rows(text, name, n, _ALL, _all_out))
 
 
-def choosing(bits: int, n: int) -> tuple[str, set[str]]:
+def choosing(bits: int, rows: int, n: int) -> tuple[str, set[str]]:
     """The same of the function that gives the keys at some places of each row in order (ptr keys,
     ptr places, ptr out, ptr room, i64 rows, i64 count of places, i64 from those of one row to those
     of the next)."""
-    text = _Text(bits, "values")
-    name = f"@tk.chosen.rows.{bits}.{n}"
+    text = _Text(bits, "values", rows)
+    name = f"@tk.chosen.rows.{text.tag}.{n}"
     return name, _with_parts(text, _rows(text, name, n, _SOME, _some_out))
 
 
@@ -73,13 +75,14 @@ def _lines(n: int) -> int:
 class _Text:
     """The lines of a function that works on lines of keys."""
 
-    def __init__(self, bits: int, kind: str) -> None:
+    def __init__(self, bits: int, kind: str, rows: int) -> None:
         self.kind = kind
-        self.given = f"i{bits}"
+        self.given, self.bytes = f"i{bits}", bits // 8
+        self.word_bytes = self.bytes if kind == "values" else 8
         self.word = f"i{bits}" if kind == "values" else "i64"
-        self.lanes = lanes(bits, kind)
+        self.lanes = lanes(bits, kind, rows)
         self.vector = f"<{self.lanes} x {self.word}>"
-        self.tag = f"{kind}.{bits}"
+        self.tag = f"{kind}.{bits}.{self.lanes}"
         self.out: list[str] = []
         self.count = 0
         self.declared = {
@@ -265,9 +268,7 @@ def _rows(
         past = t.write(f"icmp ugt i64 {start}, {last}")
         first = t.write(f"select i1 {past}, i64 {last}, i64 {start}")
         at = t.write(f"mul i64 {first}, {n}")
-        t.loop(
-            "0", str(n), "1", lambda i: _turned_in(t, t.write(f"add i64 {at}, {i}"), i, n, lines)
-        )
+        _by_eights(t, at, n, lines, _eight_in, _turned_in)
         for line in range(n, lines):
             t.out.append(f"  store {t.vector} splat ({t.word} -1), ptr {_line(t, line)}, align 8")
             if t.kind == "paired":
@@ -281,6 +282,84 @@ def _rows(
     t.loop("0", "%rows", str(t.lanes), block)
     head = f"define internal void {name}({parameters}) noinline {{"
     return "\n".join([head, "start:", *t.out, "  ret void", "}"])
+
+
+_Turn = Callable[[_Text, str, str, int, int], None]
+
+
+def _by_eights(t: _Text, at: str, n: int, lines: int, eight: _Turn, one: _Turn) -> None:
+    """Go through the keys of a block whose first one is at `at`, eight of each row at a time."""
+    whole = n - n % _EIGHT if t.lanes % _EIGHT == 0 else 0
+    if whole:
+        t.loop(
+            "0",
+            str(whole),
+            str(_EIGHT),
+            lambda i: eight(t, t.write(f"add i64 {at}, {i}"), i, n, lines),
+        )
+    if whole < n:
+        t.loop(
+            str(whole), str(n), "1", lambda i: one(t, t.write(f"add i64 {at}, {i}"), i, n, lines)
+        )
+
+
+def _eight_in(t: _Text, at: str, i: str, n: int, lines: int) -> None:
+    """Eight keys of each row become eight lines, from number i on."""
+    given = f"<8 x {t.given}>"
+    numbers = [t.write(f"add i64 {i}, {k}") for k in range(_EIGHT)]
+    for group in range(0, t.lanes, _EIGHT):
+        rows = []
+        for row in range(group, group + _EIGHT):
+            where = t.write(f"add i64 {at}, {row * n}")
+            cell = _address(t, t.given, "%keys", where)
+            rows.append(t.write(f"load {given}, ptr {cell}, align {t.bytes}"))
+        if t.kind == "packed":
+            places = "poison"
+            for k, number in enumerate(numbers):
+                places = t.write(f"insertelement <8 x i64> {places}, i64 {number}, i64 {k}")
+            wide = [t.write(f"zext {given} {row} to <8 x i64>") for row in rows]
+            high = [t.write(f"shl <8 x i64> {row}, splat (i64 32)") for row in wide]
+            rows = [t.write(f"or <8 x i64> {row}, {places}") for row in high]
+        for number, line in zip(numbers, _transposed(t, rows), strict=True):
+            to = _lane(t, number, group)
+            t.out.append(f"  store <8 x {t.word}> {line}, ptr {to}, align 8")
+    if t.kind == "paired":
+        for number in numbers:
+            _number_beside(t, number, lines)
+
+
+def _eight_out(t: _Text, at: str, i: str, n: int, lines: int) -> None:
+    """Eight lines, from number i on, become eight results of each row."""
+    from_ = i if t.kind != "paired" else t.write(f"add i64 {i}, {lines}")
+    for group in range(0, t.lanes, _EIGHT):
+        cells = [_lane(t, t.write(f"add i64 {from_}, {k}"), group) for k in range(_EIGHT)]
+        held = [t.write(f"load <8 x {t.word}>, ptr {cell}, align 8") for cell in cells]
+        if t.kind == "packed":
+            held = [t.write(f"and <8 x i64> {x}, splat (i64 {2**32 - 1})") for x in held]
+        for row, x in enumerate(_transposed(t, held), group):
+            to = _address(t, t.word, "%out", t.write(f"add i64 {at}, {row * n}"))
+            t.out.append(f"  store <8 x {t.word}> {x}, ptr {to}, align {t.word_bytes}")
+
+
+def _lane(t: _Text, line: str, lane: int) -> str:
+    first = t.write(f"getelementptr {t.vector}, ptr %room, i64 {line}")
+    return _address(t, t.word, first, str(lane))
+
+
+def _transposed(t: _Text, rows: Sequence[str]) -> list[str]:
+    """Eight vectors of eight, turned: halves are exchanged, then quarters, then elements."""
+    found, vector = list(rows), f"<8 x {t.word}>"
+    for apart in (4, 2, 1):
+        for r in (r for r in range(_EIGHT) if not r & apart):
+            a, b = found[r], found[r + apart]
+            low = [c + 8 - apart if c & apart else c for c in range(_EIGHT)]
+            high = [c + 8 if c & apart else c + apart for c in range(_EIGHT)]
+            for to, mask in ((r, low), (r + apart, high)):
+                picked = ", ".join(f"i32 {c}" for c in mask)
+                found[to] = t.write(
+                    f"shufflevector {vector} {a}, {vector} {b}, <8 x i32> <{picked}>"
+                )
+    return found
 
 
 def _line(t: _Text, line: int) -> str:
@@ -299,17 +378,23 @@ def _turned_in(t: _Text, at: str, i: str, n: int, lines: int) -> None:
         to = _address(t, t.word, cell, str(lane))
         t.out.append(f"  store {t.word} {key}, ptr {to}")
     if t.kind == "paired":
-        number = t.write(f"insertelement {t.vector} poison, i64 {i}, i64 0")
-        zeros = f"<{t.lanes} x i32> zeroinitializer"
-        numbers = t.write(f"shufflevector {t.vector} {number}, {t.vector} poison, {zeros}")
-        beside = t.write(f"getelementptr {t.vector}, ptr {cell}, i64 {lines}")
-        t.out.append(f"  store {t.vector} {numbers}, ptr {beside}, align 8")
+        _number_beside(t, i, lines)
+
+
+def _number_beside(t: _Text, line: str, lines: int) -> None:
+    """The position that the keys of a line begin with."""
+    number = t.write(f"insertelement {t.vector} poison, i64 {line}, i64 0")
+    zeros = f"<{t.lanes} x i32> zeroinitializer"
+    numbers = t.write(f"shufflevector {t.vector} {number}, {t.vector} poison, {zeros}")
+    beside = t.write(f"add i64 {line}, {lines}")
+    cell = t.write(f"getelementptr {t.vector}, ptr %room, i64 {beside}")
+    t.out.append(f"  store {t.vector} {numbers}, ptr {cell}, align 8")
 
 
 def _all_out(t: _Text, first: str, n: int, lines: int) -> None:
     """All that is in the lines."""
     at = t.write(f"mul i64 {first}, {n}")
-    t.loop("0", str(n), "1", lambda i: _turned_out(t, t.write(f"add i64 {at}, {i}"), i, n, lines))
+    _by_eights(t, at, n, lines, _eight_out, _turned_out)
 
 
 def _some_out(t: _Text, first: str, n: int, lines: int) -> None:

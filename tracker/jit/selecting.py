@@ -49,7 +49,7 @@ def plan_choice(planner: Any, eqn: Eqn) -> None:
     """The keys at some places of rows in order."""
     bits, rows, n, _ = _shape(eqn)
     if _by_networks(bits, rows, n):
-        words = networks.room(bits, n, values=True)
+        words = networks.room(bits, rows, n, values=True)
     else:
         words = -(-(n + 2 * _FEW) * bits // 64)
     room = planner.buffer(Type((words,), _WORD), "scratch")
@@ -90,7 +90,7 @@ def _write(driver: Any, step: Choice) -> None:
     apart = 0 if step.eqn.operands[1].type.shape[0] == 1 else count
     given = f"{', '.join(pointers)}, i64 {rows}, i64 {count}, i64 {apart}"
     if step.room is not None and _by_networks(bits, rows, n):
-        name, texts = networks.choosing(bits, n)
+        name, texts = networks.choosing(bits, rows, n)
         driver.lines.append(f"  call void {name}({given})")
     else:
         name, texts = f"@tk.{step.name}.i{bits}", _texts(step.name, bits)

@@ -46,7 +46,7 @@ def plan_order(planner: Any, eqn: Eqn) -> None:
     place = planner.in_order(keys)
     bits, rows, n, values = _shape(eqn)
     if networks.fits(bits, rows, n, values):
-        words = networks.room(bits, n, values)
+        words = networks.room(bits, rows, n, values)
     else:
         words = -(-n * bits // 64) * (1 if values else 2) + (0 if values else 2 * n)
     room = planner.buffer(Type((words,), _WORD), "scratch")
@@ -72,7 +72,7 @@ def _write(driver: Any, order: Order) -> None:
     bits, rows, n, values = _shape(order.eqn)
     given = f"ptr {source}, ptr {target}, ptr {room}, i64 {rows}"
     if networks.fits(bits, rows, n, values):
-        name, texts = networks.routine(bits, n, values)
+        name, texts = networks.routine(bits, rows, n, values)
         driver.needs.intrinsics |= texts
         driver.lines.append(f"  call void {name}({given})")
         return
