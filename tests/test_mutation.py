@@ -6,7 +6,7 @@ from hypothesis import given
 from strategies import ARRAYS, PROGRAMS, run, total
 
 import tracker
-from tracker import gradient, jvp, param
+from tracker import data, gradient, jit, jvp, param
 from tracker.testing import gradcheck, numerical_jvp
 
 
@@ -171,6 +171,12 @@ def methods(a):
     return b * c + a
 
 
+def flat_writes_of_fewer(a):
+    a.flat[::2] = [a[0, 0] ** 2, a[0, 1]]
+    a.flat[[0, 1, 4]] = a[1, :2] * 2
+    return a
+
+
 def flat_writes(a):
     a.T.flat[1] = a[0, 1] ** 2
     a.flat[::2] *= 3
@@ -280,6 +286,7 @@ def written_over_itself(a):
         (functions, M),
         (methods, M),
         (flat_writes, M),
+        (flat_writes_of_fewer, M),
         (outs, M),
         (augmented, np.abs(M)),
     ],
@@ -808,3 +815,24 @@ def test_an_array_lies_in_memory_as_it_did_before_a_write(write, layout):
         for g in (loss, fast_loss):
             assert tracker.value_and_grad(g)(make())[0] == pytest.approx(value, rel=1e-12)
     tracker.testing.gradcheck(loss, make() + 0.01 * np.sin(1 + np.arange(24.0).reshape(4, 6)))
+
+
+@pytest.mark.parametrize("place", [slice(None, None, 2), [0, 1, 2, 3], 0, slice(0, 0), slice(1, 3)])
+@pytest.mark.parametrize(
+    "values", [[1.0, 2.0], [[1.0, 2.0], [3.0, 4.0]], 5.0, [5.0], range(10), []]
+)
+def test_flat_takes_values_again_and_again(place, values):
+    def outcome(make, run=lambda f, a: f(a)):
+        def write(a):
+            a.flat[place] = values
+
+        array = make(np.arange(6.0).reshape(2, 3))
+        try:
+            run(write, array)
+        except ValueError as error:
+            return str(error)
+        return data(array).tolist()
+
+    want = outcome(lambda x: x)
+    assert outcome(param) == want
+    assert outcome(lambda x: x, lambda f, a: jit(f)(a)) == want

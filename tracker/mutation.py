@@ -170,9 +170,22 @@ def _setitem(self: Tracked, key: Any, v: Any) -> None:
     kind = type(value_of(self).form)
     if kind is not np.ndarray and not (issubclass(kind, np.generic) and _names_all(key)):
         raise TypeError(f"a tracked {kind.__name__} does not support item assignment")
-    v = joined(v)
-    if getattr(self, "_view", None) is not None or not subscripts.overwritten(self, key, v):
+    v, view = joined(v), getattr(self, "_view", None)
+    if type(view) is Flat:
+        places = np.shape(self[key])
+        if places and np.size(v) == 0:
+            return  # as NumPy, which has nothing to write
+        v = _repeated(places, v)
+    if view is not None or not subscripts.overwritten(self, key, v):
         write(self, subscripts.written(self, key, v))
+
+
+def _repeated(shape: tuple[int, ...], v: Any) -> Any:
+    """Values in the shape of the places of `a.flat` that they go to, again and again."""
+    v = as_array(v)
+    if shape == () and np.ndim(v):
+        raise ValueError("Error setting single item of array.")
+    return np.reshape(v, ()) if np.size(v) == 1 else np.resize(v, shape)
 
 
 def _in_place(name: str, plain: Callable[[Any, Any], Any]) -> None:
