@@ -59,6 +59,7 @@ from tracker.jit.storing import Storing, cheap
 from tracker.jit.strides import MemoryOrder, c_strides
 
 _VECTOR = 8  # elements; up to here a vector is unrolled where there is vector math
+_PER_MATH = 40  # equations of vectors for each transcendental one; beyond, these are unrolled
 _FEW_LOOPS = 40  # transcendental functions of vectors; beyond, these are unrolled
 _UNROLLED = 12_000  # elements of all unrolled values together; beyond, fewer are unrolled
 _IN_LOOP = 16  # elements; up to here a value in a loop is unrolled: its code is to stay near
@@ -99,11 +100,15 @@ def _tiny(function: Function, body: bool) -> Tiny:
 
 def _is_vector_math(function: Function, tiny: int) -> bool:
     """Whether there are transcendental functions of vectors that would be unrolled, but are quicker
-    by fours; and not so many of them that loops would take seconds to compile."""
-    vectors = (
-        e for e in function.eqns if _VECTOR < e.out.type.size <= tiny and e.out.type.ndim == 1
-    )
-    return 0 < sum(map(is_math, vectors)) <= _FEW_LOOPS
+    by fours; not so many of them that loops would take seconds to compile, nor so few that it is
+    quick arithmetic which loops would hold up."""
+    vectors = [
+        eqn
+        for eqn in function.eqns
+        if eqn.out.type.ndim == 1 and _VECTOR < eqn.out.type.size <= tiny
+    ]
+    math = sum(map(is_math, vectors))
+    return 0 < math <= _FEW_LOOPS and len(vectors) <= _PER_MATH * math
 
 
 class _Planner(Storing):
