@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracker.errors import IRError
+from tracker.ir.expand import expand
 from tracker.ir.graph import Eqn, Function, Var
 from tracker.ir.op import OPS
 from tracker.ir.passes import (
@@ -211,3 +212,13 @@ def test_no_pass_changes_a_value(function, seed):
         function = run(function, [each], check=True)
         for a, b in zip(expected, programs.evaluate(function, values), strict=True):
             assert programs.same_bits(a, b), f"{each.name}: {a} became {b}\n{before}\n{function}"
+
+
+def test_an_expansion_of_another_type_is_an_error():
+    """Compiled code would read its bytes as what they are not."""
+    said = Var(Type((3,), np.dtype(np.complex64)))
+    x = Var(Type((3,), np.dtype(np.float64)))
+    params = {"axis": 0, "inverse": False, "norm": "backward"}
+    function = Function("f", (x,), (), (Eqn(OPS["fourier"], (x,), params, said, ""),), (said,))
+    with pytest.raises(IRError, match=r"fourier gives c64\[3\], and is expanded to c128\[3\]"):
+        expand(function)

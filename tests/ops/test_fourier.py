@@ -64,6 +64,15 @@ def test_compiled_transforms_are_numpys_own_loops(kind, shape):
         assert "host" not in compiled.explain(a)
 
 
+@pytest.mark.parametrize("kind", ["?", "i1", "u1", "i2", "u2", "u4", "i8"])
+def test_integers_of_any_size_are_transformed_in_double_precision(kind):
+    a = np.array([[3, 0, 2, 1], [1, 2, 0, 5]]).astype(kind)
+    for call in (np.fft.fft2, np.fft.rfft, np.fft.irfft, np.fft.hfft):
+        compiled, want = jit(call), call(a)
+        for _ in range(2):
+            np.testing.assert_allclose(compiled(a), want, rtol=1e-14, atol=1e-14, strict=True)
+
+
 CASES = {
     **{f"fft {m}": (lambda a, m=m: np.fft.fft(a, norm=m), V) for m in NORMS},
     **{f"ifft {m}": (lambda a, m=m: np.fft.ifft(a, norm=m), Z) for m in NORMS},

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tracker.errors import IRError
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.op import Expand, Map, Op
 from tracker.ir.passes import as_pass, substitute, with_body
@@ -70,8 +71,10 @@ def expand(function: Function) -> Function:
         if isinstance(step, Eqn) and isinstance(step.op.lower, Expand):
             found = expanded(step)
             if not isinstance(found, str):
-                body += found[0]
-                by[step.out] = found[1]
+                steps, result = found
+                _check(step, result)
+                body += steps
+                by[step.out] = result
                 changed = True
                 continue
         if isinstance(step, Eqn) and isinstance(step.op.lower, Map):
@@ -83,3 +86,10 @@ def expand(function: Function) -> Function:
                 continue
         body.append(step)
     return with_body(function, body, by) if changed else function
+
+
+def _check(eqn: Eqn, result: Atom) -> None:
+    """What reads the result takes its numbers for what the equation's type says."""
+    made, said = result.type, eqn.out.type
+    if (made.shape, made.dtype) != (said.shape, said.dtype):
+        raise IRError(f"{eqn.op.name} gives {said}, and is expanded to {made}")

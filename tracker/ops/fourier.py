@@ -38,7 +38,8 @@ def _rows_of(b: Any, x: Any, axis: int, loop: str, n: int, m: int, norm: str, fa
     """NumPy's own transform of n numbers, a ufunc of rows that gives m of each; `factor` is the
     norm that has the sum divided by n."""
     ufunc = getattr(_LOOPS, loop, None)
-    real = np.result_type(x.type.dtype.char.lower(), np.float32)
+    given = x.type.dtype
+    real = np.result_type(given.char.lower(), np.float32 if given.kind in "fc" else np.float64)
     if ufunc is None or real.char not in LENDABLE or x.type.size == 0:
         return "a Fourier transform"
     wanted = real if loop.startswith("rfft") else np.result_type(real, np.complex64)
