@@ -31,6 +31,29 @@ def test_convolutions(name, mode, a, b):
     agree(lambda a, b: ours(a, b, mode), lambda a, b: theirs(a, b, mode), a, b)
 
 
+@pytest.mark.parametrize("kinds", ["ll", "bB", "ld"])
+@pytest.mark.parametrize("method", ["auto", "direct", "fft"])
+def test_convolutions_of_integers_are_integers(kinds, method):
+    a, b = (np.array(x, kind) for x, kind in zip(([3, 1, 2, 4], [2, 0, 5]), kinds, strict=True))
+    for name in ("convolve", "correlate"):
+        want = getattr(scipy.signal, name)(a, b, "same", method)
+        compiled = jit(lambda a, b, name=name: getattr(signal, name)(a, b, "same", method))
+        for _ in range(2):
+            np.testing.assert_allclose(compiled(a, b), want, rtol=1e-14, strict=True)
+    assert signal.convolve(param(np.zeros(0)), b).shape == (0,)
+
+
+def test_correlations_of_complex_matrices():
+    """SciPy exchanges the operands where only the second leaves room; the result is conjugate."""
+    z, w = WIDE + 1j * WIDE[::-1], SMALL - 2j * SMALL
+    for a, b in ((z, w), (w, z)):
+        for mode in ("full", "same", "valid"):
+            want = scipy.signal.correlate2d(a, b, mode)
+            np.testing.assert_allclose(
+                data(signal.correlate2d(param(a), b, mode)), want, atol=1e-12
+            )
+
+
 def test_convolutions_of_other_kinds():
     z = LONG + 1j * LONG[::-1]
     for name in ("convolve", "correlate", "fftconvolve"):

@@ -178,7 +178,9 @@ def correlate2d(
         full = convolve2d(a, np.flip(b), "full", boundary, fillvalue)
         starts = [n // 2 for n in np.shape(b)]
         return full[tuple(slice(s, s + n) for s, n in zip(starts, np.shape(a), strict=True))]
-    return convolve2d(a, np.flip(b), mode, boundary, fillvalue)
+    y = convolve2d(a, np.flip(b), mode, boundary, fillvalue)
+    larger = any(n > m for n, m in zip(np.shape(b), np.shape(a), strict=True))
+    return np.conjugate(y) if mode == "valid" and larger else y  # SciPy exchanges the operands
 
 
 _EDGES = {"mirror": "reflect", "nearest": "edge", "wrap": "wrap", "constant": "constant"}

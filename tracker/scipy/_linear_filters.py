@@ -28,8 +28,10 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
     if np.ndim(a) == 0:
         return a * b
     small = min(np.size(a), np.size(b))
+    if small == 0:
+        return np.zeros(0)
     if method == "fft" or (method == "auto" and small > _SHORT):
-        full = _by_fft(a, b, tuple(range(np.ndim(a))))
+        full = _in_kind(_by_fft(a, b, tuple(range(np.ndim(a)))), np.result_type(a, b))
     else:
         full = _by_shifts(a, b) if np.size(a) >= np.size(b) else _by_shifts(b, a)
     return cut_to(full, np.shape(a), np.shape(b), mode, tuple(range(np.ndim(a))))
@@ -72,11 +74,17 @@ def _operands(in1: Any, in2: Any, mode: str) -> tuple[Any, Any]:
 def _by_shifts(a: Any, b: Any) -> Any:
     """The full convolution, for a small b: the sum of shifted copies of a."""
     shape = np.shape(b)
-    total: Any = 0.0
+    total: Any = None
     for place in np.ndindex(shape):
         room = [(i, n - 1 - i) for i, n in zip(place, shape, strict=True)]
-        total = total + np.pad(a, room) * b[place]
+        term = np.pad(a, room) * b[place]
+        total = term if total is None else total + term
     return total
+
+
+def _in_kind(y: Any, kind: np.dtype[Any]) -> Any:
+    """Integers, where integers were transformed."""
+    return np.astype(np.rint(y), kind) if kind.kind in "iu" else y
 
 
 def _by_fft(a: Any, b: Any, axes: tuple[int, ...]) -> Any:
