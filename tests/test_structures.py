@@ -180,3 +180,22 @@ def test_ravel():
     )
     same(gradient(lambda m: np.sum(tree.ravel(m)[0] ** 2), {"a": V, "b": 3.0})[0]["a"], 2 * V)
     assert tree.ravel([])[0].shape == (0,)
+
+
+def test_results_of_scipy():
+    """Named tuples without `_make`, and attributes beside their elements."""
+    stats = pytest.importorskip("tracker.scipy.stats")
+    x = np.array([1.0, 3.0, 2.0, 5.0, 4.0])
+    calls = {
+        "linregress": (lambda x: stats.linregress(x, x**2), "intercept_stderr"),
+        "ttest_rel": (lambda x: stats.ttest_rel(x, x**2), "df"),
+    }
+    for call, beside in calls.values():
+        want, compiled = call(x), jit(call)
+        for found in (compiled(x), compiled(x), pullback(call, x)[0]):
+            np.testing.assert_allclose(found, want, rtol=1e-12)
+            assert getattr(found, beside) == pytest.approx(getattr(want, beside))
+    line = calls["linregress"][0](x)
+    (g,) = gradient(lambda r: r.slope * r.intercept_stderr, line)
+    assert type(g) is type(line)
+    assert (g.slope, g.intercept, g.intercept_stderr) == (line.intercept_stderr, 0.0, line.slope)

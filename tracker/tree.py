@@ -3,8 +3,9 @@
 Owns: `Structure` (what a nested value looks like with its leaves taken out), `flatten`,
 `unflatten`, `map`, `leaves`, `ravel`, `register`. Start at `flatten`.
 
-Invariants: `unflatten(*flatten(x)[::-1])` rebuilds `x` without running a constructor; structures
-are hashable and compare by value; anything that is not a container is a leaf.
+Invariants: `unflatten(*flatten(x)[::-1])` rebuilds `x` without running a constructor (but that of
+SciPy's results); structures are hashable and compare by value; anything that is not a container is
+a leaf.
 """
 
 from __future__ import annotations
@@ -64,6 +65,11 @@ def is_namedtuple(cls: type) -> bool:
     return issubclass(cls, tuple) and hasattr(cls, "_fields")
 
 
+def _beside(cls: type) -> tuple[str, ...]:
+    """The attributes that SciPy's named tuples have beside their elements."""
+    return tuple(getattr(cls, "_extra_fields", ()))
+
+
 def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     """(names, children) of a container, or None of a leaf."""
     cls = type(x)
@@ -73,7 +79,9 @@ def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     if cls is dict or isinstance(x, dict):
         return tuple(x), tuple(x.values())
     if isinstance(x, tuple):
-        return getattr(x, "_fields", ()), tuple(x)
+        beside = _beside(cls)
+        names = (*getattr(x, "_fields", ()), *beside)
+        return names, (*x, *(getattr(x, name) for name in beside))
     if isinstance(x, list):
         return (), tuple(x)
     if dataclasses.is_dataclass(cls):
@@ -95,7 +103,11 @@ def rebuild(
         made.update(zip(names, children, strict=True))
         return made
     if is_namedtuple(cls):
-        return cls._make(children)  # type: ignore[attr-defined]
+        beside = _beside(cls)
+        if not beside and hasattr(cls, "_make"):
+            return cls._make(children)
+        count = len(children) - len(beside)
+        return cls(*children[:count], **dict(zip(beside, children[count:], strict=True)))
     if issubclass(cls, (tuple, list)):
         return cls(children)
     made = copy.copy(template) if template is not None else object.__new__(cls)

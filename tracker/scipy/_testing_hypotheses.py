@@ -18,21 +18,19 @@ from tracker.scipy._dropin import drop_in
 from tracker.scipy._passing import as_array, no_rule
 
 Significance = namedtuple("Significance", ("statistic", "pvalue"))
-LinregressResult = namedtuple(
-    "LinregressResult", ("slope", "intercept", "rvalue", "pvalue", "stderr")
-)
+LinregressResult: Any = type(scipy.stats.linregress([0.0, 1.0, 2.0], [0.0, 1.0, 3.0]))
 
 
 class TtestResult(Significance):
     """Unpacks to the statistic and the p-value; `.df` are the degrees of freedom."""
 
+    _extra_fields = ("df",)
     df: Any
 
-
-class Regression(LinregressResult):
-    """Unpacks to five numbers; `.intercept_stderr` is the sixth."""
-
-    intercept_stderr: Any
+    def __new__(cls, statistic: Any, pvalue: Any, *, df: Any) -> TtestResult:
+        made = super().__new__(cls, statistic, pvalue)
+        made.df = df
+        return made
 
 
 def _refuse(name: str, options: dict[str, Any]) -> None:
@@ -109,9 +107,14 @@ def linregress(x: Any, y: Any, alternative: str = "two-sided", **options: Any) -
     df, tiny = n - 2, 1e-20
     t = r * np.sqrt(df / ((1.0 - r + tiny) * (1.0 + r + tiny)))
     error = np.sqrt((1 - r**2) * yy / xx / df)
-    made = Regression(slope, ym - slope * xm, r, _of_t(t, float(df), alternative), error)
-    made.intercept_stderr = error * np.sqrt(xx + xm**2)
-    return made
+    return LinregressResult(
+        slope,
+        ym - slope * xm,
+        r,
+        _of_t(t, float(df), alternative),
+        error,
+        intercept_stderr=error * np.sqrt(xx + xm**2),
+    )
 
 
 # Means --------------------------------------------------------------------------------------------
@@ -119,9 +122,7 @@ def linregress(x: Any, y: Any, alternative: str = "two-sided", **options: Any) -
 
 def _tested(t: Any, df: Any, alternative: str) -> TtestResult:
     df = df if np.ndim(df) else df * 1.0
-    made = TtestResult(t, _of_t(t, df, alternative))
-    made.df = df
-    return made
+    return TtestResult(t, _of_t(t, df, alternative), df=df)
 
 
 @drop_in(scipy.stats)
