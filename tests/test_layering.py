@@ -73,7 +73,7 @@ JIT_LAYERS = [
     {"callable", "blas", "parallel"},
     {"lending", "sorting", "selecting", "searching", "dense"},
     {"layout"},
-    {"lowered", "chains"},
+    {"lowered", "chains", "pausing"},
     {"rows", "modules", "program"},
     {"inplace", "accounts"},
     {"storing", "guests"},

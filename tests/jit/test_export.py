@@ -53,6 +53,19 @@ def test_a_structure_products_and_numbers(tmp_path, native):
 
 
 @needs_cc
+def test_a_loop_that_may_be_long(tmp_path):
+    """In Python it can be interrupted."""
+
+    def root(x):
+        return tracker.while_loop(lambda c: c * c - x > 1e-12, lambda c: (c + x / c) / 2, x)
+
+    assert "tk.pause" in tracker.jit(root).llvm(3.0)
+    c, value = library(tmp_path, root, 3.0, name="root"), np.zeros(1)
+    assert c.root(ctypes.c_double(5.0), pointer(value)) == 0
+    assert value[0] == pytest.approx(np.sqrt(5.0))
+
+
+@needs_cc
 def test_a_long_matrix_times_a_vector(tmp_path):
     """Multiplied part by part, of which the gradient adds up what the parts give."""
 

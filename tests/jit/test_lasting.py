@@ -230,3 +230,71 @@ def test_arrays_of_the_function_s_own_that_change_after_use(f):
         np.testing.assert_allclose(tr.gradient(fast, x)[0], tr.gradient(f, x)[0])
         np.testing.assert_allclose(tr.jvp(fast, (x,), (t,))[1], tr.jvp(f, (x,), (t,))[1])
         np.testing.assert_allclose(tr.hessian(fast, x), tr.hessian(f, x), atol=1e-14)
+
+
+def _forever(x):
+    return tr.while_loop(lambda c: np.sum(c) > 0.0, lambda c: np.abs(np.sin(c)) + 0.5, x)
+
+
+def _numbers_forever(x):
+    return tr.while_loop(lambda c: c > 0.0, lambda c: c * 0.5 + 1.0, x)
+
+
+def _products_forever(x):
+    w = np.full((len(x), len(x)), 1.0 / len(x))
+    return tr.while_loop(lambda c: np.sum(c) > 0.0, lambda c: w @ c, x)
+
+
+def _nested_forever(x):
+    inner = lambda c: tr.fori_loop(0, 1000, lambda i, c: np.cos(c), c)  # noqa: E731
+    return tr.while_loop(lambda c: np.sum(c) > 0.0, inner, x)
+
+
+@pytest.mark.parametrize(
+    "f, x",
+    [
+        (_forever, np.ones(100)),
+        (_numbers_forever, 1.0),
+        (_products_forever, np.ones(40)),
+        (_nested_forever, np.ones(3)),
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)
+def test_an_interrupt_ends_a_loop_of_machine_code(f, x):
+    fast = jit(f)
+    fast(-abs(x))  # no step is made, but the loop is compiled
+    fast(-abs(x))
+    calls = fast.cache_info()
+    for _ in range(2):
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            timer.start()
+            fast(x)
+        timer.join()
+        np.testing.assert_array_equal(fast(-abs(x)), -abs(x))
+    assert fast.cache_info() == calls
+
+
+def test_a_loop_goes_on_after_a_signal_whose_handler_returns():
+    fast = jit(lambda x, n: tr.fori_loop(0, n, lambda i, c: c * 0.5 + 1.0, x))
+    fast(1.0, 3)
+    seen, before = [], signal.signal(signal.SIGALRM, lambda *_: seen.append(True))
+    try:
+        steps = 1 << 20
+        while True:  # until it takes long enough
+            start = time.perf_counter()
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+            assert fast(1.0, steps) == 2.0
+            if time.perf_counter() - start > 0.1:
+                break
+            steps *= 4
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert seen and fast.cache_info().slow == 1
+
+
+def test_short_loops_and_exported_ones_do_not_ask():
+    short = jit(lambda x: tr.fori_loop(0, 100, lambda i, c: np.sin(c), x))
+    long = jit(lambda x, n: tr.fori_loop(0, n, lambda i, c: np.sin(c), x))
+    assert "tk.pause" not in short.llvm(np.ones(3))
+    assert "tk.pause" in long.llvm(np.ones(3), 5)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracker.config import current, dump
 from tracker.ir.graph import Atom, Function
-from tracker.jit import blas, engine, memory, native, parallel, rare, relinking, signature
+from tracker.jit import blas, engine, memory, native, parallel, pausing, rare, relinking, signature
 from tracker.jit.layout import Plan
 from tracker.jit.lowered import Lowered
 from tracker.jit.program import Program
@@ -77,6 +77,7 @@ def bind(
         modules += linked
         keep += [*linked, *needed]
     size = sum(v.type.size for v in program.traced.inputs) + lowered.scratch // 8
+    pauses = pausing.NAME in lowered.symbols
     entry = native.compile_entry(
         lowered.text,
         call,
@@ -84,8 +85,8 @@ def bind(
         captures,
         symbols=symbols,
         keep=keep,
-        release_gil=size > _LONG,
-        raises=bool(lowered.borrowed),
+        release_gil=pauses or size > _LONG,
+        raises=pauses or bool(lowered.borrowed),
         level=lowered.level,
     )
     for module in (entry.module, *modules):
@@ -105,6 +106,8 @@ def _addresses(lowered: Lowered) -> dict[str, int]:
             symbols.update(memory.symbols())
         elif name == parallel.NAME:
             symbols.update(parallel.symbols())
+        elif name == pausing.NAME:
+            symbols.update(pausing.symbols())
         else:
             symbols[name] = rare.routine_address(name)
     return symbols

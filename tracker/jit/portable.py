@@ -154,11 +154,12 @@ _PRODUCTS = {
 }
 _GRAMS = {f"tk.{letter}gram": {"letter": letter, "t": kind} for letter, kind in _REAL}
 _TAKES = {"tk.take", "tk.give"}
+_PAUSE = "tk.pause"  # of Python's, to look at its signals: there is none
 
 
 def missing(symbols: Iterable[str]) -> list[str]:
     """Names that have no definition here."""
-    return sorted(set(symbols) - set(_PRODUCTS) - _TAKES - set(_GRAMS))
+    return sorted(set(symbols) - set(_PRODUCTS) - _TAKES - set(_GRAMS) - {_PAUSE})
 
 
 def with_definitions(text: str, symbols: Iterable[str], int_bits: int) -> str:
@@ -175,6 +176,8 @@ def with_definitions(text: str, symbols: Iterable[str], int_bits: int) -> str:
     if wanted & _TAKES:
         found.append(_MEMORY)
         wanted |= _TAKES | {"malloc", "free"}
+    if _PAUSE in wanted:
+        found.append(f"define internal i64 @{_PAUSE}(ptr %since) alwaysinline {{\n  ret i64 0\n}}")
     for name in wanted:
         text = re.sub(rf"^declare [^@\n]*@{re.escape(name)}\(.*\n", "", text, flags=re.MULTILINE)
     return "\n".join([text, *found])

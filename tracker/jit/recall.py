@@ -26,7 +26,7 @@ from tracker.config import current
 from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Function
 from tracker.ir.op import Contract, Expand, Routine
-from tracker.jit import blas, cache, engine, memory, parallel
+from tracker.jit import blas, cache, engine, memory, parallel, pausing
 from tracker.jit.lowered import Lowered, packed, unpacked
 from tracker.jit.program import Program
 
@@ -49,7 +49,7 @@ def lowered(program: Program) -> Lowered | None:
 
 def _is_nameable(program: Program, made: Lowered) -> bool:
     """Whether a text refers to nothing but what its file's name covers."""
-    ours = made.symbols <= {*memory.NAMES, parallel.NAME}
+    ours = made.symbols <= {*memory.NAMES, parallel.NAME, pausing.NAME}
     return not made.borrowed and (ours or _may_multiply(program.traced))
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from tracker.ir.graph import Atom, Const, Function
 from tracker.ir.op import Branch, Loop
 from tracker.ir.types import Type
+from tracker.jit import pausing
 from tracker.jit.complexes import Emitter
 from tracker.jit.emit import Scalar, literal, memory_type
 from tracker.jit.layout import Buffer, Control, Place, Slots
@@ -127,6 +128,32 @@ class _Writer:
             pointer: str = self.driver.spill(atom)
             return pointer
         return self._address(place)
+
+    def pause(self, since: str, step: str, every: int | None) -> None:
+        """Now and then, have Python look at its signals; fail if it raises."""
+        if every is None:
+            return
+        driver = self.driver
+        driver.symbols.add(pausing.NAME)
+        driver.needs.intrinsics.add(pausing.DECLARED)
+        ask, on = self.labels("ask", "on")
+        phase = self.e.write(f"and i64 {step}, {every - 1}")
+        due = self.e.write(f"icmp eq i64 {phase}, {every - 1}")
+        status = self.stack("i64")
+        self.line(f"store i64 0, ptr {status}")
+        self.line(f"br i1 {due}, label %{ask}, label %{on}")
+        self.label(ask)
+        answer = self.e.write(f"call i64 @{pausing.NAME}(ptr {since})")
+        self.line(f"store i64 {answer}, ptr {status}")
+        self.line(f"br label %{on}")
+        self.label(on)
+        driver.require(self.compare("==", self.e.write(f"load i64, ptr {status}"), 0))
+
+    def clock(self) -> str:
+        """The cell that `pause` needs, before the loop."""
+        since = self.stack("i64")
+        self.line(f"store i64 0, ptr {since}")
+        return since
 
     def give(self, cell: str, atom: Atom) -> None:
         """Put an operand into a cell."""
@@ -257,9 +284,11 @@ def _loop(w: _Writer) -> None:
     top = w.e.write(f"sub i64 {n}, 1")
     state.enter(top if w.params["reverse"] else "0")
     w.line(f"store i64 0, ptr {counter}")
+    since = w.clock()
     w.line(f"br label %{again}")
     w.label(again)
     k = w.e.write(f"load i64, ptr {counter}")
+    w.pause(since, k, pausing.every(w.control.bodies["body"], count))
     left = w.e.write(f"sub i64 {top}, {k}")
     index, step = (left, -1) if w.params["reverse"] else (k, 1)
     following = w.e.write(f"add i64 {index}, {step}")
@@ -305,6 +334,7 @@ def _while(w: _Writer) -> None:
     state = _Carries(w, frame, start, of_body)
     counter = w.stack("i64")
     w.line(f"store i64 0, ptr {counter}")
+    since = w.clock()
     state.enter("0")
     again, body, done = w.labels("while", "body", "done")
     w.line(f"br label %{again}")
@@ -316,6 +346,7 @@ def _while(w: _Writer) -> None:
     w.line(f"br i1 {w.e.truth(holds).name}, label %{body}, label %{done}")
     w.label(body)
     k = w.e.write(f"load i64, ptr {counter}")
+    w.pause(since, k, pausing.every(w.control.bodies["body"], None))
     following = w.e.write(f"add i64 {k}, 1")
     if w.params["keep"]:
         w.driver.require(w.compare("<", following, capacity))
