@@ -154,3 +154,20 @@ def test_middling_matrices_are_cut(m, k, cut):
     compiled(x, v, w)
     text = compiled.llvm(x, v, w)
     assert len(re.findall(r"call .*@tk\.dgemv\(", text)) == cut
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_product_with_its_own_transpose_is_made_of_one_array(turned):
+    """Half of it is computed, so that it is as symmetric as NumPy's."""
+    x = np.random.default_rng(0).normal(size=(300, 60))
+
+    def f(x):
+        d = x - np.mean(x, axis=0)
+        return d @ d.T if turned else d.T @ d
+
+    fast = jit(f, strict=True)
+    for _ in range(2):
+        found = fast(x)
+        np.testing.assert_allclose(found, f(x), rtol=1e-10, atol=1e-12)
+        np.testing.assert_array_equal(found, found.T)
+    assert fast.explain(x).count("kept: ") == 1

@@ -323,8 +323,7 @@ class _Planner(Storing):
         level = 0
         small = max(o.type.size for o in (*operands, eqn.out)) <= self.tiny.array
         for o in operands:
-            if self.places[o].kind == "expression":
-                self.store(o)
+            self._factor(o, operands)
             level = max(level, self.places[o].ready if small else self.matrix(o).ready)
         if small:
             self.places[eqn.out] = Place("tiny", level)
@@ -332,6 +331,22 @@ class _Planner(Storing):
             return
         self.result(eqn.out, level + 1)
         self.plan.products.setdefault(level, []).append(eqn)
+
+    def _factor(self, o: Var, operands: list[Var]) -> None:
+        """Have in memory what a product reads. A view of what is there, or is the other factor, is
+        read from there: BLAS takes it as it lies, and knows a product with its own transpose."""
+        if self.places[o].kind != "expression":
+            return
+        eqn = self.plan.definitions[o]
+        base = eqn.operands[0] if len(eqn.operands) == 1 else None
+        if isinstance(eqn.op.lower, View) and isinstance(base, Var) and not self.places[o].stored:
+            if base in operands:
+                self._factor(base, operands)
+            alias = self._alias(eqn, base)
+            if alias is not None:
+                self.places[o] = alias
+                return
+        self.store(o)
 
     # Loops and branches
 
