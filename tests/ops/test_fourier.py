@@ -185,3 +185,13 @@ def test_infinity_splits_as_numpys():
     a = np.array([np.inf, -np.inf, 2.0])
     for ours, theirs in zip(np.modf(param(a)), np.modf(a), strict=True):
         np.testing.assert_array_equal(data(ours), theirs)
+
+
+@pytest.mark.parametrize("function", [np.fft.irfft, np.fft.hfft])
+def test_half_precision_comes_back(function):
+    a = np.array([0.5, -1.0, 2.0], np.float16)
+    want = function(a)
+    for found in (function(param(a)).data, jit(function)(a)):
+        assert found.dtype == want.dtype == np.float16
+        np.testing.assert_allclose(found, want, rtol=2e-3)
+    assert gradient(lambda a: np.sum(function(a)), a)[0].dtype == np.float16

@@ -186,10 +186,11 @@ def irfft(a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: A
     a = as_array(a)
     axis = normalize_axis_index(axis, np.ndim(a))
     n = (np.shape(a)[axis] - 1) * 2 if n is None else n
-    a = _sized(a, n // 2 + 1 if n > 0 else n, axis)
+    a, kind = _sized(a, n // 2 + 1 if n > 0 else n, axis), a.dtype
     if not np.iscomplexobj(a):
         a = a + 0j
-    return into(out, apply(from_half, (a,), {"axis": axis, "n": int(n), "norm": _norm(norm)}))
+    y = apply(from_half, (a,), {"axis": axis, "n": int(n), "norm": _norm(norm)})
+    return into(out, np.astype(y, kind) if kind == np.float16 else y)
 
 
 @implements(np.fft.hfft)

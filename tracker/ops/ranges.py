@@ -42,8 +42,8 @@ def linspace(
     num = operator.index(num)
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
-    start, stop = as_array(start) * 1.0, as_array(stop) * 1.0
-    kind = np.result_type(form_of(start), form_of(stop), float(num))
+    kind = np.result_type(form_of(start), form_of(stop), 1.0)  # a Python number takes the other's
+    start, stop = (np.astype(as_array(x), kind) for x in (start, stop))
     steps = num - 1 if endpoint else num
     step = (stop - start) / steps if steps > 0 else np.nan
     ndim = max(np.ndim(start), np.ndim(stop))
@@ -71,7 +71,6 @@ def logspace(
     axis: int = 0,
 ) -> Any:
     y = linspace(start, stop, num, endpoint, axis=axis)
-    base = as_array(base)
     y = np.power(np.expand_dims(base, axis) if np.ndim(base) else base, y)
     return y if dtype is None else np.astype(y, dtype)
 
@@ -85,7 +84,7 @@ def geomspace(
     start, stop = as_array(start) * 1.0, as_array(stop) * 1.0
     if np.any(start == 0) or np.any(stop == 0):
         raise ValueError("Geometric sequence cannot include zero")
-    kind = np.result_type(form_of(start), form_of(stop), float(num))
+    kind = np.result_type(form_of(start), form_of(stop), np.zeros((), dtype))
     start, stop = np.broadcast_arrays(np.astype(start, kind), np.astype(stop, kind))
     ratio = stop / start
     if kind.kind != "c" and np.any(ratio < 0):

@@ -19,6 +19,7 @@ from tracker.ops.declare import (
     NO_VALUE,
     as_array,
     declare,
+    dtype_of,
     implements,
     into,
     refuse,
@@ -423,7 +424,10 @@ def var(
 
 @implements(np.std, method="std")
 def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *rest: Any, **kw: Any) -> Any:
-    return into(out, np.sqrt(var(a, axis, dtype, None, *rest, **kw)))
+    y = np.sqrt(var(a, axis, dtype, None, *rest, **kw))
+    if dtype is not None and dtype_of(dtype).kind in "iu":
+        y = np.astype(y, dtype)[()]
+    return into(out, y)
 
 
 @implements(np.ptp)
