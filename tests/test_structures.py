@@ -1,5 +1,6 @@
 """Structures: whatever holds numbers is differentiated as it is, eager and compiled."""
 
+import collections
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -199,3 +200,16 @@ def test_results_of_scipy():
     (g,) = gradient(lambda r: r.slope * r.intercept_stderr, line)
     assert type(g) is type(line)
     assert (g.slope, g.intercept, g.intercept_stderr) == (line.intercept_stderr, 0.0, line.slope)
+
+
+def test_a_counter_is_a_structure_of_its_counts():
+    def f(counts):
+        return counts["a"] * 2.5 + counts["b"] ** 2 + counts["none"]
+
+    given = collections.Counter(a=1.5, b=2.0)
+    want = collections.Counter(a=2.5, b=4.0)
+    for g in (f, tracker.jit(f), tracker.jit(f)):
+        assert g(given) == f(given)
+        assert tracker.gradient(g, given)[0] == want
+        assert type(tracker.gradient(g, given)[0]) is collections.Counter
+    assert tracker.jit(f)(collections.Counter("aab")) == 6.0

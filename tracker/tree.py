@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -100,7 +101,12 @@ def rebuild(
         if cls is dict:
             return dict(zip(names, children, strict=True))
         made = copy.copy(template) if template is not None else cls()
-        made.update(zip(names, children, strict=True))
+        items = zip(names, children, strict=True)
+        if cls.update in (dict.update, OrderedDict.update):
+            made.update(items)
+        else:  # a Counter's counts
+            for name, child in items:
+                dict.__setitem__(made, name, child)
         return made
     if is_namedtuple(cls):
         beside = _beside(cls)
