@@ -126,3 +126,17 @@ def test_how_many_are_left_may_change():
         x = np.where(np.random.default_rng(1).random(x.shape) < holes, np.nan, x)
         np.testing.assert_allclose(f(x), np.nanquantile(x, [0.2, 0.7], axis=1), rtol=1e-14)
     assert f.cache_info().traces == 1
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, bool, np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 2, 3, 90, 91])
+def test_a_median_is_a_mean(n, dtype):
+    """Of integers too: of an odd number of them it is the middle one, as a float."""
+    x = np.random.default_rng(n).integers(0, 230, size=(4, n)).astype(dtype)
+    x = x if dtype is not bool else np.random.default_rng(n).random((4, n)) < 0.5
+    for f in (np.median, lambda x: np.median(x, axis=0), lambda x: np.median(x, axis=1)):
+        want, compiled = f(x), jit(f)
+        for _ in range(2):
+            got = compiled(x)
+            assert type(got) is type(want) and got.dtype == want.dtype
+            np.testing.assert_array_equal(got, want)
