@@ -381,3 +381,26 @@ def test_disk_cache_can_be_chosen_per_function(tmp_path, monkeypatch):
     jit(lambda x: np.sin(x) * 4.0, cache=True)(np.ones(50))
     drain()
     assert list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.longdouble])
+def test_guards_on_numbers_that_machine_code_has_not(dtype):
+    def f(x):
+        narrow = np.sum(x.astype(dtype))
+        if narrow > 5:
+            return x * 2.0
+        return x * int(narrow) + (1.0 if narrow else 2.0)
+
+    fast = jit(f)
+    for n in (3, 3, 4, 7, 3, 7):
+        np.testing.assert_array_equal(fast(np.ones(n)), f(np.ones(n)))
+    assert "guard: " in fast.explain(np.ones(3))
+    for x in (np.zeros(3), np.ones(3), np.ones(3) * 1.5):
+        for _ in range(2):
+            np.testing.assert_array_equal(fast(x), f(x))
+
+
+def test_a_guard_on_an_argument_that_machine_code_has_not():
+    fast = jit(lambda x, n: x * int(n))
+    for n in (2, 3, 2):
+        assert fast(np.ones(2), np.float16(n)).tolist() == [n, n]

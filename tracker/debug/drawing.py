@@ -193,6 +193,9 @@ def _run_boxes(stage: Any, owner: dict[Var, Node], checks: dict[Any, Node]) -> l
         node = Node([eqn.op.name, _short(stage.why), print_type(eqn.out.type)], "host", eqn.where)
         owner[eqn.out] = node
         return [node]
+    if isinstance(stage, Guard):
+        node = checks[stage.operand] = _step_node(stage)
+        return [node]
     return list(_plan_boxes(make_plan(stage.function), owner, checks))
 
 

@@ -21,6 +21,7 @@ from tracker.jit.program import Form, Program
 from tracker.jit.signature import ArrayOut, Outputs, Signature
 from tracker.jit.staging import GuardFailed
 from tracker.jit.strides import MemoryOrder, kept_order
+from tracker.replay import CONVERSIONS
 from tracker.tree import LEAF, Structure
 
 
@@ -49,6 +50,8 @@ def executor(program: Program, orders: Sequence[MemoryOrder] = ()) -> Compiled:
         if isinstance(stage, HostCall):
             hosts.append(stage)
             steps.append(_host_step(stage))
+        elif isinstance(stage, Guard):
+            steps.append(_guard_step(stage))
         elif any(isinstance(step, Guard) for step in stage.function.body) or stage.outputs:
             steps.append(_Lazy(stage, pieces, [wanted.get(v) for v in stage.outputs]))
     parameters = (*function.inputs, *function.captures)
@@ -86,6 +89,17 @@ def _host_step(stage: HostCall) -> Callable[[dict[Var, Any]], None]:
     def step(table: dict[Var, Any]) -> None:
         xs = [o.value if isinstance(o, Const) else table[o] for o in eqn.operands]
         table[eqn.out] = eqn.op.evaluate(*xs, **eqn.params)
+
+    return step
+
+
+def _guard_step(guard: Guard) -> Callable[[dict[Var, Any]], None]:
+    convert, operand = CONVERSIONS[guard.kind], guard.operand
+    assert isinstance(operand, Var)
+
+    def step(table: dict[Var, Any]) -> None:
+        if convert(table[operand]) != guard.expected:
+            raise GuardFailed
 
     return step
 

@@ -3,6 +3,8 @@
 Owns: `partition`: a function becomes stages, each a native `Segment` or a `HostCall`. A function
 that can be lowered whole is one segment.
 
+A guard on a number that no machine code handles (float16) is a stage, too.
+
 Invariant: stages are in an order in which every operand is there; a guard stands in the earliest
 segment that knows its operand, and every guard stands before the stages that follow it.
 """
@@ -48,6 +50,9 @@ class HostCall:
 
     eqn: Eqn
     why: str
+
+
+Stage = Segment | HostCall | Guard
 
 
 def why_host(eqn: Eqn) -> str:
@@ -131,21 +136,22 @@ def _why_not_map(eqn: Eqn, lower: Map) -> str:
     return ""
 
 
-def partition(function: Function) -> list[Segment | HostCall]:
+def partition(function: Function) -> list[Stage]:
     """Cut a function into native segments and host calls."""
     reasons = host_reasons(function)
     # A result may be an argument as it came, of a dtype that no machine code handles.
-    native = all(atom.type.dtype in SUPPORTED for atom in function.outputs)
+    asked = [step.operand for step in function.body if isinstance(step, Guard)]
+    native = all(atom.type.dtype in SUPPORTED for atom in (*function.outputs, *asked))
     if native and not any(reasons.values()):
         outputs = tuple(a for a in function.outputs if isinstance(a, Var))
         return [Segment(function, (*function.inputs, *function.captures), outputs)]
     return _cut(function, reasons)
 
 
-def _cut(function: Function, reasons: dict[Eqn, str]) -> list[Segment | HostCall]:
+def _cut(function: Function, reasons: dict[Eqn, str]) -> list[Stage]:
     turn: dict[Var, int] = dict.fromkeys((*function.inputs, *function.captures), 0)
     native: dict[int, list[Eqn | Guard]] = {}
-    hosts: dict[int, list[HostCall]] = {}
+    hosts: dict[int, list[HostCall | Guard]] = {}
     checked = 0  # NumPy may raise: it runs after what decides whether the code gets there
     drawn = 0  # effects keep their order
     for step in function.body:
@@ -156,14 +162,16 @@ def _cut(function: Function, reasons: dict[Eqn, str]) -> list[Segment | HostCall
             at = max(checked, at)
             if has_effect(step.op):
                 at = drawn = max(drawn, at)
-        if isinstance(step, Guard) or not reasons[step]:
+        if isinstance(step, Guard) and step.operand.type.dtype not in SUPPORTED:
+            hosts.setdefault(at, []).append(step)
+        elif isinstance(step, Guard) or not reasons[step]:
             native.setdefault(at, []).append(step)
             if isinstance(step, Eqn):
                 turn[step.out] = at
         else:
             hosts.setdefault(at, []).append(HostCall(step, reasons[step]))
             turn[step.out] = at + 1
-    stages: list[Segment | HostCall] = []
+    stages: list[Stage] = []
     for at in range(max((*native, *hosts), default=0) + 1):
         if at in native:
             stages.append(_segment(function, native[at], at, turn, native, hosts))
@@ -182,7 +190,7 @@ def _segment(
     at: int,
     turn: dict[Var, int],
     native: dict[int, list[Eqn | Guard]],
-    hosts: dict[int, list[HostCall]],
+    hosts: dict[int, list[HostCall | Guard]],
 ) -> Segment:
     made = {step.out for step in body if isinstance(step, Eqn)}
     inputs = dict.fromkeys(o for step in body for o in _operands(step) if o not in made)
@@ -190,7 +198,8 @@ def _segment(
     for later in range(at, max((*native, *hosts)) + 1):
         if later > at:
             wanted.update(o for step in native.get(later, ()) for o in _operands(step))
-        wanted.update(o for call in hosts.get(later, ()) for o in _operands(call.eqn))
+        others = (h.eqn if isinstance(h, HostCall) else h for h in hosts.get(later, ()))
+        wanted.update(o for step in others for o in _operands(step))
     outputs = tuple(step.out for step in body if isinstance(step, Eqn) and step.out in wanted)
     piece = Function(f"{function.name}.{at}", tuple(inputs), (), tuple(body), outputs)
     return Segment(piece, tuple(inputs), outputs)

@@ -18,7 +18,7 @@ from tracker.records import record
 
 if TYPE_CHECKING:
     from tracker.jit.lowered import Lowered
-    from tracker.jit.partition import HostCall, Segment
+    from tracker.jit.partition import Stage
 
 
 @record(frozen=True)
@@ -55,9 +55,9 @@ class Program:
         return done
 
     @cached_property
-    def stages(self) -> list[Segment | HostCall]:
+    def stages(self) -> list[Stage]:
         """What runs natively, and what NumPy runs in between."""
-        stages: list[Segment | HostCall] = rare.partition(self.function)
+        stages: list[Stage] = rare.partition(self.function)
         return stages
 
     @property
