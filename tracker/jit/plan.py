@@ -36,7 +36,7 @@ from tracker.ir.op import (
     View,
     While,
 )
-from tracker.ir.types import Bundle, Type
+from tracker.ir.types import Bundle
 from tracker.jit import rare
 from tracker.jit.guests import invite
 from tracker.jit.index import Affine, NeedsCode, Split, Tools
@@ -391,11 +391,10 @@ class _Planner(Storing):
         )
 
     def _compact(self, eqn: Eqn) -> None:
-        """A loop that stores the positions of true elements, with room for one more."""
+        """A loop that stores the positions of true elements."""
         (mask,) = eqn.operands
         level = self.reach(mask) if isinstance(mask, Var) else 0
-        room = Type((eqn.out.type.size + 1,), eqn.out.type.dtype)
-        place = self.made(eqn.out, level, room)
+        place = self.made(eqn.out, level)
         kernel = Kernel(mask.type.shape, level, stores=[Store(mask, place, by=eqn)])
         self.plan.writes.setdefault(level, []).append(kernel)
 

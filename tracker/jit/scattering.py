@@ -71,15 +71,21 @@ def _scan(body: Any, store: Any, x: Scalar, lower: Scan) -> None:
 
 
 def _compact(body: Any, store: Any, x: Scalar) -> None:
-    """Store the position in any case, where the next one will overwrite it unless it counts."""
-    e, room = body.e, store.place.buffer.type.size - 1
-    cell = "%next"
+    """Store the position in any case, where the next one will overwrite it unless it counts; what
+    would come after the last one goes aside."""
+    e, count = body.e, store.place.buffer.type.size
+    cell, aside = "%next", "%aside"
     if body.w.head[:1] != [f"  {cell} = alloca i64"]:  # a cut loop is written more than once
-        body.w.head[:0] = [f"  {cell} = alloca i64", f"  store i64 0, ptr {cell}"]
+        body.w.head[:0] = [
+            f"  {cell} = alloca i64",
+            f"  {aside} = alloca i64",
+            f"  store i64 0, ptr {cell}",
+        ]
     position = body.tools.name(body.tools.flatten(body.index, body.w.kernel.space))
     at = e.load(cell, _INT64)
-    full = e.write(f"icmp ugt {at}, {room}")
-    safe = e.write(f"select i1 {full}, i64 {room}, {at}")
+    full = e.write(f"icmp uge {at}, {count}")
     base, _ = body.w.pointer(store.place.buffer, store.place.start)
-    e.store(Scalar(position, store.place.buffer.type.dtype), e.address(base, _INT64, safe))
+    place = e.address(base, _INT64, at.name)
+    to = e.write(f"select i1 {full}, ptr {aside}, ptr {place}")
+    e.store(Scalar(position, store.place.buffer.type.dtype), to)
     e.store(e.add(at, e.cast(e.truth(x), _INT64)), cell)

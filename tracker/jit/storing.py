@@ -64,16 +64,10 @@ class Storing:
         kind = "tiny" if self.tiny.takes(var.type) else "memory"
         self.places[var] = Place(kind, 0, 0, None, buffer, strides)
 
-    def made(
-        self,
-        var: Var,
-        level: int,
-        room: Type | None = None,
-        strides: MemoryOrder = None,
-    ) -> Place:
+    def made(self, var: Var, level: int, strides: MemoryOrder = None) -> Place:
         """Memory for a value that is written at a level, in C order or with these strides."""
         kind = "tiny" if self.tiny.takes(var.type) else "memory"
-        buffer = self.buffer(room or var.type, "scratch")
+        buffer = self.buffer(var.type, "scratch")
         place = Place(kind, level + 1, 0, None, buffer, strides or c_strides(var.type.shape))
         self.places[var] = place
         return place
