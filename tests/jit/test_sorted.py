@@ -98,3 +98,17 @@ def test_an_array_that_is_sorted_in_place():
     compiled = jit(f)
     for _ in range(2):
         assert_same(compiled(x), f(x))
+
+
+@pytest.mark.parametrize("shape, axis", [((300,), 0), ((9, 40), 1), ((40, 9), 0)])
+def test_the_gradient_of_sorting_sorts_once_more(shape, axis):
+    """Cotangents go where the elements came from; of equal ones, in their order."""
+    x = numbers(shape, "f8")
+    x[~np.isfinite(x)] = 7.0
+    w = np.arange(1.0, x.size + 1).reshape(shape)
+    slope = jit(lambda x: gradient(lambda x: np.sum(np.sort(x, axis) * w), x)[0])
+    want = np.zeros(shape)
+    np.put_along_axis(want, np.argsort(x, axis, kind="stable"), w, axis)
+    for _ in range(2):
+        np.testing.assert_array_equal(slope(x), want)
+    assert_native(slope, x)

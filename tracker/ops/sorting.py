@@ -20,7 +20,9 @@ from tracker.ops.binary import add, multiply
 from tracker.ops.create import astype, iota
 from tracker.ops.declare import declare, implements, one_axis, refuse
 from tracker.ops.places import HOLE, taken
+from tracker.ops.rearrange import along_axis
 from tracker.ops.shape import transpose
+from tracker.ops.subscripts import added
 from tracker.ops.unary import imag, isnan, real
 from tracker.tape import apply
 
@@ -182,7 +184,7 @@ sort = declare(
     infer=lambda x, *, axis: x,
     evaluate=lambda x, *, axis: np.sort(x, axis, kind="stable"),
     jvp=[lambda t, y, x, *, axis: np.take_along_axis(t, _order(x, axis), axis)],
-    vjp=[lambda g, y, x, *, axis: np.take_along_axis(g, _order(_order(x, axis), axis), axis)],
+    vjp=[lambda g, y, x, *, axis: added(np.shape(x), along_axis(x, _order(x, axis), axis), g)],
     lower=Expand(_sort_build),
 )
 
