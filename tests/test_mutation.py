@@ -836,3 +836,26 @@ def test_flat_takes_values_again_and_again(place, values):
     want = outcome(lambda x: x)
     assert outcome(param) == want
     assert outcome(lambda x: x, lambda f, a: jit(f)(a)) == want
+
+
+@pytest.mark.parametrize(
+    "write, want",
+    [
+        (lambda a: a.__setitem__(np.ones(4, bool), a[::-1]), [3.0, 2.0, 1.0, 0.0]),
+        (lambda a: a.flat.__setitem__(slice(None), a[::-1]), [3.0, 2.0, 1.0, 0.0]),
+        (lambda a: a.__setitem__([0, 1, 2, 3], a[::-1]), [3.0, 2.0, 1.0, 0.0]),
+        (lambda a: np.place(a, a > 0.5, a), [0.0, 0.0, 1.0, 2.0]),
+        (lambda a: np.copyto(a, a[::-1], where=a > 0.5), [0.0, 2.0, 1.0, 0.0]),
+    ],
+)
+def test_values_that_overlap_their_places_are_those_from_before(write, want):
+    def written(a):
+        write(a)
+        return a
+
+    assert data(written(param(np.arange(4.0)))).tolist() == want
+    assert jit(lambda a: written(a * 1.0))(np.arange(4.0)).tolist() == want
+    sources = [int(x) for x in want]  # the values are their own places
+    weights = np.arange(1.0, 5.0)
+    (g,) = gradient(lambda a: np.sum(written(a * 1.0) * weights), np.arange(4.0))
+    assert g.tolist() == [weights[np.equal(sources, i)].sum() for i in range(4)]
