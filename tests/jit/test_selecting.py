@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_native_ops import assert_native
 from test_sorted import numbers
 
-from tracker import gradient, jit
+from tracker import gradient, jit, param
 from tracker.jit import networks, selecting
 from tracker.ops import ranks
 from tracker.tape import apply
@@ -140,3 +140,15 @@ def test_a_median_is_a_mean(n, dtype):
             got = compiled(x)
             assert type(got) is type(want) and got.dtype == want.dtype
             np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("n", [1, 4, 5])
+def test_medians_of_complex_numbers(n):
+    z = np.arange(n) - 1j * np.arange(n) ** 2
+    compiled = jit(np.median)
+    for found in (np.median(param(z)).data, compiled(z), compiled(z)):
+        np.testing.assert_array_equal(found, np.median(z))
+    slope = gradient(lambda z: np.imag(np.median(z)), z)[0]
+    want = np.zeros(n, complex)
+    want[[(n - 1) // 2, n // 2]] = 1j if n % 2 else 0.5j
+    np.testing.assert_array_equal(slope, want)

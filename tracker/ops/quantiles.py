@@ -104,14 +104,12 @@ _MIDDLE = "median"  # of an even number of elements the mean of two, also where 
 def _middle(rows: Any, n: Any) -> Any:
     """The medians of (R, N) rows, of the first n of each in order: (1, R). They are means, so those
     of integers are floats."""
-    real = rows.dtype.kind == "f"
+    if rows.dtype.kind in "biu":
+        rows = np.astype(rows, float)
     if type(n) is int and n % 2:
-        middle = _pick(rows, np.array([[n // 2]]), n)
-        return middle if real else np.astype(middle, float)
+        return _pick(rows, np.array([[n // 2]]), n)
     half, odd = np.atleast_2d(n // 2), np.atleast_2d(n % 2 == 1)
     low, high = _pick_two(rows, half - 1, n)
-    if not real:
-        low, high = np.astype(low, float), np.astype(high, float)
     return np.where(odd, high, (low + high) / 2)
 
 
