@@ -262,3 +262,15 @@ def test_small_vectors_of_math_and_what_is_unrolled_beside_them():
         np.testing.assert_allclose(got.val, want.val, rtol=1e-11)
         for g, h in zip(got.grad, want.grad, strict=True):
             np.testing.assert_allclose(g, h, rtol=1e-10, atol=1e-12)
+
+
+def test_a_row_that_is_unrolled_of_a_vector_that_is_not():
+    """The vector is made in the loop of exp; the row, in registers, reads what is kept."""
+
+    def f(a, x):
+        return a * (x + 1.0) + np.sum(np.sin(np.exp(x)))
+
+    a, x = RNG.standard_normal((1, 9)), RNG.standard_normal(9)
+    fast = tracker.jit(f)
+    for _ in range(2):
+        np.testing.assert_allclose(fast(a, x), f(a, x), rtol=1e-13)

@@ -205,10 +205,13 @@ class _Planner(Storing):
                 self.plan.scalars.setdefault(self.ready(o), []).append(check)
 
     def _scalar(self, eqn: Eqn, operands: list[Var]) -> None:
-        """An unrolled equation."""
+        """An unrolled equation. A view sees through expressions; others read what is stored, as a
+        matrix of a few elements does that is made of a vector which is not unrolled."""
+        through = isinstance(eqn.op.lower, View)
         level = 0
         for o in operands:
-            level = max(level, self.reach(o))
+            whole = self.places[o].kind != "expression" or through
+            level = max(level, self.reach(o) if whole else self.store(o))
         self.places[eqn.out] = Place("tiny", level)
         self.plan.scalars.setdefault(level, []).append(eqn)
 
