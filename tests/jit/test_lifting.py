@@ -274,3 +274,19 @@ def test_a_row_that_is_unrolled_of_a_vector_that_is_not():
     fast = tracker.jit(f)
     for _ in range(2):
         np.testing.assert_allclose(fast(a, x), f(a, x), rtol=1e-13)
+
+
+FOLDS = {
+    "added": lambda a, x: np.sum(a, axis=0) + np.sin(np.exp(x)),
+    "an element": lambda a, x: (np.max(a, axis=0) * x)[2] + np.sum(np.sin(np.exp(x))),
+    "where": lambda a, x: np.argmax(a, axis=0)[1] + np.sum(np.sin(np.exp(x))),
+    "all": lambda a, x: np.where(np.all(a > 0, axis=0), np.exp(x), np.sin(np.exp(x))),
+}
+
+
+@pytest.mark.parametrize("f", FOLDS.values(), ids=FOLDS)
+def test_folds_of_a_few_rows_that_give_a_vector_that_is_not_unrolled(f):
+    a, x = RNG.standard_normal((2, 9)), RNG.standard_normal(9)
+    fast = tracker.jit(f)
+    for _ in range(2):
+        np.testing.assert_allclose(fast(a, x), f(a, x), rtol=1e-13)

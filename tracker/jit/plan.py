@@ -181,7 +181,9 @@ class _Planner(Storing):
             rare.plan_lookup(self, step)
         elif isinstance(lower, Borrow):
             rare.plan_loan(self, step)
-        elif isinstance(lower, Reduce) and any(self.is_big(o) for o in operands):
+        elif isinstance(lower, Reduce) and (
+            any(map(self.is_big, operands)) or not self.tiny.takes(step.out.type)
+        ):
             self._fold(step, operands[0])
         elif isinstance(lower, Scan) and not self.tiny.takes(step.out.type):
             self._scan(step)
