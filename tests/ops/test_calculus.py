@@ -1,5 +1,7 @@
 """Differences, slopes, integrals, interpolation, convolution, ranges; averages and histograms."""
 
+import re
+
 import numpy as np
 import pytest
 from cases import check, ordered
@@ -218,3 +220,32 @@ def test_a_number_has_no_differences():
     for number in (np.float64(3.0), param(3.0)):
         with pytest.raises(ValueError, match="diff requires input that is at least one dim"):
             np.diff(number, axis=0)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.array([True, False, True]),
+        np.array([1, 2, 2], np.uint64),
+        np.array([], int),
+        np.array([0.5]),
+        np.array([-1, 2]),
+        np.array(3),
+        np.ones((2, 2), int),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize(
+    "options", [{}, {"minlength": 5}, {"minlength": -1}, {"weights": np.array([1.0, 2.0, 3.0])}]
+)
+def test_bins_are_counted_and_refused_as_numpy_does(x, options):
+    try:
+        want = np.bincount(x, **options)
+    except (TypeError, ValueError) as error:
+        with pytest.raises(type(error), match=re.escape(str(error))):
+            jit(lambda x: np.bincount(x, **options))(x)
+        return
+    for _ in range(2):
+        got = jit(lambda x: np.bincount(x, **options))(x)
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)

@@ -147,11 +147,31 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *_: Any, dtype: Any = N
 
 @implements(np.bincount)
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
-    x = as_array(x)
+    x = _bin_numbers(as_array(x))
+    if operator.index(minlength) < 0:
+        raise ValueError("'minlength' must not be negative")
+    if x.dtype.kind == "i" and np.any(x < 0):
+        raise ValueError("'list' argument must have no negative elements")
     n = max(int(np.max(x)) + 1 if np.size(x) else 0, operator.index(minlength))
-    if weights is None:
+    if weights is None or np.size(x) == 0:
         return subscripts.added((n,), x, np.ones(np.shape(x), np.intp))
-    return subscripts.added((n,), x, np.astype(as_array(weights), float))
+    weights = np.astype(as_array(weights), float)
+    if np.shape(weights) != np.shape(x):
+        raise ValueError("The weights and list don't have the same length.")
+    return subscripts.added((n,), x, weights)
+
+
+def _bin_numbers(x: Any) -> Any:
+    """Numbers of bins, with NumPy's errors."""
+    if x.dtype.kind not in "biu":
+        raise TypeError(
+            f"Cannot cast array data from dtype('{x.dtype}') to dtype('int64') according to the "
+            "rule 'safe'"
+        )
+    if np.ndim(x) != 1:
+        depth = "too deep" if np.ndim(x) else "of too small depth"
+        raise ValueError(f"object {depth} for desired array")
+    return np.astype(x, np.intp) if x.dtype.kind == "b" else x
 
 
 def _bin_count(a: Any, bins: str, range: Any) -> Any:
