@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ops.binary import add
-from tracker.ops.declare import project
+from tracker.ops.cotangents import project
 from tracker.ops.index import embed, getitem, put
 from tracker.ops.places import Piece
 from tracker.tape import apply, data_of, form_of, is_put_off, record

@@ -43,7 +43,7 @@ from tracker.errors import ConversionError, RuleError, TrackerError, message
 from tracker.leaves import data
 from tracker.listening import is_recording
 from tracker.ops.bundle import Parts
-from tracker.ops.declare import project
+from tracker.ops.cotangents import project
 from tracker.origins import depends_elsewhere
 from tracker.pullbacks import pullback
 from tracker.snapshots import snapshot

@@ -28,7 +28,7 @@ from tracker.errors import UnsupportedError, message
 from tracker.ir.op import Host, Joint, define
 from tracker.ir.types import type_of
 from tracker.listening import current_stage
-from tracker.ops.declare import match, project
+from tracker.ops.cotangents import match, project
 from tracker.stage import Unstructured
 from tracker.tape import data_of, form_of, record
 from tracker.tracked import Tracked

@@ -14,7 +14,7 @@ import numpy as np
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import LINEAR, Joint, Op
 from tracker.ops.bundle import Parts
-from tracker.ops.declare import as_numpy, match, tangent_product
+from tracker.ops.cotangents import as_numpy, match, tangent_product
 from tracker.reverse import _consumers, _has_nan, _strong
 from tracker.stage import as_recorded, forgive
 from tracker.tape import apply, wrap

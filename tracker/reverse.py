@@ -30,7 +30,7 @@ from tracker.ir.op import Joint
 from tracker.listening import Watch, current_watch, is_recording
 from tracker.ops.binary import strong_multiply
 from tracker.ops.bundle import Parts
-from tracker.ops.declare import as_numpy, partial_product, project
+from tracker.ops.cotangents import as_numpy, partial_product, project
 from tracker.ops.places import Piece
 from tracker.stage import as_recorded, forgive
 from tracker.tape import apply, most_likely, wrap

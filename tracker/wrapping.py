@@ -20,8 +20,8 @@ from tracker.draws import recording
 from tracker.errors import UnsupportedError, message
 from tracker.leaves import data, plain_cotangent
 from tracker.listening import Deriving, current_watch, is_recording
+from tracker.ops.cotangents import project
 from tracker.ops.create import identity, item
-from tracker.ops.declare import project
 from tracker.origins import is_followed
 from tracker.snapshots import snapshot
 from tracker.stage import close, note_apart

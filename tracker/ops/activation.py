@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.op import View
-from tracker.ops.declare import declare, infer_ufunc, map_lowering, match, project
+from tracker.ops.cotangents import match, project
+from tracker.ops.declare import declare, infer_ufunc, map_lowering
 from tracker.tape import apply
 
 

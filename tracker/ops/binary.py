@@ -15,14 +15,8 @@ from tracker.ir.graph import Const
 from tracker.ir.op import OPS, Map
 from tracker.ir.types import Type
 from tracker.ops.comparing import greater_equal, weakly
-from tracker.ops.declare import (
-    broadcast,
-    choosing,
-    declare,
-    elementwise,
-    implements,
-    project,
-)
+from tracker.ops.cotangents import choosing, project
+from tracker.ops.declare import broadcast, declare, elementwise, implements
 from tracker.tape import apply
 from tracker.tracked import install
 

@@ -12,17 +12,8 @@ import numpy as np
 
 from tracker.ir.op import METHODS, Map
 from tracker.ir.types import Type
-from tracker.ops.declare import (
-    NO_VALUE,
-    as_array,
-    broadcast,
-    declare,
-    implements,
-    into,
-    match,
-    piecewise,
-    project,
-)
+from tracker.ops.cotangents import match, project
+from tracker.ops.declare import NO_VALUE, as_array, broadcast, declare, implements, into, piecewise
 from tracker.tape import apply, form_of
 
 # Comparisons and logic ---------------------------------------------------------------------------

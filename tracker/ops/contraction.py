@@ -9,7 +9,8 @@ import numpy as np
 
 from tracker.ir.op import METHODS, UFUNCS, Contract
 from tracker.ir.types import Type
-from tracker.ops.declare import declare, implements, into, project
+from tracker.ops.cotangents import project
+from tracker.ops.declare import declare, implements, into
 from tracker.tape import apply
 from tracker.tracked import install
 

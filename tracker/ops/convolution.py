@@ -15,8 +15,9 @@ import numpy as np
 
 from tracker.ir.op import UFUNCS, Expand, Op
 from tracker.ir.types import Type
+from tracker.ops.cotangents import project
 from tracker.ops.create import astype
-from tracker.ops.declare import as_array, declare, implements, project
+from tracker.ops.declare import as_array, declare, implements
 from tracker.ops.index import embed, getitem
 from tracker.ops.reduce import sum_
 from tracker.ops.shape import broadcast_to, concatenate, reshape, transpose

@@ -14,14 +14,8 @@ import numpy as np
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import LINEAR, METHODS, NUMPY, Iota, Map, Table, View
 from tracker.ir.types import Type, type_of
-from tracker.ops.declare import (
-    as_array,
-    declare,
-    dtype_of,
-    implements,
-    order_of,
-    project,
-)
+from tracker.ops.cotangents import project
+from tracker.ops.declare import as_array, declare, dtype_of, implements, order_of
 from tracker.ops.shape import laid_out, memory_axes
 from tracker.tape import apply, data_of, form_of, holds_tracked, value_of, wrap
 from tracker.tracked import Tracked

@@ -16,16 +16,9 @@ from numpy.lib.array_utils import normalize_axis_index
 from tracker.ir.op import LINEAR, Expand, Scan
 from tracker.ir.types import Type
 from tracker.ops.comparing import equal, logical_or, where
+from tracker.ops.cotangents import project
 from tracker.ops.create import iota
-from tracker.ops.declare import (
-    as_array,
-    declare,
-    discrete,
-    implements,
-    into,
-    one_axis,
-    project,
-)
+from tracker.ops.declare import as_array, declare, discrete, implements, into, one_axis
 from tracker.ops.rearrange import along_axis
 from tracker.ops.subscripts import added
 from tracker.ops.unary import isnan

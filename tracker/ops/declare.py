@@ -1,9 +1,7 @@
 """How the op files declare: factories over `define`, and the helpers that rules share.
 
-Owns: `elementwise`, `piecewise` (ufuncs without a derivative), `implements`, `sum_to`, `project`.
-
-Invariant: rules are plain NumPy on whatever they are handed; zeros and ones come from `*_like` or
-`broadcast_to` of an operand, so that staging sees them.
+Owns: `elementwise`, `piecewise` (ufuncs without a derivative), `declare`, `implements`; how entries
+read arguments (`as_array`, `into`, `one_axis`, ...). What rules share is in `cotangents.py`.
 """
 
 from __future__ import annotations
@@ -31,6 +29,7 @@ from tracker.ir.op import (
     define,
 )
 from tracker.ir.types import Type, type_of
+from tracker.ops.cotangents import jvp_from, vjp_from
 from tracker.tape import apply, apply2, form_of, holds_tracked
 from tracker.tracked import Tracked, install, public_name
 
@@ -92,103 +91,6 @@ def infer_by_example(evaluate: Callable[..., Any]) -> Callable[..., Type]:
     return infer
 
 
-# Cotangents -------------------------------------------------------------------------------------
-
-
-def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
-    """Undo broadcasting: sum a cotangent over the axes along which its operand was repeated."""
-    have = np.shape(g)
-    if have == shape:
-        return g
-    if not shape:
-        return np.sum(g)
-    lead = len(have) - len(shape)
-    axes = (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 != have[lead + i]))
-    return np.reshape(np.sum(g, axis=axes), shape) if axes else np.reshape(g, shape)
-
-
-def project(c: Any, x: Any) -> Any:
-    """A cotangent in the space of its operand: same shape; real for real; same precision."""
-    c = sum_to(c, np.shape(x))
-    want = x.dtype if hasattr(x, "dtype") else np.result_type(x)
-    have = c.dtype if hasattr(c, "dtype") else np.result_type(c)
-    if have == want or want.kind not in "fc":
-        return np.real(c) if have.kind == "c" and want.kind != "c" else c
-    if have.kind == "c" and want.kind == "f":
-        c = np.real(c)
-    if type(x) is float or type(x) is complex:
-        return c
-    return c.astype(want) if hasattr(c, "astype") else want.type(c)
-
-
-def match(t: Any, y: Any) -> Any:
-    """A tangent in the shape and dtype of the result."""
-    shape = np.shape(y)
-    if np.shape(t) != shape:
-        t = np.broadcast_to(t, shape)
-    if not hasattr(y, "dtype") or not hasattr(t, "dtype"):
-        return np.real(t) if type(y) is float and np.iscomplexobj(t) else t
-    want = y.dtype
-    if t.dtype == want or want.kind not in "fc":
-        return t
-    if want.kind == "f" and t.dtype.kind == "c":
-        t = np.real(t)
-    return np.astype(t, want) if np.ndim(t) or isinstance(t, Tracked) else want.type(t)
-
-
-def as_numpy(x: Any) -> Any:
-    """A Python number as NumPy's, whose arithmetic gives inf and NaN instead of raising."""
-    form = form_of(x)
-    if not isinstance(form, (int, float, complex)):
-        return x
-    kind = np.result_type(form, 0.0)
-    return np.astype(x, kind) if isinstance(x, Tracked) else kind.type(x)
-
-
-_CHOOSING: set[Rule] = set()
-
-
-def choosing(partial: Rule) -> Rule:
-    """A partial derivative that is 0 where another operand was taken: there nothing reaches this
-    one, not even NaN."""
-    _CHOOSING.add(partial)
-    return partial
-
-
-def _taken(product: Any, partial: Any, d: Any) -> Any:
-    return np.where(d == 0, 0.0, product)[()] if partial in _CHOOSING else product
-
-
-def partial_product(times: Callable[[Any, Any], Any], g: Any, partial: Any, y: Any, xs: Any) -> Any:
-    """g times a partial derivative, conjugated where that is complex (see docs/conventions.md)."""
-    if not callable(partial):
-        return g if partial == 1 else -g if partial == -1 else times(g, partial)
-    d = partial(y, *xs)
-    product = times(g, np.conjugate(d) if np.iscomplexobj(d) else d)
-    return product if times is np.multiply else _taken(product, partial, d)
-
-
-def _vjp_from(partial: Any, at: int) -> Rule:
-    def rule(g: Any, y: Any, *xs: Any) -> Any:
-        return project(partial_product(np.multiply, g, partial, y, xs), xs[at])
-
-    return rule
-
-
-def tangent_product(times: Callable[[Any, Any], Any], t: Any, partial: Any, y: Any, xs: Any) -> Any:
-    """A partial derivative times a tangent, in the space of the result."""
-    d = partial(y, *xs) if callable(partial) else partial
-    product = times(t, d)
-    return match(product if times is np.multiply else _taken(product, partial, d), y)
-
-
-def _jvp_from(partial: Any) -> Rule:
-    def rule(t: Any, y: Any, *xs: Any) -> Any:
-        return tangent_product(np.multiply, t, partial, y, xs)
-
-    return rule
-
-
 # Factories --------------------------------------------------------------------------------------
 
 
@@ -221,8 +123,8 @@ def elementwise(
         entry=None,
         infer=infer_ufunc(ufunc, operator),
         evaluate=operator or ufunc,
-        jvp=[_jvp_from(p) for p in partials],
-        vjp=[_vjp_from(p, i) for i, p in enumerate(partials)],
+        jvp=[jvp_from(p) for p in partials],
+        vjp=[vjp_from(p, i) for i, p in enumerate(partials)],
         lower=lower
         if isinstance(lower, Host)
         else map_lowering(ufunc, lower, kinds, defined, refuses, requires),

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.ir.op import LINEAR, Expand
+from tracker.ops.cotangents import project
 from tracker.ops.create import to_discrete
 from tracker.ops.cumulative import along
-from tracker.ops.declare import as_array, declare, implements, infer_by_example, into, project
+from tracker.ops.declare import as_array, declare, implements, infer_by_example, into
 from tracker.ops.lent import LENDABLE, lent
 from tracker.ops.sorting import along_last
 from tracker.tape import apply

@@ -17,8 +17,9 @@ import numpy as np
 from tracker.ir.op import LINEAR, Expand, Op, View, Writes
 from tracker.ir.types import Type
 from tracker.ops.comparing import equal
+from tracker.ops.cotangents import project
 from tracker.ops.create import iota
-from tracker.ops.declare import as_array, declare, project
+from tracker.ops.declare import as_array, declare
 from tracker.ops.indices import lengths
 from tracker.ops.places import (
     Index,

@@ -12,6 +12,7 @@ import numpy as np
 
 from tracker.ir.op import NUMPY
 from tracker.ir.types import Type, type_of
+from tracker.ops.cotangents import project
 from tracker.ops.declare import (
     as_array,
     broadcast,
@@ -21,7 +22,6 @@ from tracker.ops.declare import (
     into,
     loop_dtypes,
     map_lowering,
-    project,
 )
 from tracker.tape import apply, form_of
 

@@ -16,7 +16,8 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import LINEAR, METHODS, Joint, View, Writes
 from tracker.ir.types import Type
-from tracker.ops.declare import as_array, declare, implements, into, order_of, project, sum_to
+from tracker.ops.cotangents import project, sum_to
+from tracker.ops.declare import as_array, declare, implements, into, order_of
 from tracker.tape import apply, form_of
 from tracker.tracked import Tracked, whole
 

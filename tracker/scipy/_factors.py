@@ -15,7 +15,8 @@ import scipy.linalg
 
 from tracker.ir.op import Host, Routine
 from tracker.ir.types import Type
-from tracker.ops.declare import declare, project
+from tracker.ops.cotangents import project
+from tracker.ops.declare import declare
 from tracker.ops.linalg.parts import adjoint, as_array, diagonal_of, embedded, kind
 from tracker.ops.linalg.solves import triangular
 from tracker.scipy._batches import over_batches

@@ -17,7 +17,8 @@ from tracker.draws import draws_privately
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import Host, Lowering, Op, Routine
 from tracker.ir.types import Type
-from tracker.ops.declare import declare, project, refuse
+from tracker.ops.cotangents import project
+from tracker.ops.declare import declare, refuse
 from tracker.ops.linalg.parts import adjoint, as_array, is_square, kind
 from tracker.scipy._batches import over_batches
 from tracker.scipy._dropin import drop_in

@@ -12,7 +12,7 @@ import scipy.signal
 
 from tracker.ir.op import Host, define
 from tracker.ir.types import Type
-from tracker.ops.declare import project
+from tracker.ops.cotangents import project
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._passing import as_array
 from tracker.tape import apply

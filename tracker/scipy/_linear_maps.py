@@ -16,7 +16,7 @@ import numpy as np
 
 from tracker.ir.op import Host, define
 from tracker.ir.types import Type
-from tracker.ops.declare import project
+from tracker.ops.cotangents import project
 from tracker.tape import apply
 
 _NUMBERS = itertools.count(1)

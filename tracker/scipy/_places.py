@@ -22,7 +22,7 @@ import scipy.special
 from tracker.ir.op import Host, define
 from tracker.ir.types import Type
 from tracker.leaves import data
-from tracker.ops.declare import project
+from tracker.ops.cotangents import project
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._neighbours import each, result
 from tracker.scipy._passing import as_array, no_rule

@@ -13,7 +13,8 @@ import numpy as np
 
 from tracker.ir.op import Routine
 from tracker.ir.types import Type
-from tracker.ops.declare import NO_VALUE, declare, implements, project
+from tracker.ops.cotangents import project
+from tracker.ops.declare import NO_VALUE, declare, implements
 from tracker.ops.linalg.parts import (
     adjoint,
     as_array,

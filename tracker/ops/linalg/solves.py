@@ -18,7 +18,8 @@ import numpy as np
 
 from tracker.ir.op import Host, Joint, Routine
 from tracker.ir.types import Type
-from tracker.ops.declare import declare, implements, project
+from tracker.ops.cotangents import project
+from tracker.ops.declare import declare, implements
 from tracker.ops.linalg.parts import (
     adjoint,
     as_array,

@@ -22,7 +22,8 @@ import numpy as np
 
 from tracker.ir.op import Expand, Routine
 from tracker.ir.types import Type
-from tracker.ops.declare import declare, implements, project
+from tracker.ops.cotangents import project
+from tracker.ops.declare import declare, implements
 from tracker.ops.index import getitem
 from tracker.ops.linalg.coinciding import gaps_of, warn_coinciding, warn_vanishing
 from tracker.ops.linalg.parts import (

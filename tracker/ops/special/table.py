@@ -26,18 +26,9 @@ from tracker.ir.graph import Const
 from tracker.ir.op import NUMPY, UFUNCS, Map, Op, Rule, define
 from tracker.ir.types import Type
 from tracker.ops.binary import strong_multiply
+from tracker.ops.cotangents import match, partial_product, project, tangent_product
 from tracker.ops.create import to_discrete
-from tracker.ops.declare import (
-    Body,
-    broadcast,
-    infer_ufunc,
-    loop_dtypes,
-    map_lowering,
-    match,
-    partial_product,
-    project,
-    tangent_product,
-)
+from tracker.ops.declare import Body, broadcast, infer_ufunc, loop_dtypes, map_lowering
 from tracker.ops.lent import LENDABLE, lent
 from tracker.ops.shape import broadcast_to
 from tracker.tape import apply, data_of, form_of
