@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import functools
 import signal
+import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-_SOON = 0.01  # seconds, after which a finaliser has ended
+_SOON = 0.01  # seconds, after which a finaliser should have ended
 _Result = TypeVar("_Result")
 
 
@@ -66,8 +68,18 @@ class _Lock:
 
 
 def _interrupt() -> None:
-    """Send the main thread an interrupt that also ends a sleep."""
-    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    """Send the main thread an interrupt, which also ends a sleep, when no finaliser runs there."""
+    main = threading.main_thread().ident or 0
+    while _is_finalising(main):
+        time.sleep(_SOON)
+    signal.pthread_kill(main, signal.SIGINT)
+
+
+def _is_finalising(thread: int) -> bool:
+    frame = sys._current_frames().get(thread)
+    while frame is not None and frame.f_code.co_name != "__del__":
+        frame = frame.f_back
+    return frame is not None
 
 
 LOCK = _Lock()
