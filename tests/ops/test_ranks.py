@@ -27,6 +27,6 @@ ROWS = [
     row(
         ranks.sources_of,
         sample(KEYS, np.array([[2, 0], [1, 3]]), CHOSEN),
-        sample(KEYS, np.array([[3]]), CHOSEN[:, :1]),
+        sample(KEYS, np.array([[3]]), np.array([[3], [1]], np.uint8)),
     ),
 ]
