@@ -43,6 +43,21 @@ def test_call(text):
             check_derivatives(lambda *xs: _floats(call(*xs)), copies())
 
 
+@pytest.mark.parametrize("text", TEXTS)
+def test_call_compiled(text):
+    """The trace's numbers, and then machine code's."""
+    call, _, copies = _read(text)
+    compiled = jit(call)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        want = leaves(call(*copies()))
+        for _ in range(2):
+            found = leaves(compiled(*copies()))
+            assert len(found) == len(want)
+            for ours, theirs in zip(found, want, strict=True):
+                _same(ours, theirs, ulps=8)
+
+
 @pytest.mark.parametrize("text", RAISING)
 def test_what_numpy_refuses_is_refused(text):
     call, _, copies = _read(text)
@@ -80,14 +95,16 @@ def _used(code):
     return set(code.co_names).union(*map(_used, inner))
 
 
-def _same(ours, theirs):
+def _same(ours, theirs, ulps=0):
     if isinstance(theirs, type):
         assert ours is theirs
         return
     assert np.result_type(ours) == np.result_type(theirs)
     assert isinstance(ours, np.ndarray) == isinstance(theirs, np.ndarray)
     assert np.shape(ours) == np.shape(theirs)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+    kind = np.result_type(theirs)
+    rtol = max(1e-12, ulps * np.finfo(kind).eps) if kind.kind in "fc" else 0
+    np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=1e-12)
 
 
 def _floats(y):
