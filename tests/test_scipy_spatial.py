@@ -238,3 +238,15 @@ def test_rotations_refused():
     ):
         with pytest.raises(error, match=match):
             wrong()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int64, bool, np.float32])
+@pytest.mark.parametrize("name", ["sqeuclidean", "braycurtis", "canberra"])
+def test_vectors_of_integers_do_not_wrap_around(name, dtype):
+    u, v = (np.random.default_rng(0).random((2, 5)) * 120).astype(dtype)
+    compiled = jit(lambda u, v: getattr(distance, name)(u, v))
+    want = getattr(scipy.spatial.distance, name)(u, v)
+    for _ in range(2):
+        got = compiled(u, v)
+        assert type(got) is type(want)
+        np.testing.assert_allclose(got, want, rtol=1e-6 if dtype == np.float32 else 1e-14)

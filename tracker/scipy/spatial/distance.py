@@ -127,6 +127,7 @@ _OTHER_NAMES = {
     "seuclidean": "se s",
     "sqeuclidean": "sqe sqeuclid",
 }
+_IN_DOUBLE = ("braycurtis", "canberra")  # as SciPy computes them, whatever the vectors are
 _NAMED = {alias: name for name, text in _OTHER_NAMES.items() for alias in text.split()}
 
 
@@ -135,6 +136,8 @@ def _of_vectors(name: str) -> Callable[..., Any]:
         u, v = as_array(u), as_array(v)
         if np.ndim(u) != 1 or np.ndim(v) != 1:
             raise ValueError("Input vector should be 1-D.")
+        if name in _IN_DOUBLE or (name == "sqeuclidean" and "f" not in u.dtype.kind + v.dtype.kind):
+            u, v = (x if x.dtype.kind == "c" else np.astype(x, float) for x in (u, v))
         return _METRICS[name](u, v, *args, **kwargs)
 
     metric.__name__ = name
