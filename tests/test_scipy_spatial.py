@@ -250,3 +250,13 @@ def test_vectors_of_integers_do_not_wrap_around(name, dtype):
         got = compiled(u, v)
         assert type(got) is type(want)
         np.testing.assert_allclose(got, want, rtol=1e-6 if dtype == np.float32 else 1e-14)
+
+
+@pytest.mark.parametrize("name", ["hamming", "jaccard", "dice", "russellrao", "yule"])
+def test_numbers_that_are_called_back_are_numbers(name):
+    u, v = np.array([1.0, 0.0, 1.0, 1.0]), np.array([1.0, 1.0, 0.0, 1.0])
+    compiled = jit(lambda u, v: getattr(distance, name)(u, v))
+    want = getattr(scipy.spatial.distance, name)(u, v)
+    for _ in range(2):
+        got = compiled(u, v)
+        assert type(got) is type(want) and got == want

@@ -54,10 +54,10 @@ def called_back(function: Callable[..., Any], given: list[Any]) -> Any:
 
     def results(*numbers: Any) -> list[Any]:
         leaves = tree.flatten(function(*numbers))[0]
-        return [np.asarray(leaves[k]) for k in numeric]
+        return [leaves[k] for k in numeric]
 
     def extents(*numbers: Any) -> Any:
-        lengths = [n for y in results(*numbers) for n in y.shape]
+        lengths = [n for y in results(*numbers) for n in np.shape(y)]
         return np.array(lengths, dtype=np.int64)
 
     for length in _hosted(extents, given):
