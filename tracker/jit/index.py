@@ -13,7 +13,7 @@ points.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from tracker.ir.types import Type
@@ -284,3 +284,18 @@ class Tools:
 
     def _test(self, relation: str, a: Any, b: Any) -> str:
         return self.write(f"icmp {relation} i64 {self.name(a)}, {self.name(b)}")
+
+
+def index_of(shape: Sequence[int]) -> tuple[Affine | int, ...]:
+    """Any element of an array, by a loop variable for each axis that is longer than one."""
+    return tuple(Affine(((i, 1),)) if n != 1 else 0 for i, n in enumerate(shape))
+
+
+def formulas(eqn: Any, index: Sequence[Any], extents: Iterable[int]) -> Any:
+    """What the `source` of an equation's view says of an index, for loop variables of these
+    extents; None where that takes code, or differs from part to part of a range."""
+    tools = Tools({i: (0, n) for i, n in enumerate(extents)}, may_split=False)
+    try:
+        return eqn.op.lower.source(tools, index, *(o.type for o in eqn.operands), **eqn.params)
+    except (NeedsCode, Split):
+        return None

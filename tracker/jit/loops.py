@@ -33,7 +33,7 @@ from tracker.jit.emit import (
     memory_type,
 )
 from tracker.jit.folds import Fold
-from tracker.jit.index import Affine, NeedsCode, Split, Tools
+from tracker.jit.index import Affine, Split, Tools, formulas, index_of
 from tracker.jit.layout import Kernel, Plan
 from tracker.jit.orders import Strides, best_order, strides_of
 from tracker.jit.strides import is_packed, wide_strides
@@ -442,12 +442,5 @@ def _is_spread(eqn: Eqn) -> bool:
     if len(eqn.operands) != 1 or eqn.operands[0].type.size != 1:
         return False
     shape = eqn.out.type.shape
-    index = tuple(Affine(((i, 1),)) if n != 1 else 0 for i, n in enumerate(shape))
-    tools = Tools({i: (0, n) for i, n in enumerate(shape)}, may_split=False)
-    lower = eqn.op.lower
-    assert isinstance(lower, View)
-    try:
-        found = lower.source(tools, index, eqn.operands[0].type, **eqn.params)
-    except (NeedsCode, Split):
-        return False
-    return not isinstance(found, list) and found[2] in (None, True)
+    found = formulas(eqn, index_of(shape), shape)
+    return found is not None and not isinstance(found, list) and found[2] in (None, True)

@@ -39,7 +39,7 @@ from tracker.ir.op import (
 from tracker.ir.types import Bundle
 from tracker.jit import rare
 from tracker.jit.guests import invite
-from tracker.jit.index import Affine, NeedsCode, Split, Tools
+from tracker.jit.index import formulas, index_of
 from tracker.jit.inplace import InPlace
 from tracker.jit.layout import (
     TINY,
@@ -299,17 +299,12 @@ class _Planner(Storing):
         if not place.stored or not o.type.shape:  # a scalar has no memory
             return None
         shape = eqn.out.type.shape
-        variables = tuple(Affine(((i, 1),)) if extent != 1 else 0 for i, extent in enumerate(shape))
-        tools = Tools({i: (0, n) for i, n in enumerate(shape)}, may_split=False)
         if _is_reshape(eqn) and place.strides == c_strides(o.type.shape):
             return Place(
                 "memory", place.ready, 0, None, place.buffer, c_strides(shape), place.start
             )
-        try:
-            found = eqn.op.lower.source(tools, variables, o.type, **eqn.params)  # type: ignore[union-attr]
-        except (NeedsCode, Split):
-            return None
-        if isinstance(found, list) or found[2] not in (None, True):
+        found = formulas(eqn, index_of(shape), shape)
+        if found is None or isinstance(found, list) or found[2] not in (None, True):
             return None
         return address(place, found[1], len(shape), place.ready)
 

@@ -29,7 +29,7 @@ from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.op import Contract, View
 from tracker.ir.types import Type
 from tracker.jit import parallel
-from tracker.jit.index import Affine, NeedsCode, Split, Tools
+from tracker.jit.index import Affine, Tools, formulas
 from tracker.jit.layout import Buffer, address
 from tracker.jit.strides import c_strides
 from tracker.records import record
@@ -240,13 +240,8 @@ def _formulas(eqn: Eqn, index: tuple[Any, ...], extents: Iterable[int]) -> Any:
 def _source(eqn: Eqn, index: tuple[Any, ...], extents: Iterable[int]) -> Any:
     """(operand, index) of which an element of a view is read; None where that takes more than
     formulas."""
-    lower = eqn.op.lower
-    assert isinstance(lower, View)
-    tools = Tools({i: (0, n) for i, n in enumerate(extents)}, may_split=False)
-    try:
-        types = [o.type for o in eqn.operands]
-        found = lower.source(tools, index, *types, **eqn.params)
-    except (NeedsCode, Split):
+    found = formulas(eqn, index, extents)
+    if found is None:
         return None
     for which, source, inside in found if isinstance(found, list) else [found]:
         if inside is None or inside is True:
