@@ -52,14 +52,16 @@ def link(
         made = cache.compile_or_load(text, level=loops.level, symbols=bound)
         _remember(parts, module)
         return {name: made.address(name) for name in loops.exports}, [made], [*tables.values()]
-    modules, addresses = [], {}
-    for each in links:
-        linked = _linked(each, native.addresses(tables))
-        modules.append(linked)
-        for name in loops.exports:
-            there = {here: there for there, here in each.names.items()}.get(_loop_of(name))
-            if there is not None:
-                addresses[name] = linked.address(there + name[len(_loop_of(name)) :])
+    modules = [_linked(each, native.addresses(tables)) for each in links]
+    home = {
+        here: (linked, there)
+        for linked, each in zip(modules, links, strict=True)
+        for there, here in each.names.items()
+    }
+    addresses = {}
+    for name in loops.exports:
+        linked, there = home[_loop_of(name)]
+        addresses[name] = linked.address(there + name[len(_loop_of(name)) :])
     return addresses, modules, [*tables.values()]
 
 
