@@ -9,6 +9,7 @@ import pytest
 
 import tracker
 from tracker import gradient, hvp, jit, jvp, pullback, tree, withgradient
+from tracker.scipy import stats
 
 V = np.array([1.0, 2.0])
 
@@ -185,7 +186,6 @@ def test_ravel():
 
 def test_results_of_scipy():
     """Named tuples without `_make`, and attributes beside their elements."""
-    stats = pytest.importorskip("tracker.scipy.stats")
     x = np.array([1.0, 3.0, 2.0, 5.0, 4.0])
     calls = {
         "linregress": (lambda x: stats.linregress(x, x**2), "intercept_stderr"),
