@@ -106,16 +106,14 @@ def _texts(name: str, bits: int) -> set[str]:
     return {inserted_values(bits), *(text.replace("$", f"i{bits}") for text in texts)}
 
 
-_CHOSEN = """
-; For each row: its keys at the wanted places. What is known of a row is `many` keys in order from
-; number `base` on; one key alone (`apart` 0) stands for all of them. Room: for _CHOICE.
-define internal void @tk.chosen.$(
-  ptr %keys, ptr %places, ptr %out, ptr %room, i64 %rows, i64 %count, i64 %apart, i64 %n
-) noinline {
+# A routine that answers something for each row and wanted place (`count` of each row, `apart` from
+# those of one row to those of the next).
+_AT_PLACES = """
+define internal void @tk.{name}.$(
+  ptr %keys, ptr %places, {given}, i64 %rows, i64 %count, i64 %apart, i64 %n
+) noinline {{
 start:
-  %known = alloca {i64, i64, ptr, i64}
-  %last = sub i64 %n, 1
-  br label %next
+{start}  br label %next
 next:
   %row = phi i64 [0, %start], [%row.next, %done]
   %more = icmp ult i64 %row, %rows
@@ -126,9 +124,7 @@ work:
   %own = mul i64 %row, %apart
   %wanted = getelementptr i64, ptr %places, i64 %own
   %to.at = mul i64 %row, %count
-  %to = getelementptr $, ptr %out, i64 %to.at
-  store {i64, i64, ptr, i64} zeroinitializer, ptr %known
-  br label %each
+{row}  br label %each
 each:
   %i = phi i64 [0, %work], [%i.next, %answer]
   %i.more = icmp ult i64 %i, %count
@@ -136,6 +132,29 @@ each:
 look:
   %cell = getelementptr i64, ptr %wanted, i64 %i
   %asked = load i64, ptr %cell
+{answer}  %i.next = add i64 %i, 1
+  br label %each
+done:
+  %row.next = add i64 %row, 1
+  br label %next
+end:
+  ret void
+}}
+"""
+# For each row: its keys at the wanted places. What is known of a row is `many` keys in order from
+# number `base` on; one key alone (`apart` 0) stands for all of them. Room: for _CHOICE.
+_CHOSEN = _AT_PLACES.format(
+    name="chosen",
+    given="ptr %out, ptr %room",
+    start="""\
+  %known = alloca {i64, i64, ptr, i64}
+  %last = sub i64 %n, 1
+""",
+    row="""\
+  %to = getelementptr $, ptr %out, i64 %to.at
+  store {i64, i64, ptr, i64} zeroinitializer, ptr %known
+""",
+    answer="""\
   %past = icmp ugt i64 %asked, %last
   %place = select i1 %past, i64 %last, i64 %asked
   %seen = load {i64, i64, ptr, i64}, ptr %known
@@ -158,15 +177,8 @@ answer:
   %key = load $, ptr %key.cell
   %to.cell = getelementptr $, ptr %to, i64 %i
   store $ %key, ptr %to.cell
-  %i.next = add i64 %i, 1
-  br label %each
-done:
-  %row.next = add i64 %row, 1
-  br label %next
-end:
-  ret void
-}
-"""
+""",
+)
 _CHOICE = """
 ; The keys near a place of a row in order. Room: the sample, which is the answer in the end, the
 ; sample in order, and n keys.
@@ -342,47 +354,25 @@ end:
   ret {i64, i64} %both
 }
 """
-_SOURCES = """
-; For each row and wanted place: where the key comes from that stands there in order.
-define internal void @tk.sources.$(
-  ptr %keys, ptr %places, ptr %chosen, ptr %out, i64 %rows, i64 %count, i64 %apart, i64 %n
-) noinline {
-start:
-  br label %next
-next:
-  %row = phi i64 [0, %start], [%row.next, %done]
-  %more = icmp ult i64 %row, %rows
-  br i1 %more, label %work, label %end
-work:
-  %at = mul i64 %row, %n
-  %from = getelementptr $, ptr %keys, i64 %at
-  %own = mul i64 %row, %apart
-  %wanted = getelementptr i64, ptr %places, i64 %own
-  %to.at = mul i64 %row, %count
+# For each row and wanted place: where the key comes from that stands there in order.
+_SOURCES = _AT_PLACES.format(
+    name="sources",
+    given="ptr %chosen, ptr %out",
+    start="",
+    row="""\
   %named = getelementptr $, ptr %chosen, i64 %to.at
   %to = getelementptr i64, ptr %out, i64 %to.at
-  br label %each
-each:
-  %i = phi i64 [0, %work], [%i.next, %look]
-  %i.more = icmp ult i64 %i, %count
-  br i1 %i.more, label %look, label %done
-look:
-  %cell = getelementptr i64, ptr %wanted, i64 %i
-  %place = load i64, ptr %cell
+""",
+    answer="""\
+  br label %answer
+answer:
   %key.cell = getelementptr $, ptr %named, i64 %i
   %key = load $, ptr %key.cell
-  %source = call i64 @tk.source.$(ptr %from, i64 %n, i64 %place, $ %key)
+  %source = call i64 @tk.source.$(ptr %from, i64 %n, i64 %asked, $ %key)
   %to.cell = getelementptr i64, ptr %to, i64 %i
   store i64 %source, ptr %to.cell
-  %i.next = add i64 %i, 1
-  br label %each
-done:
-  %row.next = add i64 %row, 1
-  br label %next
-end:
-  ret void
-}
-"""
+""",
+)
 _SOURCE = """
 ; The key's only place, or of several the one with as many before it as the wanted place has.
 define internal i64 @tk.source.$(ptr %keys, i64 %n, i64 %place, $ %key) noinline {
