@@ -29,7 +29,8 @@ import numpy as np
 
 from tracker.ir.graph import Const, Var
 from tracker.ir.op import Map, Op, Reduce, View
-from tracker.ir.types import Type, type_of
+from tracker.ir.types import type_of
+from tracker.last_uses import LastUses, due_for, let_go
 from tracker.values import (
     NO_PARAMS,
     Postponed,
@@ -37,9 +38,7 @@ from tracker.values import (
     awaited_by,
     forget,
     is_due,
-    is_met,
     postpone,
-    put_off_again,
     put_off_by,
 )
 
@@ -95,18 +94,23 @@ class Deferral(Postponed):
         postpone(value, op.evaluate, operands, arrays, params, self)
         return value
 
-    def is_ahead(self, values: Iterable[Value]) -> bool:
-        """Whether the trace has computed at least as much as it has put off of what these values
-        are made of: then the rest is soon computed, too."""
-        left, seen, stack = 0, set(), [value for value in values if is_due(value)]
-        while stack and left <= self.spent:
-            value = stack.pop()
-            if value not in seen:
-                seen.add(value)
-                stack += [o for o in value.operands if is_due(o)]
-                if value.op is not None and not isinstance(value.op.lower, View):
-                    left += max(map(_nbytes, (value, *value.operands)))
-        return left <= self.spent
+    def is_ahead(self, values: Iterable[Value], soon: int, weight: Callable[[Value], int]) -> bool:
+        """Whether what these values are still to be computed of is no more than `soon` bytes, or
+        than the trace has computed already: then NumPy has soon computed the rest, too. `weight`:
+        how many times as long as a sum an equation takes."""
+        left, most = 0, max(self.spent, soon)
+        for value in due_for(values):
+            if value.op is not None and not isinstance(value.op.lower, View):
+                left += weight(value) * max(map(_nbytes, (value, *value.operands)))
+                if left > most:
+                    return False
+        return True
+
+    def compute(self, values: Iterable[Value]) -> None:
+        """Give values their numbers; nobody will ask for others. What was taken for granted is
+        looked at, too."""
+        LastUses([*values, *(value for value, _ in self.granted)]).compute()
+        self.asked()
 
     def grant(self, value: Value, answer: bool) -> None:
         """Take it for granted that a value that was put off is this."""
@@ -140,18 +144,12 @@ class Deferral(Postponed):
         be computed."""
         awaited = awaited_by(self)
         for value in (*filter(None, [known() for known in self.leaves]), *noted):
-            free = is_met(value) and id(value) not in awaited and value is not self.wanted
-            if free and not any(map(_is_gone, (value, *value.operands))):
-                put_off_again(value)
+            if id(value) not in awaited and value is not self.wanted:
+                let_go(value)
 
 
 def _nbytes(x: Any) -> int:
     return getattr(x.form if type(x) is Value else x, "nbytes", 0)
-
-
-def _is_gone(operand: Any) -> bool:
-    """Whether an array was let go, so that nothing can be made of it any more."""
-    return type(operand) is Value and type(operand.form) is Type
 
 
 def _is_large(form: Any) -> bool:

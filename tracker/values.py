@@ -244,13 +244,19 @@ def _settle(key: int) -> None:
 
 
 def _fill(value: Value) -> None:
-    """Compute the numbers of a value, and of those that it was made of."""
+    """Compute the numbers of a value that somebody asks for."""
     first = _due.get(id(value))
     if first is None:
         return
     trace = first.trace()
     if trace is not None:
         trace.asked()
+    fill(value, lambda at, evaluate, given, params: evaluate(*given, **params))
+
+
+def fill(value: Value, one: Callable[[Value, Callable[..., Any], Sequence[Any], Any], Any]) -> None:
+    """Compute the numbers of a value, and of those that it is made of. `one` gives those of one
+    value: of its function, the operands' numbers, and the parameters."""
     todo = [value]
     with np.errstate(all="ignore"):
         while todo:
@@ -261,8 +267,9 @@ def _fill(value: Value) -> None:
                 todo += before
                 continue
             if due is not None:
-                at.form = due.evaluate(*_given(due), **due.params)
+                at.form = one(at, due.evaluate, list(_given(due)), due.params)
                 _settle(id(at))
+                trace = due.trace()
                 if trace is not None:
                     if not due.again:
                         _met[id(at)] = due

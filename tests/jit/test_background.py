@@ -203,7 +203,8 @@ def test_a_fork_while_other_threads_compile_and_forget():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
 def test_a_job_that_had_not_begun_is_done_by_the_child_itself(monkeypatch):
     with background._COMPILING:  # another thread would have it, until the fork
-        job = background.start(os.getpid)
+        job = background.later(os.getpid)
+        background.begin(job)
         threads = list(background._threads)
         monkeypatch.setattr(background, "_threads", [])  # it began after those were waited for
         with warnings.catch_warnings():

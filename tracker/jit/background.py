@@ -1,7 +1,7 @@
 """Compiling beside the program: what a first call has traced it has also computed, so its result
 need not wait for machine code.
 
-Owns: `Job`, `start`, `at_once` and `drain`. Start at `Job`.
+Owns: `Job`, `later` and `begin`, `at_once`, and `drain`. Start at `Job`.
 
 Invariants: one thread compiles at a time; a job that cannot have a thread of its own is done at
 once, by its caller; nobody forks while a job is under way, and one that has not begun is done, in
@@ -82,22 +82,32 @@ def at_once(work: Callable[[], _Result]) -> Job[_Result]:
     return job
 
 
-def start(work: Callable[[], _Result]) -> Job[_Result]:
-    """A job that a thread of its own does, unless too many are under way."""
+def later(work: Callable[[], _Result]) -> Job[_Result]:
+    """A job that is to be begun, by `begin`."""
+    job = Job(_unless_over(work))
+    _unfinished[id(job)] = job
+    return job
+
+
+def begin(job: Job[Any]) -> None:
+    """Have a thread of its own do a job that is not done, unless too many are under way: then it
+    is done here. An error is for those who ask for the result."""
+    if id(job) in _unfinished and not _has_thread(job):
+        job.run()
+
+
+def _has_thread(job: Job[Any]) -> bool:
     _threads[:] = [thread for thread in _threads if thread.is_alive()]
     if len(_threads) >= _MOST:
-        return at_once(work)
-    job = Job(_unless_over(work))
+        return False
     run = contextvars.copy_context().run
     thread = threading.Thread(target=run, args=(job.run,), name="tracker-compile")
-    _unfinished[id(job)] = job
     try:
         thread.start()
     except RuntimeError:  # the interpreter is ending, or the system has no more threads
-        del _unfinished[id(job)]
-        return at_once(work)
+        return False
     _threads.append(thread)
-    return job
+    return True
 
 
 def _unless_over(work: Callable[[], _Result]) -> Callable[[], _Result]:

@@ -17,7 +17,6 @@ import itertools
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,13 +42,7 @@ from tracker.jit.families import (
 from tracker.jit.inputs import Effects
 from tracker.jit.places import Place, goes_on, with_places
 from tracker.jit.reads import places_of
-from tracker.jit.staging import (
-    GuardFailed,
-    Staged,
-    Trace,
-    stage,
-    static_leaves,
-)
+from tracker.jit.staging import Staged, Trace, stage, static_leaves
 from tracker.jit.standins import TURN, bare
 from tracker.jit.varying import Varying
 from tracker.listening import current_stage, current_watch
@@ -281,7 +274,9 @@ class Jitted:
             if not self._may_be_others(family, error):
                 self._refuse(family, str(error), error)
             return self._plainly(args, kwargs, drawn, run)
-        special, is_ahead = None, staged.is_ahead
+        from tracker.jit import background, first_calls
+
+        special, is_ahead = None, first_calls.is_ahead(staged, self._at_once)
         if staged.trace is None:
             self._refuse(family, staged.why)
         elif any(staged.trace.owners) and not self.is_derived:
@@ -296,15 +291,17 @@ class Jitted:
                 drawn.undo()
                 return None
             if is_ahead or special is None or drawn.has_moved():
-                result = staged.finish()
+                result = first_calls.by_numpy(staged)
             else:
-                result = _first_call(special, staged, args, kwargs)
+                result = first_calls.by_machine_code(special, staged, args, kwargs)
         except Misjudged:
             drawn.undo()
             raise
         finally:
-            if special is not None and special.job.has_result:
-                self._enter(special)
+            if special is not None:
+                background.begin(special.job)  # not before: who computes is not disturbed
+                if special.job.has_result:
+                    self._enter(special)
         deferral = staged.deferral
         if deferral is not None:
             del staged
@@ -425,15 +422,20 @@ class Jitted:
             return None  # it holds no more often than the trace that has just failed
         from tracker.jit import background
 
-        settings = current()
-        at_once = settings.dump or settings.check or settings.threads == 1 or self.options.strict
-        if can_wait and not at_once:
-            job = background.start(lambda: self._compiled(trace))
+        if can_wait and not self._at_once:
+            job = background.later(lambda: self._compiled(trace))
         else:
             job = background.at_once(lambda: self._compiled(trace))
         special = Special(trace, job, cause_of(family, trace, full))
         family.specials.append(special)
         return special
+
+    @property
+    def _at_once(self) -> bool:
+        """Whether a call waits for machine code even if it has no need of it."""
+        settings = current()
+        told = settings.dump or settings.check or self.options.strict
+        return bool(told) or settings.threads == 1
 
     def _compiled(self, trace: Trace) -> Compiled:
         with collecting_seldom():
@@ -490,21 +492,3 @@ def name_of(function: Callable[..., Any]) -> str:
     while isinstance(function, functools.partial):
         function = function.func
     return getattr(function, "__name__", type(function).__name__).replace("<lambda>", "function")
-
-
-def _first_call(
-    special: Special, staged: Staged, args: Sequence[Any], kwargs: dict[str, Any]
-) -> Any:
-    """What a call gives that has just been traced: machine code computes what the trace has put
-    off, if it can without NumPy, and if the trace holds."""
-    from tracker.jit import callable as native
-
-    compiled, result = special.compiled, NONE
-    if compiled.entry is not None:
-        staged.effects.detach()
-        result = native.once(compiled.entry, lambda *_, **__: NONE, args, kwargs)
-    elif not compiled.hosts:
-        staged.effects.detach()
-        with suppress(GuardFailed):
-            result = special.call(staged.leaves)
-    return staged.finish() if result is NONE else result

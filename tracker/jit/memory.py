@@ -51,6 +51,7 @@ declare ptr @malloc(i64)
 declare ptr @calloc(i64, i64)
 declare ptr @realloc(ptr, i64)
 declare void @free(ptr)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 define internal i64 @length(i64 %size) alwaysinline {{
   %huge = icmp ugt i64 %size, {largest}
@@ -220,9 +221,21 @@ define internal ptr @new(ptr %context, i64 %size) {{
 
 define internal ptr @cleared(ptr %context, i64 %count, i64 %each) {{
   %size = mul i64 %count, %each
+  %huge = icmp uge i64 %size, {huge}
+  br i1 %huge, label %ours, label %theirs
+theirs:
   %length = call i64 @length(i64 %size)
   %p = call ptr @calloc(i64 1, i64 %length)
   ret ptr %p
+ours:  ; page by page, as the C library has it, takes longer than to clear what we have
+  %q = call ptr @tk.take(i64 %size)
+  %none = icmp eq ptr %q, null
+  br i1 %none, label %out, label %clear
+clear:
+  call void @llvm.memset.p0.i64(ptr %q, i8 0, i64 %size, i1 false)
+  br label %out
+out:
+  ret ptr %q
 }}
 
 define internal ptr @resized(ptr %context, ptr %block, i64 %size) {{

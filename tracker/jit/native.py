@@ -10,6 +10,7 @@ only, and these it forgets when they die.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib
@@ -18,7 +19,7 @@ import sys
 import sysconfig
 import types
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -187,6 +188,31 @@ def _big() -> engine.Module:
 def _handler() -> Any:
     """The capsule that tells NumPy to keep an array in our blocks."""
     return _new_capsule(memory.symbols()["tk.handler"], _HANDLER_NAME, None)
+
+
+@contextlib.contextmanager
+def in_our_blocks() -> Iterator[None]:
+    """Meanwhile this thread's NumPy keeps its arrays in our blocks, unless the user has chosen a
+    memory handler."""
+    if id(_handler_functions()[0]()) != _pointer_at(_numpy_api()[_DEFAULT_HANDLER]):
+        yield
+        return
+    set_handler = _handler_functions()[1]
+    before = set_handler(_handler())
+    try:
+        yield
+    finally:
+        set_handler(before)
+
+
+@functools.cache
+def _handler_functions() -> tuple[Any, Any]:
+    """Those that tell and set the memory handler."""
+    kind = ctypes.py_object
+    return (
+        ctypes.PYFUNCTYPE(kind)(address_of("PyDataMem_GetHandler")),
+        ctypes.PYFUNCTYPE(kind, kind)(address_of("PyDataMem_SetHandler")),
+    )
 
 
 def _pointer_at(address: int) -> int:

@@ -12,12 +12,13 @@ import numpy as np
 
 from tracker.ir.graph import Eqn
 from tracker.ir.op import Map, Op
+from tracker.values import Value
 
 _probed: dict[Op, _Probe] = {}
 _sums: dict[Op, bool] = {}
 
 
-def is_math(eqn: Eqn) -> bool:
+def is_math(eqn: Eqn | Value) -> bool:
     """Whether the body calls a function that costs much."""
     return _probe(eqn).heavy
 
@@ -27,7 +28,7 @@ def is_slow(eqn: Eqn) -> bool:
     return _probe(eqn).slow
 
 
-def _probe(eqn: Eqn) -> _Probe:
+def _probe(eqn: Eqn | Value) -> _Probe:
     known = _probed.get(eqn.op)
     if known is None:
         known = _Probe()

@@ -31,6 +31,7 @@ from tracker.records import record
 from tracker.stage import Stage
 from tracker.tape import value_of
 from tracker.tracked import Leaf, Tracked
+from tracker.values import Value, is_due
 
 
 @record()
@@ -70,16 +71,25 @@ class Staged:
     deferral: Deferral | None
     why: str = ""
 
+    def is_ahead(self, soon: int, weight: Callable[[Value], int]) -> bool:
+        """Whether the numbers of all that the call gives and writes are there, or soon are: see
+        `Deferral.is_ahead`."""
+        return self.deferral is None or self.deferral.is_ahead(self._values, soon, weight)
+
     @property
-    def is_ahead(self) -> bool:
-        """Whether all that the call gives and writes is there, or will be before machine code is:
-        most of the work is done."""
+    def is_left(self) -> bool:
+        """Whether there are numbers to be computed."""
+        return any(map(is_due, self._values))
+
+    @property
+    def _values(self) -> list[Value]:
         handles = (*self.returned.outputs, *(write.handle for write in self.effects.writes))
-        values = [value_of(x) for x in handles if type(x) is Tracked]
-        return self.deferral is None or self.deferral.is_ahead(values)
+        return [value_of(x) for x in handles if type(x) is Tracked]
 
     def finish(self) -> Any:
         """The plain function's result, after what it wrote was carried out."""
+        if self.deferral is not None:
+            self.deferral.compute(self._values)
         result = self.returned.plain()
         self.effects.carry_out()
         return result

@@ -1,0 +1,56 @@
+"""What a call gives that has just been traced: numbers of the trace, of NumPy, or of machine code.
+
+Owns: `is_ahead`, whether NumPy computes what the trace has put off, while nobody has compiled yet;
+`by_numpy` and `by_machine_code`, which give the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from tracker.jit import callable as native
+from tracker.jit.families import NONE, Special
+from tracker.jit.native import in_our_blocks
+from tracker.jit.probing import is_math
+from tracker.jit.staging import GuardFailed, Staged
+from tracker.values import Value
+
+SOON = 1 << 29  # bytes that NumPy adds up in less time than machine code takes to make
+_MATH = 8  # sums are made while one function is computed that is not arithmetic
+
+
+def is_ahead(staged: Staged, waits: bool) -> bool:
+    """Whether all that the call gives and writes is there, or will be before machine code is.
+    `waits`: the call waits for machine code anyhow."""
+    return staged.is_ahead(0 if waits else SOON, _weight)
+
+
+def _weight(value: Value) -> int:
+    return _MATH if is_math(value) else 1
+
+
+def by_numpy(staged: Staged) -> Any:
+    """The result, as the plain function has it. Fresh memory takes longer than most of what is
+    computed in it: so NumPy works in memory that is used again."""
+    if not staged.is_left:
+        return staged.finish()
+    with in_our_blocks():
+        return staged.finish()
+
+
+def by_machine_code(
+    special: Special, staged: Staged, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """The result: machine code computes what the trace has put off, if it can without NumPy, and
+    if the trace holds."""
+    compiled, result = special.compiled, NONE
+    if compiled.entry is not None:
+        staged.effects.detach()
+        result = native.once(compiled.entry, lambda *_, **__: NONE, args, kwargs)
+    elif not compiled.hosts:
+        staged.effects.detach()
+        with suppress(GuardFailed):
+            result = special.call(staged.leaves)
+    return by_numpy(staged) if result is NONE else result
