@@ -10,6 +10,7 @@ Python code of the user's.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import types
 import weakref
@@ -34,7 +35,10 @@ _BY_VALUE = (str, bytes, int)
 BY_BITS = {float, complex, *NUMPY_SCALARS} - {np.bool_}
 NESTED = (tuple, list, dict)
 # Containers that are not taken apart, and may change.
-_CHANGING = (set, deque, bytearray)
+_PAIRS: Any = type({}.items())
+PROXIES: tuple[Any, ...] = (types.MappingProxyType, type({}.keys()), type({}.values()), _PAIRS)
+_BUFFERS = {("builtins", "memoryview"), ("builtins", "bytearray"), ("array", "array")}
+_CHANGING = (set, deque, *PROXIES)
 # Values of the standard library, each made anew wherever it is written down.
 _VALUES = {
     "builtins": ("slice", "range"),
@@ -182,7 +186,24 @@ def _are_equal(a: Any, b: Any) -> bool:
 
 def items_of(x: Any) -> tuple[Any, ...]:
     """What a container holds."""
-    return (*x, *x.values()) if isinstance(x, dict) else tuple(x)
+    if isinstance(x, (dict, types.MappingProxyType)):
+        return (*x, *x.values())
+    if isinstance(x, _PAIRS):
+        return tuple(itertools.chain.from_iterable(x))
+    if _is_no_input(x):
+        return _items_of_array(x)
+    if _is_buffer(x):
+        seen = memoryview(x)
+        return seen.format, str(seen.shape), seen.tobytes()
+    return tuple(x)
+
+
+def _items_of_array(x: Any) -> tuple[Any, ...]:
+    """What an array, or an item of one, is that no input can be."""
+    plain, mask = np.asarray(x), getattr(x, "mask", None)
+    held = plain.flat if plain.dtype.hasobject else (plain.tobytes(),)
+    covered = mask.tobytes() if isinstance(mask, np.ndarray) else b""
+    return repr(plain.dtype), str(plain.shape), covered, *held
 
 
 def _items(x: Any) -> tuple[Any, ...]:
@@ -202,10 +223,26 @@ def _is_value(cls: type) -> bool:
 
 def is_changing(x: Any) -> bool:
     """Whether it is a container which is not taken apart, and which may change."""
-    if isinstance(x, _CHANGING):
+    return isinstance(x, _CHANGING) or _is_buffer(x) or _is_no_input(x)
+
+
+def _is_buffer(x: Any) -> bool:
+    """Whether it is memory that others may write into: Python's, or that of `ctypes`."""
+    cls = type(x)
+    if (cls.__module__, cls.__name__) in _BUFFERS:
         return True
-    module = sys.modules.get("array")
-    return module is not None and isinstance(x, module.array)
+    module = sys.modules.get("_ctypes")
+    if module is None:
+        return False
+    return isinstance(x, (module._SimpleCData, module.Array, module.Structure, module.Union))
+
+
+def _is_no_input(x: Any) -> bool:
+    """Whether it is an array, or an item of one, that native code cannot take."""
+    cls = type(x)  # a tracked value says that it is an array
+    if issubclass(cls, np.ndarray):
+        return cls is not np.ndarray or x.dtype.kind not in "biufc"
+    return issubclass(cls, np.void)
 
 
 def comparable(x: Any) -> bool:
