@@ -64,6 +64,8 @@ JIT_LAYERS = [
     },
     {"engine"},
     {"orders", "unusual"},
+    {"libraries", "reflection"},
+    {"asking"},
     {"places", "reads", "standins", "varying"},
     {"inputs"},
     {"bits", "networks"},

@@ -175,9 +175,11 @@ def _global_sources() -> list[Any]:
 
 
 def is_random(x: Any) -> bool:
-    """Whether `x` is a generator of Python's."""
+    """Whether `x` is a generator of Python's, one with a state."""
     module = sys.modules.get("random")
-    return module is not None and isinstance(x, module.Random)
+    if module is None or isinstance(x, module.SystemRandom):
+        return False
+    return isinstance(x, module.Random)
 
 
 def is_generator(x: Any) -> bool:

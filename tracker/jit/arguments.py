@@ -15,7 +15,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.jit.compared import BY_BITS, Compared, Static, bits_of
-from tracker.jit.places import Place, children_of
+from tracker.jit.places import MISSING, Place, children_of
 from tracker.jit.signature import Array, Scalar, Signature, Twin
 from tracker.jit.writer import (
     ALIGNED,
@@ -25,6 +25,7 @@ from tracker.jit.writer import (
     DESCR,
     DIMS,
     FLAGS,
+    FUNCTION,
     ITEMS,
     NDIM,
     SIZE,
@@ -59,24 +60,39 @@ class Inputs:
         for at, structure in enumerate(signature.structures[:given]):
             self._value(w.load("ptr", "%args", 8 * at), True, structure)
         for place, structure in zip(signature.places, signature.structures[given:], strict=True):
-            self._value(*self._read(place), structure)
+            self._place(place, structure)
+
+    def _place(self, place: Place, structure: Structure) -> None:
+        w = self.w
+        x, is_owned = self._read(place)
+        if is_owned:
+            w.hold(x)
+        leaf = self.signature.leaves[len(self.objects)] if structure.cls is None else None
+        if type(leaf) is Static and leaf.value is MISSING:
+            self.objects.append(x)
+            w.check(w.equal("ptr", x, "null"))
+            return
+        w.check(w.let(f"icmp ne ptr {x}, null"))
+        self._value(x, is_owned, structure)
 
     def _read(self, place: Place) -> tuple[str, bool]:
-        """What stands at a place, and whether it stays alive."""
+        """What stands at a place, null if nothing does, and whether the call owns it."""
         w = self.w
-        if place.kind == "attribute":
-            holder = self._holder(place.holder)
-            name = w.objects.name(place.name)
-            x = w.let(f"call ptr @native.attribute(ptr {holder}, ptr {name})")
-        elif place.kind == "item":
+        if place.kind == "cell":
+            return w.load("ptr", w.objects.name(place.holder.value), CONTENTS), False
+        if place.kind == "item":
             holder, name = w.objects.name(place.holder.value), w.objects.name(place.name)
-            x = w.let(f"call ptr @PyDict_GetItem(ptr {holder}, ptr {name})")
-        else:
-            x = w.load("ptr", w.objects.name(place.holder.value), CONTENTS)
-        w.check(w.let(f"icmp ne ptr {x}, null"))
+            return w.let(f"call ptr @PyDict_GetItem(ptr {holder}, ptr {name})"), False
+        holder = self._holder(place.holder)
+        if place.kind == "slot":
+            return w.load("ptr", holder, FUNCTION[place.name]), False
         if place.kind == "attribute":
-            w.hold(x)
-        return x, place.kind == "attribute"
+            name = w.objects.name(place.name)
+            return w.let(f"call ptr @native.attribute(ptr {holder}, ptr {name})"), True
+        cell = w.alloca("ptr")
+        w.emit(f"store ptr null, ptr {cell}")
+        w.emit(f"call i32 @PyContextVar_Get(ptr {holder}, ptr null, ptr {cell})")
+        return w.load("ptr", cell, 0), True
 
     def _holder(self, holder: Static) -> str:
         w = self.w

@@ -40,8 +40,8 @@ from tracker.jit.families import (
     run_one,
 )
 from tracker.jit.inputs import Effects
-from tracker.jit.places import Place, goes_on, with_places
-from tracker.jit.reads import places_of
+from tracker.jit.places import goes_on, with_places
+from tracker.jit.reads import Reads, places_of, reads_of
 from tracker.jit.staging import Staged, Trace, stage, static_leaves
 from tracker.jit.standins import TURN, bare
 from tracker.jit.varying import Varying
@@ -236,25 +236,25 @@ class Jitted:
         if len(family.specials) >= self.options.max_traces:
             what = f"it has {self.options.max_traces} traces already"
             self._give_up(family, f"{what} ({last_cause(family)})")
-        places = places_of(self.function, static_leaves(call, leaves))
-        if family.eager or self._must_run(family, call, leaves, places):
+        reads = reads_of(self.function, static_leaves(call, leaves))
+        if family.eager or self._must_run(family, call, leaves, reads.places):
             if self.options.strict and family.eager == _ITERATES:
                 raise CompileError(f"{self.name} is strict, and {_ITERATES}")
             return self.function(*args, **kwargs) if run else None
 
-        full, _ = with_places(call, leaves, places)
+        full, _ = with_places(call, leaves, reads.places)
         self.varying.look([special.trace.call for special in family.specials], full)
         try:
-            return self._traced(family, args, kwargs, places, full, run, deferring=True)
+            return self._traced(family, args, kwargs, reads, full, run, deferring=True)
         except Misjudged:
-            return self._traced(family, args, kwargs, places, full, run, deferring=False)
+            return self._traced(family, args, kwargs, reads, full, run, deferring=False)
 
     def _traced(
         self,
         family: Family,
         args: Sequence[Any],
         kwargs: dict[str, Any],
-        places: list[Place],
+        reads: Reads,
         full: signature.Signature,
         run: bool,
         deferring: bool,
@@ -262,7 +262,7 @@ class Jitted:
         """Make a trace, and keep it; the result is machine code's where numbers were put off."""
         drawn = Journal()
         try:
-            staged = self._stage(args, kwargs, places, drawn, deferring)
+            staged = self._stage(args, kwargs, reads, drawn, deferring)
         except Misjudged:
             drawn.undo()
             raise
@@ -328,7 +328,7 @@ class Jitted:
         self,
         args: Sequence[Any],
         kwargs: dict[str, Any],
-        places: list[Place],
+        reads: Reads,
         drawn: Journal,
         deferring: bool,
     ) -> Staged:
@@ -337,7 +337,7 @@ class Jitted:
 
         def cannot(error: Exception) -> bool:
             refused = isinstance(error, (TypeError, AttributeError)) or _is_untraceable(error)
-            return refused and any(place in places for place, _ in varying)
+            return refused and any(place in reads.places for place, _ in varying)
 
         def on_error(error: Exception, effects: Effects) -> None:
             if not _is_untraceable(error) and not cannot(error):  # it is the user's: so is what
@@ -355,7 +355,7 @@ class Jitted:
                     self.options.static,
                     self.name,
                     on_error=on_error,
-                    places=places,
+                    reads=reads,
                     varying=varying,
                     with_views=True,
                     deferring=deferring,
@@ -365,7 +365,7 @@ class Jitted:
                 raise
         self.varying.give_up()
         drawn.undo()
-        return self._stage(args, kwargs, places, drawn, deferring)
+        return self._stage(args, kwargs, reads, drawn, deferring)
 
     def _plainly(
         self, args: Sequence[Any], kwargs: dict[str, Any], drawn: Journal, run: bool

@@ -350,6 +350,7 @@ def _layout_checks() -> list[tuple[str, bool]]:
         ("list items", ctypes.c_size_t.from_address(items + 16).value == id(listed[2])),
         ("dict", _read(ctypes.c_ssize_t, keyed, w.SIZE) == 2),
         ("cell", _read(ctypes.c_size_t, types.CellType(pair), w.CONTENTS) == id(pair)),
+        *_function_checks(),
         ("array data", _read(ctypes.c_size_t, array, w.DATA) == array.ctypes.data),
         ("array rank", _read(ctypes.c_int, array, w.NDIM) == 2),
         ("array shape", ctypes.c_ssize_t.from_address(dims + 8).value == 3),
@@ -360,6 +361,16 @@ def _layout_checks() -> list[tuple[str, bool]]:
         *_dtype_checks(np.dtype(">i8")),
     ]
     return checks + [_scalar_check(cls, dtype) for cls, dtype in NUMPY_SCALARS.items()]
+
+
+def _function_checks() -> list[tuple[str, bool]]:
+    def probe(x: Any = None, *, y: Any = None) -> None:
+        pass
+
+    return [
+        (f"function {name}", _read(ctypes.c_size_t, probe, at) == id(getattr(probe, name)))
+        for name, at in writer.FUNCTION.items()
+    ]
 
 
 def _dtype_checks(dtype: np.dtype[Any]) -> list[tuple[str, bool]]:

@@ -40,16 +40,20 @@ _MANY_INSIDE = 256  # the same of a list of lists, whose every value would take 
 _DEEP = 8  # containers in containers; beyond, they are taken apart
 
 
+Kind: TypeAlias = Literal["cell", "item", "attribute", "variable", "slot"]
+
+
 @record(frozen=True)
 class Place:
-    """The content of a cell, `holder[name]` of a dict, or the attribute `name`.
+    """The content of a cell, `holder[name]` of a dict, the attribute `name`, what a context
+    variable is in this context, or a slot of a function, known by identity: its code, its defaults.
 
     `label` says to people what it is.
     """
 
-    kind: Literal["cell", "item", "attribute"]
+    kind: Kind
     holder: Static
-    name: str
+    name: Any
     label: str = field(compare=False)
 
     def read(self) -> Any:
@@ -62,6 +66,8 @@ class Place:
                 return MISSING
         if self.kind == "item":
             return holder.get(self.name, MISSING)
+        if self.kind == "variable":
+            return MISSING if holder is None else holder.get(MISSING)
         return MISSING if holder is None else getattr(holder, self.name, MISSING)
 
     def replace(self, old: Any, new: Any) -> None:
@@ -74,6 +80,9 @@ class Place:
         elif self.kind == "item":
             if holder[self.name] is old:
                 holder[self.name] = new
+        elif self.kind == "variable":
+            if holder.get(MISSING) is old:
+                holder.set(new)
         elif getattr(holder, self.name, MISSING) is old:
             _set_attribute(holder, self.name, new)
 
@@ -117,7 +126,7 @@ def with_places(
 ) -> tuple[Signature, list[Any]]:
     """The signature of a call and what stands at the places, and all leaves."""
     taken = _Taken(call, leaves, varying)
-    structures = tuple(taken.take(place.read(), (), (place, ())) for place in places)
+    structures = tuple(map(taken.at, places))
     full = Signature(call.structures + structures, call.names, tuple(taken.shown), tuple(places))
     return full, taken.leaves
 
@@ -147,6 +156,14 @@ class _Taken:
             for number, (x, leaf) in enumerate(zip(leaves, call.leaves, strict=True))
             if isinstance(leaf, Array)
         }
+
+    def at(self, place: Place) -> Structure:
+        """What stands at a place."""
+        if place.kind != "slot":
+            return self.take(place.read(), (), (place, ()))
+        self.leaves.append(place.read())
+        self.shown.append(Static(self.leaves[-1]))
+        return tree.LEAF
 
     def take(self, x: Any, above: tuple[int, ...], spot: Spot) -> Structure:
         parts = children_of(x) if id(x) not in above else None

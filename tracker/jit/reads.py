@@ -1,78 +1,79 @@
 """What a function reads besides its arguments: the places that its code names.
 
-Owns: `places_of`. It follows the code's names from the function to the functions and objects it can
-reach, without running anything: closure cells, globals, attributes that the code mentions.
+Owns: `reads_of`. It follows the code's names (`reflection.py`) from the function to the functions
+and objects it can reach, without running anything: closure cells, globals, attributes that the code
+mentions, context variables, the environment, and the code of functions itself.
 
 Invariants: a place that the code reads by name is found (one too many does no harm, it is only
-looked at); library code is not followed, and what it holds is taken to stay as it is; no code of
-the user's runs. Start at `places_of`.
+looked at); library code is not followed, and what it holds is taken to stay as it is, but for lists
+and dicts that the user's code names; no code of the user's runs. What is not looked at, for it
+would cost each call: whether an object has another class by now, has an attribute of its own in
+front of a method, or whether a special method or a property of a class is another. Start at
+`reads_of`.
 """
 
 from __future__ import annotations
 
-import dis
 import functools
 import os
-import re
 import sys
-import sysconfig
 import types
 import weakref
-from collections import ChainMap, UserDict, UserList
+from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from contextvars import ContextVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracker.errors import is_internal
-from tracker.jit.compared import Static
-from tracker.jit.places import Place, children_of
-from tracker.records import record
+from tracker.jit import asking
+from tracker.jit.compared import PROXIES, Static, items_of
+from tracker.jit.libraries import OURS, is_library, is_library_code
+from tracker.jit.places import Kind, Place, children_of
+from tracker.jit.reflection import Names, names_given, names_in
 
-_GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
-_ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_ATTR", "DELETE_ATTR"}
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), np.ndarray, np.generic, np.dtype)
 _NEVER = {"__repr__", "__str__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"}
-_OURS = ("tracker", "numpy")
-_HELD: dict[type, str] = {UserDict: "data", UserList: "data", ChainMap: "maps"}
-_LIBRARIES = tuple(
-    {sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "platstdlib", "purelib", "platlib")}
-)
-_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")  # of the user, or of the system
+_OF_OTHERS = {  # methods whose reflection is on objects being made, copied or compared
+    *("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"),
+    *("__eq__", "__ne__", "__hash__", "__copy__", "__deepcopy__", "__dir__"),
+}
+_HELD = {  # where objects of the standard library keep what is in them
+    ("collections", "UserDict"): "data",
+    ("collections", "UserList"): "data",
+    ("weakref", "WeakValueDictionary"): "data",
+    ("weakref", "WeakKeyDictionary"): "data",
+    ("weakref", "WeakSet"): "data",
+    ("collections", "ChainMap"): "maps",
+    ("queue", "Queue"): "queue",
+    ("queue", "LifoQueue"): "queue",
+    ("queue", "PriorityQueue"): "queue",
+}
+_NAMESPACES = {("types", "SimpleNamespace"), ("argparse", "Namespace"), ("_thread", "_local")}
+_STATE = (list, dict, set, deque, ContextVar, type(os.environ))  # of libraries, that users change
 
 
-@record(frozen=True)
-class Names:
-    """The names that code mentions, its inner functions' included."""
+class Reads(NamedTuple):
+    """The places that a call can read; whether it may ask what no place has (`asking.py`)."""
 
-    globals: frozenset[str]
-    attributes: frozenset[str]
-
-
-@functools.lru_cache(maxsize=4096)
-def names_in(code: types.CodeType) -> Names:
-    """See `Names`."""
-    found: dict[bool, set[str]] = {True: set(), False: set()}
-    for step in dis.get_instructions(code):
-        if step.opname in _GLOBALS or step.opname in _ATTRIBUTES:
-            name = step.argval[-1] if isinstance(step.argval, tuple) else step.argval
-            found[step.opname in _GLOBALS].add(name)
-    inner = [names_in(c) for c in code.co_consts if isinstance(c, types.CodeType)]
-    return Names(
-        frozenset(found[True]).union(*(n.globals for n in inner)),
-        frozenset(found[False]).union(*(n.attributes for n in inner)),
-    )
+    places: list[Place]
+    asks: bool
 
 
 def places_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> list[Place]:
-    """The places that a call of `function` can read, those of functions and objects among its
-    arguments' leaves included; a holder's own place comes before the places in it."""
+    """The places of `reads_of`."""
+    return reads_of(function, values).places
+
+
+def reads_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> Reads:
+    """What a call of `function` can read, by functions and objects among its arguments' leaves,
+    too; a holder's own place comes before the places in it."""
     walk = _Walk(_package(function))
     walk.reach(function)
     for x in values:
         if not isinstance(x, _PLAIN):
             walk.reach(x)
-    return walk.run()
+    return Reads(walk.run(), walk.asks)
 
 
 class _Walk:
@@ -83,21 +84,30 @@ class _Walk:
         self.package = package
         self.places: dict[Place, None] = {}
         self.attributes: set[str] = set()
+        self.tested: set[str] = set()  # attributes that may be missing
+        self.texts: set[str] = set()  # that stand at places
+        self.every = self.whole = False  # whether any attribute may be read; and which there are
+        self.environment: tuple[frozenset[str], bool] = frozenset(), False  # keys; any of them
+        self.asks = False
         self.seen: dict[int, Any] = {}
         self.objects: list[Any] = []
         self.todo: list[Any] = []
 
     def run(self) -> list[Place]:
-        known = looked_at = 0
-        while self.todo or looked_at < len(self.objects) or known != len(self.attributes):
+        known, looked_at = self._known(), 0
+        while self.todo or looked_at < len(self.objects) or known != self._known():
             while self.todo:
                 self._visit(self.todo.pop())
-            if known != len(self.attributes):
-                known, looked_at = len(self.attributes), 0
+            if known != self._known():
+                known, looked_at = self._known(), 0
             new, looked_at = self.objects[looked_at:], len(self.objects)
             for x in new:
                 self._object(x)
         return list(self.places)
+
+    def _known(self) -> tuple[Any, ...]:
+        texts = len(self.texts) * self.every
+        return len(self.attributes), len(self.tested), texts, self.whole, self.environment
 
     def reach(self, x: Any) -> None:
         """Something that the code can get hold of."""
@@ -126,46 +136,92 @@ class _Walk:
             self.reach(x())
         elif (parts := children_of(x)) is not None:
             self._all(parts[1])
-        elif isinstance(x, (set, frozenset)):
-            self._all(x)
+        elif isinstance(x, (set, frozenset, *PROXIES)):
+            self._all(items_of(x))
+        elif isinstance(x, ContextVar):
+            self._place("variable", x, "", f"context variable {x.name}")
+        elif type(x).__module__ == "operator" and callable(x):
+            self.attributes |= names_given(x)
+        elif isinstance(x, types.ModuleType):
+            self.objects.append(x)
         elif self._is_ours(x) or _has_attributes(x):
             self.objects.append(x)
-            if type(x) in _HELD:
-                name = _HELD[type(x)]
+            self.asks |= type(x).__name__ == "SystemRandom"
+            name = _HELD.get((type(x).__module__, type(x).__name__))
+            if name is not None:
                 self._place("attribute", x, name, f"{type(x).__name__}.{name}")
 
     def _all(self, xs: Iterable[Any]) -> None:
         for x in xs:
             self.reach(x)
 
-    def _place(
-        self, kind: Literal["cell", "item", "attribute"], holder: Any, name: str, label: str
-    ) -> None:
+    def _place(self, kind: Kind, holder: Any, name: Any, label: str) -> None:
         place = Place(kind, Static(holder), name, label)
         value = place.read()
-        if isinstance(value, types.ModuleType) and self._is_library(value):
-            return
-        self.places.setdefault(place)
+        if isinstance(value, (types.BuiltinFunctionType, types.FunctionType)):
+            self.asks |= value.__name__ in asking.NAMES  # by whatever name it goes here
+        if not isinstance(value, types.ModuleType) or not is_library(value, self.package):
+            self.places.setdefault(place)
+        if type(value) is str:
+            self.texts.add(value)
         self.reach(value)
 
     def _function(self, f: types.FunctionType) -> None:
-        if self._is_library_code(f):
+        if is_library_code(f, self.package):
             for cell in f.__closure__ or ():  # what a library wraps may be the user's
-                self._all(x for x in _contents(cell) if callable(x))
+                self._all(filter(callable, _and_inside(_contents(cell))))
+            if f is os.getenv:
+                self.reach(os.environ)
             return
         names = names_in(f.__code__)
-        self.attributes |= names.attributes
+        self._note(names, f.__name__)
+        self._place("slot", f, "__code__", f"code of {f.__name__}")
         for cell, name in zip(f.__closure__ or (), f.__code__.co_freevars, strict=True):
             if _contents(cell):
                 self._place("cell", cell, name, f"closure variable {name}")
-        for name in sorted(names.globals & f.__globals__.keys()):
+        for name in sorted(self._globals(f, names)):
             self._place("item", f.__globals__, name, f"global {name}")
         for name, given in (("__defaults__", f.__defaults__), ("__kwdefaults__", f.__kwdefaults__)):
             values = given.values() if isinstance(given, dict) else given or ()
             if any(not isinstance(x, _PLAIN) or isinstance(x, np.ndarray) for x in values):
                 self._place("attribute", f, name, f"{f.__name__}.{name}")
-        if vars(f):
-            self.objects.append(f)
+            elif given:
+                self._place("slot", f, name, f"{f.__name__}.{name}")
+        self.objects.append(f)
+
+    def _note(self, names: Names, name: str) -> None:
+        """Take in what the code of a function mentions."""
+        self.attributes |= names.attributes
+        self.tested |= names.tested
+        if name not in _OF_OTHERS:
+            self.every |= names.every
+            self.whole |= names.whole
+        known, whole = self.environment
+        self.environment = known | names.variables, whole or names.environment
+        self.asks |= not asking.NAMES.isdisjoint(names.attributes | names.globals)
+
+    def _globals(self, f: types.FunctionType, names: Names) -> set[str]:
+        """The globals that a function's code may read; modules that it imports are reached."""
+        for level, name in names.imports:
+            self._import(f, level, name)
+        data = [n for n, x in f.__globals__.items() if names.everywhere and _is_data(n, x)]
+        return {*data, *(n for n in names.globals if n in f.__globals__)}
+
+    def _import(self, f: types.FunctionType, level: int, name: str) -> None:
+        if level:
+            package = f.__globals__.get("__package__") or ""
+            name = ".".join(filter(None, [*package.split(".")[: 1 - level or None], name]))
+        for which in {name, name.partition(".")[0]}:
+            self.reach(sys.modules.get(which))
+
+    def _environ(self) -> None:
+        """The keys of the environment that the code names, or all of it."""
+        names, whole = self.environment
+        if whole:
+            self._place("attribute", os.environ, "_data", "the environment")
+        for name in sorted(names):
+            key, held = os.environ.encodekey(name), os.environ._data  # type: ignore[attr-defined]
+            self._place("item", held, key, f"environment {name}")
 
     def _partial(self, x: functools.partial[Any]) -> None:
         self.reach(x.func)
@@ -174,23 +230,55 @@ class _Walk:
 
     def _object(self, x: Any) -> None:
         if isinstance(x, types.ModuleType):
-            for name in sorted(self.attributes & vars(x).keys()):
-                self._place("item", vars(x), name, f"{x.__name__}.{name}")
+            self._module(x)
             return
-        classes = [c for c in (x if isinstance(x, type) else type(x)).__mro__ if self._is_ours(c)]
-        for cls in classes:
+        if x is os.environ:
+            self._environ()
+            return
+        every = self.every and (_is_namespace(x) or self._is_ours(x))
+        own_classes = x.__mro__ if isinstance(x, type) else ()
+        for cls in filter(self._is_ours, (*own_classes, *type(x).__mro__)):
             for name, raw in vars(cls).items():
                 if name.startswith("__") and name.endswith("__") and name not in _NEVER:
                     if isinstance(raw, types.FunctionType):
                         self.reach(raw)
                 elif name in self.attributes:
                     self._class_attribute(x, cls, name, raw)
+                elif every and not name.startswith("__"):
+                    self._any_attribute(x, cls, name, raw)
         if isinstance(type(x).__getattribute__, types.FunctionType):
             return  # only its code can tell
         own = vars(x) if hasattr(x, "__dict__") and not isinstance(x, type) else {}
-        for name in sorted(self.attributes & own.keys()):
+        for name in sorted(own.keys() if every else self.attributes & own.keys()):
             if not _is_data_descriptor(_raw(type(x), name)):
                 self._place("attribute", x, name, f"{type(x).__name__}.{name}")
+        if every and self.whole and hasattr(x, "__dict__") and not isinstance(x, type):
+            self._place("attribute", x, "__dict__", f"{type(x).__name__}.__dict__")
+        if not hasattr(type(x), "__getattr__"):
+            for name in sorted(self.tested):
+                if self._is_ours(x) and _is_absent(x, name):
+                    self._place("attribute", x, name, f"{type(x).__name__}.{name}")
+
+    def _module(self, x: types.ModuleType) -> None:
+        """Of a library, only what users are known to change."""
+        ours = not is_library(x, self.package)
+        if x.__name__.partition(".")[0] in OURS:
+            return
+        named = self.attributes | self.texts if self.every else self.attributes
+        for name in sorted(named & vars(x).keys()):
+            value = vars(x)[name]
+            if ours or type(value) in _STATE:
+                self._place("item", vars(x), name, f"{x.__name__}.{name}")
+            elif value is os.getenv:
+                self.reach(os.environ)
+
+    def _any_attribute(self, x: Any, cls: type, name: str, raw: Any) -> None:
+        """What the class of an object has, any of whose attributes may be read. What its methods
+        read counts; that they are rebound does not."""
+        if isinstance(raw, types.FunctionType):
+            self.reach(raw)
+        else:
+            self._class_attribute(x, cls, name, raw)
 
     def _class_attribute(self, x: Any, cls: type, name: str, raw: Any) -> None:
         label = f"{cls.__name__}.{name}"
@@ -203,37 +291,15 @@ class _Walk:
                 self._place("attribute", x, name, label)
         elif not hasattr(type(raw), "__get__"):
             self._place("attribute", x, name, label)
+        else:
+            self.reach(raw)  # the code of a descriptor of the user's
 
     def _is_ours(self, x: Any) -> bool:
         """Whether an object's class, a class or a module is the user's."""
         if isinstance(x, types.ModuleType):
-            return not self._is_library(x)
+            return not is_library(x, self.package)
         module = (x if isinstance(x, type) else type(x)).__module__
-        return not self._is_library(sys.modules.get(module)) and module != "builtins"
-
-    def _is_library(self, module: types.ModuleType | None) -> bool:
-        first = "" if module is None else module.__name__.partition(".")[0]
-        if module is None or first == self.package:
-            return False
-        where = getattr(module, "__file__", None)
-        if first in _OURS:
-            return True
-        if where is None:
-            return module.__name__ in sys.builtin_module_names or hasattr(module, "__path__")
-        return is_library_file(where)
-
-    def _is_library_code(self, f: types.FunctionType) -> bool:
-        if is_internal(f.__code__):  # a derivative bears its function's name, and its module's
-            return True
-        if (f.__module__ or "").partition(".")[0] == self.package:
-            return False
-        return is_library_file(f.__code__.co_filename)
-
-
-@functools.lru_cache(maxsize=4096)
-def is_library_file(path: str) -> bool:
-    prefixes = ("<frozen", "<string>", "<__array_function__", *_LIBRARIES)
-    return path.startswith(prefixes) or _INSTALLED.search(path) is not None
+        return not is_library(sys.modules.get(module), self.package) and module != "builtins"
 
 
 def _package(function: Any) -> str:
@@ -248,7 +314,7 @@ def _package(function: Any) -> str:
         else:
             name: str = getattr(function, "__module__", None) or ""
             first = name.partition(".")[0]
-            return "" if first in _OURS else first
+            return "" if first in OURS else first
 
 
 def is_jitted(x: Any) -> bool:
@@ -260,7 +326,7 @@ def _has_attributes(x: Any) -> bool:
     a model. Only what the code names is looked at."""
     if isinstance(x, (type, types.ModuleType)) or not hasattr(x, "__dict__"):
         return False
-    return type(x).__module__.partition(".")[0] != _OURS[0]
+    return type(x).__module__.partition(".")[0] != OURS[0]
 
 
 def _contents(cell: types.CellType) -> list[Any]:
@@ -277,3 +343,26 @@ def _raw(cls: type, name: str) -> Any:
 
 def _is_data_descriptor(raw: Any) -> bool:
     return hasattr(type(raw), "__set__") or hasattr(type(raw), "__delete__")
+
+
+def _and_inside(xs: list[Any]) -> list[Any]:
+    """Some objects, and what the dicts among them hold."""
+    return xs + [value for x in xs if isinstance(x, dict) for value in x.values()]
+
+
+def _is_data(name: str, x: Any) -> bool:
+    """Whether a global is what code may read by a name that is not in it, and not a tool."""
+    return (
+        not name.startswith("_") and not isinstance(x, (types.ModuleType, type)) and not callable(x)
+    )
+
+
+def _is_namespace(x: Any) -> bool:
+    return (
+        isinstance(x, types.FunctionType) or (type(x).__module__, type(x).__name__) in _NAMESPACES
+    )
+
+
+def _is_absent(x: Any, name: str) -> bool:
+    """Whether there is no such attribute, without running code of the user's."""
+    return name not in getattr(x, "__dict__", {}) and not hasattr(type(x), name)

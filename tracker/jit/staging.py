@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from tracker import tree
@@ -19,11 +20,13 @@ from tracker.deferral import Deferral, Misjudged
 from tracker.draws import Patched, Watch
 from tracker.errors import CompileError, UnsupportedError, is_internal, message
 from tracker.ir.graph import Function
+from tracker.jit.asking import Asking
 from tracker.jit.building import Output, build, views_of
 from tracker.jit.compared import Compared, Static
 from tracker.jit.inputs import Effects, Inputs
-from tracker.jit.places import Place, Spot, with_places
-from tracker.jit.reads import is_library_file, places_of
+from tracker.jit.libraries import is_library_file
+from tracker.jit.places import Spot, with_places
+from tracker.jit.reads import Reads, places_of, reads_of
 from tracker.jit.signature import Signature, signature_of
 from tracker.jit.standins import Containers, StandIns, holds_handle, plain
 from tracker.leaving import refused, unlock
@@ -129,7 +132,7 @@ def stage(
     name: str = "",
     *,
     on_error: Callable[[Exception, Effects], None] | None = None,
-    places: Sequence[Place] | None = None,
+    reads: Reads | None = None,
     varying: frozenset[Spot] = frozenset(),
     with_views: bool = False,
     deferring: bool = False,
@@ -137,17 +140,17 @@ def stage(
     """Trace `f` at these arguments, whose own arrays are left alone.
 
     on_error  told of an exception in `f`, and of what `f` had done by then
-    places    what `f` can read, where that is known already
+    reads     what `f` can read, where that is known already
     varying   where captured numbers are inputs, not constants
     with_views  whether a result that is a view of an argument is one of the caller's array
     deferring   whether the numbers of large arrays may be put off
     """
     kwargs = kwargs or {}
     given, own = signature_of(args, kwargs, static)
-    if places is None:
-        places = places_of(f, static_leaves(given, own))
-    call, leaves = with_places(given, own, places, varying)
-    run = _Run(args, kwargs, given, call, leaves, places, Deferral() if deferring else None)
+    if reads is None:
+        reads = reads_of(f, static_leaves(given, own))
+    call, leaves = with_places(given, own, reads.places, varying)
+    run = _Run(args, kwargs, given, call, leaves, reads, Deferral() if deferring else None)
     outputs, structure, result = run.of(f, on_error)
     inputs = run.inputs
     views = views_of(outputs, inputs) if with_views else {}
@@ -185,7 +188,7 @@ class _Run:
         given: Signature,
         call: Signature,
         leaves: list[Any],
-        places: Sequence[Place],
+        reads: Reads,
         deferral: Deferral | None,
     ) -> None:
         own = len(given.leaves)
@@ -194,10 +197,11 @@ class _Run:
         self.positional, self.named = _rebuilt(given, self.inputs.whole, args, kwargs)
         handed = (*self.positional, *self.named.values())
         self.containers = Containers((*args, *kwargs.values()), handed)
-        self.stand_ins = StandIns(places, self.inputs.at_places, self.inputs.at_spots)
+        self.stand_ins = StandIns(reads.places, self.inputs.at_places, self.inputs.at_spots)
         self.at_places = leaves[own:]
         self.objects = static_leaves(given, leaves)
         self.listener = Stage(deferral=deferral)
+        self.asking = Asking(self._spoil) if reads.asks else nullcontext()
         self.listener.given = frozenset(self.inputs.values)
         self.listener.placed = frozenset(self.inputs.placed)
 
@@ -208,7 +212,8 @@ class _Run:
         with self.listener, Watch(self.inputs.watched) as watch, Patched():
             try:
                 self.stand_ins.put(self.at_places, self.inputs.originals())
-                result = f(*self.positional, **self.named)
+                with self.asking:
+                    result = f(*self.positional, **self.named)
                 watch.check()
                 outputs, structure = tree.flatten(result)
                 for handle in (*outputs, *self.inputs.handles):
@@ -237,6 +242,9 @@ class _Run:
         unlock(self.listener, ())
         if refused(error, self.listener) or _is_librarys(error):
             raise UnsupportedError(f"{type(error).__name__}: {error}") from error
+
+    def _spoil(self, why: str) -> None:
+        self.listener.spoilt = self.listener.spoilt or why
 
     def why(self) -> str:
         """Why there can be no trace, if so."""

@@ -20,6 +20,7 @@ from tracker.tree import Structure, is_namedtuple
 # Offsets in CPython's and NumPy's structs; `native.verify_layout` checks each of them.
 TYPE, SIZE, VALUE, ITEMS = 8, 16, 16, 24
 CONTENTS = 16  # of a closure cell
+FUNCTION = {"__code__": 48, "__defaults__": 56, "__kwdefaults__": 64}  # slots of a function
 DATA, NDIM, DIMS, STRIDES, DESCR, FLAGS = 16, 24, 32, 40, 56, 64
 KIND, BYTEORDER, TYPE_NUMBER, ITEMSIZE = 24, 26, 28, 40
 # Offsets in our own callable objects; `callable.py` makes them.
@@ -40,6 +41,7 @@ DECLARATIONS = {
     "Py_DecRef": "void @Py_DecRef(ptr)",
     "PyBool_FromLong": "ptr @PyBool_FromLong(i64)",
     "PyComplex_FromDoubles": "ptr @PyComplex_FromDoubles(double, double)",
+    "PyContextVar_Get": "i32 @PyContextVar_Get(ptr, ptr, ptr)",
     "PyDict_GetItem": "ptr @PyDict_GetItem(ptr, ptr)",
     "PyDict_New": "ptr @PyDict_New()",
     "PyDict_Next": "i32 @PyDict_Next(ptr, ptr, ptr, ptr)",

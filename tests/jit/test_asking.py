@@ -1,0 +1,141 @@
+"""Functions that ask the clock, files, entropy: they run in plain Python, and are said to."""
+
+import contextlib
+import cProfile
+import datetime
+import decimal
+import logging
+import os
+import random
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tracker import CompileError, gradient, jit
+from tracker.jit.asking import Asking
+
+clock = time.perf_counter
+X = np.arange(3.0)
+
+
+def _timed(x):
+    start = time.perf_counter()
+    y = np.sum(np.sin(x))
+    return y, time.perf_counter() - start
+
+
+def _read(x, path):
+    with open(path) as file:
+        return x * float(file.read())
+
+
+# What is asked, by what; the words of the warning.
+ASKS = {
+    "clock": (lambda x: x * time.time(), "time.time"),
+    "under another name": (lambda x: x * clock(), "time.perf_counter"),
+    "now": (lambda x: x * datetime.datetime.now().microsecond, "datetime.datetime.now"),
+    "today": (lambda x: x * datetime.date.today().day, "datetime.date.today"),
+    "directory": (lambda x: x * len(os.getcwd()), "os.getcwd"),
+    "exists": (lambda x: x * os.path.exists("/"), "os.path.exists"),
+    "text of a file": (lambda x: x * len(Path(__file__).read_text()), "pathlib.Path.read_text"),
+    "settings of NumPy": (lambda x: x * len(np.geterr()), "numpy.geterr"),
+    "settings of decimal": (lambda x: x * decimal.getcontext().prec, "decimal.getcontext"),
+    "thread": (lambda x: x * len(threading.current_thread().name), "threading.current_thread"),
+    "recursion": (lambda x: x * sys.getrecursionlimit(), "sys.getrecursionlimit"),
+    "uuid": (lambda x: x * (uuid.uuid4().int % 1000), "os.urandom"),
+    "entropy of the system": (lambda x: x * random.SystemRandom().random(), "os.urandom"),
+}
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_who_asks_runs_in_plain_python(name):
+    f, what = ASKS[name]
+    fast = jit(f)
+    line = rf"test_asking\.py:{f.__code__.co_firstlineno}\)"
+    with pytest.warns(RuntimeWarning, match=rf"asks .*\({what}\).*{line}"):
+        fast(2.0)
+    assert np.shape(fast(2.0)) == ()
+    assert fast.cache_info()[:] == (0, 1, 2, 1)
+    with pytest.raises(CompileError, match=what):
+        jit(f, strict=True)(2.0)
+
+
+def test_answers_are_those_of_the_moment(tmp_path):
+    path = tmp_path / "factor"
+    fast = jit(_read)
+    for text in ("2.0", "3.0", "4.0"):
+        path.write_text(text)
+        with pytest.warns(RuntimeWarning) if text == "2.0" else contextlib.nullcontext():
+            np.testing.assert_array_equal(fast(X, path), X * float(text))
+
+
+def test_a_generator_of_the_system_as_a_capture():
+    source = random.SystemRandom()
+    fast = jit(lambda x: x + source.random())
+    with pytest.warns(RuntimeWarning, match=r"os\.urandom"):
+        found = {fast(1.0) for _ in range(4)}
+    assert len(found) == 4
+
+
+def test_derivatives_of_who_asks():
+    fast = jit(lambda x: _timed(x)[0])
+    with pytest.warns(RuntimeWarning, match="asks for the time"):
+        np.testing.assert_allclose(gradient(fast, X)[0], np.cos(X))
+
+
+def test_a_seeded_generator_and_a_logger_are_compiled(caplog):
+    log = logging.getLogger("asking")
+
+    def f(x):
+        log.warning("called")  # which looks at the clock, for its own purposes
+        return x * np.random.default_rng(0).random()
+
+    fast = jit(f)
+    for _ in range(3):
+        assert fast(2.0) == 2.0 * np.random.default_rng(0).random()
+    assert fast.cache_info().traces == 1
+
+
+def test_what_does_not_ask_is_not_watched(monkeypatch):
+    monkeypatch.setattr(Asking, "__enter__", lambda self: pytest.fail("it is watched"))
+    assert jit(lambda x: np.sum(x * 2.0))(X) == 6.0
+
+
+def test_a_name_that_only_looks_like_it_is_compiled():
+    class Model:
+        def __init__(self):
+            self.time = 3.0
+
+        def now(self):
+            return self.time
+
+    model = Model()
+    fast = jit(lambda x: x * model.now())
+    for _ in range(3):
+        assert fast(2.0) == 6.0
+    assert fast.cache_info().traces == 1
+
+
+def test_a_profiler_goes_on():
+    profiler = cProfile.Profile()
+    profiler.enable()
+    jit(lambda x: x * time.time())(2.0)
+    sum([1, 2])
+    profiler.disable()
+    assert any("sum" in str(entry.code) for entry in profiler.getstats())
+    assert sys.getprofile() is None
+
+
+def test_an_error_leaves_nobody_watching():
+    def f(x):
+        time.sleep(0.0)
+        raise LookupError(str(time))
+
+    with pytest.raises(LookupError):
+        jit(f)(2.0)
+    assert sys.getprofile() is None

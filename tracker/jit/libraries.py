@@ -1,0 +1,48 @@
+"""Whose code is whose: the user's is followed, a library's is taken to stay as it is.
+
+Owns: `is_library_file`; `is_library`, which says it of modules, `is_library_code` of functions.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+import sysconfig
+import types
+
+from tracker.errors import is_internal
+
+OURS = ("tracker", "numpy")
+_LIBRARIES = tuple(
+    {sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")  # of the user, or of the system
+
+
+@functools.lru_cache(maxsize=4096)
+def is_library_file(path: str) -> bool:
+    prefixes = ("<frozen", "<string>", "<__array_function__", *_LIBRARIES)
+    return path.startswith(prefixes) or _INSTALLED.search(path) is not None
+
+
+def is_library(module: types.ModuleType | None, package: str) -> bool:
+    """Whether a module is a library's; those of `package` never are."""
+    first = "" if module is None else module.__name__.partition(".")[0]
+    if module is None or first == package:
+        return False
+    where = getattr(module, "__file__", None)
+    if first in OURS:
+        return True
+    if where is None:
+        return module.__name__ in sys.builtin_module_names or hasattr(module, "__path__")
+    return is_library_file(where)
+
+
+def is_library_code(f: types.FunctionType, package: str) -> bool:
+    if is_internal(f.__code__):  # a derivative bears its function's name, and its module's
+        return True
+    if (f.__module__ or "").partition(".")[0] == package:
+        return False
+    return is_library_file(f.__code__.co_filename)

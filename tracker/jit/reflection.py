@@ -1,0 +1,200 @@
+"""Names that code reads things by, also as text: `getattr(o, "k")`, `globals()["n"]`.
+
+Owns: `Names`, `names_in`, `names_given`. Code says most names outright; what it says as text it
+hands to a few functions (`_NAMED`), or looks up in the dict of a namespace (`_KEYED`). Where such
+text is known only when the code runs, all that an object or a namespace holds may be read.
+
+Invariant: a name that is missed would be a constant of the trace for ever; one too many is only
+looked at. Where the bytecode is not as expected, the text counts as unknown. Start at `names_in`.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import re
+import sys
+import types
+from collections.abc import Sequence
+from typing import Any
+
+from tracker.records import record
+
+_GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
+_ATTRIBUTES = {
+    *("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_ATTR", "DELETE_ATTR"),
+    "IMPORT_FROM",
+}
+# Which argument is a name, or text with names in it.
+_NAMED = {
+    "getattr": 1,
+    "hasattr": 1,
+    "setattr": 1,
+    "delattr": 1,
+    "getattr_static": 1,
+    "attrgetter": 0,
+    "methodcaller": 0,
+    "import_module": 0,
+    "__import__": 0,
+}
+_RUN = {"eval": 0, "exec": 0}  # the same, of code: it reads globals
+_WHOLE = {"vars", "dir", "__dict__", "asdict", "astuple", "fields", "getmembers"}
+_KEYED = {"globals", "locals"}  # what is called and gives the namespace
+_ENVIRONMENT = {"environ", "environb"}
+_ASKED = {"getenv": 0, "getenvb": 0}
+_FIND = {"get", "pop", "setdefault"}
+_CALLS = {"PRECALL"} if sys.version_info < (3, 12) else {"CALL"}  # which take the arguments
+_NULL_AFTER = sys.version_info >= (3, 13)  # what is called comes before its NULL
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+@record(frozen=True)
+class Names:
+    """The names that code mentions, its inner functions' included.
+
+    `tested`: attributes that may be missing; `imports`: modules, as (level, name); `variables`:
+    keys of the environment. `every`: any attribute of an object may be read, `whole`: and which
+    there are, `everywhere`: any global, `environment`: any key of it."""
+
+    globals: frozenset[str] = frozenset()
+    attributes: frozenset[str] = frozenset()
+    tested: frozenset[str] = frozenset()
+    imports: frozenset[tuple[int, str]] = frozenset()
+    variables: frozenset[str] = frozenset()
+    every: bool = False
+    whole: bool = False
+    everywhere: bool = False
+    environment: bool = False
+
+
+@functools.lru_cache(maxsize=4096)
+def names_in(code: types.CodeType) -> Names:
+    """See `Names`."""
+    reader = _Reader(code)
+    inner = [names_in(c) for c in code.co_consts if isinstance(c, types.CodeType)]
+    return Names(
+        frozenset(reader.globals).union(*(n.globals for n in inner)),
+        frozenset(reader.attributes).union(*(n.attributes for n in inner)),
+        frozenset(reader.tested).union(*(n.tested for n in inner)),
+        frozenset(reader.imports).union(*(n.imports for n in inner)),
+        frozenset(reader.variables).union(*(n.variables for n in inner)),
+        reader.every or any(n.every for n in inner),
+        reader.whole or any(n.whole for n in inner),
+        reader.everywhere or any(n.everywhere for n in inner),
+        reader.environment or any(n.environment for n in inner),
+    )
+
+
+class _Reader:
+    """Reads one code object, without its inner functions."""
+
+    def __init__(self, code: types.CodeType) -> None:
+        self.steps = list(dis.get_instructions(code))
+        self.text = [n for c in code.co_consts for n in _names_of(c)]
+        self.globals: set[str] = set()
+        self.attributes: set[str] = set()
+        self.tested: set[str] = set()
+        self.imports: set[tuple[int, str]] = set()
+        self.variables: set[str] = set()
+        self.every = self.whole = self.everywhere = self.environment = False
+        for at, step in enumerate(self.steps):
+            if step.opname in _GLOBALS or step.opname in _ATTRIBUTES:
+                name = step.argval[-1] if isinstance(step.argval, tuple) else step.argval
+                (self.globals if step.opname in _GLOBALS else self.attributes).add(name)
+                self._named(at, name)
+            elif step.opname == "IMPORT_NAME":
+                level = self.steps[at - 2].argval
+                self.imports.add((level if isinstance(level, int) else 0, step.argval))
+
+    def _named(self, at: int, name: str) -> None:
+        """A name may be one of those that read by text."""
+        if name in _NAMED:
+            found = _argument(self.steps, at, _NAMED[name])
+            self.every |= found is None
+            names = set(self.text if found is None else _NAME.findall(found))
+            self.attributes |= names
+            self.tested |= names if found is not None else set()
+        elif name in _RUN:
+            found = _argument(self.steps, at, _RUN[name])
+            self.everywhere |= found is None
+            names = set(self.text if found is None else _NAME.findall(found))
+            self.globals |= names
+            self.attributes |= names
+        elif name in _WHOLE:
+            self.every = self.whole = True
+            self.attributes.update(self.text)
+        elif name in _KEYED:
+            key = _key(self.steps, _after_call(self.steps, at))
+            self.everywhere |= key is None
+            self.globals |= {key} if key is not None else set()
+        elif name == "modules":
+            self.imports |= {(0, c) for c in _texts(self.steps)}
+        elif name in _ENVIRONMENT or name in _ASKED:
+            environ = name in _ENVIRONMENT
+            key = _key(self.steps, at + 1) if environ else _argument(self.steps, at, _ASKED[name])
+            self.environment |= key is None
+            self.variables |= {key} if key is not None else set()
+        if name in ("import_module", "__import__"):
+            self.imports |= {(0, c) for c in _texts(self.steps)}
+
+
+def _names_of(constant: object) -> list[str]:
+    """The names in a constant of code."""
+    if isinstance(constant, str):
+        return _NAME.findall(constant)
+    if isinstance(constant, (tuple, frozenset)):
+        return [name for c in constant for name in _names_of(c)]
+    return []
+
+
+def _texts(steps: Sequence[dis.Instruction]) -> list[str]:
+    return [s.argval for s in steps if s.opname == "LOAD_CONST" and isinstance(s.argval, str)]
+
+
+def _argument(steps: Sequence[dis.Instruction], at: int, which: int) -> str | None:
+    """Argument number `which` of the call of what has just been loaded, if it is text in the code:
+    what was pushed when so many arguments lay on the stack, and stayed until the call."""
+    depth, found = 0, None
+    if steps[at + 1].opname == "PUSH_NULL" and _NULL_AFTER and steps[at].opname != "LOAD_GLOBAL":
+        at += 1
+    for step in steps[at + 1 :]:
+        if step.opname in _CALLS and depth == step.arg:
+            return found
+        if depth < 0 or "JUMP" in step.opname or "RETURN" in step.opname:
+            return None
+        before, depth = depth, depth + dis.stack_effect(step.opcode, step.arg, jump=False)
+        if depth <= which + 1:
+            is_text = step.opname == "LOAD_CONST" and isinstance(step.argval, str)
+            found = step.argval if is_text and before == which else None
+    return None
+
+
+def _after_call(steps: Sequence[dis.Instruction], at: int) -> int:
+    """What comes after a call without arguments of what has just been loaded."""
+    at += 1
+    while (
+        at < len(steps)
+        and steps[at].opname in ("PUSH_NULL", "PRECALL", "CALL")
+        and not steps[at].arg
+    ):
+        at += 1
+    return at
+
+
+def _key(steps: Sequence[dis.Instruction], at: int) -> str | None:
+    """The key, if it is text in the code, by which what was loaded before `at` is asked."""
+    here = [(s.opname, s.argval) for s in steps[at : at + 2]]
+    if len(here) < 2:
+        return None
+    (first, name), (second, key) = here
+    if first == "LOAD_CONST" and second in ("BINARY_SUBSCR", "BINARY_OP"):
+        return name if isinstance(name, str) else None
+    if first in ("LOAD_ATTR", "LOAD_METHOD") and name in _FIND and second == "LOAD_CONST":
+        return key if isinstance(key, str) else None
+    return None
+
+
+def names_given(x: Any) -> set[str]:
+    """The names that an `operator.attrgetter` or `methodcaller` was given."""
+    given: Any = x.__reduce__()[1]
+    return {name for text in given if isinstance(text, str) for name in text.split(".")}
