@@ -48,14 +48,16 @@ def _scaled(slope: Function, sign: int, constant: float) -> Function:
     def partial(v: Any, x: Any) -> Any:
         if np.iscomplexobj(x):
             return slope(v, x)
-        far = (x > _FAR) & (x > 4 * np.square(v))
-        big, near = np.where(far, x, 4 * _FAR + 8 * np.square(v)), np.where(far, 1.0, x)
-        term: Any = 1.0 + 0 * big
-        total = -0.5 * term
+        order = 4 * np.square(v)
+        far = (x > _FAR) & (x > order)
+        big, near = np.where(far, x, 4 * _FAR + 2 * order), np.where(far, 1.0, x)
+        coefficients: list[Any] = [1.0]  # numbers, unless the order is an array
         for k in range(1, 14):
-            term = term * sign * (4 * np.square(v) - (2 * k - 1) ** 2) / (8 * k * big)
-            total = total - (k + 0.5) * term
-        return np.where(far, constant * total / (big * np.sqrt(big)), slope(v, near))
+            coefficients.append(coefficients[-1] * sign * (order - (2 * k - 1) ** 2) / (8 * k))
+        inverse, total = 1 / big, 0.0 * big
+        for k in range(13, -1, -1):
+            total = total * inverse - (k + 0.5) * coefficients[k]
+        return np.where(far, constant * total * inverse / np.sqrt(big), slope(v, near))
 
     return partial
 
@@ -72,16 +74,17 @@ _ive = _scaled(_ive_slope, -1, 1 / math.sqrt(2 * math.pi))
 _kve = _scaled(_kve_slope, 1, math.sqrt(math.pi / 2))
 
 
-def _second(x: Any, zeroth: Function, first: Function, scale: Any) -> Any:
-    """I of order two, for it is what the slopes of orders zero and one are made of; scaled as the
-    others are. Near zero by its series (DLMF 10.25.2), elsewhere by recurrence."""
+def _second(x: Any, zeroth: Function, first: Function, scale: Any = 1.0, sign: int = 1) -> Any:
+    """I of order two (sign -1: J), for it is what the slopes of orders zero and one are made of;
+    scaled as the others are. Near zero by its series (DLMF 10.25.2), elsewhere by recurrence."""
     near = np.abs(x) < 1
     small, large = np.where(near, x, 0.0), np.where(near, 1.0, x)
     z = np.square(small) / 4
     series: Any = 0.0
     for k in range(9, 0, -1):
-        series = z / (k * (k + 2)) * (1 + series)
-    return np.where(near, z / 2 * (1 + series) * scale, zeroth(large) - 2 * first(large) / large)
+        series = z * (sign / (k * (k + 2))) * (1 + series)
+    by_recurrence = sign * (zeroth(large) - 2 * first(large) / large)
+    return np.where(near, z / 2 * (1 + series) * scale, by_recurrence)
 
 
 def _mirrored(parity: int, v: float, slope: Function) -> Function:
@@ -116,9 +119,9 @@ def _kve_order(v: Any, x: Any) -> Any:
 
 
 function("j0", lambda y, x: -sc.j1(x))
-function("j1", lambda y, x: 0.5 * (sc.j0(x) - sc.jv(2, x)))
+function("j1", lambda y, x: 0.5 * (sc.j0(x) - _second(x, sc.j0, sc.j1, sign=-1)))
 function("y0", lambda y, x: -sc.y1(x))
-function("y1", lambda y, x: 0.5 * (sc.y0(x) - sc.yv(2, x)))
+function("y1", lambda y, x: sc.y0(x) - y / x)
 
 
 def _but_at_infinity(name: str) -> Callable[..., Any]:
@@ -129,11 +132,11 @@ def _but_at_infinity(name: str) -> Callable[..., Any]:
 function("i0", lambda y, x: sc.i1(x), lower=_but_at_infinity("i0"))
 function(
     "i1",
-    lambda y, x: 0.5 * (sc.i0(x) + _second(x, sc.i0, sc.i1, 1.0)),
+    lambda y, x: 0.5 * (sc.i0(x) + _second(x, sc.i0, sc.i1)),
     lower=_but_at_infinity("i1"),
 )
 function("k0", lambda y, x: -sc.k1(x), lower=call("k0"))
-function("k1", lambda y, x: -0.5 * (sc.k0(x) + sc.kv(2, x)), lower=call("k1"))
+function("k1", lambda y, x: -sc.k0(x) - y / x, lower=call("k1"))
 function("i0e", _mirrored(1, 0.0, lambda x: sc.i1e(x) - sc.i0e(x)), lower=call("i0e"))
 function("i1e", _mirrored(-1, 1.0, _i1e_slope), lower=call("i1e"))
 function("k0e", lambda y, x: _kve(0.0, x), lower=call("k0e"))
