@@ -12,6 +12,7 @@ from tracker.ir.factoring import factor_products
 from tracker.ir.graph import Function
 from tracker.ir.joining import batch_products, join_products
 from tracker.ir.layouts import common_layouts
+from tracker.ir.outer import outer_products
 from tracker.ir.prune import unused_results
 from tracker.ir.simplify import simplify
 from tracker.ir.widening import widen
@@ -36,6 +37,7 @@ PASSES = (
     batch_products,
     join_products,
     factor_products,
+    outer_products,
     passes.common_subexpressions,
     passes.dead_code,
     unused_results,
