@@ -234,3 +234,15 @@ def test_a_view_of_what_was_computed_keeps_the_order_of_its_axes():
             for got, want in zip(compiled(x), f(x), strict=True):
                 assert order_of(got) == order_of(want.copy("K"))
                 np.testing.assert_allclose(got, want, rtol=1e-15)
+
+
+def test_a_value_that_is_two_results_is_written_twice_by_the_loop_that_computes_it():
+    slope = tracker.value_and_grad(lambda x, y: np.sum(np.sin(x + y)), (0, 1))
+    fast = tracker.jit(slope, strict=True)
+    x, y = RNG.normal(size=(2, 40, 50))
+    for _ in range(2):
+        _, (a, b) = fast(x, y)
+        np.testing.assert_allclose(a, np.cos(x + y), rtol=1e-12)
+        np.testing.assert_array_equal(a, b)
+        assert not np.may_share_memory(a, b)
+    assert "1 kernel(s)" in fast.explain(x, y)
