@@ -102,6 +102,8 @@ def _power_base(y: Any, x: Any, n: Any) -> Any:
             return 3 * np.square(x)
         if n == 0:
             return np.zeros_like(x)
+        if n == 0.5 and hasattr(y, "dtype"):  # Python's numbers raise where y is 0
+            return 0.5 / y
         return n * np.power(x, float(n - 1))
     return n * np.power(x, n - 1 + ((n == 0) & (x == 0)))
 
