@@ -252,11 +252,16 @@ def history(root: Value) -> list[Value]:
 
 def plain_cotangent(c: Any, x: Any) -> Any:
     """A cotangent as a plain array of its own, in the leaf's dtype (in the machine's byte order)
-    and shape."""
+    and shape. What repeats itself lies in memory as the leaf does."""
     c = data(c)
     if isinstance(x, np.ndarray):
         kind = x.dtype.type if x.dtype.kind in "fc" else np.float64
-        return np.array(np.broadcast_to(c, x.shape), dtype=kind)
+        whole = np.broadcast_to(c, x.shape)
+        if 0 not in whole.strides or x.ndim < 2:
+            return np.array(whole, dtype=kind)
+        laid = np.empty_like(x, dtype=kind, subok=False)
+        laid[...] = whole
+        return laid
     if isinstance(x, np.inexact):
         return x.dtype.type(c)
     return complex(c) if isinstance(x, complex) else float(c)

@@ -27,13 +27,18 @@ import numpy as np
 from tracker.arrivals import can_hand_back, dense, handed_back, merged
 from tracker.errors import GraphUsedError, RuleError, TrackerError, message
 from tracker.ir.op import Joint
+from tracker.ir.types import Type
 from tracker.listening import Watch, current_watch, is_recording
 from tracker.ops.binary import strong_multiply
 from tracker.ops.bundle import Parts
 from tracker.ops.cotangents import as_numpy, partial_product, project
+from tracker.ops.index import embed
+from tracker.ops.linalg.parts import embed_diagonal
 from tracker.ops.places import Piece
+from tracker.ops.shape import broadcast_to, reshape, transpose
 from tracker.stage import as_recorded, forgive
-from tracker.tape import apply, most_likely, wrap
+from tracker.tape import apply, most_likely, value_of, wrap
+from tracker.tracked import Tracked
 from tracker.values import CLOSED, Value
 
 _ndarray = np.ndarray
@@ -106,8 +111,24 @@ def _has_nan(c: Any) -> bool:
         return False
     if type(c) is float:
         return c != c
-    total = np.sum(c)
+    total = np.sum(_elements(c) if type(c) is Tracked else c)
     return most_likely(total != total, False)
+
+
+_REPEATING = (broadcast_to, reshape, transpose, embed, embed_diagonal)  # adding zeros at most
+
+
+def _elements(c: Tracked) -> Any:
+    """What a recorded cotangent repeats: its elements, once, without the zeros around them."""
+    value = value_of(c)
+    while value.op in _REPEATING:
+        x = value.operands[0]
+        if type(x) is not Value:
+            return x
+        if type(x.form) is Type:  # its numbers were let go
+            break
+        value = x
+    return wrap(value)
 
 
 def _consumers(

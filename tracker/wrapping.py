@@ -22,6 +22,7 @@ from tracker.leaves import data, plain_cotangent
 from tracker.listening import Deriving, current_watch, is_recording
 from tracker.ops.cotangents import project
 from tracker.ops.create import identity, item
+from tracker.ops.shape import laid_out
 from tracker.origins import is_followed
 from tracker.snapshots import snapshot
 from tracker.stage import close, note_apart
@@ -222,7 +223,9 @@ def _in_class_of(c: Any, x: Any) -> Any:
     have = type(form_of(c))
     if isinstance(x, np.ndarray):
         c = np.astype(c, x.dtype.type if x.dtype.kind in "fc" else np.float64)
-        return c if have is np.ndarray else np.reshape(np.reshape(c, (1,)), ())
+        if have is not np.ndarray:
+            return np.reshape(np.reshape(c, (1,)), ())
+        return laid_out(c, "K", x) if 0 in form_of(c).strides and x.ndim > 1 else c
     if isinstance(x, np.inexact):
         if have is np.ndarray:
             return c[()]

@@ -70,7 +70,11 @@ def repeat(g: Any, x: Any, axis: tuple[int, ...]) -> Any:
     shape = np.shape(x)
     if isinstance(g, Tracked) or np.size(x) > _SMALL:
         return np.broadcast_to(spread(g, x, axis), shape)
-    out = np.empty(shape, g.dtype if hasattr(g, "dtype") else float)  # cheaper than a view
+    kind = g.dtype if hasattr(g, "dtype") else np.dtype(float)
+    if len(shape) > 1 and not (form := form_of(x)).flags.c_contiguous:
+        out = np.empty_like(form, kind, subok=False)
+    else:
+        out = np.empty(shape, kind)  # cheaper than a view
     out[...] = g if np.ndim(g) == 0 else spread(g, x, axis)
     return out
 

@@ -79,7 +79,8 @@ def contiguous(a: Any) -> Any:
     if type(form) is not np.ndarray or form.flags.c_contiguous:
         return a
     flat = apply(reshape, (a,), {"shape": (form.size,)})
-    return apply(reshape, (flat,), {"shape": form.shape})
+    made = apply(reshape, (flat,), {"shape": form.shape})
+    return np.copy(made) if 0 in form_of(made).strides else made  # one element, everywhere
 
 
 def memory_axes(form: Any, order: str) -> tuple[int, ...] | None:
