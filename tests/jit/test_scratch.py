@@ -1,12 +1,15 @@
 """The layout of scratch: nothing that lives at the same time overlaps, and holes are used."""
 
 import random
+import re
 
+import numpy as np
 import pytest
 from counting import lines_run
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tracker
 from tracker.jit.scratch import ALIGNMENT, lay_out
 
 LIVES = st.lists(
@@ -49,3 +52,23 @@ def test_the_work_is_linear(length):
         return lines_run(lambda: lay_out(lives))
 
     assert steps(2000) < 2.5 * steps(1000)
+
+
+def test_what_a_loop_stacks_is_there_once():
+    """Only carries have a second place, to which a step writes while it reads the first."""
+    steps, n = 120, 1000
+
+    @tracker.jit
+    def f(x):
+        def loss(x):
+            for _ in range(steps):
+                x = np.sin(x) * x
+            return np.sum(x)
+
+        return tracker.gradient(loss, x)[0]
+
+    text = f.explain(np.linspace(0.1, 1.0, n))
+    assert "loop of" in text
+    (found,) = re.findall(r"at most ([\d,]+) of scratch", text)
+    stacks = 2 * 8 * n * steps  # x and its sine
+    assert int(found.replace(",", "")) < 1.2 * stacks

@@ -363,7 +363,9 @@ class _Planner(Storing):
         keep = eqn.params.get("keep")
         spares: list[Buffer | None] = []
         if keep is not None:  # not a branch
-            carries = len(results) - len(keep) - (1 if isinstance(eqn.op.lower, While) else 0)
+            carries = eqn.params.get(
+                "carries", len(results) - len(keep) - 1
+            )  # a while: and a count
             for at, part in enumerate(eqn.out.type.parts[:carries]):
                 moves = part.shape and at not in keep
                 spares.append(self.buffer(part, "scratch") if moves else None)
