@@ -213,6 +213,31 @@ ROWS = [
         "r: f64[] = getitem x {index=(0,)}",
     ),
     (
+        "written_already",
+        "a: f64[2] = getitem x {index=(slice(0, 2, 1),)};"
+        " r: f64[3] = put x a {index=(slice(0, 2, 1),)}",
+        "x",
+    ),
+    (
+        "written_already",
+        "a: f64[3] = put x s {index=(1,)}; c: f64[3] = put a w {index=(2,)};"
+        "r: f64[3] = put c s {index=(1,)}",
+        "a: f64[3] = put x s {index=(1,)}; c: f64[3] = put a w {index=(2,)}; c",
+    ),
+    (
+        "part_replaced",
+        "a: f64[3] = put x 0.0 {index=(1,)}; c: f64[3] = embed s {index=(1,), shape=(3,)};"
+        "r: f64[3] = add c a",
+        "r: f64[3] = put x s {index=(1,)}",
+    ),
+    (
+        "part_replaced",
+        "a: f64[2] = getitem x {index=(slice(0, 2, 1),)};"
+        "c: f64[2] = broadcast_to 0.0 {shape=(2,)}; d: f64[3] = put x c {index=(slice(0, 2, 1),)};"
+        "e: f64[3] = embed a {index=(slice(0, 2, 1),), shape=(3,)}; r: f64[3] = add d e",
+        "x",
+    ),
+    (
         "reduction_of_one",
         f"r: f64[3] = sum row {SUM}",
         "a: f64[3] = reshape row {shape=(3,)}; r: f64[3] = add a 0.0",
@@ -234,6 +259,15 @@ ROWS = [
 STAY = [
     "c: f64[1] = embed s {index=(0,), shape=(1,)}; a: f64[3] = add x c;"
     " r: f64[] = getitem a {index=(1,)}",
+    "a: f64[3] = put x s {index=(1,)}; r: f64[3] = put a w {index=(1,)}",
+    "a: f64[3] = put x s {index=(1,)}; c: f64[3] = put a w {index=(slice(0, 2, 1),)};"
+    " r: f64[3] = put c s {index=(1,)}",
+    "a: f64[2] = getitem x {index=(slice(0, 2, 1),)};"
+    " r: f64[3] = put x a {index=(slice(1, 3, 1),)}",
+    "a: f64[3] = put x 0.0 {index=(1,)}; c: f64[3] = embed s {index=(2,), shape=(3,)};"
+    " r: f64[3] = add a c",
+    "a: f64[3] = put x w {index=(1,)}; c: f64[3] = embed s {index=(1,), shape=(3,)};"
+    " r: f64[3] = add a c",
     "r: f64[3] = add x 0.0",
     "r: f64[3] = add x 0",
     "r: f64[3] = subtract x -0.0",

@@ -7,7 +7,9 @@ that they keep types, is in `rewrite.py`.
 Invariants
 1. Exact: signed zeros, infinities and NaN come out as before (a NaN's own sign and payload are not
    values). What fails this is absent: x + 0.0, x * 0, 0 - x, x * y * z in another order. Where
-   NumPy differs from lane to lane (fmax of 0.0 and -0.0), the result is one that it gives.
+   NumPy differs from lane to lane (fmax of 0.0 and -0.0), the result is one that it gives. One
+   exception: to an `embed`, which pullbacks alone make, zeros are added without adding them, so
+   that a cotangent of -0.0 may keep its sign.
 2. Termination: an equation becomes an atom; or its op moves down in the order {power, sum,
    strong_multiply, divide}, {others}, multiply, {negative, square}, reshape, broadcast_to; or it
    stays at its level, and the tree of equations above its operands shrinks.
@@ -423,6 +425,36 @@ def read_past_writes(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     if source is None:
         return spread(eqn, _scalar(0, eqn.out.type.dtype))
     return None if source is x else become(eqn, "getitem", (source,), index=index)
+
+
+@rule("put")
+def written_already(eqn: Eqn, defs: Definitions) -> Atom | None:
+    """put(x, x[i], i) -> x, and put(put(x, v, i), v, i) -> put(x, v, i): `x[i] += v` is a write
+    through the view x[i], and then of the view."""
+    x, value = eqn.operands
+    index = eqn.params["index"]
+    read = defs.of(value, "getitem")
+    if read is not None and read.operands[0] is x and read.params["index"] == index:
+        return x
+    found = defs.history.source(x, index)
+    written = isinstance(found, Write) and found.value is value and found.index == index
+    return x if written else None
+
+
+@rule("add")
+def part_replaced(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """put(x, 0.0, i) + embed(v, i) -> put(x, v, i): the pullback of x[i] = f(x[i]) takes away what
+    arrives at the part, and adds what came of it."""
+    for total, part in (eqn.operands, eqn.operands[::-1]):
+        cleared, embedded = defs.of(total, "put"), defs.of(part, "embed")
+        if cleared is None or embedded is None or cleared.out.type != embedded.out.type:
+            continue
+        (x, value), index = cleared.operands, cleared.params["index"]
+        if index == embedded.params["index"] and _is_zero(
+            _broadcast_source(value, defs) or value, 1
+        ):
+            return become(eqn, "put", (x, *embedded.operands), index=index)
+    return None
 
 
 @rule("sum", "prod", "max", "min")
