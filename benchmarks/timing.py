@@ -7,18 +7,23 @@ from collections.abc import Callable
 from typing import Any
 
 
-def best(run: Callable[[], Any], repeats: int = 7, seconds: float = 0.05) -> float:
+def best(
+    run: Callable[[], Any],
+    repeats: int = 7,
+    seconds: float = 0.05,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
     """Microseconds a call."""
     run()
-    start = time.perf_counter()
+    start = clock()
     run()
-    number = max(1, int(seconds / max(time.perf_counter() - start, 1e-7)))
+    number = max(1, int(seconds / max(clock() - start, 1e-7)))
     least = float("inf")
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = clock()
         for _ in range(number):
             run()
-        least = min(least, (time.perf_counter() - start) / number)
+        least = min(least, (clock() - start) / number)
     return least * 1e6
 
 
