@@ -65,7 +65,7 @@ JIT_LAYERS = [
     {"engine"},
     {"orders", "unusual"},
     {"libraries", "reflection"},
-    {"asking"},
+    {"answers", "asking"},
     {"places", "reads", "standins", "varying"},
     {"inputs"},
     {"bits", "networks"},

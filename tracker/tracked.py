@@ -371,7 +371,10 @@ _PYTHON_NUMBERS = (float, int, complex)
 _OF_MEMORY = {inspect.unwrap(f).__code__ for f in (np.lib.stride_tricks.as_strided, np.require)}
 # What Python's and NumPy's numbers tell of themselves that bears no derivative.
 _OF_NUMBERS = frozenset(
-    ["is_integer", "hex", "bit_length", "bit_count", "to_bytes", "numerator", "denominator"]
+    (
+        *("is_integer", "as_integer_ratio", "hex", "bit_length", "bit_count", "to_bytes"),
+        *("numerator", "denominator"),
+    )
 )
 set_handle(Tracked)
 

@@ -22,7 +22,6 @@ from tracker.jit import engine
 from tracker.jit.locking import LOCK
 from tracker.jit.standins import OUT
 from tracker.standing import HANDLES
-from tracker.tracked import Tracked
 
 shared = np.arange(6.0).reshape(2, 3)
 table = {"w": [np.ones(3), np.ones(3)], "k": 1.0}
@@ -48,7 +47,7 @@ def _within_a_trace(work):
 
     def f(x):
         if not found:
-            assert type(shared) is Tracked
+            assert tr.istracked(shared)
             found.append(_elsewhere(work))
         return np.sum(shared * x)
 

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracker.jit import asking
+from tracker.jit.answers import QUESTIONS, Space
 from tracker.jit.compared import PROXIES, Static, items_of
 from tracker.jit.libraries import OURS, is_library, is_library_code
 from tracker.jit.places import Kind, Place, children_of
@@ -54,10 +55,12 @@ _STATE = (list, dict, set, deque, ContextVar, type(os.environ))  # of libraries,
 
 
 class Reads(NamedTuple):
-    """The places that a call can read; whether it may ask what no place has (`asking.py`)."""
+    """The places that a call can read; whether it may ask what no place has (`asking.py`); the
+    globals of code that asks what a value is, and how (`answers.py`)."""
 
     places: list[Place]
     asks: bool
+    spaces: list[Space]
 
 
 def places_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> list[Place]:
@@ -73,7 +76,7 @@ def reads_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> Reads:
     for x in values:
         if not isinstance(x, _PLAIN):
             walk.reach(x)
-    return Reads(walk.run(), walk.asks)
+    return Reads(walk.run(), walk.asks, list(walk.spaces.values()))
 
 
 class _Walk:
@@ -89,6 +92,7 @@ class _Walk:
         self.every = self.whole = False  # whether any attribute may be read; and which there are
         self.environment: tuple[frozenset[str], bool] = frozenset(), False  # keys; any of them
         self.asks = False
+        self.spaces: dict[tuple[int, frozenset[str]], Space] = {}
         self.seen: dict[int, Any] = {}
         self.objects: list[Any] = []
         self.todo: list[Any] = []
@@ -175,6 +179,8 @@ class _Walk:
             return
         names = names_in(f.__code__)
         self._note(names, f.__name__)
+        if questions := QUESTIONS & names.globals:
+            self.spaces[id(f.__globals__), questions] = f.__globals__, questions
         self._place("slot", f, "__code__", f"code of {f.__name__}")
         for cell, name in zip(f.__closure__ or (), f.__code__.co_freevars, strict=True):
             if _contents(cell):
@@ -365,4 +371,6 @@ def _is_namespace(x: Any) -> bool:
 
 def _is_absent(x: Any, name: str) -> bool:
     """Whether there is no such attribute, without running code of the user's."""
+    if isinstance(_raw(type(x), name), types.MemberDescriptorType):  # a slot, maybe empty
+        return not hasattr(x, name)
     return name not in getattr(x, "__dict__", {}) and not hasattr(type(x), name)

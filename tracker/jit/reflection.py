@@ -105,6 +105,17 @@ class _Reader:
             elif step.opname == "IMPORT_NAME":
                 level = self.steps[at - 2].argval
                 self.imports.add((level if isinstance(level, int) else 0, step.argval))
+            elif step.opname == "MATCH_CLASS":
+                self._matched(step.arg or 0, self.steps[at - 1].argval)
+        if "AttributeError" in self.globals:  # it can tell that there is none
+            self.tested |= self.attributes
+
+    def _matched(self, positions: int, names: Any) -> None:
+        """A pattern of a class reads attributes by name, and by positions that the class names."""
+        self.every |= positions > 0 or not isinstance(names, tuple)
+        if isinstance(names, tuple):
+            self.attributes.update(names)
+            self.tested.update(names)
 
     def _named(self, at: int, name: str) -> None:
         """A name may be one of those that read by text."""

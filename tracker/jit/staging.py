@@ -20,6 +20,7 @@ from tracker.deferral import Deferral, Misjudged
 from tracker.draws import Patched, Watch
 from tracker.errors import CompileError, UnsupportedError, is_internal, message
 from tracker.ir.graph import Function
+from tracker.jit.answers import Answers
 from tracker.jit.asking import Asking
 from tracker.jit.building import Output, build, views_of
 from tracker.jit.compared import Compared, Static
@@ -202,6 +203,7 @@ class _Run:
         self.objects = static_leaves(given, leaves)
         self.listener = Stage(deferral=deferral)
         self.asking = Asking(self._spoil) if reads.asks else nullcontext()
+        self.answers = Answers(reads.spaces)
         self.listener.given = frozenset(self.inputs.values)
         self.listener.placed = frozenset(self.inputs.placed)
 
@@ -212,7 +214,7 @@ class _Run:
         with self.listener, Watch(self.inputs.watched) as watch, Patched():
             try:
                 self.stand_ins.put(self.at_places, self.inputs.originals())
-                with self.asking:
+                with self.asking, self.answers:
                     result = f(*self.positional, **self.named)
                 watch.check()
                 outputs, structure = tree.flatten(result)

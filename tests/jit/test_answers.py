@@ -1,0 +1,247 @@
+"""Compiled code answers questions about values and objects as the plain function does: of what
+class a value is, and which attributes something has."""
+
+import dataclasses
+import functools
+import numbers
+import operator
+import threading
+from collections.abc import Iterable, Sized
+
+import numpy as np
+import pytest
+from jit_programs import assert_same
+
+from tracker import gradient, jit
+
+VALUES = [2.5, 3, 2 + 1j, np.float64(2.5), np.float32(2.5), np.int64(3), np.array(2.5)]
+VALUES += [np.arange(6.0).reshape(2, 3), np.array([1, 2])]
+
+
+def _kind(x):
+    match x:
+        case float():
+            return "float"
+        case int():
+            return "int"
+        case np.ndarray(ndim=2):
+            return "matrix"
+        case _:
+            return "other"
+
+
+class _Is(type):
+    def __instancecheck__(cls, x):
+        return type(x) is float
+
+
+class _Exactly(metaclass=_Is):
+    """What is a float, and of no class derived from it."""
+
+
+QUESTIONS = {
+    "name": lambda x: type(x).__name__,
+    "exactly": lambda x: type(x) is float or type(x) == np.ndarray,  # noqa: E721
+    "table": lambda x: {float: 1, int: 2, np.ndarray: 3}.get(type(x), 4),
+    "module": lambda x: type(x).__module__,
+    "subclass": lambda x: issubclass(type(x), (np.ndarray, np.generic)),
+    "subdtype": lambda x: np.issubdtype(type(x), np.floating),
+    "sized": lambda x: isinstance(x, Sized),
+    "iterable": lambda x: isinstance(x, Iterable),
+    "number": lambda x: (isinstance(x, numbers.Real), isinstance(x, (int, np.integer))),
+    "own check": lambda x: isinstance(x, _Exactly),
+    "has shape": lambda x: hasattr(x, "shape"),
+    "has len": lambda x: hasattr(x, "__len__") or hasattr(x, "__iter__"),
+    "has method": lambda x: hasattr(x, "is_integer"),
+    "rank": lambda x: getattr(x, "ndim", -1),
+    "match": _kind,
+    "class of a class": lambda x: (type(type(x)) is type, isinstance(type(x), type)),
+}
+
+
+@pytest.mark.parametrize("x", VALUES, ids=lambda x: f"{type(x).__name__}{np.shape(x)}")
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_questions_about_values(name, x):
+    ask = QUESTIONS[name]
+    f = jit(ask)
+    assert [f(x), f(x)] == [ask(x), ask(x)]
+
+
+def test_type_makes_classes_and_is_one():
+    def plain(x):
+        class Meta(type):
+            def __new__(mcs, name, bases, space):
+                return type.__new__(mcs, name, bases, space)
+
+        class A(metaclass=Meta):
+            factor = 2.0
+
+        made = type("B", (A,), {"more": 3.0})
+        return x * made.factor * made.more, isinstance(A, type), type(A) is Meta, type(Meta) is type
+
+    f = jit(plain)
+    for x in (2.5, np.arange(3.0)):
+        for _ in range(3):
+            assert_same(f(x), plain(x))
+    assert "type" not in globals() and "isinstance" not in globals()
+
+
+def test_a_question_is_answered_so_in_captured_arrays_and_results():
+    c = np.arange(3.0)
+
+    def plain(x):
+        y = c * x
+        return type(c) is np.ndarray, type(y) is type(c), type(np.sum(y)) is np.float64, y
+
+    f = jit(plain)
+    for _ in range(3):
+        assert_same(f(2.0), plain(2.0))
+
+
+def test_a_derivative_asks_as_it_does_eagerly():
+    def plain(x):
+        return np.sum(x * x) if type(x) is np.ndarray else 3.0 * np.sum(x)
+
+    x = np.arange(3.0)
+    eager = gradient(plain, x)
+    for f in (lambda x: gradient(jit(plain), x), jit(lambda x: gradient(plain, x))):
+        assert_same([f(x), f(x)], [eager, eager])
+
+
+def test_other_threads_are_answered_as_ever():
+    inside, answered = threading.Event(), threading.Event()
+    found = []
+
+    def asks(x):
+        return type(x) is np.ndarray, isinstance(x, Sized), getattr(x, "ndim", None)
+
+    def plain(x):
+        inside.set()
+        answered.wait(10)
+        return asks(x)
+
+    def other():
+        inside.wait(10)
+        found.append((asks(np.ones(2)), asks(3.0), type("A", (), {}).__name__))
+        answered.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert jit(plain)(np.ones(2)) == (True, True, 1)
+    thread.join()
+    assert found == [((True, True, 1), (False, False, None), "A")]
+
+
+# Attributes ---------------------------------------------------------------------------------------
+
+
+class Model:
+    scale = 2.0
+
+    def __init__(self):
+        self.a = 1.0
+        self.w = np.ones(2)
+
+
+class Open(Model):
+    """A class that makes up attributes, as a network's modules do."""
+
+    def __init__(self):
+        super().__init__()
+        self.held = {"b": 5.0}
+
+    def __getattr__(self, name):
+        if name in self.__dict__.get("held", {}):
+            return self.held[name]
+        raise AttributeError(name)
+
+
+@dataclasses.dataclass
+class Data:
+    a: float = 1.0
+    w: object = None
+
+
+def _tried(o, x):
+    try:
+        return x * o.b
+    except AttributeError:
+        return x
+
+
+def _matched(o, x):
+    match o:
+        case Model(b=3.0):
+            return x * 7.0
+        case Data(a=1.0) | Model(a=1.0):
+            return x
+        case _:
+            return x * 2.0
+
+
+READERS = {
+    "default": lambda o, x: x * getattr(o, "b", 2.0),
+    "has": lambda o, x: x * (1.0 if hasattr(o, "b") else 2.0),
+    "had": lambda o, x: x * (1.0 if hasattr(o, "a") else 2.0),
+    "tried": _tried,
+    "matched": _matched,
+    "vars": lambda o, x: x * sum(v for v in vars(o).values() if isinstance(v, float)),
+    "dict": lambda o, x: x * o.__dict__.get("b", 5.0),
+    "items": lambda o, x: x * len(o.__dict__),
+    "text": lambda o, x: x * getattr(o, "".join("a"), 9.0),
+    "array": lambda o, x: x * getattr(o, "".join("w")),
+    "attrgetter": lambda o, x: x * operator.attrgetter("a")(o),
+    "of the class": lambda o, x: x * getattr(type(o), "scale", 1.0),
+    "in a loop": lambda o, x: sum((getattr(o, n) for n in ("a", "w") if hasattr(o, n)), x),
+}
+
+
+def _changes(o):
+    yield
+    o.b = 3.0
+    yield
+    o.a = 4.0
+    yield
+    o.w = np.full(2, 9.0)
+    yield
+    o.w[:] = 3.0
+    yield
+    del o.b
+    yield
+    if not isinstance(o, Data):
+        del o.a
+        yield
+        o.a = 5.5
+    type(o).scale = 8.0
+    yield
+    type(o).scale = 2.0
+    yield
+
+
+@pytest.mark.parametrize("make", [Model, Open, lambda: Data(w=np.ones(2))])
+@pytest.mark.parametrize("name", READERS)
+def test_attributes_that_come_and_go(name, make):
+    o, x, read = make(), np.arange(2.0), READERS[name]
+    captured, bound = jit(lambda x: read(o, x)), jit(functools.partial(read, o))
+
+    def outcome(f):
+        try:
+            return f(x)
+        except AttributeError as error:
+            return str(type(error))
+
+    for _ in _changes(o):
+        expected = outcome(functools.partial(read, o))
+        for f in (captured, bound):
+            for _ in range(3):
+                assert_same(outcome(f), expected)
+
+
+def test_names_of_attributes_that_are_data():
+    o, names = Model(), ["a", "scale"]
+    f = jit(lambda x: sum(x * getattr(o, name) for name in names))
+    for k in range(8):
+        o.a = float(k % 2)
+        assert f(2.0) == 2.0 * (o.a + o.scale)
+    assert f.cache_info().slow <= 4
+    assert f.cache_info().eager == 0
