@@ -5,6 +5,8 @@ calls; `TRACKER_HYPOTHESIS=deep` makes a million of the quick ones, and looks at
 process, too, which shows what C and machine code forget.
 """
 
+import contextvars
+import dataclasses
 import gc
 import os
 import sys
@@ -63,6 +65,64 @@ def _host(x):
 
 def _scan(x):
     return tr.scan(lambda c, v: (c * 0.5 + np.sin(v), c), 0.0, x)[0]
+
+
+@dataclasses.dataclass
+class _Pair:
+    a: object
+    b: object
+
+
+def _text(k):
+    return f"number {k}"
+
+
+def _more_calls():
+    """As `_calls`: arguments and captures of other kinds, control flow, draws, what is exported."""
+    v, absent, shown = contextvars.ContextVar("v", default=X), _Pair(X, 2.0), memoryview(Y.copy())
+    rng = np.random.default_rng(0)
+    named = jit(lambda x, *, scale, shift=None: x * scale if shift is None else x * scale + shift)
+    pairs = jit(lambda p: _Pair(p.b, [p.a, p.a * 2.0]))
+    drawn = jit(lambda x, g: x * g.random(8) + g.random())
+    looped = jit(
+        lambda x: tr.while_loop(lambda c: c[0] < 5, lambda c: (c[0] + 1, c[1] * x), (0, x))
+    )
+    mapped = jit(lambda x: tr.vmap(lambda row: np.sum(np.sin(row)) * row)(x))
+    in_context = jit(lambda x: x * v.get())
+    tested = jit(lambda x: x * getattr(absent, "scale", 3.0) + getattr(absent, "b"))  # noqa: B009
+    viewed, counted = jit(lambda x: x * shown[0]), jit(lambda x, n: [x * k for k in range(n)])
+    second = jit(lambda x: tr.hessian(_wave, x))
+    plain = jit(lambda x, p: x * 2.0 if p else x)
+    alike = jit(lambda s: (s, X * len(s)))
+
+    def in_new_context(k):
+        contextvars.copy_context().run(lambda: (v.set(Y if k % 2 else X), in_context(X)))
+
+    def write_in_view(k):
+        shown[0] = 1.0 + k % 3
+        return viewed(X)
+
+    def part(k):
+        return tr.pullback(array, X)[0]
+
+    array = jit(_wave)
+    return {
+        "keywords": (lambda k: named(X, scale=2.0, shift=(None, Y)[k % 2]), 1),
+        "dataclasses": (lambda k: pairs(_Pair(X, Y)), 0.3),
+        "draws": (lambda k: drawn(X, rng), 0.1),
+        "while_loop": (lambda k: looped(X), 0.5),
+        "vmap": (lambda k: mapped(MATRIX), 0.5),
+        "contexts": (in_new_context, 0.3),
+        "missing attributes": (lambda k: tested(X), 0.5),
+        "buffers": (write_in_view, 0.2),
+        "integers": (lambda k: counted(X, k % 5), 0.3),
+        "hessian": (lambda k: second(X), 0.3),
+        "flags": (lambda k: plain(X, k % 2 == 0), 1),
+        "texts made anew": (lambda k: alike(_text(k % 3)), 0.3),
+        "values without their pullbacks": (part, 0.05),
+        "a wrong key": (_raising(named, X, error=TypeError), 0.1),
+        "explain": (lambda k: array.explain(X), 0.001),
+    }
 
 
 def _raising(f, *arguments, error):
@@ -137,7 +197,7 @@ def _calls():
     }
 
 
-CALLS = _calls()
+CALLS = _calls() | _more_calls()
 WATCHED = [X, Y, MATRIX, BIG, X.dtype, None, True, np.float64, _wave, _branch, _fails, _writes]
 
 
