@@ -7,7 +7,8 @@ make deep the random programs). Linux only.
 page does that cannot be read or written, or begins after one, as chance has it, and its pages are
 gone when it is freed. So machine code, with the vector instructions of this processor, that leaves
 a block or uses it too late ends the process (faulthandler says where in Python). Fresh blocks are
-filled with ones, which are NaN as floats: what was never set is seen in results.
+filled with ones, which are NaN as floats: what was never set is seen in results. Where the system
+has no more mappings to give (beyond some ten thousand blocks at once) a block has no guards.
 
 Owns: the allocator, as LLVM text. A block is a page with the length of all, one guard, the data,
 one guard. Plans keep no scratch on the stack meanwhile.
@@ -58,16 +59,20 @@ none:
   ret ptr null
 open:
   %first = call i32 @mprotect(ptr %start, i64 {page}, i32 3)
-  store i64 %total, ptr %start
   %data = getelementptr i8, ptr %start, i64 {before}
   %second = call i32 @mprotect(ptr %data, i64 %pages, i32 3)
   %bad = or i32 %first, %second
   %closed = icmp ne i32 %bad, 0
-  br i1 %closed, label %lost, label %place
-lost:
+  br i1 %closed, label %full, label %place
+full:  ; the system has no more mappings to give: all of it is one, without guards
+  %whole = call i32 @mprotect(ptr %start, i64 %total, i32 3)
+  %lost = icmp ne i32 %whole, 0
+  br i1 %lost, label %end, label %place
+end:
   call void @abort()
   unreachable
 place:
+  store i64 %total, ptr %start
   %n = atomicrmw add ptr @turn, i64 7046029254386353131 monotonic
   %low = icmp slt i64 %n, 0
   %room = sub i64 %pages, %some

@@ -48,6 +48,11 @@ for n in (1, 3, 17):
             np.testing.assert_allclose(got, want)
 print("begun", flush=True)
 """
+MANY = """
+kept = [np.full(2, float(k)) for k in range(30_000)]
+assert all(kept[k][1] == k for k in range(0, 30_000, 777))
+print("begun", flush=True)
+"""
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for pages")
 
@@ -67,3 +72,7 @@ def test_what_is_not_ours_cannot_be_read(code):
 
 def test_sound_code_is_not_disturbed():
     assert run(SOUND).returncode == 0
+
+
+def test_more_blocks_than_the_system_has_mappings_for():
+    assert run(MANY).returncode == 0
