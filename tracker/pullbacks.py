@@ -21,7 +21,7 @@ from tracker.reverse import sweep
 from tracker.tape import value_of
 from tracker.tracked import Tracked
 from tracker.values import Value
-from tracker.wrapping import compiled_derivative, entry, release, run
+from tracker.wrapping import compiled_derivative, entry, release, run, unbound
 
 
 def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[..., Any]]:
@@ -76,7 +76,8 @@ def _compiled(
     if drawn.has_moved():  # what is computed again would draw other numbers
         drawn.undo()
         return None
-    reading = f._tracker_reading(given, named)  # type: ignore[attr-defined]
+    function, bound = unbound(f)
+    reading = function._tracker_reading((*bound, *given), named)
     if reading is None:
         return None
     return y, lambda *seeds: reading.within(compiled, *kept[0], *seeds, **kept[1])

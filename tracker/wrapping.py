@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Sequence
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -247,8 +248,21 @@ def compiled_derivative(
     f: Callable[..., Any], key: Any, build: Callable[..., Any], *options: Any
 ) -> Callable[..., Any] | None:
     """The compiled derivative of a jitted function; None of a plain one, and while values are
-    watched."""
-    derive = getattr(f, "_tracker_derive", None)
+    watched. That of a method takes the object as a first argument, which is not differentiated."""
+    function, bound = unbound(f)
+    derive = getattr(function, "_tracker_derive", None)
     if derive is None or current_watch() is not None:
         return None
-    return derive(key, build if not options else lambda g: build(g, *options))  # type: ignore[no-any-return]
+    if not bound:
+        return derive(key, lambda g: build(g, *options))  # type: ignore[no-any-return]
+    made = derive(("method", key), lambda g: _of_method(g, lambda m: build(m, *options)))
+    return MethodType(made, *bound)
+
+
+def unbound(f: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A method's function and the object that it is bound to; another function, and nothing."""
+    return (f.__func__, (f.__self__,)) if type(f) is MethodType else (f, ())
+
+
+def _of_method(g: Callable[..., Any], build: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda bound, *args, **kwargs: build(MethodType(g, bound))(*args, **kwargs)

@@ -45,6 +45,19 @@ def test_default_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("TRACKER_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache.directory() == tmp_path / "tracker"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache.directory() == tmp_path / ".cache" / "tracker"
+    monkeypatch.setenv("TRACKER_CACHE_DIR", "~/kept")
+    assert cache.directory() == tmp_path / "kept"
+
+
+def test_a_user_without_a_home_keeps_nothing(monkeypatch):
+    monkeypatch.setenv("TRACKER_CACHE", "1")
+    for name in ("TRACKER_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 5)
+    assert cache.directory() is None
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,15 @@ import functools
 import logging
 import math
 import pickle
+import sys
+import types
 
 import numpy as np
 import pytest
+from jit_programs import assert_same
 
 import tracker
+import tracker as tr
 from tracker import Params, back, gradient, jit, param
 
 
@@ -200,3 +204,75 @@ def test_objects_that_were_there_are_returned():
         got = g(2.0)
         assert got[0] is model and got[2] is len and got[4] is Holder
     assert g.cache_info().eager == 0
+
+
+class Scaled:
+    """A class with a jitted method."""
+
+    def __init__(self):
+        self.w = np.arange(3.0)
+
+    @jit
+    def loss(self, x, power=2):
+        return np.sum(self.w * x**power)
+
+
+DERIVATIVES = {
+    "gradient": lambda f, x: tr.gradient(f, x),
+    "withgradient": lambda f, x: tr.withgradient(f, x),
+    "gradient, by keyword": lambda f, x: tr.gradient(f, x, power=3),
+    "value_and_grad": lambda f, x: tr.value_and_grad(f)(x),
+    "pullback": lambda f, x: tr.pullback(f, x)[1](1.0),
+    "pushforward": lambda f, x: tr.pushforward(f, x)[1](x),
+    "jvp": lambda f, x: tr.jvp(f, (x,), (x,)),
+    "jacobian": lambda f, x: tr.jacobian(f, x),
+    "hessian": lambda f, x: tr.hessian(f, x),
+    "hvp": lambda f, x: tr.hvp(f, x, x),
+    "vmap": lambda f, x: tr.vmap(f)(np.stack([x, x + 1])),
+    "jit of gradient": lambda f, x: jit(lambda x: tr.gradient(f, x))(x),
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_derivatives_of_a_jitted_method(name):
+    one, other = Scaled(), Scaled()
+    other.w = np.full(3, 5.0)
+    derive, plain = DERIVATIVES[name], Scaled.loss._jitted.function
+    for model in (one, other, one):
+        for x in (np.arange(3.0), np.full(3, -1.5)):
+            want = derive(types.MethodType(plain, model), x)
+            for _ in range(2):
+                assert_same(derive(model.loss, x), want)
+
+
+def test_the_derivative_of_a_method_is_compiled():
+    slope = tr.value_and_grad(Scaled().loss)
+    slope(np.ones(3))
+    derived = Scaled.loss._jitted.derived["method", ("value_and_grad", 0, True)]
+    before = derived.cache_info()
+    for _ in range(5):
+        slope(np.ones(3))
+    after = derived.cache_info()
+    assert after.traces == before.traces >= 1 and after.eager == 0
+    assert after.slow <= before.slow + 1  # the call that waited for machine code
+
+
+def test_traces_exports_and_pictures_of_a_jitted_method(tmp_path):
+    model, x = Scaled(), np.ones(3)
+    assert len(tr.trace(model.loss, x).captures) == 1
+    assert "loss_gradient" in tr.export(model.loss, x, path=tmp_path / "f")[1].read_text()
+    assert tr.debug.draw(model.loss, tmp_path / "plan", x).stat().st_size > 500
+
+
+def test_cloudpickle_takes_functions_of_a_script_by_value(monkeypatch):
+    """A worker's `__main__` is another: joblib and Dask send what is in it as it is."""
+    made = jit(decorated._jitted.function)
+    made.__module__, made.__qualname__ = "__main__", "of_the_script"
+    monkeypatch.setattr(sys.modules["__main__"], "of_the_script", made, raising=False)
+    space = {"__name__": "joblib.externals.cloudpickle.cloudpickle"}
+    exec("def reduced(f): return f.__reduce_ex__(4)", space)
+    make, (function, options) = space["reduced"](made)
+    assert function is made._jitted.function
+    assert_same(make(function, options)(2.0), made(2.0))
+    assert made.__reduce_ex__(4) == "of_the_script"
+    assert space["reduced"](decorated) == "decorated"

@@ -25,6 +25,7 @@ from tracker.jit.partition import HostCall, partition
 from tracker.jit.plan import make_plan
 from tracker.tracked import Leaf, Tracked
 from tracker.values import CLOSED, Value
+from tracker.wrapping import unbound
 
 LIMIT = 400  # boxes in one picture
 _COLOURS = {  # fill, border
@@ -70,7 +71,9 @@ def draw(what: Any, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> 
     if isinstance(what, Tracked):
         title, nodes, edges = _tape_graph(what)
     elif hasattr(what, "_jitted"):
-        title, nodes, edges = _plan_graph(newest_trace(what, args, kwargs), what.__name__)
+        function, bound = unbound(what)
+        found = newest_trace(function, (*bound, *args) if args else (), kwargs)
+        title, nodes, edges = _plan_graph(found, function.__name__)
     elif callable(what):
         title, nodes, edges = _function_graph(trace(what, *args, **kwargs))
     else:

@@ -56,9 +56,9 @@ def directory() -> Path | None:
         return None
     chosen = os.environ.get("TRACKER_CACHE_DIR")
     if chosen:
-        return Path(chosen)
+        return Path(os.path.expanduser(chosen))
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(home) / "tracker"
+    return Path(home) / "tracker" if os.path.isabs(home) else None  # a user without a home
 
 
 def compile_or_load(

@@ -13,6 +13,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, NamedTuple
 
 from tracker import gradients
@@ -21,7 +22,7 @@ from tracker.ir.graph import Function
 from tracker.jit import signature
 from tracker.jit.collecting import collecting_seldom
 from tracker.jit.families import Special
-from tracker.jit.jitted import Jitted, Options, name_of
+from tracker.jit.jitted import Jitted, Options, name_of, plain_of
 from tracker.jit.kept import Reading
 from tracker.jit.staging import stage
 from tracker.jit.standins import TURN
@@ -207,15 +208,21 @@ def _repr(self: Any) -> str:
 
 
 def _reduce(self: Any) -> Any:
-    """Pickle by reference: a decorated function by its name, another with the plain function's."""
+    """Pickle by reference: a decorated function by its name, another with the plain function's.
+    Cloudpickle takes the functions of a script by value, for a worker runs another: so do we."""
     state: Jitted = self._jitted
-    module = sys.modules.get(getattr(self, "__module__", None) or "")
-    found: Any = module
+    where = getattr(self, "__module__", None) or ""
+    found: Any = sys.modules.get(where)
     for name in getattr(self, "__qualname__", "").split("."):
         found = getattr(found, name, None)
-    if found is self:
-        return self.__qualname__
-    return _make, (state.function, state.options)
+    if found is not self or (where == "__main__" and _is_by_value(sys._getframe(1))):
+        return _make, (state.function, state.options)
+    return self.__qualname__
+
+
+def _is_by_value(frame: FrameType | None) -> bool:
+    """Whether the pickler that is asking, in this frame, is cloudpickle's, or a copy of it."""
+    return frame is not None and "cloudpickle" in frame.f_globals.get("__name__", "")
 
 
 def _derive(self: Any, key: Any, build: Callable[..., Any]) -> Any:
@@ -259,6 +266,5 @@ def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Function:
       return (b)
     }
     """
-    function = getattr(f, "_jitted", None)
     with TURN:
-        return stage(f if function is None else function.function, args, kwargs).whole.function
+        return stage(plain_of(f), args, kwargs).whole.function

@@ -28,6 +28,7 @@ from tracker.ir.graph import Function, Var
 from tracker.ir.types import Type
 from tracker.jit import blas, engine, portable
 from tracker.jit.emit import memory_type
+from tracker.jit.jitted import plain_of
 from tracker.jit.layout import Slots
 from tracker.jit.lower import lower
 from tracker.jit.partition import host_reasons
@@ -90,8 +91,7 @@ def export(
     ['int f(const double *x, double *value);',
      'int f_gradient(const double *x, double *value, double *d_x);']
     """
-    jitted = getattr(f, "_jitted", None)
-    function = f if jitted is None else jitted.function
+    function = plain_of(f)
     known = name or re.sub(r"\W", "_", getattr(function, "__name__", "_")).strip("_")
     known = "function" if known in ("", "lambda") else known
     names = _names(function, args, kwargs)

@@ -17,6 +17,7 @@ import itertools
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,6 +52,7 @@ from tracker.snapshots import same_bytes
 from tracker.tape import value_of
 from tracker.tracked import Tracked
 from tracker.values import is_constant
+from tracker.wrapping import unbound
 
 if TYPE_CHECKING:
     from tracker.jit.binding import Compiled
@@ -486,6 +488,15 @@ def _is_untraceable(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
+
+
+def plain_of(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The plain function of a jitted one, bound to what that is bound to; another as it is."""
+    function, bound = unbound(f)
+    state = getattr(function, "_jitted", None)
+    if state is None:
+        return f
+    return MethodType(state.function, *bound) if bound else state.function
 
 
 def name_of(function: Callable[..., Any]) -> str:
