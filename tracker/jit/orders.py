@@ -19,12 +19,12 @@ Strides = dict[int, int]  # elements between neighbours along an axis; none: it 
 
 _NEAR, _FAR = 3, 8  # what an access costs that is not to the neighbour of the last one
 _WINDOW = 16  # elements; accesses so far apart are near: they share cache lines
-_IN_MEMORY = 4  # what a sum costs that is not in a register
+_IN_MEMORY = 1  # what a sum costs that is not in a register, besides its access
 _START = 16  # what starting a loop costs
 _UNROLLED = 16  # steps; a loop of so few is none, and its sums are in registers
 _GAIN = 0.6  # of its cost in C order; a kernel that costs more stays as it is
 _LANES = 4  # steps; a loop of fewer takes no vectors, however well memory lies along it
-_SMALL = 4096  # points; below, there is nothing to gain
+_SMALL = 256  # points; below, there is nothing to gain
 
 
 def strides_of(position: object) -> Strides | None:
