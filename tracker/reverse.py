@@ -119,8 +119,9 @@ _REPEATING = (broadcast_to, reshape, transpose, embed, embed_diagonal)  # adding
 
 
 def _elements(c: Tracked) -> Any:
-    """What a recorded cotangent repeats: its elements, once, without the zeros around them."""
-    value = value_of(c)
+    """What a recorded cotangent repeats: its elements, once, without the zeros around them. Where
+    they are as many, the cotangent itself: who writes it adds it up on the way."""
+    found = value = value_of(c)
     while value.op in _REPEATING:
         x = value.operands[0]
         if type(x) is not Value:
@@ -128,7 +129,9 @@ def _elements(c: Tracked) -> Any:
         if type(x.form) is Type:  # its numbers were let go
             break
         value = x
-    return wrap(value)
+        if np.size(value.form) < np.size(found.form):
+            found = value
+    return wrap(found)
 
 
 def _consumers(
