@@ -14,6 +14,7 @@ from tracker.ir.joining import batch_products, join_products
 from tracker.ir.layouts import common_layouts
 from tracker.ir.outer import outer_products
 from tracker.ir.prune import unused_results
+from tracker.ir.residuals import residuals
 from tracker.ir.simplify import simplify
 from tracker.ir.widening import widen
 from tracker.jit import rare
@@ -44,6 +45,7 @@ PASSES = (
     passes.dead_code,
     common_layouts,
     passes.Pass("roll", _roll),
+    residuals,
     passes.dead_code,
 )
 
