@@ -60,6 +60,8 @@ SAME = {  # each gives an array of the operand's three numbers
     "select": lambda x: np.select([x > -9], [x]),
     "choose": lambda x: np.choose([0, 0, 0], [x]),
     "clip": lambda x: np.clip(x, None, 1e9),
+    "clip without bounds": lambda x: np.clip(x, None, None),
+    "method clip without bounds": lambda x: x.clip(),
     "nan_to_num": np.nan_to_num,
     "nan_to_num of itself": lambda x: np.nan_to_num(x, copy=False),
     "sum over no axis": lambda x: np.sum(x, axis=()),
@@ -120,6 +122,15 @@ def test_a_view_that_is_only_read_sees_writes_into_the_whole(name):
         READ[name](x)[...] = 0
     with pytest.raises(ValueError, match="read-only"):
         READ[name](tracker.param(x) * 1)[...] = 0
+
+
+@pytest.mark.parametrize("name", [name for name in READ if name != "sliding windows"])
+def test_what_numpy_does_not_let_write_into_leaves_compiled_code_so(name):
+    x = np.arange(9.0).reshape(3, 3)
+    f = tracker.jit(READ[name])
+    for _ in range(3):
+        part = f(x)
+        assert np.may_share_memory(part, x) and not part.flags.writeable
 
 
 @pytest.mark.parametrize("name", PARTS)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tracker
+import tracker.numpy as tnp
 from tracker import UnsupportedError, gradient, hessian, jit, jvp, scan, value_and_grad, vmap
 
 RNG = np.random.default_rng(3)
@@ -170,3 +171,10 @@ def test_integers_and_masks():
 def test_errors(call, text):
     with pytest.raises(UnsupportedError, match=text):
         call()
+
+
+def test_arrays_that_the_function_makes_are_plain():
+    for f in (lambda x: tnp.array(0.5), lambda x: (x, tnp.array([0.5])), lambda x: tnp.zeros(2)):
+        for mapped in (vmap(f), jit(vmap(f))):
+            for y in tracker.tree.leaves(mapped(np.ones((3, 2)))):
+                assert type(y) is np.ndarray and y.shape[0] == 3

@@ -349,12 +349,15 @@ class Tracked:
     # Copies
 
     def __copy__(self) -> Any:
-        return NUMPY[np.copy](self)
+        value = value_of(self)
+        if type(value.form) is np.ndarray or isinstance(value.params, Leaf):
+            return NUMPY[np.copy](self)
+        return wrap(value)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         value = value_of(self)
         if not isinstance(value.params, Leaf):
-            return NUMPY[np.copy](self)
+            return copy.copy(self)
         return _restore(copy.deepcopy(value.data), copy.deepcopy(value.params.grad))
 
     def __reduce__(self) -> Any:

@@ -1,6 +1,7 @@
 """Compiled code answers questions about values and objects as the plain function does: of what
 class a value is, and which attributes something has."""
 
+import copy
 import dataclasses
 import functools
 import numbers
@@ -65,6 +66,19 @@ def test_questions_about_values(name, x):
     ask = QUESTIONS[name]
     f = jit(ask)
     assert [f(x), f(x)] == [ask(x), ask(x)]
+
+
+@pytest.mark.parametrize("f", [copy.copy, copy.deepcopy, operator.pos], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("x", VALUES, ids=lambda x: f"{type(x).__name__}{np.shape(x)}")
+def test_copies_are_of_the_same_class(f, x):
+    def plain(x):
+        y = f(x)
+        y *= 2
+        return y, x
+
+    made = jit(plain)
+    for _ in range(3):
+        assert_same(made(x), plain(x))
 
 
 def test_type_makes_classes_and_is_one():

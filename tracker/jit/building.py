@@ -126,7 +126,8 @@ def views_of(outputs: list[Any], inputs: Inputs) -> dict[int, ViewOf]:
             if type(made) is np.ndarray and np.may_share_memory(made, array):
                 assert (made.shape, made.dtype) == (value.shape, value.dtype)
                 offset = _address(made) - _address(array)
-                out = ViewOut(number, made.dtype, made.shape, made.strides, offset)
+                may_write = made.flags.writeable or not array.flags.writeable
+                out = ViewOut(number, made.dtype, made.shape, made.strides, offset, may_write)
                 found[id(x)] = ViewOf(out, cut)
     return found
 

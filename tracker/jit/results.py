@@ -179,7 +179,8 @@ class Results:
         descr = w.objects.name(np.dtype(leaf.dtype.type))
         w.emit(f"call void @Py_IncRef(ptr {descr})")
         data = w.at(w.load("ptr", base, DATA), leaf.offset)
-        flags = w.let(f"and i32 {w.load('i32', base, FLAGS)}, {WRITEABLE}")
+        kept = WRITEABLE if leaf.writeable else 0
+        flags = w.let(f"and i32 {w.load('i32', base, FLAGS)}, {kept}")
         made = w.make(
             f"call ptr @PyArray_NewFromDescr(ptr {w.objects.name(np.ndarray)}, ptr {descr}, "
             f"i32 {len(leaf.shape)}, ptr {dims}, ptr {strides}, ptr {data}, i32 {flags}, "

@@ -234,13 +234,15 @@ class InputOut:
 
 @record(frozen=True)
 class ViewOut:
-    """A view of the array given as input leaf number `leaf`: `offset` and `strides` in bytes."""
+    """A view of the array given as input leaf number `leaf`: `offset` and `strides` in bytes;
+    whether it may be written into where the array may (NumPy's broadcasts may not)."""
 
     leaf: int
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
+    writeable: bool
 
     slots = 0
 

@@ -13,7 +13,16 @@ import numpy as np
 from tracker.ir.op import METHODS, Map
 from tracker.ir.types import Type
 from tracker.ops.cotangents import match, project
-from tracker.ops.declare import NO_VALUE, as_array, broadcast, declare, implements, into, piecewise
+from tracker.ops.declare import (
+    NO_VALUE,
+    as_array,
+    as_large,
+    broadcast,
+    declare,
+    implements,
+    into,
+    piecewise,
+)
 from tracker.tape import apply, form_of
 
 # Comparisons and logic ---------------------------------------------------------------------------
@@ -175,7 +184,7 @@ def _clip(a: Any, min: Any = None, max: Any = None, out: Any = None, **kwargs: A
         alone = np.maximum if high is None else np.minimum
         ufunc: Any = (np.positive, alone, _BETWEEN)[len(given)]
         return ufunc(a, *given, out=out, **kwargs)
-    return into(out, _between(a, low, high))
+    return into(out, as_large(_between(a, low, high), out))
 
 
 METHODS["clip"] = _clip
@@ -184,6 +193,8 @@ _BETWEEN: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined]
 
 @implements(_BETWEEN)
 def _between(a: Any, low: Any, high: Any) -> Any:
+    if low is None and high is None:
+        return np.positive(a)  # another array
     y = a if low is None else np.maximum(a, low)
     return y if high is None else np.minimum(y, high)
 

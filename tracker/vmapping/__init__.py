@@ -21,8 +21,11 @@ import numpy as np
 from tracker import tree
 from tracker.control.nested import Nested, nest
 from tracker.errors import UnsupportedError, message
+from tracker.listening import is_recording
 from tracker.stage import Unstructured
-from tracker.tape import data_of, form_of
+from tracker.tape import data_of, form_of, value_of
+from tracker.tracked import Tracked
+from tracker.values import is_constant
 from tracker.vmapping.replay import replay_rows
 from tracker.vmapping.rules import Answer, front
 from tracker.wrapping import compiled_derivative
@@ -171,10 +174,16 @@ def _on_path(
     nested: Nested = nest("row", numeric, [data_of(x)[at] for x in rows])
     marks = [*(False for _ in nested.hoisted), *(True for _ in rows)]
     with np.errstate(all="ignore"):  # what a row would do off its path is thrown away
-        made, alive = replay_rows(nested.function, [*nested.hoisted, *rows], marks, n)
+        made, alive = replay_rows(nested.function, [*map(_bare, nested.hoisted), *rows], marks, n)
     answers = iter(made)
     total = len(made) + len(constants)
     return [(constants[i], None) if i in constants else next(answers) for i in range(total)], alive
+
+
+def _bare(x: Any) -> Any:
+    """What was captured, plain if it is an array that the function made: no more is recorded."""
+    plain = type(x) is Tracked and not is_recording() and is_constant(value_of(x))
+    return data_of(x) if plain else x
 
 
 def _either(done: Any, a: Answer, b: Answer, n: int) -> Answer:
