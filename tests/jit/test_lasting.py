@@ -14,8 +14,9 @@ import pytest
 from jit_programs import assert_same
 
 import tracker as tr
-from tracker import jit, listening
+from tracker import jit, listening, standing
 from tracker.jit import callable as native
+from tracker.jit import standins
 
 
 class Model:
@@ -157,6 +158,33 @@ def test_an_interrupt_while_tracing_leaves_no_stand_in():
             g(2.0)
         assert listening.current_stage() is None and type(c) is np.ndarray
     stop[0] = False
+    for _ in range(3):
+        assert_same(g(2.0), np.full(3, 4.0))
+
+
+@pytest.mark.parametrize("during", ["withdraw", "plain"])
+def test_an_interrupt_while_stand_ins_come_back(during, monkeypatch):
+    """Whatever of it was done by then, all of it is."""
+    c = np.ones(3)
+
+    def f(x):
+        c[0] = np.sum(x) * 0.0 + 1.0
+        return 2 * c * x
+
+    g, real, due = jit(f), getattr(standins, during), [True]
+
+    def interrupted(*arguments):
+        if due:
+            due.clear()
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(standins, during, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        g(2.0)
+    assert not due and type(c) is np.ndarray and not standins.OUT
+    assert listening.current_stage() is None
+    assert all(each.thread == 0 for each in standing.HANDLES.values())
     for _ in range(3):
         assert_same(g(2.0), np.full(3, 4.0))
 

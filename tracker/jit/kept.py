@@ -60,7 +60,11 @@ class Reading:
                 past.put([], {})
                 return call(*args, **kwargs)
             finally:
-                past.take_back()
+                try:
+                    past.take_back()
+                except KeyboardInterrupt:
+                    past.take_back()
+                    raise
 
     def _changed(self) -> dict[Spot, Any]:
         """What stood where something else stands now."""

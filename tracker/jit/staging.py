@@ -227,15 +227,23 @@ class _Run:
                     on_error(error, self.inputs.effects(self.containers))
                 raise
             finally:
-                self.stand_ins.take_back()
-                self.stand_ins.tidy(places_of(f, self.objects))
-                self.inputs.close()
+                try:
+                    self._put_back(f)
+                except KeyboardInterrupt:  # of which there will be one
+                    self._put_back(f)
+                    raise
         if self.deferral is not None and self.deferral.wrong:
             raise Misjudged
         unlock(self.listener, outputs)
         _refuse_holders(outputs)
         self.inputs.check_shapes()
         return outputs, structure, result
+
+    def _put_back(self, f: Callable[..., Any]) -> None:
+        """Have plain data stand wherever `f` can look."""
+        self.stand_ins.take_back()
+        self.stand_ins.tidy(places_of(f, self.objects))
+        self.inputs.close()
 
     def _explain(self, error: Exception) -> None:
         """UnsupportedError for an error that plain arrays may not give rise to."""

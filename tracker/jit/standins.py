@@ -94,12 +94,10 @@ class StandIns:
         self._everywhere(self._handle)
 
     def take_back(self) -> None:
-        """Have what it was stand there again, and plain data for handles that are new."""
+        """Have what it was stand there again, and plain data for handles that are new. Who calls
+        it does so again if an interrupt ends it: half of it done is as good as nothing."""
         try:
             self._everywhere(self._plain)
-        except KeyboardInterrupt:  # of which there will be one
-            self._everywhere(self._plain)
-            raise
         finally:
             for handle in self.out.values():
                 withdraw(handle)
