@@ -58,7 +58,10 @@ class Effects:
 
     @property
     def entangled(self) -> bool:
-        """Whether an array that was written into shares memory with another that was given."""
+        """Whether an array that was written into shares memory with another that was given, or a
+        list that was changed is another, too."""
+        if self.containers.tangled:
+            return True
         others = [x for x in self.originals.values() if isinstance(x, np.ndarray)]
         return any(
             x is not write.array and np.may_share_memory(x, write.array)

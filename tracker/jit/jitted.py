@@ -6,8 +6,9 @@ Owns: `Jitted`, which has a `Family` of traces for each signature (`families.py`
 A trace holds for one signature (of the arguments, and of what the function reads besides them) and
 one way through the guards. Invariant: a call runs the user's function once, whether it is traced,
 compiled, or given up; twice only where a derivative's error stopped the trace, where arrays that
-share memory were written into, where a loop's body gave away a value of its own, where it could
-not do with a captured number that varies, and where large arrays gave a derivative with NaNs.
+share memory were written into or a list that was given twice was changed, where a loop's body gave
+away a value of its own, where it could not do with a captured number that varies, and where large
+arrays gave a derivative with NaNs.
 """
 
 from __future__ import annotations
@@ -278,6 +279,8 @@ class Jitted:
             return self._plainly(args, kwargs, drawn, run)
         from tracker.jit import background, first_calls
 
+        if staged.effects.containers.tangled:
+            return self._plainly(args, kwargs, drawn, run)
         special, is_ahead = None, first_calls.is_ahead(staged, self._at_once)
         if staged.trace is None:
             self._refuse(family, staged.why)

@@ -29,7 +29,14 @@ from tracker.jit.libraries import is_library_file
 from tracker.jit.places import Spot, with_places
 from tracker.jit.reads import Reads, places_of, reads_of
 from tracker.jit.signature import Signature, signature_of
-from tracker.jit.standins import Containers, StandIns, holds_handle, plain
+from tracker.jit.standins import (
+    Containers,
+    StandIns,
+    holds_handle,
+    plain,
+    plain_keys_within,
+    with_plain_keys,
+)
 from tracker.leaving import refused, unlock
 from tracker.records import record
 from tracker.stage import Stage
@@ -217,6 +224,7 @@ class _Run:
                 with self.asking, self.answers:
                     result = f(*self.positional, **self.named)
                 watch.check()
+                plain_keys_within(result)
                 outputs, structure = tree.flatten(result)
                 for handle in (*outputs, *self.inputs.handles):
                     if isinstance(handle, Tracked):
@@ -243,6 +251,8 @@ class _Run:
         """Have plain data stand wherever `f` can look."""
         self.stand_ins.take_back()
         self.stand_ins.tidy(places_of(f, self.objects))
+        for x in self.objects:
+            with_plain_keys(x)
         self.inputs.close()
 
     def _explain(self, error: Exception) -> None:

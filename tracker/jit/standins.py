@@ -138,6 +138,7 @@ class StandIns:
 
     def _changed(self, x: Any, change: _Change, above: tuple[int, ...], spot: Spot) -> Any:
         """`x` with its leaves changed: lists and dicts in place, others made anew."""
+        with_plain_keys(x)
         parts = children_of(x) if x is not MISSING and id(x) not in above else None
         if parts is None:
             return change(x, spot)
@@ -177,6 +178,29 @@ def plain(x: Any) -> Any:
         return x
     data = value_of(x).data
     return data.copy("K") if isinstance(data, np.ndarray) else data
+
+
+def with_plain_keys(x: Any) -> Any:
+    """`x`; if it is a dict, handles among its keys are plain from now on, and so are those in a
+    set: their values are guarded, for they were hashed."""
+    if isinstance(x, dict) and any(type(key) is Tracked for key in x):
+        items = [(plain(key), value) for key, value in x.items()]
+        x.clear()
+        for key, value in items:
+            x[key] = value
+    elif isinstance(x, set) and any(type(item) is Tracked for item in x):
+        members = [plain(item) for item in x]
+        x.clear()
+        x.update(members)
+    return x
+
+
+def plain_keys_within(x: Any) -> None:
+    """The same of all dicts in a structure."""
+    if isinstance(x, dict):
+        with_plain_keys(x)
+    for child in _children(x):
+        plain_keys_within(child)
 
 
 def bare(error: BaseException, originals: Mapping[int, Any]) -> None:
@@ -234,6 +258,8 @@ class Containers:
     def __init__(self, originals: Sequence[Any], given: Sequence[Any]) -> None:
         self.pairs: list[tuple[Any, Any, Any]] = []  # the caller's, the function's, what was in it
         self.originals: dict[int, Any] = {}
+        self._seen: set[int] = set()  # the ids of the caller's
+        self._twice = False  # whether one of them stands at two places
         for original, copy in zip(originals, given, strict=True):
             self._pair(original, copy)
 
@@ -241,6 +267,8 @@ class Containers:
         parts = tree.children_of(copy)
         if parts is None or original is copy:
             return
+        self._twice |= id(original) in self._seen
+        self._seen.add(id(original))
         self.originals[id(copy)] = original
         self.pairs.append((original, copy, parts))
         for one, other in zip(_children(original), parts[1], strict=True):
@@ -251,6 +279,11 @@ class Containers:
         """Whether the function has changed one of them."""
         return any(_differ(tree.children_of(copy), was) for _, copy, was in self.pairs)
 
+    @property
+    def tangled(self) -> bool:
+        """Whether one was given twice and changed: the function was to see that in both places."""
+        return self._twice and self.changed
+
     def carry_out(self, plain: Callable[[Any], Any]) -> None:
         """Do to the caller's containers what was done to the function's; `plain` of a leaf."""
         for original, copy, was in self.pairs:
@@ -258,14 +291,15 @@ class Containers:
                 self._assign(original, copy, plain)
 
     def _assign(self, original: Any, copy: Any, plain: Callable[[Any], Any]) -> None:
-        found = tree.children_of(copy)
+        found = tree.children_of(with_plain_keys(copy))
         assert found is not None
         values = [self._plain(child, plain) for child in found[1]]
         if isinstance(original, list):
             original[:] = values
         elif isinstance(original, dict):
             original.clear()
-            original.update(zip(found[0], values, strict=True))
+            for name, value in zip(found[0], values, strict=True):
+                original[name] = value
         else:
             for name, value in zip(found[0], values, strict=True):
                 object.__setattr__(original, name, value)
@@ -273,7 +307,7 @@ class Containers:
     def _plain(self, x: Any, plain: Callable[[Any], Any]) -> Any:
         if id(x) in self.originals:
             return self.originals[id(x)]
-        parts = tree.children_of(x)
+        parts = tree.children_of(with_plain_keys(x))
         if parts is None:
             return plain(x)
         return tree.rebuild(type(x), parts[0], [self._plain(child, plain) for child in parts[1]], x)

@@ -1,0 +1,132 @@
+"""Dicts, sets and lists that a compiled function fills are left as the plain function leaves them:
+with plain keys, and changed in both places where one was given twice."""
+
+import copy
+from collections import Counter, OrderedDict, defaultdict
+
+import numpy as np
+import pytest
+
+from tracker import gradient, jit
+
+cache, found = {}, set()
+
+
+def _fills_global(n, x):
+    cache[n] = x * n
+    return cache[n] + len(cache)
+
+
+def _collects(n, x):
+    found.add(n)
+    found.update((n + 1, n - 1))
+    return x * n
+
+
+def _counts_twice(n, x):
+    return {n: x, n + 1: [x * n, {n - 1: x}]}
+
+
+PROGRAMS = {"global dict": _fills_global, "global set": _collects, "result": _counts_twice}
+
+
+def _classes(x):
+    """What can be told of the keys and elements."""
+    if isinstance(x, dict):
+        return [(type(k), k, _classes(v)) for k, v in x.items()]
+    if isinstance(x, (list, tuple, set)):
+        return [_classes(y) for y in x]
+    return type(x), x
+
+
+@pytest.mark.filterwarnings("ignore:.*each call changes")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_numbers_as_keys_are_plain(name):
+    left = []
+    for f in (PROGRAMS[name], jit(PROGRAMS[name])):
+        cache.clear()
+        found.clear()
+        results = [_classes(f(n, x)) for n in (3, 4, 3) for x in (2.0, 0.5, 2.0)]
+        left.append((results, _classes(cache), _classes(sorted(found))))
+    assert left[0] == left[1]
+
+
+@pytest.mark.parametrize(
+    "d", [{}, OrderedDict(), defaultdict(list), Counter(), {"inner": {}}], ids=lambda d: str(d)
+)
+def test_keys_in_a_dict_that_was_given(d):
+    def plain(d, n, x):
+        into = d.get("inner", d)
+        into[n] = x
+        return x * n
+
+    given, expected = copy.copy(d), copy.copy(d)
+    f = jit(plain)
+    for n in (3, 5, 3):
+        assert f(given, n, 2.0) == plain(expected, n, 2.0)
+        assert _classes(given) == _classes(expected) and type(given) is type(expected)
+
+
+def test_a_set_that_was_given_and_a_memo_of_an_object():
+    class Memo:
+        def __init__(self):
+            self.known = {}
+
+        def fib(self, n):
+            if n not in self.known:
+                self.known[n] = n if n < 2 else self.fib(n - 1) + self.fib(n - 2)
+            return self.known[n]
+
+    def adds(members, n):
+        members.add(n)
+        return 2 * n
+
+    plain, other, members = Memo(), Memo(), set()
+    f, g = jit(other.fib), jit(adds)
+    for n in (7, 5, 9):
+        assert f(n) == plain.fib(n)
+        assert _classes(other.known) == _classes(plain.known)
+        assert g(members, n) == 2 * n
+    assert _classes(sorted(members)) == [(int, 5), (int, 7), (int, 9)]
+
+
+def _appends(a, b, x):
+    a.append(x)
+    b.append(2 * x)
+    return a is b, len(a), a[-1], b[0]
+
+
+def _takes(a, b, x):
+    a.extend(b)
+    return a[2] + b[3] * x  # there are so many only if it is one list
+
+
+def _fails(a, b, x):
+    a.append(x)
+    if len(b) > 2:
+        raise ValueError(f"there are {len(b)}")
+    return x
+
+
+@pytest.mark.parametrize("plain", [_appends, _takes, _fails])
+def test_a_list_that_is_given_twice(plain):
+    x, ours, theirs = np.arange(2.0), [1.0, 2.0], [1.0, 2.0]
+    f = jit(plain)
+    for _ in range(5):
+        outcomes = []
+        for g, both in ((f, ours), (plain, theirs)):
+            try:
+                outcomes.append(repr(g(both, both, x)))
+            except ValueError as error:
+                outcomes.append(repr(error))
+        assert outcomes[0] == outcomes[1]
+        assert repr(ours) == repr(theirs)
+
+
+def test_a_list_that_is_given_twice_and_left_alone_is_compiled():
+    f = jit(lambda a, b: np.sum(a["w"] * b["w"]) + a["k"])
+    p, q = {"w": np.arange(3.0), "k": 1.0}, {"w": np.ones(3), "k": 5.0}
+    for a, b in ((p, p), (p, q), (q, p), (q, q), (p, p)):
+        assert f(a, b) == np.sum(a["w"] * b["w"]) + a["k"]
+        gradient(f, a, b)
+    assert f.cache_info().eager == 0
