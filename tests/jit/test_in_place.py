@@ -291,3 +291,23 @@ def test_edges_are_copied_from_the_rows_beside_them(n, monkeypatch):
     compiled = jit(halo, strict=True)
     for _ in range(2):
         np.testing.assert_array_equal(compiled(x, y), halo(x, y))
+
+
+def windows(k):
+    def f(x, w):
+        n = len(x) - k + 1
+        return np.sum(
+            sum(w[i, j] * x[i : i + n, j : j + n] for i in range(k) for j in range(k)) ** 2
+        )
+
+    return f
+
+
+@pytest.mark.parametrize("n, k, pieces", [(40, 3, True), (80, 3, False), (80, 8, True)])
+def test_pieces_that_are_most_of_an_array(n, k, pieces):
+    """A few of them are one loop over the array, unless it is small."""
+    x, w = (np.random.default_rng(0).standard_normal(shape) for shape in ((n, n), (k, k)))
+    slope = jit(lambda x, w: gradient(windows(k), x, w))
+    for got, want in zip(slope(x, w), gradient(windows(k), x, w), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
+    assert ("piece by piece" in slope.explain(x, w)) == pieces

@@ -28,6 +28,8 @@ from tracker.records import field, record
 _LONG = 5  # pieces; from here on a chain is written in place
 _LONG_OF_LARGE = 8  # the same of pieces that are most of one axis: one loop is cut into few parts
 _NEAR = 1 << 14  # elements; in a larger array, pieces of half of it are not written in place
+_SMALL = 1 << 12  # elements; in an array between, a chain that is mostly such pieces is not, if it
+_FEW = 60  # has at most so many: one loop over the array is cut into more parts than that
 
 
 @record(frozen=True)
@@ -99,6 +101,7 @@ class _Finder:
         self.embedded: dict[Var, Piece] = {}  # arrays of zeros but for a piece
         self.chain: dict[Atom, Var] = {}
         self.lengths: Counter[Var] = Counter()
+        self.large: Counter[Var] = Counter()  # pieces that are half of the array, or more
         self.manifold: set[Var] = set()  # chains of small pieces, or of pieces of several axes
         self.axis: dict[Var, int] = {}
 
@@ -110,7 +113,10 @@ class _Finder:
         }
 
     def _is_long(self, chain: Var) -> bool:
-        return self.lengths[chain] >= (_LONG if chain in self.manifold else _LONG_OF_LARGE)
+        length = self.lengths[chain]
+        if chain.type.size > _SMALL and length <= _FEW and 2 * self.large[chain] > length:
+            return False
+        return length >= (_LONG if chain in self.manifold else _LONG_OF_LARGE)
 
     def visit(self, eqn: Eqn) -> None:
         if self.tiny.takes(eqn.out.type):
@@ -136,6 +142,7 @@ class _Finder:
         """What kind of piece a chain has besides the others."""
         cut = _cut_axes(shape, index)
         small = 2 * extent_of(index, shape) < math.prod(shape)
+        self.large[chain] += not small
         if small or len(cut) > 1 or any(self.axis.setdefault(chain, axis) != axis for axis in cut):
             self.manifold.add(chain)
 
