@@ -2,12 +2,12 @@
 with plain keys, and changed in both places where one was given twice."""
 
 import copy
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict, deque
 
 import numpy as np
 import pytest
 
-from tracker import gradient, jit
+from tracker import gradient, jit, tree
 
 cache, found = {}, set()
 
@@ -129,4 +129,47 @@ def test_a_list_that_is_given_twice_and_left_alone_is_compiled():
     for a, b in ((p, p), (p, q), (q, p), (q, q), (p, p)):
         assert f(a, b) == np.sum(a["w"] * b["w"]) + a["k"]
         gradient(f, a, b)
+    assert f.cache_info().eager == 0
+
+
+class _Result:
+    def __init__(self):
+        self.text = "done"
+
+
+MADE = {
+    "array": lambda x: np.zeros(3),
+    "part of an array": lambda x: (x * 2.0, np.arange(6.0).reshape(2, 3)[:, 1:]),
+    "integers": lambda x: {"a": [np.arange(3), x]},
+    "set": lambda x: {1, 2},
+    "deque": lambda x: (deque([1]), x),
+    "bytes": lambda x: bytearray(b"ab"),
+    "iterator": lambda x: iter([1, 2]),
+    "object": lambda x: [_Result(), x],
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*that it makes at each call")
+@pytest.mark.parametrize("name", MADE)
+def test_what_a_function_makes_is_another_at_each_call(name):
+    f = jit(MADE[name])
+    for compiled in (f, jit(lambda x: f(x))):
+        results = [leaf for _ in range(4) for leaf in tree.leaves(compiled(1.5))]
+        mutable = [x for x in results if not isinstance(x, float)]
+        assert len({id(x) for x in mutable}) == len(mutable) == 4
+        arrays = [x for x in mutable if isinstance(x, np.ndarray)]
+        for x in arrays:
+            x += 1  # the next must not show it
+        for x in tree.leaves(compiled(1.5)) if arrays else ():
+            if isinstance(x, np.ndarray):
+                np.testing.assert_array_equal(x + 1, arrays[0])
+    assert f.cache_info().eager == (name not in ("array", "part of an array", "integers"))
+
+
+def test_what_was_there_before_is_the_same_object():
+    kept, table = {1, 2}, np.arange(3.0)
+    f = jit(lambda x: (kept, table, x * 2.0))
+    for _ in range(3):
+        a, b, _ = f(1.0)
+        assert a is kept and b is table
     assert f.cache_info().eager == 0

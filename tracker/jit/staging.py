@@ -11,9 +11,14 @@ from __future__ import annotations
 
 import itertools
 import operator
+import sys
+import types
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
+
+import numpy as np
 
 from tracker import tree
 from tracker.deferral import Deferral, Misjudged
@@ -26,7 +31,7 @@ from tracker.jit.building import Output, build, views_of
 from tracker.jit.compared import Compared, Static
 from tracker.jit.inputs import Effects, Inputs
 from tracker.jit.libraries import is_library_file
-from tracker.jit.places import Spot, with_places
+from tracker.jit.places import Spot, goes_on, with_places
 from tracker.jit.reads import Reads, places_of, reads_of
 from tracker.jit.signature import Signature, signature_of
 from tracker.jit.standins import (
@@ -38,7 +43,9 @@ from tracker.jit.standins import (
     with_plain_keys,
 )
 from tracker.leaving import refused, unlock
+from tracker.ops.create import buffer
 from tracker.records import record
+from tracker.snapshots import own_copy
 from tracker.stage import Stage
 from tracker.tape import value_of
 from tracker.tracked import Leaf, Tracked
@@ -226,6 +233,7 @@ class _Run:
                 watch.check()
                 plain_keys_within(result)
                 outputs, structure = tree.flatten(result)
+                self._made_anew(outputs)
                 for handle in (*outputs, *self.inputs.handles):
                     if isinstance(handle, Tracked):
                         value_of(handle)  # views are read while somebody listens
@@ -246,6 +254,23 @@ class _Run:
         _refuse_holders(outputs)
         self.inputs.check_shapes()
         return outputs, structure, result
+
+    def _made_anew(self, outputs: list[Any]) -> None:
+        """What the function makes without its arguments it makes at each call: an array is a copy;
+        of what else can be changed, there can be no trace."""
+        for at in range(len(outputs)):
+            x = outputs[at]
+            if not _can_be_changed(x) or sys.getrefcount(x) > _FRESH:
+                continue
+            if type(x) is np.ndarray and x.dtype.kind in "biufc":
+                outputs[at] = buffer(own_copy(x))
+            else:
+                self._spoil(
+                    message(
+                        f"the function returns a {type(x).__name__} that it makes at each call",
+                        "Return arrays, numbers, text, and tuples, lists, dicts or dataclasses",
+                    )
+                )
 
     def _put_back(self, f: Callable[..., Any]) -> None:
         """Have plain data stand wherever `f` can look."""
@@ -287,6 +312,17 @@ def _is_librarys(error: Exception) -> bool:
             files.append(at.tb_frame.f_code.co_filename)
         at = at.tb_next
     return bool(files) and files[-1] != files[0] and is_library_file(files[-1])
+
+
+_FRESH = 4  # references: the result's, the list's, the loop's, and the one to ask with
+_CHANGEABLE = (set, bytearray, deque, np.ndarray)
+
+
+def _can_be_changed(x: Any) -> bool:
+    """Whether it matters if a result is the same object at each call."""
+    if isinstance(x, (Tracked, type, types.ModuleType)):
+        return False
+    return isinstance(x, _CHANGEABLE) or goes_on(x) or (hasattr(x, "__dict__") and not callable(x))
 
 
 def _refuse_holders(outputs: list[Any]) -> None:
