@@ -73,9 +73,9 @@ def test_a_long_matrix_times_a_vector(tmp_path):
         return np.sum(np.tanh(x @ v))
 
     x, v = RNG.normal(size=(700, 30)), RNG.normal(size=30)
-    c = library(tmp_path, loss, v, name="long")
+    c = library(tmp_path, loss, v, name="rows")
     value, grad = np.zeros(1), np.full_like(v, np.nan)
-    assert c.long_gradient(pointer(v), pointer(value), pointer(grad)) == 0
+    assert c.rows_gradient(pointer(v), pointer(value), pointer(grad)) == 0
     np.testing.assert_allclose(value[0], loss(v), rtol=1e-12)
     np.testing.assert_allclose(grad, tracker.gradient(loss, v)[0], rtol=1e-10)
 
@@ -157,3 +157,21 @@ def test_what_is_not_a_loss_has_no_gradient(tmp_path):
 def test_errors(tmp_path, f, text):
     with pytest.raises(CompileError, match=text):
         export(f, np.ones(4), path=tmp_path / "f")
+
+
+def test_names_that_c_cannot_have(tmp_path):
+    """Keywords of C, letters of other alphabets, and the names of results are changed."""
+
+    def double(short, value, θ, d_short, pair, pair_0):
+        return np.sum(short * value * θ * d_short * pair[0] * pair_0)
+
+    x = np.ones(2)
+    _, header = export(double, x, x, x, x, (x, 2.0), x, path=tmp_path / "f")
+    text = header.read_text()
+    assert "int double_(const double *short_, const double *value_, const double *_," in text
+    assert "const double *d_short_, const double *pair_0, double pair_1" in text
+    assert "const double *pair_0_," in text and "double *d_short_," in text
+    shutil.which("cc") and subprocess.run(["cc", "-fsyntax-only", "-x", "c", header], check=True)
+    for name in ("struct", "a b", "1st", "θ"):
+        with pytest.raises(CompileError, match="no name that a C function can have"):
+            export(double, x, x, x, x, (x, 2.0), x, path=tmp_path / "f", name=name)

@@ -64,6 +64,15 @@ class _Entry:
     texts: list[str]
 
 
+_KEYWORDS = {
+    *("auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else"),
+    *("enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register"),
+    *("restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef"),
+    *("union", "unsigned", "void", "volatile", "while"),
+}
+_OF_RESULTS = re.compile(r"value\d*|d_.*[^_]")  # names that results have
+
+
 def export(
     f: Callable[..., Any],
     *args: Any,
@@ -92,8 +101,12 @@ def export(
      'int f_gradient(const double *x, double *value, double *d_x);']
     """
     function = plain_of(f)
-    known = name or re.sub(r"\W", "_", getattr(function, "__name__", "_")).strip("_")
-    known = "function" if known in ("", "lambda") else known
+    known = name or _identifier(getattr(function, "__name__", "_").strip("_<>") or "function")
+    known = "function" if known == "lambda" else known
+    if known != _identifier(known):
+        raise CompileError(
+            message(f"{known!r} is no name that a C function can have", "Give export another name=")
+        )
     names = _names(function, args, kwargs)
     with config(threads=1):
         value = _entry(known, function, args, kwargs, names)
@@ -118,12 +131,22 @@ def _names(
             raise TypeError
     except (TypeError, ValueError):
         bound = [*((f"x{i}", arg) for i, arg in enumerate(args)), *kwargs.items()]
-    found: list[tuple[str, Any]] = []
+    found: dict[str, Any] = {}
     for name, arg in bound:
         leaves = tree.leaves(arg)
         whole = len(leaves) == 1 and leaves[0] is arg
-        found += [(name if whole else f"{name}_{i}", leaf) for i, leaf in enumerate(leaves)]
-    return found
+        for i, leaf in enumerate(leaves):
+            known = _identifier(name if whole else f"{name}_{i}")
+            while known in found or _OF_RESULTS.fullmatch(known):
+                known += "_"
+            found[known] = leaf
+    return list(found.items())
+
+
+def _identifier(name: str) -> str:
+    """A name as C can have it."""
+    ascii = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return f"{ascii}_" if ascii in _KEYWORDS or ascii[:1].isdigit() else ascii
 
 
 def _is_loss(entry: _Entry) -> bool:
