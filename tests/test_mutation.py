@@ -859,3 +859,26 @@ def test_values_that_overlap_their_places_are_those_from_before(write, want):
     weights = np.arange(1.0, 5.0)
     (g,) = gradient(lambda a: np.sum(written(a * 1.0) * weights), np.arange(4.0))
     assert g.tolist() == [weights[np.equal(sources, i)].sum() for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y: np.copyto(y, 1.0),
+        lambda y: np.place(y, [True], [1.0]),
+        lambda y: np.putmask(y, [True], [1.0]),
+    ],
+)
+def test_functions_that_write_into_arrays_refuse_numbers(write):
+    """A write into a copy would be lost: NumPy raises."""
+
+    def f(x):
+        y = x[0]
+        write(y)
+        return y
+
+    with pytest.raises(TypeError):
+        f(V)
+    for call in (lambda: f(param(V)), lambda: jit(f)(V), lambda: gradient(f, V)):
+        with pytest.raises(TypeError, match=r"must be a numpy\.ndarray, not a tracked"):
+            call()

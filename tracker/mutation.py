@@ -289,6 +289,7 @@ METHODS["resize"] = _resize
 @implements(np.copyto)
 def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     _written_in_place("np.copyto", dst)
+    _is_array("copyto()", dst)
     kind = np.result_type(form_of(src))
     if not np.can_cast(kind, dst.dtype, casting) and not isinstance(form_of(src), (int, float)):
         raise TypeError(
@@ -308,6 +309,13 @@ def _written_in_place(name: str, target: Any) -> None:
         )
 
 
+def _is_array(name: str, target: Tracked) -> None:
+    """NumPy's error for a number: these functions, other than methods, write into no copy of it."""
+    kind = type(form_of(target))
+    if kind is not np.ndarray:
+        raise TypeError(f"{name} argument 1 must be a numpy.ndarray, not a tracked {kind.__name__}")
+
+
 @implements(np.put, method="put")
 def _put(a: Any, ind: Any, v: Any, mode: Literal["raise", "wrap", "clip"] = "raise") -> None:
     _written_in_place("np.put", a)
@@ -320,6 +328,7 @@ def _put(a: Any, ind: Any, v: Any, mode: Literal["raise", "wrap", "clip"] = "rai
 @implements(np.place)
 def _place(arr: Any, mask: Any, vals: Any) -> None:
     _written_in_place("np.place", arr)
+    _is_array("place()", arr)
     places = np.flatnonzero(mask)
     if len(places):
         if np.size(vals) == 0:
@@ -339,6 +348,7 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> No
 @implements(np.putmask)
 def _putmask(a: Any, mask: Any, values: Any) -> None:
     _written_in_place("np.putmask", a)
+    _is_array("putmask()", a)
     if np.size(mask) != np.size(a):
         raise ValueError("putmask: mask and data must be the same size")
     mask = np.reshape(as_array(mask), np.shape(a))
