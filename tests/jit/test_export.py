@@ -162,15 +162,16 @@ def test_errors(tmp_path, f, text):
 def test_names_that_c_cannot_have(tmp_path):
     """Keywords of C, letters of other alphabets, and the names of results are changed."""
 
-    def double(short, value, θ, d_short, pair, pair_0):
-        return np.sum(short * value * θ * d_short * pair[0] * pair_0)
+    def double(short, value, θ, d_short_, pair, pair_0):
+        return np.sum(short * value * θ * d_short_ * pair[0] * pair_0)
 
     x = np.ones(2)
     _, header = export(double, x, x, x, x, (x, 2.0), x, path=tmp_path / "f")
     text = header.read_text()
     assert "int double_(const double *short_, const double *value_, const double *_," in text
-    assert "const double *d_short_, const double *pair_0, double pair_1" in text
-    assert "const double *pair_0_," in text and "double *d_short_," in text
+    assert "const double *d_short__, const double *pair_0_, double pair_1" in text
+    assert "const double *pair_0, double *value" in text
+    assert "double *d_short_, double *d_value_, double *d__, double *d_d_short__," in text
     shutil.which("cc") and subprocess.run(["cc", "-fsyntax-only", "-x", "c", header], check=True)
     for name in ("struct", "a b", "1st", "θ"):
         with pytest.raises(CompileError, match="no name that a C function can have"):

@@ -70,7 +70,7 @@ _KEYWORDS = {
     *("restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef"),
     *("union", "unsigned", "void", "volatile", "while"),
 }
-_OF_RESULTS = re.compile(r"value\d*|d_.*[^_]")  # names that results have
+_VALUE = re.compile(r"value\d*")
 
 
 def export(
@@ -131,16 +131,23 @@ def _names(
             raise TypeError
     except (TypeError, ValueError):
         bound = [*((f"x{i}", arg) for i, arg in enumerate(args)), *kwargs.items()]
-    found: dict[str, Any] = {}
+    wanted: list[str] = []
+    found: list[Any] = []
     for name, arg in bound:
         leaves = tree.leaves(arg)
         whole = len(leaves) == 1 and leaves[0] is arg
-        for i, leaf in enumerate(leaves):
-            known = _identifier(name if whole else f"{name}_{i}")
-            while known in found or _OF_RESULTS.fullmatch(known):
-                known += "_"
-            found[known] = leaf
-    return list(found.items())
+        wanted += [_identifier(name if whole else f"{name}_{i}") for i in range(len(leaves))]
+        found += leaves
+    return list(zip(_apart(wanted), found, strict=True))
+
+
+def _apart(names: list[str]) -> list[str]:
+    """Names that differ from one another, and from those of results: value, d_name."""
+    for at, name in enumerate(names):
+        others = {*names[:at], *names[at + 1 :]}
+        if name in others or _VALUE.fullmatch(name) or any(name == f"d_{n}" for n in others):
+            return _apart([*names[:at], f"{name}_", *names[at + 1 :]])
+    return names
 
 
 def _identifier(name: str) -> str:
