@@ -16,6 +16,7 @@ from tracker.ir.outer import outer_products
 from tracker.ir.prune import unused_results
 from tracker.ir.residuals import residuals
 from tracker.ir.simplify import simplify
+from tracker.ir.sorts import sort_once
 from tracker.ir.widening import widen
 from tracker.jit import rare
 from tracker.jit.partition import why_host
@@ -30,6 +31,7 @@ def _roll(function: Function) -> Function:
 
 
 PASSES = (
+    sort_once,
     expand,
     widen,
     passes.common_subexpressions,

@@ -1,0 +1,54 @@
+"""What is sorted, and whose order is asked for, is sorted once.
+
+Owns: the pass `sort_once`. The pullback of a sort asks for the order:
+
+    y = sort a;  o = argsort a    ->    o = argsort a;  y = a[o]
+
+It comes before `expand`, which says how the two are done.
+
+Invariants: types stay; the same numbers (of zeros of both signs, in the order that they had, as
+NumPy's stable sort); linear in the equations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tracker.ir.graph import Eqn, Function, Guard
+from tracker.ir.passes import Writer, as_pass, with_body
+
+_HOLE = "_"  # in an index: the next operand (`ops/places.py`)
+
+
+@as_pass
+def sort_once(function: Function) -> Function:
+    """Read what is sorted by the order that is there anyway."""
+    orders = {_sorted(eqn) for eqn in function.eqns if eqn.op.name == "argsort"}
+
+    def is_known(step: Eqn | Guard) -> bool:
+        return isinstance(step, Eqn) and step.op.name == "sort" and _sorted(step) in orders
+
+    if not any(map(is_known, function.body)):
+        return function
+    new = Writer()
+    for step in function.body:
+        if isinstance(step, Eqn) and is_known(step):
+            _read(new, step)
+        else:
+            new.body.append(step)
+    return with_body(function, new.body)
+
+
+def _sorted(eqn: Eqn) -> tuple[Any, int]:
+    return eqn.operands[0], eqn.params["axis"]
+
+
+def _read(new: Writer, eqn: Eqn) -> None:
+    """The rows of an array in their order."""
+    array, axis = _sorted(eqn)
+    shape, new.where = eqn.out.type.shape, eqn.where
+    order = new.make("argsort", array, axis=axis)
+    places = [
+        order if at == axis else new.make("iota", shape=shape, axis=at) for at in range(len(shape))
+    ]
+    new.make("taken", array, *places, index=(_HOLE,) * len(shape), out=eqn.out)
