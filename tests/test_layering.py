@@ -1,6 +1,7 @@
 """Imports point one way, and the costly ones stay lazy."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -101,6 +102,7 @@ JIT_LAYERS = [
 ]
 
 
+@functools.cache
 def modules():
     return sorted(ROOT.rglob("*.py"))
 
@@ -110,10 +112,15 @@ def name_of(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@functools.cache
+def known_modules():
+    return {name_of(p) for p in modules()}
+
+
 def imports(path):
     """(module, is it inside a function, is it for types only) of every import."""
     tree = ast.parse(path.read_text())
-    known = {name_of(p) for p in modules()}
+    known = known_modules()
     typing_only = {
         id(node)
         for block in ast.walk(tree)
