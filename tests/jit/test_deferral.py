@@ -73,6 +73,19 @@ def same(f, *args, calls=2, tolerance=1e-12):
 # Programs -----------------------------------------------------------------------------------------
 
 
+def call(program, *xs):
+    return program(*xs)
+
+
+def slopes(program, *xs):
+    return gradient(program.loss, *xs)
+
+
+def afresh(plain, program, *xs):
+    """A first call."""
+    return jit(lambda *xs: plain(program, *xs))(*xs)
+
+
 def agree(program, plain, compiled, soon=0):
     for given_ in (program.arguments, program.arguments, program.others(1)):
         with everything(soon):
@@ -88,56 +101,38 @@ def agree(program, plain, compiled, soon=0):
 
 @given(program=programs("mixed"))
 def test_results(program):
-    agree(program, lambda p, *xs: p(*xs), jit(program))
+    agree(program, call, jit(program))
 
 
 @given(program=programs("mixed", most=6))
 def test_gradients(program):
-    def slopes(p, *xs):
-        return gradient(p.loss, *xs)
-
     agree(program, slopes, jit(lambda *xs: slopes(program, *xs)))
 
 
 @given(program=programs("mixed", most=6))
 def test_each_trace_by_itself(program):
     """As above, but each call is a first one."""
-
-    def afresh(p, *xs):
-        return jit(lambda *xs: p(*xs))(*xs)
-
-    agree(program, lambda p, *xs: p(*xs), lambda *xs: afresh(program, *xs))
+    agree(program, call, lambda *xs: afresh(call, program, *xs))
 
 
 @given(program=programs("mixed"))
 def test_results_that_numpy_computes(program):
     """As above, by NumPy, in arrays that are overwritten when they have served."""
-
-    def afresh(p, *xs):
-        return jit(lambda *xs: p(*xs))(*xs)
-
-    agree(program, lambda p, *xs: p(*xs), lambda *xs: afresh(program, *xs), LATER)
+    agree(program, call, lambda *xs: afresh(call, program, *xs), LATER)
 
 
 @given(program=programs("mixed", most=6))
 def test_gradients_that_numpy_computes(program):
-    def slopes(p, *xs):
-        return gradient(p.loss, *xs)
-
-    agree(program, slopes, lambda *xs: jit(lambda *xs: slopes(program, *xs))(*xs), LATER)
+    agree(program, slopes, lambda *xs: afresh(slopes, program, *xs), LATER)
 
 
 @given(program=programs("mixed", most=6))
 def test_gradients_where_numbers_are_freed_at_once(program):
     """As above, and what can be computed again is never kept."""
-
-    def slopes(p, *xs):
-        return gradient(p.loss, *xs)
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stage, "_ALLOWANCE", -1)
         patch.setattr(stage, "_SCAN", -1)
-        agree(program, slopes, lambda *xs: jit(lambda *xs: slopes(program, *xs))(*xs))
+        agree(program, slopes, lambda *xs: afresh(slopes, program, *xs))
 
 
 # Large arrays -------------------------------------------------------------------------------------

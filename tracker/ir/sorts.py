@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracker.ir.graph import Eqn, Function, Guard
+from tracker.ir.graph import Eqn, Function
 from tracker.ir.passes import Writer, as_pass, with_body
 
 _HOLE = "_"  # in an index: the next operand (`ops/places.py`)
@@ -25,10 +25,10 @@ def sort_once(function: Function) -> Function:
     """Read what is sorted by the order that is there anyway."""
     orders = {_sorted(eqn) for eqn in function.eqns if eqn.op.name == "argsort"}
 
-    def is_known(step: Eqn | Guard) -> bool:
-        return isinstance(step, Eqn) and step.op.name == "sort" and _sorted(step) in orders
+    def is_known(eqn: Eqn) -> bool:
+        return eqn.op.name == "sort" and _sorted(eqn) in orders
 
-    if not any(map(is_known, function.body)):
+    if not any(map(is_known, function.eqns)):
         return function
     new = Writer()
     for step in function.body:
