@@ -28,13 +28,6 @@ _MOST = 1 << 21  # elements of a result in which the rows of many products are k
 class _Builder(Writer):
     """The new body."""
 
-    def rows(self, matrix: Var, low: int, high: int) -> Var:
-        """matrix[low:high]."""
-        count, width = matrix.type.shape
-        if (low, high) == (0, count):
-            return matrix
-        return self.make("getitem", matrix, index=(slice(low, high, 1), slice(0, width, 1)))
-
     def transposed(self, matrix: Var) -> Var:
         return self.make("transpose", matrix, axes=(1, 0))
 
@@ -138,7 +131,7 @@ def batch_products(function: Function) -> Function:
         batch = batches[key]
         if batch.made is None:
             factor = new.transposed(key[1]) if batch.flipped else key[1]
-            batch.made = new.make("matmul", new.rows(key[0], batch.low, batch.high + 1), factor)
+            batch.made = new.make("matmul", new.rows_of(key[0], batch.low, batch.high + 1), factor)
         _take_row(new, batch.made, at - batch.low, step.out)
     return with_body(function, new.body)
 
@@ -271,7 +264,7 @@ def _stacked(new: _Builder, factors: Sequence[Atom], rows: _Rows, *, flipped: bo
         first, last = known[0], known[-1]
         assert first is not None and last is not None
         if last.at - first.at == len(factors) - 1:
-            return new.rows(first.matrix, first.at, last.at + 1)
+            return new.rows_of(first.matrix, first.at, last.at + 1)
     parts = []
     for factor in factors:
         assert isinstance(factor, Var)

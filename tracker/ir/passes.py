@@ -99,6 +99,14 @@ class Writer:
         self.body.append(Eqn(op, operands, params, out, self.where))
         return out
 
+    def rows_of(self, array: Var, low: int, high: int) -> Var:
+        """array[low:high]."""
+        count, *others = array.type.shape
+        if (low, high) == (0, count):
+            return array
+        index = (slice(low, high, 1), *(slice(0, n, 1) for n in others))
+        return self.make("getitem", array, index=index)
+
 
 def with_body(
     function: Function, body: list[Eqn | Guard], by: Substitution | None = None

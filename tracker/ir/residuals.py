@@ -285,13 +285,10 @@ class _Sweep(Writer):
         return body
 
     def sliced(self, stack: Var, at: int, count: int) -> Var:
-        """stack[at : at + count]."""
-        if (at, count) == (0, stack.type.shape[0]):
-            return stack
+        """stack[at : at + count], made once."""
         key = stack, at, count
         if key not in self.slices:
-            index = (slice(at, at + count, 1), *(slice(0, n, 1) for n in stack.type.shape[1:]))
-            self.slices[key] = self.make("getitem", stack, index=index)
+            self.slices[key] = self.rows_of(stack, at, at + count)
         return self.slices[key]
 
 
