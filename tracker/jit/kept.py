@@ -18,7 +18,7 @@ from tracker.jit.compared import Static
 from tracker.jit.families import leaves_for
 from tracker.jit.places import Spot, difference, spots_of, with_places
 from tracker.jit.signature import Signature, signature_of
-from tracker.jit.standins import TURN, StandIns
+from tracker.jit.standins import TURN, StandIns, surely
 from tracker.snapshots import same_bytes, snapshot
 
 if TYPE_CHECKING:
@@ -60,11 +60,7 @@ class Reading:
                 past.put([], {})
                 return call(*args, **kwargs)
             finally:
-                try:
-                    past.take_back()
-                except KeyboardInterrupt:
-                    past.take_back()
-                    raise
+                surely(past.take_back)
 
     def _changed(self) -> dict[Spot, Any]:
         """What stood where something else stands now."""

@@ -40,6 +40,7 @@ from tracker.jit.standins import (
     holds_handle,
     plain,
     plain_keys_within,
+    surely,
     with_plain_keys,
 )
 from tracker.leaving import refused, unlock
@@ -243,11 +244,7 @@ class _Run:
                     on_error(error, self.inputs.effects(self.containers))
                 raise
             finally:
-                try:
-                    self._put_back(f)
-                except KeyboardInterrupt:  # of which there will be one
-                    self._put_back(f)
-                    raise
+                surely(lambda: self._put_back(f))
         if self.deferral is not None and self.deferral.wrong:
             raise Misjudged
         unlock(self.listener, outputs)

@@ -94,8 +94,7 @@ class StandIns:
         self._everywhere(self._handle)
 
     def take_back(self) -> None:
-        """Have what it was stand there again, and plain data for handles that are new. Who calls
-        it does so again if an interrupt ends it: half of it done is as good as nothing."""
+        """Have what it was stand there again, and plain data for handles that are new: `surely`."""
         try:
             self._everywhere(self._plain)
         finally:
@@ -170,6 +169,16 @@ def _replace(x: Any, key: Any, old: Any, new: Any) -> None:
             x[key] = new
     except LookupError:  # another thread has taken it out
         pass
+
+
+def surely(put_back: Callable[[], None]) -> None:
+    """Put back what can be put back twice, although an interrupt may come (of which there will be
+    one): half of it done is as good as nothing."""
+    try:
+        put_back()
+    except KeyboardInterrupt:
+        put_back()
+        raise
 
 
 def plain(x: Any) -> Any:
