@@ -121,4 +121,5 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("TRACKER_CACHE", "1")
     monkeypatch.setenv("TRACKER_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(cache, "_RECENT", 0)  # as if every call were in a process of its own
+    monkeypatch.setattr(cache, "_recent", {})
     return tmp_path / "cache"

@@ -1,6 +1,8 @@
 """Structured control flow: the plain loop's results, eagerly and traced, and all derivatives."""
 
+import queue
 from collections import OrderedDict
+from functools import partial
 
 import numpy as np
 import pytest
@@ -67,6 +69,7 @@ PROGRAMS = {
     "while": (newton, (2.0, 1.0), "while"),
     "fori": (cumulative, (np.linspace(-1, 1, 6),), "loop"),
     "cond, true": (split, (np.array([1.0, 2.0]),), "branch"),
+    "cond of two types": (lambda x: cond(x < 2, lambda x: 3.0 * x, np.sin, x), (1.7,), "branch"),
     "cond, false": (split, (np.array([-1.0, -2.0]),), "branch"),
 }
 
@@ -202,13 +205,23 @@ def test_what_has_no_one_trace_is_traced_as_it_comes():
         np.testing.assert_allclose(gradient(jit(f), x)[0], gradient(f, x)[0])
 
 
-def test_a_value_of_the_body_cannot_leave_it():
+def test_a_value_of_the_body_leaves_it_in_a_plain_loop():
     def f(x):
         seen = []
-        scan(lambda c, v: (c, seen.append(v * 2.0)), x, np.arange(6.0))
-        return seen[-1] * x
+        scan(lambda c, v: (c, seen.append(v * x)), x, np.arange(6.0))
+        return seen[-1] * sum(seen)
 
-    assert f(2.0) == 20.0
+    g = jit(f)
+    assert [g(x) for x in (2.0, 3.0, 5.0)] == [f(x) for x in (2.0, 3.0, 5.0)]
+
+
+def test_a_value_of_the_body_cannot_leave_it_unseen():
+    def f(x):
+        seen = queue.SimpleQueue()
+        scan(lambda c, v: (c, seen.put(v * 2.0)), x, np.arange(6.0))
+        return seen.get() * x
+
+    assert f(2.0) == 0.0
     with pytest.raises(UnsupportedError, match="used outside of it"):
         trace(f, 2.0)
 
@@ -319,3 +332,18 @@ def test_bodies_of_equal_text_are_known_by_it():
     bodies = [next(iter(trace(nested_loops, np.ones(n)).functions.values())) for n in (5, 5, 7)]
     assert len({id(b) for b in bodies}) == 3
     assert len({stepping._text(b) for b in bodies}) == 1
+
+
+def test_more_than_a_hundred_loops_in_one_function():
+    """Each is a loop of the compiled code, of its own: constants differ from one to the next."""
+
+    def step(k, i, c):
+        return 1.1 / (1.0 + c * c) + 0.01 * k
+
+    def f(x):
+        for k in range(110):
+            x = fori_loop(0, 6, partial(step, k), x)
+        return x
+
+    fast = jit(f)
+    assert [fast(x) for x in (0.3, 0.3, 0.7)] == pytest.approx([f(x) for x in (0.3, 0.3, 0.7)])

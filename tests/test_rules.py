@@ -605,3 +605,53 @@ def test_what_is_constant_for_the_derivative_may_be_captured():
     for call in (lambda: gradient(scaled, 3.0, 2.0), lambda: gradient(native, 3.0, 2.0)):
         with pytest.raises(tracker.RuleError, match="rule of f uses a tracked value that is not"):
             call()
+
+
+POINT = np.array([0.3, -0.8, 1.2])
+
+
+def by_reverse(h, y):
+    @rrule(h)
+    def _(x):
+        return h(x), lambda dy: (dy * y * np.cos(x),)
+
+
+def by_forward(h, y):
+    @frule(h)
+    def _(tangents, x):
+        return h(x), y * np.cos(x) * tangents[0]
+
+
+@pytest.mark.parametrize("register", [by_reverse, by_forward])
+@pytest.mark.parametrize("inner", ["gradient", "jvp"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_only_a_rules_derivative_reads_has_a_gradient(register, inner, compiled):
+    """An outer derivative's value in `back`: the inner derivative depends on it."""
+
+    def slope(y):
+        def h(x):
+            return np.sin(x)
+
+        register(h, y)
+
+        def f(x):
+            return np.sum(x[:2] * track(h, x[1:])) + track(h, x)[0] * 2.0
+
+        if inner == "gradient":
+            return np.sum(gradient(f, POINT)[0] ** 2)
+        return jvp(f, (POINT,), (POINT + 1.0,))[1] ** 2
+
+    a, b = POINT[:2]
+    s, k = np.sin(POINT), np.cos(POINT)  # the gradient's entries are u + v y
+    u, v = np.array([s[1], s[2], 0.0]), np.array([2.0 * k[0], a * k[1], b * k[2]])
+    y = 0.7
+    if inner == "gradient":
+        want = 2.0 * np.sum((u + v * y) * v)
+    else:
+        t = POINT + 1.0
+        want = 2.0 * ((u + v * y) @ t) * (v @ t)
+    of = jit(slope) if compiled else slope
+    for _ in range(2):
+        assert gradient(of, y)[0] == pytest.approx(want)
+        assert jvp(of, (y,), (1.0,))[1] == pytest.approx(want)
+    assert jit(lambda y: gradient(slope, y))(y)[0] == pytest.approx(want)

@@ -5,7 +5,20 @@ import pytest
 
 import tracker
 import tracker.numpy as tnp
-from tracker import UnsupportedError, gradient, hessian, jit, jvp, scan, value_and_grad, vmap
+from tracker import (
+    UnsupportedError,
+    cond,
+    fori_loop,
+    gradient,
+    hessian,
+    jit,
+    jvp,
+    scan,
+    switch,
+    value_and_grad,
+    vmap,
+    while_loop,
+)
 
 RNG = np.random.default_rng(3)
 
@@ -110,6 +123,37 @@ def test_axes():
     np.testing.assert_allclose(
         vmap(lambda x, k: x * k)(a, k=np.arange(3.0)), a * np.arange(3.0)[:, None]
     )
+
+
+PASSING_ON = {
+    "cond": lambda x, w: cond(x < 3, lambda x, w: (x * 2, w), lambda x, w: (x * 3, w), x, w),
+    "switch": lambda x, w: switch(
+        np.astype(x, int), [lambda x, w: (np.sin(x), w), lambda x, w: (-x, w)], x, w
+    ),
+    "while": lambda x, w: while_loop(
+        lambda c: c[0] < x, lambda c: (c[0] + np.sum(c[1]), c[1]), (0.0, w)
+    ),
+    "loop, branching": lambda x, w: scan(
+        lambda c, r: ((cond(c[0] > 0, np.sin, np.cos, c[0]) * r, c[1]), None), (x, w), np.ones(5)
+    )[0],
+    "loop, as often as the row says": lambda x, w: fori_loop(
+        0, np.astype(x, int), lambda i, c: (c[0] * np.sum(c[1]), c[1]), (1.0, w)
+    ),
+}
+
+
+@pytest.mark.parametrize("f", PASSING_ON.values(), ids=PASSING_ON)
+def test_what_control_flow_passes_on_is_one_for_all_rows(f):
+    xs, w = np.array([-1.0, 0.0, 4.0, 2.0]), np.array([3.0, 4.0])
+    wanted = np.stack([f(x, w)[0] for x in xs])
+    for mapped in (
+        vmap(f, (0, None), out_axes=(0, None)),
+        vmap(jit(f), (0, None), out_axes=(0, None)),
+        jit(vmap(f, (0, None), out_axes=(0, None))),
+    ):
+        y, same = mapped(xs, w)
+        np.testing.assert_allclose(y, wanted, rtol=1e-13)
+        np.testing.assert_array_equal(same, w)
 
 
 def test_nested_derivatives_of_every_row():

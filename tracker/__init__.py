@@ -5,6 +5,7 @@ import importlib
 from tracker import attributes as _attributes  # noqa: F401  (gives Tracked what it says of itself)
 from tracker import mutation as _mutation  # noqa: F401  (gives Tracked its subscripts)
 from tracker import tree
+from tracker import views as _views  # noqa: F401  (and its other views)
 from tracker.config import config
 from tracker.control import cond, fori_loop, scan, switch, while_loop
 from tracker.cuts import hook, ignore_derivatives, isderiving, non_differentiable, showgrad

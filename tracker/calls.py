@@ -457,14 +457,11 @@ def _pull(g: Any, y: Any, xs: list[Any], wanted: Any, times: Any, *, call: _Call
         zero_like(data(out)) if part is None else part
         for part, out in zip(g if type(g) is Parts else (g,), outs, strict=True)
     ]
-    found = call.pull(y, gs, xs)
-    return found if any(type(x) is Tracked for x in (*gs, *xs)) else [data(c) for c in found]
+    return [_kept(c) for c in call.pull(y, gs, xs)]
 
 
 def _push(ts: list[Any], y: Any, xs: list[Any], times: Any, *, call: _Call) -> Any:
-    found = call.push(y, ts, xs)
-    if not any(type(x) is Tracked for x in (*ts, *xs)):
-        found = [data(t) for t in found]
+    found = [_kept(t) for t in call.push(y, ts, xs)]
     return found[0] if len(found) == 1 else Parts(found)
 
 
@@ -481,6 +478,11 @@ def _moves(x: Any) -> bool:
 
 def _depends(x: Any) -> bool:
     return type(x) is Tracked and depends_elsewhere(value_of(x))
+
+
+def _kept(c: Any) -> Any:
+    """What a rule gave: its history counts where somebody else listens to what the rule read."""
+    return c if is_recording() or _depends(c) else data(c)
 
 
 def _described(x: Any) -> str:

@@ -6,8 +6,9 @@ the result, of memory that is never written; see `values.py`, which computes num
 asked for. Start at `Deferral.take`.
 
 An equation is put off if it takes in or gives an array of `LARGE` bytes, or a value that was put
-off, if its op says how its result lies in memory (`Map.order`, `View.order`; a `Reduce` to one
-number, or of a C-contiguous array), and if its values cannot make it raise.
+off, if it is known how its result lies in memory (`order` of a `Map`, `View` or `Expand`; of folds,
+scans and products, where what they read lies in C order), and if its values cannot make it raise.
+What cannot be put off is computed at once, of the arguments where they lie.
 
 Invariants
 1. A form has the class, shape, dtype and strides of what `evaluate` gives, and is a view where that
@@ -21,6 +22,7 @@ from __future__ import annotations
 import gc
 import math
 import mmap
+import operator
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -28,9 +30,10 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Const, Var
-from tracker.ir.op import Map, Op, Reduce, View
+from tracker.ir.op import Contract, Expand, Map, Op, Reduce, Scan, View
 from tracker.ir.types import type_of
 from tracker.last_uses import LastUses, due_for, let_go
+from tracker.snapshots import own_copy
 from tracker.values import (
     NO_PARAMS,
     Postponed,
@@ -38,6 +41,8 @@ from tracker.values import (
     awaited_by,
     forget,
     is_due,
+    is_given,
+    lent,
     postpone,
     put_off_by,
 )
@@ -70,7 +75,7 @@ class Deferral(Postponed):
         if not (_is_large(array) and array.size and array.flags.c_contiguous):
             return None
         value = Value(blank(array.shape, array.dtype), None, (), NO_PARAMS)
-        postpone(value, copy, (array,), (array,), NO_PARAMS, self)
+        postpone(value, copy, (array,), (array,), NO_PARAMS, self, given=True)
         self.leaves.append(weakref.ref(value))
         return value
 
@@ -86,13 +91,52 @@ class Deferral(Postponed):
         else:
             return None
         forms = [o.form if type(o) is Value else o for o in operands]
-        form = result_form(op, forms, params) if _never_raises(op, operands, forms) else None
-        if form is None:
+        form = result_form(op, forms, params)
+        if form is None or not self._is_safe(op, operands, forms, params):
             return None
         value = Value(form, op, operands, params)
         arrays = [see(o) for o in operands if type(o) is _ndarray]
         postpone(value, op.evaluate, operands, arrays, params, self)
         return value
+
+    def lend(self, operand: Any) -> Any:
+        """The numbers of an operand for an op to read at once."""
+        return lent(operand) if type(operand) is Value else operand
+
+    def kept(self, result: Any) -> Any:
+        """What an op gave that has read what was lent: nothing of it stays in an argument."""
+        if type(result) is tuple:
+            return tuple(map(self.kept, result))
+        leaves = [leaf() for leaf in self.leaves] if type(result) is _ndarray else []
+        arrays = [lent(leaf) for leaf in leaves if leaf is not None and is_given(leaf)]
+        if any(np.may_share_memory(result, array) for array in arrays):
+            return own_copy(result)
+        return result
+
+    def _is_safe(
+        self, op: Op, operands: Sequence[Any], forms: Sequence[Any], params: dict[str, Any]
+    ) -> bool:
+        """Whether NumPy computes the op, whatever the numbers are of what is put off."""
+        how = op.lower
+        if isinstance(how, Map):
+            return _never_raises(how, operands, forms)
+        return not isinstance(how, Expand) or all(
+            self._is_within(operands[at], extent)
+            for at, extent in _positions(how, forms, params) or ()
+        )
+
+    def _is_within(self, positions: Any, extent: int) -> bool:
+        """Whether positions are inside of this extent."""
+        while is_due(positions) and positions.op is not None:
+            op, operands = positions.op, positions.operands
+            if isinstance(op.lower, Expand) and op.lower.below is not None:
+                forms = [o.form if type(o) is Value else o for o in operands]
+                return bool(op.lower.below(*map(type_of, forms), **positions.params) <= extent)
+            if not isinstance(op.lower, View) or op.lower.order != "V":
+                return False
+            (positions,) = operands
+        found = np.asarray(self.lend(positions))
+        return bool(found.size) and bool(-extent <= found.min() and found.max() < extent)
 
     def is_ahead(self, values: Iterable[Value], soon: int, weight: Callable[[Value], int]) -> bool:
         """Whether what these values are still to be computed of is no more than `soon` bytes, or
@@ -156,10 +200,9 @@ def _is_large(form: Any) -> bool:
     return type(form) is _ndarray and form.nbytes >= LARGE
 
 
-def _never_raises(op: Op, operands: Sequence[Any], forms: Sequence[Any]) -> bool:
+def _never_raises(how: Map, operands: Sequence[Any], forms: Sequence[Any]) -> bool:
     """Whether NumPy computes the op whatever the numbers of values are."""
-    how = op.lower
-    if not isinstance(how, Map) or (how.requires is None and how.refuses is None):
+    if how.requires is None and how.refuses is None:
         return True
     atoms = [
         Var(type_of(form)) if type(o) is Value or type(o) is _ndarray else Const.of(o)
@@ -185,6 +228,14 @@ class _Asked:
         self.anything = True
 
 
+def _positions(
+    how: Expand, forms: Sequence[Any], params: dict[str, Any]
+) -> Sequence[tuple[int, int]] | None:
+    """Which operands must be positions within which extents, where NumPy raises for nothing else;
+    None where it may."""
+    return None if how.positions is None else how.positions(*map(type_of, forms), **params)
+
+
 # Forms --------------------------------------------------------------------------------------------
 
 
@@ -192,21 +243,27 @@ def result_form(op: Op, forms: Sequence[Any], params: dict[str, Any]) -> Any:
     """The form of `op(*operands, **params)`, given those of the operands; None if that is not
     known."""
     how = op.lower
-    order = how.order if isinstance(how, Map | View) else "K" if isinstance(how, Reduce) else ""
+    order = "K" if isinstance(how, _IN_ORDER) else getattr(how, "order", "")
     if not order or any(type(form) is _ndarray and not form.size for form in forms):
         return None
     if not any(hasattr(form, "dtype") for form in forms):
         return None  # Python's arithmetic
     try:
         made = op.infer(*map(type_of, forms), **params)
+        if isinstance(how, Expand) and _positions(how, forms, params) is None:
+            return None
         if made.weak or made.dtype.kind not in "biufc" or not made.size:
             return None
         if order == "V":
             return op.evaluate(*forms, **params)
         _check_numbers(forms)
         if not made.shape:
-            number = isinstance(how, Reduce) or _gives_number(op, forms, params)
+            number = not isinstance(how, Map | View) or _gives_number(op, forms, params)
             return blank((), made.dtype)[() if number else ...]
+        base = _base(how, forms, params)
+        if base is not None:
+            simple = base.flags.c_contiguous or not any(base.strides)
+            return blank(made.shape, made.dtype) if simple else None
         return _laid_out(made.shape, made.dtype, order, how, forms)
     except Exception:  # which NumPy will raise, too
         return None
@@ -227,6 +284,14 @@ def _gives_number(op: Op, forms: Sequence[Any], params: dict[str, Any]) -> bool:
         return type(op.evaluate(*forms, **params)) is not _ndarray
 
 
+def _base(how: Any, forms: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The operand that a result is a copy of, with parts written into it; None if there is none."""
+    if not isinstance(how, View) or how.writes is None:
+        return None
+    base = how.writes(*map(type_of, forms), **params).base
+    return None if base is None else forms[base]
+
+
 def _laid_out(
     shape: tuple[int, ...], dtype: np.dtype[Any], order: str, how: Any, forms: Sequence[Any]
 ) -> Any:
@@ -234,10 +299,10 @@ def _laid_out(
     simple = all(
         x.flags.c_contiguous and (x.shape == shape or not isinstance(how, Map)) for x in arrays
     )
-    if order == "C" or simple:
+    if order == "C" or simple or (isinstance(how, Contract) and len(shape) <= 2):
         return blank(shape, dtype)
     if not isinstance(how, Map):
-        return None
+        return blank(shape, dtype) if all(map(_is_in_order, arrays)) else None
     roles = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
     kinds = [*(x.dtype for x in arrays), dtype]
     walk: Any = np.nditer  # as ufuncs do
@@ -245,6 +310,13 @@ def _laid_out(
     return None if laid.shape != shape else blank(shape, dtype, laid.strides)
 
 
+def _is_in_order(array: Any) -> bool:
+    """Whether the strides of the axes say that they are in C order."""
+    steps = [abs(s) for n, s in zip(array.shape, array.strides, strict=True) if n != 1]
+    return all(map(operator.gt, steps, steps[1:])) and 0 not in steps
+
+
+_IN_ORDER = (Contract, Reduce, Scan)  # results are in C order if all that they read is
 _FLAGS = ("MAP_PRIVATE", "MAP_ANONYMOUS", "MAP_NORESERVE")  # those that the system has
 
 

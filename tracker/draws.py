@@ -96,9 +96,13 @@ class Journal:
 
 def touch(source: Any) -> None:
     """Numbers are about to be drawn from a generator."""
+    if any(id(source) not in journal.states for journal in _thread.journals):
+        _enter(source, state_of(source))
+
+
+def _enter(source: Any, state: Any) -> None:
     for journal in _thread.journals:
-        if id(source) not in journal.states:
-            journal.states[id(source)] = source, state_of(source)
+        journal.states.setdefault(id(source), (source, state))
 
 
 class UnheardDraws(UnsupportedError):
@@ -111,9 +115,9 @@ class Watch:
 
     def __init__(self, sources: Sequence[Any]) -> None:
         self.sources = [*sources, *_global_sources()]
-        for source in self.sources:
-            touch(source)
         self.note()
+        for source, state in zip(self.sources, self.states, strict=True):
+            _enter(source, state)
 
     def __enter__(self) -> Watch:
         self.outer, _thread.watch = _thread.watch, self

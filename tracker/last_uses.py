@@ -13,15 +13,17 @@ Invariants
 from __future__ import annotations
 
 import operator
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from tracker.ir.types import Type
+from tracker.ir.op import View, Writes
+from tracker.ir.types import Type, type_of
 from tracker.snapshots import own_copy
-from tracker.values import Value, fill, is_due, is_met, put_off_again
+from tracker.values import Value, fill, is_due, is_given, is_met, lent, put_off_again
 
 _WORTH = 1 << 16  # bytes of an array that is worth overwriting
 _UFUNCS: dict[Any, np.ufunc] = {
@@ -62,15 +64,13 @@ def _is_gone(operand: Any) -> bool:
 
 class LastUses:
     """`due`: all values that are to be computed. `uses`: of how many of these a value is an
-    operand still, and one more for each time it is wanted. `seen`: values whose memory others may
-    lie in. `given`: what the function was given."""
+    operand still, and one more for each time it is wanted. `given`: what the function was given."""
 
     def __init__(self, wanted: Sequence[Value]) -> None:
         self.wanted = wanted
         self.due = set(due_for(wanted))
         self.uses = Counter(wanted)
-        self.seen: set[Value] = set()
-        self.given: list[np.ndarray[Any, Any]] = []
+        self.given = [lent(value) for value in self.due if is_given(value)]
         for value in self.due:
             self.uses.update(_operands(value))
 
@@ -87,16 +87,14 @@ class LastUses:
     ) -> Any:
         """The numbers of one value, after those of its operands."""
         room = self._room(value, evaluate, given)
-        if not value.operands:  # a leaf, whose numbers are a copy of an argument
-            result = given[0]
-            self.given.append(result)
-            self.seen.add(value)
+        if room is not None and isinstance(value.op.lower, View):
+            result = room
+            for number, index in _writes(value, given).parts:
+                room[index] = given[number]
         elif room is not None:
             result = _UFUNCS.get(evaluate, evaluate)(*given, out=room, **params)
         else:
             result = evaluate(*given, **params)
-            if isinstance(result, np.ndarray) and not _is_own(result, given):
-                self.seen |= {value, *_operands(value)}
         for operand in _operands(value):
             self.uses[operand] -= 1
             if not self.uses[operand]:
@@ -105,25 +103,40 @@ class LastUses:
 
     def _room(self, value: Value, evaluate: Callable[..., Any], given: Sequence[Any]) -> Any:
         """An operand's array that the result can take the place of; None if there is none."""
-        ufunc = _UFUNCS.get(evaluate, evaluate)
-        if not isinstance(ufunc, np.ufunc) or ufunc.nout != 1:
-            return None
-        for operand, array in zip(value.operands, given, strict=True):
-            if type(operand) is Value and self._is_last(operand) and _fits(value.form, array):
-                return array
+        for at in _candidates(value, evaluate, given):
+            last = self._is_last(value.operands[at]) and _is_alone(given, at)
+            if last and _fits(value.form, given[at]):
+                return given[at]
         return None
 
-    def _is_last(self, operand: Value) -> bool:
-        free = self.uses[operand] == 1 and operand in self.due and operand not in self.seen
-        return free and can_go(operand)
+    def _is_last(self, operand: Any) -> bool:
+        if type(operand) is not Value or operand not in self.due:
+            return False
+        return self.uses[operand] == 1 and can_go(operand)
 
 
 def _operands(value: Value) -> set[Value]:
     return {operand for operand in value.operands if type(operand) is Value}
 
 
-def _is_own(result: Any, given: Sequence[Any]) -> bool:
-    return result.base is None and all(result is not x for x in given)
+def _candidates(value: Value, evaluate: Callable[..., Any], given: Sequence[Any]) -> Iterable[int]:
+    """The operands whose arrays the result could take the place of."""
+    if value.op is not None and isinstance(value.op.lower, View):
+        base = None if value.op.lower.writes is None else _writes(value, given).base
+        return () if base is None else (base,)
+    ufunc = _UFUNCS.get(evaluate, evaluate)
+    return range(len(given)) if isinstance(ufunc, np.ufunc) and ufunc.nout == 1 else ()
+
+
+def _is_alone(given: Sequence[Any], at: int) -> bool:
+    """Whether the array is an operand's only: no other array lies in it, and nobody else has it."""
+    return sys.getrefcount(given[at]) <= _ALONE and given[at].base is None
+
+
+def _writes(value: Value, given: Sequence[Any]) -> Writes:
+    """What a view that is put together of pieces is made of."""
+    found: Writes = value.op.lower.writes(*map(type_of, given), **value.params)
+    return found
 
 
 def _fits(form: Any, array: Any) -> bool:
@@ -132,3 +145,13 @@ def _fits(form: Any, array: Any) -> bool:
         and array.nbytes >= _WORTH
         and (form.shape, form.dtype, form.strides) == (array.shape, array.dtype, array.strides)
     )
+
+
+def _references_if_alone() -> int:
+    """How many references there are to the array of an operand that nobody else has."""
+    operand = Value(np.zeros(1), None, (), {})
+    given = [operand.form]
+    return sys.getrefcount(given[0])
+
+
+_ALONE = _references_if_alone()

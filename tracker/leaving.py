@@ -42,7 +42,7 @@ def let_go(handle: Any, why: Callable[[], str]) -> Any:
     value = value_of(handle)
     source = _source(value, stage)
     if source == "argument" and not is_deriving():
-        stage.spoilt = stage.spoilt or why()
+        stage.spoil(why())
     elif source == "place":
         _pin(handle, value, stage)
     else:

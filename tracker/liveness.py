@@ -1,7 +1,7 @@
 """Which arrays of a trace nobody can ask for any more.
 
 A trace notes every equation until the function has run; plain Python would have freed most of what
-they computed long before. Owns: `dead`.
+they computed long before. Owns: `dead`; `unheld`, of plain arrays.
 
 An array is alive while something besides the notes and the operands of noted values refers to its
 value (a handle, a view, a running pass), or while a derivative may pull through what was made of
@@ -13,7 +13,9 @@ Invariant: where a value is not understood, it is alive.
 
 from __future__ import annotations
 
+import itertools
 import sys
+import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -63,20 +65,58 @@ def dead(
             yield value
 
 
+def unheld(notes: _Holders) -> frozenset[int]:
+    """The ids of plain operands that nothing but the noted equations refers to: the function made
+    them while it ran (`np.eye(3)`), and nobody can change them any more."""
+    plain, used = _plain_operands(notes)
+    counts = _references(plain, used)
+    return frozenset(
+        id(holder[0])
+        for holder, count in zip(plain, counts, strict=True)
+        if not count and _is_alone(holder[0])
+    )
+
+
+def _plain_operands(notes: _Holders) -> tuple[_Holders, dict[int, int]]:
+    """Plain arrays among the operands, and how often, by id, they are."""
+    used: dict[int, int] = {}
+    found: dict[int, tuple[Any, ...]] = {}
+    for operand in _each_operand(notes):
+        if type(operand) is np.ndarray:
+            used[id(operand)] = used.get(id(operand), 0) + 1
+            found[id(operand)] = (operand,)
+    return list(found.values()), used
+
+
+def _is_alone(array: Any) -> bool:
+    """Whether no memory or weak reference leads to an array that nobody refers to."""
+    if weakref.getweakrefcount(array):
+        return False
+    base = array.base
+    return base is None or (
+        type(base) is np.ndarray and not _references([(base,)], {id(base): 2})[0]
+    )
+
+
 def _operands(notes: _Holders) -> tuple[dict[int, int], _Holders]:
     """How often each value, by id, is an operand of noted ones; and those that are not noted."""
     kind = type(notes[0][0])
     noted = {id(note[0]) for note in notes}
     used: dict[int, int] = {}
     others: dict[int, tuple[Any, ...]] = {}
-    for operands in {id(note[0].operands): note[0].operands for note in notes}.values():
-        for operand in operands:
-            if type(operand) is kind:
-                key = id(operand)
-                used[key] = used.get(key, 0) + 1
-                if key not in noted and key not in others:
-                    others[key] = (operand,)
+    for operand in _each_operand(notes):
+        if type(operand) is kind:
+            key = id(operand)
+            used[key] = used.get(key, 0) + 1
+            if key not in noted and key not in others:
+                others[key] = (operand,)
     return used, list(others.values())
+
+
+def _each_operand(notes: _Holders) -> Iterator[Any]:
+    """The operands of noted values, as often as they are referred to: values may share a tuple."""
+    tuples = {id(note[0].operands): note[0].operands for note in notes}
+    return itertools.chain.from_iterable(tuples.values())
 
 
 def _references(holders: _Holders, used: Mapping[int, int]) -> list[int]:

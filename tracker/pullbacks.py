@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.draws import Journal
 from tracker.errors import NotScalarError, UnsupportedError, message
 from tracker.forward import push
 from tracker.leaves import data
@@ -71,14 +70,12 @@ def _compiled(
     if compiled is None or any(isinstance(x, Tracked) for x in tree.flatten((args, kwargs))[0]):
         return None
     kept, (given, named) = _copies(args, kwargs), _copies(args, kwargs)
-    with Journal() as drawn:
-        y = f(*given, **named)
-    if drawn.has_moved():  # what is computed again would draw other numbers
-        drawn.undo()
-        return None
     function, bound = unbound(f)
+    with function._tracker_attempt((*bound, *given), named) as attempt:
+        y = f(*given, **named)
     reading = function._tracker_reading((*bound, *given), named)
-    if reading is None:
+    if reading is None or attempt.has_moved():  # what is computed again would draw other numbers
+        attempt.undo()
         return None
     return y, lambda *seeds: reading.within(compiled, *kept[0], *seeds, **kept[1])
 

@@ -19,7 +19,7 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,8 @@ def sweep(
     watch = current_watch()
     if watch is not None:
         return _watched(watch, roots, leaves, uses, foreign, times, keep)
+    if keep is None and is_recording():
+        uses = _made_of(leaves, uses, {root for root, _ in roots})
     return _sweep(roots, leaves, uses, foreign, times, keep)
 
 
@@ -173,6 +175,26 @@ def _consumers(
         if value.operands:
             foreign = True
     return uses, foreign
+
+
+def _made_of(
+    leaves: Sequence[Value], uses: dict[Value, int], roots: Collection[Value]
+) -> dict[Value, int]:
+    """Of the values in a pass the roots, and what a leaf went into. What is made of buffers only
+    has no say; a trace need not record rules for it, nor keep the numbers that they would read."""
+    users: dict[Value, list[Value]] = {}
+    for value in uses:
+        for operand in value.operands:
+            if type(operand) is Value:
+                users.setdefault(operand, []).append(value)
+    found = set(leaves)
+    stack = list(leaves)
+    while stack:
+        for user in users.get(stack.pop(), ()):
+            if user not in found:
+                found.add(user)
+                stack.append(user)
+    return {value: n for value, n in uses.items() if value in found or value in roots}
 
 
 def _pass(

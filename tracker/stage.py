@@ -99,6 +99,10 @@ class Stage:
         thread.stages.remove(self)
         listeners.remove(self)
 
+    def spoil(self, why: str) -> None:
+        """Say why the trace cannot be used; the first reason is the one."""
+        self.spoilt = self.spoilt or why
+
     def postponed(self, op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Value | None:
         """The value of an equation whose numbers are put off; None if they are to be computed."""
         if self.deferral is None or thread.watch is not None or thread.cut is not None:

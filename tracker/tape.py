@@ -172,7 +172,11 @@ def _heard(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
     stage = current_stage()
     made = None if stage is None else stage.postponed(op, operands, params)
     if made is None:
-        data = [o.data if type(o) is Value else o for o in operands]
+        deferral = None if stage is None else stage.deferral
+        if deferral is None:
+            data = [o.data if type(o) is Value else o for o in operands]
+        else:
+            data = [deferral.lend(o) for o in operands]
         try:
             result = op.evaluate(*data, **params)
         except RuntimeWarning as warning:
@@ -180,6 +184,8 @@ def _heard(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
         except Exception as error:
             note_failure(error, op, data, params)
             raise
+        if deferral is not None:
+            result = deferral.kept(result)
         made = Value(result, op, operands, params)
     note(made)
     return wrap(made)

@@ -130,7 +130,8 @@ class Tracked:
     @property
     def dtype(self) -> np.dtype[Any]:
         form = value_of(self).form
-        return form.dtype if hasattr(form, "dtype") else np.asarray(form).dtype
+        dtype = getattr(form, "dtype", None)
+        return np.asarray(form).dtype if dtype is None else dtype
 
     @property
     def itemsize(self) -> int:

@@ -110,10 +110,12 @@ class _Due:
     """How the numbers of a value are computed, while it lives; and the trace that has put them
     off, as long as it goes on. `operands` is the value's own tuple, so that nothing is held for
     longer than by the value (see `liveness.py`); `arrays` are copies of the arrays in it; `form`
-    is what the value has as long as it has no numbers; `again`: whether it had some before."""
+    is what the value has as long as it has no numbers; `given`: whether these are a copy of
+    an array that the trace was given; `again`: whether it had some before."""
 
     alive: weakref.ref[Value]
     form: Any
+    given: bool
     evaluate: Callable[..., Any]
     operands: tuple[Any, ...]
     arrays: Sequence[Any]
@@ -127,6 +129,10 @@ class Postponed:
 
     def asked(self) -> None:
         """Somebody needs numbers."""
+
+    def kept(self, result: Any) -> Any:
+        """What an equation gave that may have read what the trace was given."""
+        return result
 
     def computed(self, nbytes: int, wanted: Value) -> None:
         """So many bytes of them are there now: of a value that is wanted, or of what it is made
@@ -172,6 +178,18 @@ def is_met(value: Any) -> bool:
     return id(value) in _met
 
 
+def lent(value: Value) -> Any:
+    """The numbers of a value for somebody who only reads them, and only now: of what a trace was
+    given there need not be a copy for that."""
+    return _due[id(value)].arrays[0] if is_given(value) else value.data
+
+
+def is_given(value: Any) -> bool:
+    """Whether a value is to be a copy of what a trace was given."""
+    due = _due.get(id(value))
+    return due is not None and due.given
+
+
 def put_off_again(value: Value) -> None:
     """Free the numbers of a value: they are computed anew if somebody asks for them, and then they
     stay, so that a long chain of values is not computed over and over."""
@@ -206,13 +224,14 @@ def postpone(
     arrays: Sequence[Any],
     params: dict[str, Any],
     trace: Postponed,
+    given: bool = False,
 ) -> None:
     """The numbers of a value, whose form it has, are those of `evaluate(*operands, **params)`, and
     are computed when they are asked for; of `arrays`, which nobody changes, in the places of those
     operands that are arrays."""
     key = id(value)
     alive = weakref.ref(value, lambda _: _settle(key))
-    due = _Due(alive, value.form, evaluate, operands, arrays, params, weakref.ref(trace))
+    due = _Due(alive, value.form, given, evaluate, operands, arrays, params, weakref.ref(trace))
     _put_off(key, due)
 
 
@@ -225,11 +244,11 @@ def _put_off(key: int, due: _Due) -> None:
 
 
 def _given(due: _Due) -> Iterator[Any]:
-    """The operands, all of which have their numbers."""
+    """The operands, all of which have their numbers, or are given."""
     arrays = iter(due.arrays)
     for operand in due.operands:
         if type(operand) is Value:
-            yield operand.form
+            yield lent(operand) if is_given(operand) else operand.form
         else:
             yield next(arrays) if type(operand) is np.ndarray else operand
 
@@ -251,7 +270,8 @@ def _fill(value: Value) -> None:
     trace = first.trace()
     if trace is not None:
         trace.asked()
-    fill(value, lambda at, evaluate, given, params: evaluate(*given, **params))
+    kept = Postponed().kept if trace is None else trace.kept
+    fill(value, lambda at, evaluate, given, params: kept(evaluate(*given, **params)))
 
 
 def fill(value: Value, one: Callable[[Value, Callable[..., Any], Sequence[Any], Any], Any]) -> None:
@@ -262,7 +282,7 @@ def fill(value: Value, one: Callable[[Value, Callable[..., Any], Sequence[Any], 
         while todo:
             at = todo[-1]
             due = _due.get(id(at))
-            before = () if due is None else [o for o in due.operands if is_due(o)]
+            before = [o for o in due.operands if is_due(o) and not is_given(o)] if due else ()
             if before:
                 todo += before
                 continue

@@ -5,11 +5,13 @@ import pytest
 from counting import lines_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ir_programs import evaluate
 
 import tracker
 import tracker.numpy as tnp
 from tracker.ir import periods, repeats
 from tracker.ir.repeats import Run, find_runs
+from tracker.ir.rereading import reread
 from tracker.ir.rolling import roll
 from tracker.ir.text import parse
 from tracker.jit import pipeline
@@ -299,6 +301,78 @@ def test_arrays_that_are_only_added_to_are_no_carries(eager_to_roll):
     assert bodies and all(not var.type.shape for body in bodies for var in body.inputs)
 
 
+def test_a_part_that_every_step_updates_is_handed_on_in_its_array():
+    """The step reads what the one before wrote from the array, which is the one carry of each."""
+
+    def f(x, y):
+        x, y = x.copy(), y.copy()
+        for _ in range(60):
+            y[1:] -= 0.5 * (x[1:] - x[:-1])
+            x[:-1] -= 0.7 * (y[1:] - y[:-1])
+        return x, y
+
+    rows = RNG.standard_normal((12, 10))
+    found = loops(optimised(f, rows, rows * 2.0))
+    assert [carries for _, carries, _, _ in found] == [2]
+    for have, want in zip(tracker.jit(f)(rows, rows * 2.0), f(rows, rows * 2.0), strict=True):
+        np.testing.assert_allclose(have, want, rtol=1e-12)
+
+
+def test_every_reader_takes_its_part_of_what_is_written():
+    """But not where the array would have to be kept for it."""
+    text = """
+    function f(u: f64[40], v: f64[40]) {
+      x: f64[40] = put u 1.0 {index=(1,)}
+      a: f64[35] = getitem x {index=(slice(0, 35, 1),)}
+      b: f64[35] = getitem v {index=(slice(2, 37, 1),)}
+      c: f64[35] = multiply b a
+      d: f64[35] = add c a
+      y: f64[40] = put x b {index=(slice(1, 36, 1),)}
+      e: f64[35] = add d a
+      f: f64[35] = add e b
+      return (f, y)
+    }
+    """
+    before = parse(text)
+    after = reread(before)
+    assert [eqn.op.name for eqn in after.eqns] == [
+        *("put", "getitem", "getitem", "multiply", "getitem", "add", "put", "add", "add")
+    ]
+    for have, want in zip(evaluate(after, [X, -X]), evaluate(before, [X, -X]), strict=True):
+        np.testing.assert_array_equal(have, want)
+
+
+def convolved(x, w):
+    out = tnp.zeros((x.shape[0] - 1, x.shape[1] - 2, 9))
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = np.sum(x[i : i + 2, j : j + 3, None] * w, axis=(0, 1))
+    return out
+
+
+def test_windows_that_slide_over_an_array_are_rows(eager_to_roll):
+    x, w = RNG.standard_normal((14, 15)), RNG.standard_normal((2, 3, 9))
+    found = optimised(convolved, x, w)
+    assert loops(found)
+    assert not any(eqn.op.name == "put" and eqn.out.type.size < 99 for eqn in found.eqns)
+    agree(lambda x, w: np.sum(convolved(x, w) ** 2), x, w)
+
+
+def test_short_rows_of_a_long_run_are_loops():
+    """A table of 30 x 20 that is filled in two loops: each row is shorter than a loop that pays."""
+
+    def f(x, w):
+        out = tnp.zeros((30, 20, 18))
+        for i in range(30):
+            for j in range(20):
+                out[i, j] = np.sin(x[i, j] * w)
+        return np.sum(out**2)
+
+    x, w = RNG.standard_normal((30, 20)), RNG.standard_normal(18)
+    assert loops(optimised(f, x, w))
+    agree(f, x, w)
+
+
 def test_short_programs_stay_as_they_are():
     assert loops(optimised(reading, X)) == []
 
@@ -311,6 +385,8 @@ def test_arrays_that_fit_into_registers_stay_there():
 
     assert loops(optimised(steps, X[:3])) == []
     assert loops(optimised(steps, X)) == [(200, 1, 0, False)]
+    many = np.linspace(0.1, 0.2, 11)  # 600 equations, of more elements together than there is room
+    assert loops(optimised(lambda x: (steps(x), steps(x * 2)), many)) == [(200, 1, 0, False)] * 2
 
 
 # Any program --------------------------------------------------------------------------------------
@@ -318,7 +394,9 @@ def test_arrays_that_fit_into_registers_stay_there():
 UNARY = st.sampled_from([np.sin, np.tanh, lambda v: v * 0.9, lambda v: 0.5 - v])
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["carry", "read", "old", "write", "constant", "own", "row", "branch"]),
+        st.sampled_from(
+            ["carry", "read", "old", "write", "constant", "own", "row", "branch", "window", "wide"]
+        ),
         st.integers(0, 3),
         UNARY,
     ),
@@ -355,6 +433,10 @@ def programs(draw):
                     out[i + n] = out[i + n - 1] + g(z)
                 elif kind == "row":
                     h = g(h + m[i % 40 if n else i // 2]) * np.tanh(y)
+                elif kind == "window":
+                    y = g(y) * 0.9 + np.sum(x[i - n : i + 2] * x[1])
+                elif kind == "wide":
+                    out[i : i + n + 1] += g(y) * x[: n + 1]
                 elif z > 4.0 - 0.01 * n:
                     z = g(z) - 4.0
             for j in range(inner):

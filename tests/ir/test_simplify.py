@@ -203,8 +203,13 @@ ROWS = [
         "read_past_writes",
         "a: f64[3] = put x s {index=(1,)}; c: f64[3] = embed s {index=(1,), shape=(3,)};"
         "d: f64[3] = add a c; e: f64[3] = put d w {index=(2,)}; r: f64[] = getitem e {index=(1,)}",
-        "a: f64[3] = put x s {index=(1,)}; c: f64[3] = embed s {index=(1,), shape=(3,)};"
+        "r: f64[] = add s s",
+    ),
+    (
+        "read_past_writes",
+        "a: f64[3] = put x s {index=(2,)}; c: f64[3] = embed s {index=(1,), shape=(3,)};"
         "d: f64[3] = add a c; r: f64[] = getitem d {index=(1,)}",
+        "a: f64[] = getitem x {index=(1,)}; r: f64[] = add a s",
     ),
     (
         "read_past_writes",

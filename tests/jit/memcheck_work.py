@@ -26,7 +26,7 @@ DTYPES = ("f8", "f4", "c16", "i8", "i4", "u1", "?")
 
 def run(programs: int) -> None:
     """All of it; says how far it is."""
-    for part in (native, lengths, matrices, guards, structures, errors, loops, threads):
+    for part in (native, lengths, matrices, guards, structures, state, errors, loops, threads):
         part()
         print(part.__name__, flush=True)
     random_programs(programs)
@@ -133,6 +133,28 @@ def structures() -> None:
     same(f, p)
     same(lambda p: gradient(lambda p: np.sum(f(p)["y"]) + np.sum(f(p)["z"][0]), p), p)
     same(lambda x, y: (x + y, x[0], y), np.ones((3, 5))[::-1, ::2], np.asfortranarray(np.eye(3)))
+
+
+class _Machine:
+    def __init__(self) -> None:
+        self.m, self.n, self.table, self.items = np.zeros(5), 0, {"x": 1.0}, [np.ones(5), 2]
+
+    def step(self, x: Any) -> Any:
+        self.n += 1
+        self.m = self.m * 0.5 + x
+        self.table["x"] = self.table["x"] + x[0]
+        self.items[0] = self.items[0] * self.m
+        self.items.append(self.n)
+        del self.items[2:]
+        return self.m if self.m[1] > 0 else self.m * self.table["x"]
+
+
+def state() -> None:
+    plain, ours, step = _Machine(), _Machine(), jit(_Machine.step)
+    for k in range(12):
+        x = np.arange(-2.0, 3.0) * (-1.0) ** k
+        jit_programs.assert_same(step(ours, x), plain.step(x), "memcheck", 1e-9)
+        jit_programs.assert_same(vars(ours), vars(plain), "memcheck", 1e-9)
 
 
 def errors() -> None:

@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 
+import tracker
 from tracker.jit import blas, native
 
 
@@ -74,6 +75,30 @@ def test_a_library_without_blas(setting):
     [path] = [p for p in blas._loaded() if os.path.basename(p).startswith("libm.so")][:1]
     setting(path)
     assert blas.find() is None and "no cblas_dgemm" in blas.why_missing()
+
+
+def test_small_products_without_blas(setting):
+    """They are unrolled, also in a loop's body, and for one of several lengths."""
+
+    def decay(a, x):
+        def step(c, _):
+            c = np.tanh(a @ c)
+            return c, c
+
+        return np.sum(tracker.scan(step, x, np.arange(6.0))[0])
+
+    def both(x, w):
+        return np.dot(x, w) + np.sum(np.reshape(np.concatenate([x, w]), (2, -1)) @ w)
+
+    setting("off")
+    calls = [(decay, (np.eye(5) / 2 + 0.1, np.ones(5)))]
+    calls += [(both, (np.linspace(0, 1, n), np.linspace(1, 3, n))) for n in (12, 13)]
+    compiled = {f: tracker.jit(lambda *a, f=f: tracker.gradient(f, *a)) for f in (decay, both)}
+    for f, args in calls:
+        for _ in range(2):
+            got, want = compiled[f](*args), tracker.gradient(f, *args)
+            for a, b in zip(got, want, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
 def test_a_wrong_product_is_not_trusted(found, monkeypatch):

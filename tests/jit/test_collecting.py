@@ -8,7 +8,7 @@ import pytest
 
 import tracker
 from tracker.jit import background
-from tracker.jit.collecting import collecting_seldom
+from tracker.jit.collecting import USERS, collecting_seldom
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +57,26 @@ def test_who_switches_the_collector_off_meanwhile_finds_it_off():
         gc.enable()
 
 
+def test_the_highest_counts():
+    before = gc.get_threshold()
+    with collecting_seldom(USERS):
+        low = gc.get_threshold()
+        with collecting_seldom(), collecting_seldom(USERS):
+            assert gc.get_threshold()[0] > low[0] == USERS
+        assert gc.get_threshold() == low
+    assert gc.get_threshold() == before
+
+
+def test_a_threshold_that_is_higher_stays():
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(USERS + 1)
+        with collecting_seldom(USERS):
+            assert gc.get_threshold()[0] == USERS + 1
+    finally:
+        gc.set_threshold(*before)
+
+
 @pytest.mark.parametrize("chosen", [0, 50])
 def test_a_threshold_that_was_set_meanwhile_stays(chosen):
     before = gc.get_threshold()
@@ -73,7 +93,7 @@ def test_an_error_leaves_it_as_it_was():
         raise ValueError
 
 
-def test_users_code_runs_with_its_own():
+def test_cycles_of_the_users_are_collected_while_it_is_traced():
     seen = []
 
     @tracker.jit
@@ -84,4 +104,4 @@ def test_users_code_runs_with_its_own():
     before = gc.get_threshold()
     f(0.5)
     background.drain()
-    assert seen == [before] and gc.get_threshold() == before
+    assert seen == [(USERS, *before[1:])] and gc.get_threshold() == before

@@ -215,7 +215,7 @@ def test_results_are_the_callers_own(monkeypatch):
     x[:] = 0.0
     np.testing.assert_array_equal(double, 2.0 * before)
     np.testing.assert_array_equal(y, before)
-    np.testing.assert_array_equal(tracker.data(kept[0]), before[::-1])
+    assert kept[0] is flipped
 
 
 def test_what_is_used_again_is_not_overwritten(monkeypatch):
@@ -547,7 +547,7 @@ def test_little_that_is_left_is_computed_and_machine_code_not_waited_for(monkeyp
     compiled = []
     later = background.later
     monkeypatch.setattr(background, "later", lambda work: compiled.append(work) or later(work))
-    jit(lambda x: np.cumsum(np.sort(x)) * 2.0)(x)
+    jit(lambda x: np.linalg.inv(np.reshape(x, (512, 512))) * 2.0)(x)
     assert len(compiled) == 1
     jit(lambda x: np.tanh(x) * np.exp(x) * 2.0)(x)
     assert len(compiled) == 1

@@ -73,6 +73,32 @@ class _Pair:
     b: object
 
 
+class _Machine:
+    """State at places and in containers, of every kind that a call puts there."""
+
+    def __init__(self):
+        self.m, self.n, self.pair = np.zeros(8), 0, _Pair(0.0, X)
+        self.table, self.items, self.log = {"x": X, 3: 1.0}, [0.0, (X, 1)], []
+
+    def step(self, x):
+        self.n += 1
+        self.m = 0.9 * self.m + x
+        self.pair.a, self.pair.b = self.pair.a * 0.5 + 1.0, self.m
+        self.table["x"], self.table["new"] = x * 2.0, self.n
+        self.items[0], self.items[1] = self.n * 1.5, (self.m, self.n)
+        self.log.append(np.sum(x))
+        if self.m[0] < -1.0:
+            raise ArithmeticError("negative")
+        return self.m * self.n
+
+    def again(self, x):
+        self.log.clear()
+        return _step(self, x)
+
+
+_step = jit(_Machine.step)
+
+
 def _text(k):
     return f"number {k}"
 
@@ -106,7 +132,18 @@ def _more_calls():
         return tr.pullback(array, X)[0]
 
     array = jit(_wave)
+    machine, failing, total = _Machine(), _Machine(), 0.0
+
+    @jit
+    def summed(x):
+        nonlocal total
+        total = total * 0.5 + x[0]
+        return total
+
     return {
+        "state": (lambda k: machine.again(X), 0.3),
+        "state in a cell": (lambda k: summed(X), 1),
+        "state, and an error": (_raising(failing.again, X - 9.0, error=ArithmeticError), 0.001),
         "keywords": (lambda k: named(X, scale=2.0, shift=(None, Y)[k % 2]), 1),
         "dataclasses": (lambda k: pairs(_Pair(X, Y)), 0.3),
         "draws": (lambda k: drawn(X, rng), 0.1),

@@ -242,3 +242,56 @@ def test_machine_code_that_outlives_its_files_names_is_let_go_in_silence(monkeyp
         context.setattr(engine, "sys", None)
         del module
     assert not failed
+
+
+def counting(loops):
+    """A function of that many loops in a row, of six steps each, which may all leave for one
+    place. A pass over its blocks sees what follows one loop more than the pass before."""
+    blocks = "".join(
+        f"""
+loop.{k}:
+  %i{k} = load i64, ptr %at
+  %n{k} = add i64 %i{k}, 1
+  %left{k} = sub i64 5, %i{k}
+  %last{k} = icmp eq i64 %left{k}, 0
+  store i64 %n{k}, ptr %at
+  %status{k} = call i64 @step(ptr %x)
+  %fine{k} = icmp eq i64 %status{k}, 0
+  br i1 %fine{k}, label %fine.{k}, label %fail
+fine.{k}:
+  br i1 %last{k}, label %ended.{k}, label %loop.{k}
+ended.{k}:
+  store i64 0, ptr %at
+  br label %{f"loop.{k + 1}" if k + 1 < loops else "out"}"""
+        for k in range(loops)
+    )
+    return f"""
+define internal i64 @step(ptr %x) noinline {{
+  %old = load double, ptr %x
+  %new = fadd double %old, 1.0
+  store double %new, ptr %x
+  ret i64 0
+}}
+
+define i64 @f(ptr %x) {{
+  %at = alloca i64
+  store i64 0, ptr %at
+  br label %loop.0
+{blocks}
+out:
+  ret i64 0
+fail:
+  ret i64 1
+}}
+"""
+
+
+@pytest.mark.parametrize("level", [engine.OPTIMISED, engine.HURRIED, engine.ONCE])
+def test_values_of_very_many_loops_are_not_numbered(level):
+    """LLVM takes a pass over all values for each loop, and ends the process at the hundredth."""
+    few, many = (counting(engine.NUMBERED_LOOPS + more) for more in (0, 100))
+    assert engine.pipeline(few, level).numbered and not engine.pipeline(many, level).numbered
+    module = engine.compile_module(many, level=level)
+    x = ctypes.c_double(0.0)
+    assert function(module, "f", ctypes.c_int64, ctypes.c_void_p)(ctypes.addressof(x)) == 0
+    assert x.value == 6.0 * (engine.NUMBERED_LOOPS + 100)

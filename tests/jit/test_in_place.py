@@ -311,3 +311,21 @@ def test_pieces_that_are_most_of_an_array(n, k, pieces):
     for got, want in zip(slope(x, w), gradient(windows(k), x, w), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
     assert ("piece by piece" in slope.explain(x, w)) == pieces
+
+
+@pytest.mark.parametrize("shape", [(77,), (7, 11)])
+def test_a_result_is_no_view_of_what_is_changed_after_it(shape):
+    def halved_twice(x):
+        x[x < 0.1] = x[x < 0.1] * 0.5
+        y = x.copy()
+        y[y < 0.1] = y[y < 0.1] * 0.5
+        return x * 1, y
+
+    fast = jit(halved_twice)
+    given = np.linspace(-1.0, 1.0, 77).reshape(shape)
+    plain = given.copy()
+    want = halved_twice(plain)
+    for _ in range(3):
+        x = given.copy()
+        for got, right in zip((*fast(x), x), (*want, plain), strict=True):
+            np.testing.assert_array_equal(got, right)

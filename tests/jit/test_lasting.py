@@ -101,6 +101,17 @@ def test_an_object_that_is_replaced_at_each_call_needs_no_more_traces():
     assert f.cache_info().traces <= 2 and f.cache_info().eager == 0
 
 
+def test_an_object_that_goes_while_its_trace_is_compiled():
+    class Holder:
+        method = Method(1.0)
+
+    f = jit(lambda x: Holder.method.w * x)
+    for n in range(12):
+        assert_same(f(2.0), Holder.method.w * 2.0)
+        if n % 3 == 0:
+            Holder.method = Method(n)
+
+
 def test_functions_that_are_gone_are_freed():
     alive = []
     for n in range(20):
@@ -165,10 +176,11 @@ def test_an_interrupt_while_tracing_leaves_no_stand_in():
 @pytest.mark.parametrize("during", ["withdraw", "plain"])
 def test_an_interrupt_while_stand_ins_come_back(during, monkeypatch):
     """Whatever of it was done by then, all of it is."""
-    c = np.ones(3)
+    c, held = np.ones(3), [None]
 
     def f(x):
         c[0] = np.sum(x) * 0.0 + 1.0
+        held[0] = x * 3.0
         return 2 * c * x
 
     g, real, due = jit(f), getattr(standins, during), [True]
@@ -183,6 +195,7 @@ def test_an_interrupt_while_stand_ins_come_back(during, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         g(2.0)
     assert not due and type(c) is np.ndarray and not standins.OUT
+    assert type(held[0]) is float
     assert listening.current_stage() is None
     assert all(each.thread == 0 for each in standing.HANDLES.values())
     for _ in range(3):

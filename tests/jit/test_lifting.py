@@ -20,6 +20,10 @@ def slices(x, w):
     return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - w[:-1]) ** 2)
 
 
+def near(x, w):
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (12.0 - w[:-1]) ** 2)
+
+
 def average(x, w):
     return np.mean(x * w) + np.sum(x) / len(x) + np.var(w)
 
@@ -121,10 +125,10 @@ def pairs(x, w):
     return np.sum(w[:, None] * w / np.sqrt(apart**2 + 0.1))
 
 
-@pytest.mark.parametrize("f", [smooth, slices, pairs], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [smooth, slices, pairs, average], ids=lambda f: f.__name__)
 def test_short_vectors(f, compiled):
     fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
-    for n in (50, 64, 47, 101):
+    for n in (50, 63, 47, 101):
         x, w = RNG.standard_normal((2, n))
         done = len(compiled)
         fast(x, w)
@@ -170,8 +174,25 @@ def test_the_first_shape_still_works_after_the_second():
     fast = tracker.jit(lambda x: x * 2.0 + np.mean(x))
     arrays = [RNG.standard_normal(n) for n in (1000, 1001, 1002)]
     for x in arrays + arrays:
-        np.testing.assert_allclose(fast(x), x * 2.0 + np.mean(x), rtol=1e-13)
+        np.testing.assert_allclose(fast(x), x * 2.0 + np.mean(x), rtol=1e-13, atol=1e-15)
     assert fast.cache_info().slow == 3
+
+
+def test_what_a_shape_keeps():
+    fast = tracker.jit(lambda x: x * 2.0 + np.mean(x))
+    arrays = [RNG.standard_normal(n) for n in (1000, 1001)]
+    for x in arrays + arrays:
+        assert len(fast(x)) == len(x)
+    one, other = (
+        special.compiled.pieces[0]
+        for family in fast._jitted.families.values()
+        for special in family.specials
+    )
+    assert one.modules[0].text is other.modules[0].text
+    assert one.modules[0].object_code is other.modules[0].object_code
+    for piece in (one, other):
+        assert not {"plan", "stages"} & vars(piece.program).keys()
+    assert "kernel" in fast.explain(arrays[0]) and "plan" in vars(one.program)
 
 
 KERNEL = """\
@@ -244,6 +265,50 @@ def test_math_of_small_vectors_is_a_loop_for_any_length(f, compiled):
             for a, b in zip(got.grad, want.grad, strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
         assert n == 10 or len(compiled) == done
+
+
+def outer(x, w):
+    return np.sum((x[:, None] - w) ** 2) + np.dot(x, w) + np.std(x)
+
+
+@pytest.mark.parametrize("f", [near, average, outer], ids=lambda f: f.__name__)
+def test_small_arrays_are_unrolled_unless_they_come_in_other_lengths(f, compiled):
+    fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
+    for n in (12, 13, 17, 14, 30, 31):
+        x, w = RNG.standard_normal((2, n))
+        compiled.clear()
+        for _ in range(2):
+            got, want = fast(x, w), tracker.withgradient(f, x, w)
+            np.testing.assert_allclose(got.val, want.val, rtol=1e-12)
+            for a, b in zip(got.grad, want.grad, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+        assert n < 14 or not any("@entry(" in text for text in compiled)
+    kernels = [fast.explain(*RNG.standard_normal((2, n))).count("kernel ") for n in (12, 13)]
+    assert kernels[0] < kernels[1]
+
+
+@tracker.custom_gradient(host=True)
+def thrice(x):
+    return x * 3.0, lambda g: (g * 3.0,)
+
+
+def test_small_arrays_of_several_lengths_beside_numpy(compiled):
+    """Parts of a function that NumPy's calls are between."""
+
+    def f(x):
+        y = thrice(x[1:] - 12.0 * x[:-1])
+        return np.sum((y - np.mean(y)) ** 2)
+
+    fast = tracker.jit(lambda x: tracker.withgradient(f, x))
+    for n in (12, 13, 18, 14, 30, 31):
+        x = RNG.standard_normal(n)
+        compiled.clear()
+        for _ in range(2):
+            got, want = fast(x), tracker.withgradient(f, x)
+            np.testing.assert_allclose(got.val, want.val, rtol=1e-12)
+            np.testing.assert_allclose(got.grad[0], want.grad[0], rtol=1e-11, atol=1e-12)
+        assert n < 14 or not any("@entry(" in text for text in compiled)
+    assert "host" in fast.explain(x)
 
 
 def test_small_vectors_of_math_and_what_is_unrolled_beside_them():

@@ -5,6 +5,7 @@ import pytest
 from counting import peak_bytes
 
 import tracker
+import tracker.numpy as tnp
 from tracker import stage
 
 N = 1 << 18
@@ -238,3 +239,32 @@ def test_an_operand_that_is_asked_for_before_anything_is_noted(at_once):
     fast = tracker.jit(lambda x, w: x @ w)
     for _ in range(2):
         np.testing.assert_array_equal(fast(x, w), x @ w)
+
+
+def test_what_is_made_of_buffers_only_has_no_say_in_a_pullback(at_once):
+    """Nor are the numbers there that its rules would read."""
+
+    def f(x):
+        weights = tnp.zeros(N)
+        weights[:] = 0.5
+        for _ in range(3):
+            weights = 1.0 / (weights + 2.0)
+            x = x * weights
+        return np.sum(x)
+
+    x = arrays(1)[0]
+    have = tracker.jit(lambda x: tracker.gradient(f, x))(x)[0]
+    np.testing.assert_allclose(have, tracker.gradient(f, x)[0], rtol=1e-12)
+
+
+def test_rules_of_what_is_made_of_buffers_only_are_not_recorded():
+    def f(x):
+        weights = tnp.zeros(9)
+        weights[:] = 0.5
+        return np.sum(x * np.exp(np.sin(weights)))
+
+    names = [
+        eqn.op.name for eqn in tracker.trace(lambda x: tracker.gradient(f, x), np.ones(9)).eqns
+    ]
+    assert "cos" not in names
+    assert names.count("exp") == 1

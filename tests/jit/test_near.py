@@ -10,9 +10,14 @@ def waves(x):
     return np.sin(x) * 2.0 + np.cos(x * 3.0) * np.tan(x)
 
 
+def few(x):
+    return np.sin(x) * 2.0
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("n", [40, 1001])
-def test_one_far_argument_sends_the_loop_round_again(n, dtype):
+@pytest.mark.parametrize("waves", [waves, few])
+def test_one_far_argument_sends_the_loop_round_again(n, dtype, waves):
     fast = tracker.jit(waves)
     x = np.linspace(-50.0, 50.0, n).astype(dtype)
     fast(x)
@@ -36,14 +41,18 @@ def test_sums_start_afresh_when_a_loop_runs_again():
     np.testing.assert_allclose(gradient, np.cos(x), rtol=1e-13)
 
 
-def test_quick_version_is_what_runs():
-    fast = tracker.jit(waves)
-    x = np.linspace(0.0, 1.0, 100)
-    fast(x)
-    assert (
-        "vm.sin_near.f64"
-        in fast._jitted.families.popitem()[1].specials[0].compiled.pieces[0].modules[0].text
-    )
+@pytest.mark.parametrize(
+    "dtype, f, inlined",
+    [(np.float64, few, False), (np.float32, few, True), (np.float32, waves, False)],
+)
+def test_general_version_is_inlined_where_it_may_matter(dtype, f, inlined):
+    fast = tracker.jit(f)
+    fast(np.linspace(0.0, 1.0, 100).astype(dtype))
+    text = fast._jitted.families.popitem()[1].specials[0].compiled.pieces[0].modules[0].text
+    kind = f"f{np.dtype(dtype).itemsize * 8}"
+    assert f"call {'double' if kind == 'f64' else 'float'} @vm.sin_near.{kind}(" in text
+    assert (f"@vm.sin.{kind}.far(" in text) is not inlined
+    assert (f"@vm.sin.{kind}(" in text) is inlined
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -70,12 +70,12 @@ class Parts:
     rest: Any
 
 
-PACKS = {
+PACKS = {  # without a list of numbers, which derivatives take for an array
     "tuple": tuple,
-    "list": lambda xs: [xs, "a string", None],
+    "list": lambda xs: [tuple(xs), "a string", None],
     "dict": lambda xs: {f"x{k}": x for k, x in enumerate(xs)},
     "named tuple": lambda xs: Pair(xs[0], tuple(xs[1:])),
-    "dataclass": lambda xs: Parts(xs[0], {"rest": xs[1:]}),
+    "dataclass": lambda xs: Parts(xs[0], {"rest": tuple(xs[1:])}),
     "nested": lambda xs: {"a": [(xs[0], True)], "b": {"c": Pair(tuple(xs[1:]), None)}},
 }
 UNPACKS = {

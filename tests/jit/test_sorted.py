@@ -6,6 +6,7 @@ from jit_programs import assert_same
 from test_native_ops import assert_native
 
 from tracker import gradient, jit
+from tracker.jit import partition
 
 SHAPES = [(5,), (72,), (73,), (1000,), (7, 60), (60, 7), (3, 50, 4)]
 
@@ -112,3 +113,25 @@ def test_the_gradient_of_sorting_sorts_once_more(shape, axis):
     for _ in range(2):
         np.testing.assert_array_equal(slope(x), want)
     assert_native(slope, x)
+
+
+@pytest.mark.parametrize("n", [73, 100, 1001])
+@pytest.mark.parametrize("kind", ["i1", "u2", "f2", "f4", "f8", "i8"])
+def test_places_of_long_rows_lie_in_the_result_on_their_way(n, kind):
+    """As many passes as keys have digits, but those that all share: odd numbers of them, too."""
+    rng = np.random.default_rng(n)
+    for values in (rng.normal(size=(2, n)) * 100, rng.integers(0, 5, (2, n)), np.zeros((2, n))):
+        x = values.astype(kind)
+        places = jit(lambda x: np.argsort(x))
+        for _ in range(2):
+            np.testing.assert_array_equal(places(x), np.argsort(x, kind="stable"))
+
+
+def test_numpy_sorts_rows_that_are_too_long_for_our_places(monkeypatch):
+    monkeypatch.setattr(partition, "_LONGEST", 100)
+    x = np.random.default_rng(0).normal(size=101)
+    fast = jit(lambda x: np.argsort(x) + 1)
+    np.testing.assert_array_equal(fast(x[1:]), np.argsort(x[1:]) + 1)
+    assert "32 bits" not in fast.explain(x[1:])
+    np.testing.assert_array_equal(fast(x), np.argsort(x) + 1)
+    assert "32 bits" in fast.explain(x)

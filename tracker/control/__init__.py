@@ -8,7 +8,8 @@ Owns: the public functions; structures become flat lists here, and the ops in `l
 `whiles.py` and `branches.py` see these only.
 
 Invariant: where a body cannot be traced once for all steps (it writes into arrays outside, changes
-shapes, or takes other Python branches at later steps), the plain Python loop is what is traced.
+what it reads, changes shapes, or takes other Python branches at later steps), the plain Python loop
+is what is traced.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tracker import tree
 from tracker.control.branches import run_branch
 from tracker.control.carries import Flat, carried, settle
 from tracker.control.loops import run_loop
-from tracker.control.nested import cut, nest
+from tracker.control.nested import cut, nest, unchanged
 from tracker.control.whiles import run_while
 from tracker.errors import UnsupportedError, message
 from tracker.listening import current_stage
@@ -63,7 +64,8 @@ def scan(
     steps = _steps(xs, length)
     if steps > _FEW and current_stage() is not None:
         try:
-            return _traced_scan(f, init, xs, steps, reverse)
+            with unchanged(f) as (watched,):
+                return _traced_scan(watched, init, xs, steps, reverse)
         except (Unstructured, PathLeft):
             pass
     order = range(steps - 1, -1, -1) if reverse else range(steps)
@@ -167,13 +169,14 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
     low, high = int(lower), int(upper)
     if high - low > _FEW and current_stage() is not None:
         try:
-            return _traced_scan(
-                lambda state, _: ((state[0] + 1, body(*state)), None),
-                (low, init),
-                None,
-                high - low,
-                False,
-            )[0][1]
+            with unchanged(body) as (watched,):
+                return _traced_scan(
+                    lambda state, _: ((state[0] + 1, watched(*state)), None),
+                    (low, init),
+                    None,
+                    high - low,
+                    False,
+                )[0][1]
         except (Unstructured, PathLeft):
             pass
     value = init
@@ -192,7 +195,8 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     """
     if current_stage() is not None:
         try:
-            return _traced_while(cond, body, init)
+            with unchanged(cond, body) as (holds, step):
+                return _traced_while(holds, step, init)
         except (Unstructured, PathLeft):
             pass
     value = init
@@ -230,7 +234,8 @@ def cond(
     """
     if isinstance(_truth(pred), Tracked) and current_stage() is not None:
         try:
-            return _traced_branch(pred, (false_fun, true_fun), operands)
+            with unchanged(false_fun, true_fun) as watched:
+                return _traced_branch(pred, watched, operands)
         except (Unstructured, PathLeft):
             pass
     return true_fun(*operands) if pred else false_fun(*operands)
@@ -250,7 +255,8 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     if isinstance(index, Tracked) and current_stage() is not None:
         try:
             clipped = np.clip(index, 0, last)
-            return _traced_branch(clipped, tuple(branches), operands)
+            with unchanged(*branches) as watched:
+                return _traced_branch(clipped, watched, operands)
         except (Unstructured, PathLeft):
             pass
     return branches[min(max(int(index), 0), last)](*operands)

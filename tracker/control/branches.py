@@ -55,15 +55,26 @@ def run_branch(index: Any, branches: Sequence[Nested], operands: Sequence[Any]) 
 
     given = [*hoisted, *operands]
     samples = [data_of(x) for x in given]
-    params = {f"branch{at}": _same(f"branch{at}", of(at), samples) for at in range(len(branches))}
-    return parts_of(apply(branch, (index, *given), params))
+    alike = [nest(f"branch{at}", of(at), samples) for at in range(len(branches))]
+    return _record(index, alike, given)
 
 
-def _same(name: str, body: Callable[..., list[Any]], samples: Sequence[Any]) -> Function:
-    """A branch that reaches nothing from outside."""
-    nested = nest(name, body, samples)
-    assert not nested.hoisted
-    return nested.function
+def _record(index: Any, branches: Sequence[Nested], given: Sequence[Any]) -> list[Any]:
+    """The results of branches that are alike and reach nothing from outside."""
+    assert not any(branch.hoisted for branch in branches)
+    functions = {f"branch{at}": branch.function for at, branch in enumerate(branches)}
+    return parts_of(apply(branch, (index, *given), functions))
+
+
+def _run_derived(
+    index: Any, name: str, bodies: Sequence[Callable[..., list[Any]]], given: Sequence[Any]
+) -> list[Any]:
+    """Record the branches that a rule made: of one type, but with constants that they reach."""
+    samples = [data_of(x) for x in given]
+    branches = [nest(name, body, samples) for body in bodies]
+    if any(branch.hoisted for branch in branches):
+        return run_branch(index, branches, given)
+    return _record(index, branches, given)
 
 
 def _vjp(
@@ -89,10 +100,8 @@ def _vjp(
 
         return body
 
-    given = [*operands, *seeds]
-    samples = [data_of(x) for x in given]
-    backs = {name: _same("back", of(function), samples) for name, function in branches.items()}
-    cs = parts_of(apply(branch, (index, *given), backs))
+    backs = [of(function) for function in branches.values()]
+    cs = _run_derived(index, "back", backs, [*operands, *seeds])
     return [None, *spread(cs, marks)]
 
 
@@ -105,14 +114,9 @@ def _jvp(
 ) -> Parts:
     index, *operands = xs
     duals = [like(t, x) for t, x in zip(ts[1:], operands, strict=True) if moves(x)]
-    given = [*operands, *duals]
-    samples = [data_of(x) for x in given]
     count = len(branches["branch0"].outputs)
-    pushes = {
-        name: _same("push", pushed(function, (operands,), count, times), samples)
-        for name, function in branches.items()
-    }
-    made = parts_of(apply(branch, (index, *given), pushes))
+    pushes = [pushed(function, (operands,), count, times) for function in branches.values()]
+    made = _run_derived(index, "push", pushes, [*operands, *duals])
     marks = [atom.type.dtype.kind in "fc" for atom in branches["branch0"].outputs]
     return Parts(spread(made[count:], marks))
 

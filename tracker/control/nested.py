@@ -1,6 +1,7 @@
 """The bodies of loops and branches: traced once, into nested functions.
 
-Owns: `nest` and its result `Nested`; the helpers that the ops of control flow share.
+Owns: `nest` and its result `Nested`; `unchanged`, within which bodies are traced; the helpers that
+the ops of control flow share.
 
 A body's function takes first what the body reached from outside (`hoisted`), then its own values.
 Invariant: a body is a pure function of these; where it is not, `Unstructured` is raised, and the
@@ -10,7 +11,8 @@ caller runs the plain Python loop instead.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,8 @@ from tracker.ir.graph import Atom, Function, name_variables, nested_functions
 from tracker.ir.types import Type
 from tracker.ir.verify import verify
 from tracker.jit.building import Builder
+from tracker.jit.reads import reads_of
+from tracker.jit.state import Attempt
 from tracker.listening import current_stage
 from tracker.ops.create import identity, item
 from tracker.records import record
@@ -73,6 +77,30 @@ def nest(name: str, body: Callable[..., Sequence[Any]], samples: Sequence[Any]) 
     name_variables(function)
     verify(function)
     return Nested(function, builder.arrays)
+
+
+@contextmanager
+def unchanged(*functions: Callable[..., Any]) -> Iterator[list[Callable[..., Any]]]:
+    """Within it, bodies that call these functions, as they come from here, are traced once for all
+    steps: `Unstructured` where one changes what it reads. That is taken back."""
+    attempt = Attempt(reads_of(functions[0], functions[1:]))
+
+    def watched(f: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            result = f(*args)
+            if attempt.has_put:
+                raise Unstructured("the body changes what it reads")
+            return result
+
+        return call
+
+    try:
+        yield list(map(watched, functions))
+    except Exception as error:
+        if not attempt.has_put:
+            raise
+        attempt.undo()
+        raise Unstructured(str(error)) from error
 
 
 class _Builder(Builder):

@@ -1,12 +1,13 @@
 """Which write gave a part of an array its newest numbers, asked of a chain of writes.
 
-Owns: `History`. A chain is an array and its versions: each `put` (or sum with an `embed`) makes
-the next one. For each cell of a chain's array it is known which write was the last, so that a
-reading is answered at once, however many writes lie between.
+Owns: `History`, `steady_parts`, `cut_axes`. A chain is an array and its versions: each `put` (or
+sum with an `embed`) makes the next one. For each cell of a chain's array it is known which write
+was the last, so that a reading is answered at once, however many writes lie between.
 
 - A `Write` is one version. `value` is what stands at its index; None: something was added there.
 - `Chain.cells` holds the number of the last write of each cell, and is brought up to date by
-  readings only. A cell is an element; in a large array, a block of them.
+  readings only. A cell is an element, or all of an axis that is never cut; in a large array, a
+  block of them.
 
 Invariants: an answer is never older than the truth (a cell may say that it was written where
 another element of its block was); a reading or write costs no more than the cells that it covers.
@@ -15,23 +16,29 @@ another element of its block was); a reading or write costs no more than the cel
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
-from tracker.ir.graph import Atom, Eqn, Var
+from tracker.ir import repeats
+from tracker.ir.graph import Atom, Eqn, Function, Var
 from tracker.records import field, record
 
 _CELLS = 1 << 14  # of a chain, at most
+_LEAST = 64  # elements of an array; parts of smaller ones may as well be carried
 
 
 @record(frozen=True)
 class Write:
-    """The version `out`, which differs from the one before at a basic index."""
+    """The version `out`, which differs from the one before at a basic index; `below`: how many
+    writes there were when the part at the index got its numbers before (None: not asked)."""
 
     out: Var
     index: tuple[Any, ...]
     value: Atom | None
+    below: int | None = None
 
 
 @record()
@@ -44,13 +51,18 @@ class Chain:
     cells: Any = None
     blocks: tuple[int, ...] = ()
     marked: int = 0
+    cut: set[int] = field(default_factory=set)  # axes of which not everything is read and written
 
     def newest(self, index: tuple[Any, ...]) -> int:
         """How many writes there were when the part at an index got its newest numbers."""
-        if self.cells is None:
-            self.blocks = _blocks(self.shape)
+        indices = [index, *(write.index for write in self.writes[self.marked :])]
+        cut = {axis for each in indices for axis in cut_axes(each, self.shape)}
+        if self.cells is None or not cut <= self.cut:
+            self.cut |= cut
+            self.blocks = _blocks(self.shape, self.cut)
             extents = [-(-n // b) for n, b in zip(self.shape, self.blocks, strict=True)]
             self.cells = np.zeros(extents, np.int32)
+            self.marked = 0
         for number in range(self.marked, len(self.writes)):
             self.cells[self._covered(self.writes[number].index)] = number + 1
         self.marked = len(self.writes)
@@ -65,6 +77,40 @@ class Chain:
                 for part, n, b in zip(parts, self.shape, self.blocks, strict=True)
             ]
         )
+
+
+def extents_of(index: tuple[Any, ...], shape: tuple[int, ...]) -> list[int]:
+    """How many elements of each axis a canonical basic index names."""
+    parts = [part for part in index if part is not None]
+    return [
+        len(range(*part.indices(n))) if isinstance(part, slice) else 1
+        for part, n in zip(parts, shape, strict=False)
+    ]
+
+
+def cut_axes(index: tuple[Any, ...], shape: tuple[int, ...]) -> list[int]:
+    """The axes of which it leaves something out."""
+    extents = extents_of(index, shape)
+    return [axis for axis, (k, n) in enumerate(zip(extents, shape, strict=False)) if k < n]
+
+
+def steady_parts(function: Function) -> frozenset[tuple[Any, str]]:
+    """The parts of arrays, by shape and index, that a long body writes time and again, if they are
+    most of their arrays. What the steps of a loop hand on is then the array: were the part that the
+    next step reads taken from where it was computed, it would be handed on besides."""
+    if len(function.body) < repeats.SHORT:
+        return frozenset()
+    found = Counter(
+        part_of(eqn)
+        for eqn in function.eqns
+        if eqn.op.name == "put" and _LEAST < eqn.out.type.size <= 2 * eqn.operands[1].type.size
+    )
+    return frozenset([part for part, count in found.items() if count >= repeats.LEAST])
+
+
+def part_of(eqn: Eqn) -> tuple[Any, str]:
+    """Which part of what array a read or write is of."""
+    return eqn.operands[0].type.shape, str(eqn.params["index"])
 
 
 class History:
@@ -86,10 +132,18 @@ class History:
     def add(self, eqn: Eqn, total: Atom, part: Eqn) -> None:
         """Enter the sum of an array and an embedded part, unless one of them is broadcast."""
         if total.type == eqn.out.type and part.out.type.shape == eqn.out.type.shape:
-            self._append(total, Write(eqn.out, part.params["index"], None))
+            index, below = part.params["index"], None
+            if part.operands[0].type.size == 1 and (chain := self._newest_of(total)) is not None:
+                below = chain.newest(index)
+            self._append(total, Write(eqn.out, index, None, below))
 
     def _append(self, base: Atom, write: Write) -> None:
         found = self._places.get(base)
+        if found is not None and found[1] == len(found[0].writes) - 1:
+            last = found[0].writes[-1]
+            if last.index == write.index and last.value is not None and write.value is not None:
+                del self._places[last.out], found[0].writes[-1]  # a write in its place
+                found[0].marked = min(found[0].marked, found[1])
         if found is None or found[1] < len(found[0].writes):  # the first of its writes, or not
             found = (Chain(base, write.out.type.shape), 0)
         chain = found[0]
@@ -99,19 +153,32 @@ class History:
     def source(self, x: Atom, index: tuple[Any, ...]) -> Write | Chain | None:
         """Of x[index], where x is the newest version of its chain: the write that its newest
         numbers come from, or the chain if they are its root's. None: x is no such version."""
-        found = self._places.get(x)
-        if found is None:
-            return None
-        chain, number = found
-        if number < len(chain.writes):
+        chain = self._newest_of(x)
+        if chain is None:
             return None
         newest = chain.newest(index)
         return chain.writes[newest - 1] if newest else chain
 
+    def under(self, x: Atom) -> Write | Chain | None:
+        """The same of what stood at the index of the write that gave x, before it."""
+        found = self._places.get(x)
+        if found is None or not found[1]:
+            return None
+        chain, number = found
+        below = chain.writes[number - 1].below
+        if below is None:
+            return None
+        return chain.writes[below - 1] if below else chain
 
-def _blocks(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """How many elements of each axis share a cell."""
-    blocks = [1] * len(shape)
+    def _newest_of(self, x: Atom) -> Chain | None:
+        """The chain whose newest version x is."""
+        found = self._places.get(x)
+        return found[0] if found is not None and found[1] == len(found[0].writes) else None
+
+
+def _blocks(shape: tuple[int, ...], cut: Collection[int]) -> tuple[int, ...]:
+    """How many elements of each axis share a cell: all of those that are not cut."""
+    blocks = [1 if axis in cut else max(n, 1) for axis, n in enumerate(shape)]
     while (cells := [-(-n // b) for n, b in zip(shape, blocks, strict=True)]) and math.prod(
         cells
     ) > _CELLS:

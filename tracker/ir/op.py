@@ -207,9 +207,17 @@ class Expand:
 
     `b(op, *operands, **params)` writes an equation and gives its result; `b.require(atom)` says
     that the rest holds only while a bool is true: where it is not, plain NumPy runs (and raises).
+
+    `order` is that of `Map`. positions(*types, **params) -> (operand number, extent) of each
+    operand whose integers must be positions within this extent, where NumPy raises for nothing
+    else; None where it may. below(*types, **params): what the integers that it gives are less than,
+    where they are positions.
     """
 
     build: Callable[..., Any]
+    order: str = ""
+    positions: Callable[..., Sequence[tuple[int, int]] | None] | None = None
+    below: Callable[..., int] | None = None
 
 
 @record(frozen=True)

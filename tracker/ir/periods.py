@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, operands_of
 from tracker.ir.keys import const_key
-from tracker.ir.repeats import LEAST, PAYS, Run, integers, loose
+from tracker.ir.repeats import LEAST, PAYS, UNROLLED, Run, integers, loose
 from tracker.ir.rotation import turned
 from tracker.ir.types import Bundle, Type
 from tracker.ir.windows import (
@@ -36,8 +36,9 @@ from tracker.ir.windows import (
 from tracker.records import field, record
 
 _MOST = 4  # repetitions that may become one step of a loop
+_ROWS = 8  # times as long as a window that pays: a run, or body, of which shorter ones pay, too
 _IN_REGISTERS = 16  # elements; arrays up to here are quicker in straight-line code
-_LONG = 10_000  # steps in a window that has such arrays; fewer stay as they are
+_LONG = 10_000  # steps in a window that has such arrays; fewer stay as they are in a short body
 _BIG = 64  # elements of an array whose sum is not carried while pieces are added
 
 
@@ -49,11 +50,14 @@ class Analysis:
         self.place: dict[Var, int] = {
             var: -1 - n for n, var in enumerate((*function.inputs, *function.captures))
         }
+        small = 0  # elements of values that may be in registers
         self.uses: Counter[Atom] = Counter(function.outputs)
         for at, step in enumerate(function.body):
             self.uses.update(operands_of(step))
             if isinstance(step, Eqn):
                 self.place[step.out] = at
+                small += step.out.type.size if step.out.type.size <= _IN_REGISTERS else 0
+        self.in_registers = small <= UNROLLED
         self.windows: list[Window] = []
         self.inside: dict[int, Window] = {}  # step number -> the window that it is in
 
@@ -92,17 +96,19 @@ class Analysis:
                 first = max(first + 1, end - 2)
                 continue
             window = pattern.window(end)
-            if window is not None and self._pays(window):
+            if window is not None and self._pays(window, run):
                 yield window
             first = end
 
-    def _pays(self, window: Window) -> bool:
-        """Whether it is long enough: a loop keeps in memory what straight-line code may have in
-        registers."""
+    def _pays(self, window: Window, run: Run) -> bool:
+        """Whether it is long enough, or one of many, as the rows of a table are: a loop keeps in
+        memory what straight-line code may have in registers, if there is not too much of it."""
         steps = window.count * window.period
-        if steps >= _LONG:
+        if steps >= (PAYS if not self.in_registers else _LONG):
             return True
-        return steps >= PAYS and not any(
+        many = run.count * run.period >= _ROWS * PAYS
+        pays = steps >= PAYS or many or (2 * steps >= PAYS and len(self.body) >= _ROWS * PAYS)
+        return pays and not any(
             isinstance(step, Eqn) and 1 < step.out.type.size <= _IN_REGISTERS
             for step in self.body[window.start : window.start + window.period]
         )
@@ -222,11 +228,22 @@ class _Pattern:
                     return None
                 sources.append(source)
             window.sources.append(sources)
+        if not all(self._stays(window, slot) for slot in range(self.run.period)):
+            return None
         self._find_chains(window)
         for slot in range(self.run.period):
             if slot not in window.gone and not self._is_part(window, slot):
                 return None
         return window
+
+    def _stays(self, window: Window, slot: int) -> bool:
+        """Whether a bundle, which is no result of a loop, is taken apart where it is made."""
+        step = self.step(slot, self.first)
+        if not isinstance(step, Eqn) or not isinstance(step.out.type, Bundle):
+            return True
+        within = sum(sources.count(Within(slot)) for sources in window.sources)
+        steps = [self.step(slot, self.first + at) for at in range(window.count)]
+        return all(self.analysis.uses[each.out] == within for each in steps)  # type: ignore[union-attr]
 
     def _is_part(self, window: Window, slot: int) -> bool:
         """Enter a slot whose index moves among the parts; False if it cannot be one."""
@@ -377,7 +394,10 @@ def _is_worth(links: Sequence[Link], type: Type) -> bool:
         return type.size > _BIG
     if links[0].adds:
         return all(not any(link.place.by) or link.place.along(type.shape) for link in links)
-    return len(speeds) == 1 and len(places) == 1 and None not in places
+    if len(speeds) > 1 or len(places) > 1 or None in places:
+        return False
+    entries = [found[0] for found in places if found is not None]
+    return all(link.place.width(entry) == 1 for link in links for entry in entries)
 
 
 def _is_complex_number(type: Type) -> bool:

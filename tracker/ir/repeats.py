@@ -21,6 +21,7 @@ from tracker.records import record
 
 SHORT = 400  # steps of a body; shorter ones stay as they are
 LEAST = 8  # repetitions; fewer are no run
+UNROLLED = 12_000  # elements of all small values together that a body has in registers
 PAYS = 150  # steps in a run; a shorter one is left to the loop around it
 _AHEAD = 3  # times the sight is doubled: so many steps, 2**3, are a place one knows again
 _ALLOWANCE = 8  # comparisons per step of the body that may come to nothing

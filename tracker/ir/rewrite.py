@@ -12,7 +12,7 @@ sweep refuses such atoms; 2. rules see equations in order, each once and again a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from tracker.ir.graph import Atom, Eqn, Guard, Var
@@ -50,7 +50,8 @@ def rule(*ops: str) -> Callable[[Rewrite], Rewrite]:
 class Definitions:
     """The simplified body so far, and which equation defines which variable."""
 
-    def __init__(self) -> None:
+    def __init__(self, steady: Collection[Any] = ()) -> None:
+        self.steady = steady  # parts of arrays that are read where they were written
         self.body: list[Eqn | Guard] = []
         self.by: dict[Var, Atom] = {}
         self.changed = False

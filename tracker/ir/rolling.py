@@ -36,6 +36,7 @@ from tracker.ir.op import OPS
 from tracker.ir.passes import Pass, Writer
 from tracker.ir.periods import Analysis, Need, Needs
 from tracker.ir.repeats import LEAST, find_runs
+from tracker.ir.rereading import reread
 from tracker.ir.types import Type
 from tracker.ir.windows import (
     Before,
@@ -166,6 +167,8 @@ class _Emitter(Writer):
         found = part.place.along(part.array.type.shape)
         assert found is not None
         entry, axis = found
+        if part.place.width(entry) > 1:
+            return self.window_rows(part, entry, count, reverse)
         start, by = part.place.start(entry), part.place.by[axis]
         if reverse:
             start, by = start + by * (count - 1), -by
@@ -182,6 +185,17 @@ class _Emitter(Writer):
         shape = (count, *part.type.shape)
         return cut if cut.type.shape == shape else self.make("reshape", cut, shape=shape)
 
+    def window_rows(self, part: Part, entry: int, count: int, reverse: bool) -> Var:
+        """The same of windows that slide over an array: column by column."""
+        front = _position(part.place.index, entry)
+        shape = (*part.type.shape[:front], 1, *part.type.shape[front + 1 :])
+        columns = [
+            Part(part.array, part.place.column(entry, at), part.type.with_shape(shape))
+            for at in range(part.place.width(entry))
+        ]
+        rows = [self.part_rows(column, count, reverse) for column in columns]
+        return self.make("concatenate", *rows, axis=front + 1)
+
     def written(self, total: Atom, link: Link, loop: _Loop) -> Var:
         """`total` with the pieces of a link written or added, all at once."""
         shape, count = total.type.shape, loop.window.count
@@ -196,14 +210,23 @@ class _Emitter(Writer):
         entry, _ = found
         at = 0 if by > 0 else count - 1
         stack = loop.rows(link.piece, at - link.ago, 1 if by > 0 else -1, count)
-        index = list(link.place.at(at))
-        start = link.place.start(entry) + by * at
-        index[entry] = slice(start, start + abs(by) * (count - 1) + 1, abs(by))
-        stack = self.fitted(stack, index, entry, link)
-        if link.adds:
-            added = self.make("embed", stack, index=tuple(index), shape=shape)
-            return self.make("add", total, added)
-        return self.make("put", total, stack, index=tuple(index))
+        width = link.place.width(entry)
+        for column in range(width):
+            place, rows = link.place, stack
+            if width > 1:
+                place = place.column(entry, column)
+                rows = self.sliced(stack, 1 + _position(place.index, entry), column, 1, 1)
+            index = list(place.at(at))
+            start = place.start(entry) + by * at
+            index[entry] = slice(start, start + abs(by) * (count - 1) + 1, abs(by))
+            rows = self.fitted(rows, index, entry, replace(link, place=place))
+            if link.adds:
+                added = self.make("embed", rows, index=tuple(index), shape=shape)
+                total = self.make("add", total, added)
+            else:
+                total = self.make("put", total, rows, index=tuple(index))
+        assert isinstance(total, Var)
+        return total
 
     def fitted(self, stack: Var, index: Sequence[Any], entry: int, link: Link) -> Var:
         """A stack of pieces with its first axis where the index has it."""
@@ -447,6 +470,7 @@ def roll(fits: Callable[[Eqn], bool]) -> Pass:
 
     def body(function: Function) -> Function:
         while len(function.body) >= repeats.SHORT:
+            function = reread(function)
             analysis = Analysis(function)
             for run in find_runs(function.body, fits):
                 analysis.visit(run)

@@ -11,11 +11,15 @@ Invariant: linear in the period, and in the operands of two repetitions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tracker.ir.graph import Eqn, Guard, Var, operands_of
 from tracker.ir.op import Map, View
 from tracker.ir.repeats import LEAST, Run
+from tracker.ir.types import Bundle
 
+_BEFORE = LEAST // 2  # repetitions; what lasts longer is taken to be there for good
+_APART = 1 << 20  # times as dear as they are
 _CANDIDATES = 12  # places whose loops are counted
 
 
@@ -36,7 +40,7 @@ def turned(run: Run, body: Sequence[Eqn | Guard], place: Mapping[Var, int]) -> R
 
 def _alive(run: Run, body: Sequence[Eqn | Guard], place: Mapping[Var, int]) -> list[int]:
     """For each step of the period, how much is alive in front of it, in bytes."""
-    begin = run.start + run.period  # a repetition that has one before it
+    begin = run.start + _BEFORE * run.period  # a repetition that has some before it
     last: dict[int, int] = {}  # step of the period -> how long its value is looked at
     for at in range(begin, begin + run.period):
         for operand in operands_of(body[at]):
@@ -48,17 +52,25 @@ def _alive(run: Run, body: Sequence[Eqn | Guard], place: Mapping[Var, int]) -> l
     for slot, far in last.items():
         step = body[begin + slot]
         assert isinstance(step, Eqn)
-        size, low, high = step.out.type.nbytes, slot + 1, slot + min(far, run.period)
-        changes[min(low, run.period)] += size
-        changes[min(high + 1, run.period)] -= size
-        if high >= run.period:  # on into the next repetition
-            changes[0] += size
-            changes[high + 1 - run.period] -= size
+        whole, rest = divmod(far, run.period)  # repetitions that it lasts: there are as many of it
+        size, low, high = _size(step.out.type), slot + 1, slot + 1 + rest
+        changes[0] += size * (whole + max(high // run.period - low // run.period, 0))
+        changes[low % run.period] += size
+        changes[high % run.period] -= size
     alive, total = [], 0
     for change in changes[: run.period]:
         total += change
         alive.append(total)
     return alive
+
+
+def _size(type: Any) -> int:
+    """What it costs to carry a value; several results of a loop cannot be carried as one."""
+    return (
+        sum(part.nbytes for part in type.parts) * _APART
+        if isinstance(type, Bundle)
+        else type.nbytes
+    )
 
 
 def _loops(run: Run, first: int, body: Sequence[Eqn | Guard], place: Mapping[Var, int]) -> int:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function
-from tracker.ir.history import Write
+from tracker.ir.history import Write, part_of, steady_parts
 from tracker.ir.passes import as_pass, fold, with_body
 from tracker.ir.rewrite import Definitions, become, rule
 
@@ -31,7 +31,7 @@ from tracker.ir.rewrite import Definitions, become, rule
 @as_pass
 def simplify(function: Function) -> Function:
     """Apply the rules until none applies; equations that become unused are left to `dead_code`."""
-    sweep = Definitions()
+    sweep = Definitions(steady_parts(function))
     for step in function.body:
         sweep.visit(step)
     if not sweep.changed:
@@ -409,22 +409,48 @@ def getitem_of_all(eqn: Eqn, defs: Definitions) -> Atom | None:
 
 @rule("getitem")
 def read_past_writes(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
-    """put(x, v, i)[i] -> v, and put(x, v, i)[j] -> x[j] where i and j have nothing in common; an
-    embed is a put into zeros, and adding one changes what is at its index only, as in the pass that
-    adds pieces up (`arrivals.py`)."""
+    """put(x, v, i)[i] -> v, (x + embed(v, i))[i] -> x[i] + v for single elements, and
+    put(x, v, i)[j] -> x[j] where i and j have nothing in common; an embed is a put into zeros, and
+    adding one changes what is at its index only, as in the pass that adds pieces up
+    (`arrivals.py`)."""
     x, index = eqn.operands[0], eqn.params["index"]
     found = defs.history.source(x, index)
     if found is None:
         return None
     if isinstance(found, Write):
         if found.value is not None and found.index == index:
-            return spread(eqn, found.value)
+            steady = bool(defs.steady) and part_of(eqn) in defs.steady
+            return None if steady else spread(eqn, found.value)
+        if found.value is None and found.index == index and eqn.out.type.size == 1:
+            return _read_sum(eqn, found.out, defs)
         source: Atom | None = found.out
     else:
         source = found.root
     if source is None:
         return spread(eqn, _scalar(0, eqn.out.type.dtype))
     return None if source is x else become(eqn, "getitem", (source,), index=index)
+
+
+def _read_sum(eqn: Eqn, out: Atom, defs: Definitions) -> Eqn | None:
+    """(x + embed(v, i))[i] -> x[i] + v, with what stood there in x, if that is known."""
+    total, index = defs.of(out, "add"), eqn.params["index"]
+    under = defs.history.under(out)
+    if total is None or under is None:
+        return None
+    for part in total.operands:
+        embedded = defs.of(part, "embed")
+        if embedded is None or embedded.params["index"] != index:
+            continue
+        source = under.out if isinstance(under, Write) else under.root
+        if isinstance(under, Write) and under.index == index and under.value is not None:
+            read: Atom | None = under.value
+        elif source is None:
+            return None
+        else:
+            read = defs.emit(eqn, eqn.out.type, "getitem", (source,), index=index)
+        if read is not None and read.type == eqn.out.type:
+            return become(eqn, "add", (read, embedded.operands[0]))
+    return None
 
 
 @rule("put")

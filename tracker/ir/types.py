@@ -102,16 +102,29 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     return name if name is not None else f"'{dtype.str}'"
 
 
+_PYTHON_TYPES: dict[type, Type] = {
+    bool: Type((), np.dtype(np.bool_)),
+    **{cls: Type((), dtype, True) for cls, dtype in PYTHON.items()},
+}
+_known: dict[tuple[tuple[int, ...], np.dtype[Any]], Type] = {}
+_MANY = 10_000
+
+
 def type_of(x: Any) -> Type:
     """The type of a Python number, NumPy scalar or array; of a tuple of them; a type itself stands
-    for what it is the type of."""
+    for what it is the type of. (Mostly the same object for equal types: tracing asks often.)"""
     cls = type(x)
-    if cls in PYTHON:
-        return Type((), PYTHON[cls], True)
-    if cls is bool:
-        return Type((), np.dtype(np.bool_))
+    of_python = _PYTHON_TYPES.get(cls)
+    if of_python is not None:
+        return of_python
     if isinstance(x, (np.ndarray, np.generic)):
-        return Type(x.shape, x.dtype)
+        key = x.shape, x.dtype
+        found = _known.get(key)
+        if found is None:
+            if len(_known) > _MANY:
+                _known.clear()
+            found = _known[key] = Type(*key)
+        return found
     if cls is tuple:
         return Bundle.of(map(type_of, x))
     if cls is Type:

@@ -18,6 +18,8 @@ from tracker.ir.graph import Atom, Const, Var
 from tracker.ir.types import Type
 from tracker.records import field, record
 
+_WIDEST = 8  # places of a window that slides over an array
+
 
 @record(frozen=True)
 class Fixed:
@@ -75,16 +77,30 @@ class Place:
         return _moved(self.index, [by * step for by in self.by])
 
     def along(self, shape: tuple[int, ...]) -> tuple[int, int] | None:
-        """Which entry of the index moves, and of which axis, if it is one place along one axis."""
+        """Which entry of the index moves, and of which axis, if it is one place along one axis, or
+        a few neighbouring ones."""
         entries = [at for at, entry in enumerate(self.index) if entry is not None]
         moving = [axis for axis, by in enumerate(self.by) if by]
         if len(moving) != 1:
             return None
         axis = moving[0]
         entry = self.index[entries[axis]]
-        if isinstance(entry, slice) and len(range(*entry.indices(shape[axis]))) != 1:
-            return None
+        if isinstance(entry, slice):
+            covered = range(*entry.indices(shape[axis]))
+            if not 1 <= len(covered) <= _WIDEST or (len(covered) > 1 and covered.step != 1):
+                return None
         return entries[axis], axis
+
+    def width(self, entry: int) -> int:
+        """How many places an entry of the index names, of those that `along` allows."""
+        found = self.index[entry]
+        return found.stop - found.start if isinstance(found, slice) and found.step == 1 else 1
+
+    def column(self, entry: int, at: int) -> Place:
+        """One of the places that an entry names, as a slice."""
+        start = self.start(entry) + at
+        index = (*self.index[:entry], slice(start, start + 1, 1), *self.index[entry + 1 :])
+        return Place.of(index, self.by)
 
     def start(self, entry: int) -> int:
         """Where an entry of the index is in the first step."""

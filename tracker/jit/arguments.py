@@ -9,14 +9,15 @@ value held by a list or dict is owned before Python code can run, for that code 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tracker import tree
 from tracker.jit.compared import BY_BITS, Compared, Static, bits_of
-from tracker.jit.places import MISSING, Place, children_of
-from tracker.jit.signature import Array, Scalar, Signature, Twin
+from tracker.jit.places import MISSING, Place, below, children_of
+from tracker.jit.signature import Array, Log, Node, Scalar, Signature, Twin
 from tracker.jit.writer import (
     ALIGNED,
     CONTENTS,
@@ -42,10 +43,21 @@ from tracker.tree import Structure
 class Inputs:
     """Writes the checks of the arguments and fills the input slots."""
 
-    def __init__(self, w: Writer, signature: Signature, returned: frozenset[int]) -> None:
+    def __init__(
+        self,
+        w: Writer,
+        signature: Signature,
+        returned: frozenset[int],
+        targets: frozenset[Place | Node] = frozenset(),
+        apart: Sequence[tuple[Node, Node]] = (),
+    ) -> None:
         self.w = w
         self.signature = signature
         self.objects: list[str] = []
+        self.targets: dict[Place | Node, str] = {}  # holders of places, and containers, to update
+        self._is_target = targets
+        self._apart = apart
+        self._looked_at = {node for pair in (*apart, *signature.same) for node in pair}
         self._returned = returned
         self._opens = any(map(_needs_python, signature.structures)) or any(
             isinstance(leaf, Compared) for leaf in signature.leaves
@@ -58,11 +70,16 @@ class Inputs:
         self._names(signature.names)
         given = len(signature.structures) - len(signature.places)
         for at, structure in enumerate(signature.structures[:given]):
-            self._value(w.load("ptr", "%args", 8 * at), True, structure)
-        for place, structure in zip(signature.places, signature.structures[given:], strict=True):
-            self._place(place, structure)
+            self._value(w.load("ptr", "%args", 8 * at), True, structure, (at, ()))
+        here = zip(signature.places, signature.structures[given:], strict=True)
+        for at, (place, structure) in enumerate(here, given):
+            self._place(place, structure, (at, ()))
+        for one, other in signature.same:
+            w.check(w.equal("ptr", self.targets[one], self.targets[other]))
+        for one, other in self._apart:
+            w.check(w.let(f"icmp ne ptr {self.targets[one]}, {self.targets[other]}"))
 
-    def _place(self, place: Place, structure: Structure) -> None:
+    def _place(self, place: Place, structure: Structure, node: Node) -> None:
         w = self.w
         x, is_owned = self._read(place)
         if is_owned:
@@ -73,17 +90,20 @@ class Inputs:
             w.check(w.equal("ptr", x, "null"))
             return
         w.check(w.let(f"icmp ne ptr {x}, null"))
-        self._value(x, is_owned, structure)
+        self._value(x, is_owned, structure, node)
 
     def _read(self, place: Place) -> tuple[str, bool]:
         """What stands at a place, null if nothing does, and whether the call owns it."""
         w = self.w
-        if place.kind == "cell":
-            return w.load("ptr", w.objects.name(place.holder.value), CONTENTS), False
-        if place.kind == "item":
-            holder, name = w.objects.name(place.holder.value), w.objects.name(place.name)
-            return w.let(f"call ptr @PyDict_GetItem(ptr {holder}, ptr {name})"), False
         holder = self._holder(place.holder)
+        if place in self._is_target:
+            self._keep(holder)
+            self.targets[place] = holder
+        if place.kind == "cell":
+            return w.load("ptr", holder, CONTENTS), False
+        if place.kind == "item":
+            name = w.objects.name(place.name)
+            return w.let(f"call ptr @PyDict_GetItem(ptr {holder}, ptr {name})"), False
         if place.kind == "slot":
             return w.load("ptr", holder, FUNCTION[place.name]), False
         if place.kind == "attribute":
@@ -130,47 +150,50 @@ class Inputs:
         w = self.w
         w.check(w.equal("ptr", w.load("ptr", x, TYPE), w.objects.name(cls)))
 
-    def _value(self, x: str, safe: bool, structure: Structure) -> None:
+    def _value(self, x: str, safe: bool, structure: Structure, node: Node) -> None:
         """Check a value; `safe` if whoever holds it keeps it alive during the call."""
         cls = structure.cls
+        if node in self._is_target or node in self._looked_at:
+            self.targets[node] = x
+        if not safe and (node in self._is_target or (self._opens and cls is not None)):
+            self._keep(x)
         if cls is None:
             self._leaf(x, safe)
             return
-        if not safe and self._opens:
-            self._keep(x)
         self._is(x, cls)
         if cls is tuple or is_plain_namedtuple(structure):
-            self._sequence(x, structure, self.w.at(x, ITEMS), safe)
+            self._sequence(x, structure, self.w.at(x, ITEMS), safe, node)
         elif cls is list:
-            self._sequence(x, structure, "", False)
+            self._sequence(x, structure, "", False, node)
         elif _is_plain_dict(structure):
-            self._dict(x, structure)
+            self._dict(x, structure, node)
         else:
-            self._opened(x, structure)
+            self._opened(x, structure, node)
 
     def _keep(self, x: str) -> None:
         self.w.emit(f"call void @Py_IncRef(ptr {x})")
         self.w.hold(x)
 
-    def _sequence(self, x: str, structure: Structure, items: str, safe: bool) -> None:
+    def _sequence(self, x: str, structure: Structure, items: str, safe: bool, node: Node) -> None:
         w = self.w
         w.check(w.equal("i64", w.load("i64", x, SIZE), len(structure.children)))
         for at, child in enumerate(structure.children):
             base = items or w.load("ptr", x, ITEMS)
-            self._value(w.load("ptr", base, 8 * at), safe, child)
+            self._value(w.load("ptr", base, 8 * at), safe, child, below(node, at))
 
-    def _dict(self, x: str, structure: Structure) -> None:
+    def _dict(self, x: str, structure: Structure, node: Node) -> None:
         w = self.w
         w.check(w.equal("i64", w.load("i64", x, SIZE), len(structure.names)))
         place, key, value = (w.alloca("ptr") for _ in range(3))
         w.emit(f"store i64 0, ptr {place}")
-        for name, child in zip(structure.names, structure.children, strict=True):
+        named = zip(structure.names, structure.children, strict=True)
+        for at, (name, child) in enumerate(named):
             more = w.let(f"call i32 @PyDict_Next(ptr {x}, ptr {place}, ptr {key}, ptr {value})")
             w.check(w.let(f"icmp ne i32 {more}, 0"))
             self._same(w.load("ptr", key, 0), name)
-            self._value(w.load("ptr", value, 0), False, child)
+            self._value(w.load("ptr", value, 0), False, child, below(node, at))
 
-    def _opened(self, x: str, structure: Structure) -> None:
+    def _opened(self, x: str, structure: Structure, node: Node) -> None:
         """A container whose children only Python can tell: a function gives them in a tuple."""
         w = self.w
         cell = w.alloca("ptr")
@@ -179,7 +202,7 @@ class Inputs:
         kids = w.let(f"call ptr @PyObject_Vectorcall(ptr {opener}, ptr {cell}, i64 1, ptr null)")
         w.check(w.let(f"icmp ne ptr {kids}, null"), "fail")
         w.hold(kids)
-        self._sequence(kids, structure, w.at(kids, ITEMS), True)
+        self._sequence(kids, structure, w.at(kids, ITEMS), True, node)
 
     def _leaf(self, x: str, safe: bool) -> None:
         number = len(self.objects)
@@ -198,6 +221,8 @@ class Inputs:
             self.w.check(self.w.equal("ptr", x, self.objects[leaf.leaf]))
         elif type(leaf) is Compared:
             self._compared(x, leaf)
+        elif type(leaf) is Log:
+            self._is(x, list)
         else:
             raise ValueError(f"a native entry cannot take {leaf}")
 

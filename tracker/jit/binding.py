@@ -92,6 +92,7 @@ def bind(
     for module in (entry.module, *modules):
         for stage in current().dump & {"llvm", "asm"}:
             dump(stage, functools.partial(getattr, module, stage))
+    program.forget()
     return Piece(program, (entry.module, *modules), entry, lowered.scratch)
 
 

@@ -8,13 +8,15 @@ Invariants
 1. The function is verified before anybody sees it.
 2. Captured arrays are inputs by reference; a captured array that the traced code itself changed
    while it ran was scratch paper, and is baked in as it was at each time it was read.
+3. Small arrays that the code itself made, and that hold the same, are one capture: a loop whose
+   steps each write `np.eye(3)` repeats itself.
 """
 
 from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -33,8 +35,9 @@ from tracker.ir.graph import (
 from tracker.ir.types import type_of
 from tracker.ir.verify import verify
 from tracker.jit.inputs import Inputs
-from tracker.jit.signature import Array, ViewOut, array_leaf
+from tracker.jit.signature import Array, Node, ViewOut, array_leaf
 from tracker.jit.strides import MemoryOrder, kept_order
+from tracker.liveness import unheld
 from tracker.ops.create import item, to_discrete
 from tracker.origins import depends_elsewhere
 from tracker.records import record
@@ -53,7 +56,8 @@ class Output:
     kind: 'array', 'numpy' (a NumPy scalar), 'python' (a Python number): `atom` says what it holds;
     'constant': the object `constant`; 'input': the very argument leaf number `constant`; 'view': a
     view of an argument, `constant` says which; 'same': the very object that result leaf number
-    `constant` is. `order`: how an array lies in memory.
+    `constant` is; 'node': the container at the node `constant`. `order`: how an array lies in
+    memory.
     """
 
     kind: str
@@ -81,17 +85,26 @@ class Built:
     outputs: list[Output]
 
 
+_SMALL = 1 << 16  # bytes; arrays up to here are compared: it takes less than an equation does
+
+
 class Entangled(Exception):
     """The function reached a value that a derivative around the call is following."""
 
 
 def build(
-    name: str, listener: Stage, inputs: Inputs, outputs: list[Any], views: dict[int, ViewOf]
+    name: str,
+    listener: Stage,
+    inputs: Inputs,
+    outputs: list[Any],
+    views: dict[int, ViewOf],
+    nodes: Mapping[int, Node],
 ) -> Built:
-    """What was heard, as a function that gives the outputs, then what is written."""
+    """What was heard, as a function that gives the outputs, then what is written. `nodes`: where
+    the containers that were given are, by their ids."""
     builder = Builder(listener, inputs.values, inputs.placed)
     builder.read_notes()
-    shown = _outputs(builder, outputs, inputs.numbers(), views)
+    shown = _outputs(builder, outputs, inputs.numbers(), views, nodes)
     atoms = [o.atom for o in shown if o.atom is not None]
     atoms += [builder.atom(value_of(write.handle)) for write in inputs.written()]
     function = Function(
@@ -142,13 +155,19 @@ def _cut(cuts: tuple[Callable[[Any], Any], ...], array: Any) -> Any:
 
 
 def _outputs(
-    builder: Builder, outputs: list[Any], arguments: dict[int, int], views: dict[int, ViewOf]
+    builder: Builder,
+    outputs: list[Any],
+    arguments: dict[int, int],
+    views: dict[int, ViewOf],
+    nodes: Mapping[int, Node],
 ) -> list[Output]:
     """How each leaf of the result is given back; an object that is there already stays itself."""
     shown: list[Output] = []
     seen: dict[int, int] = {}
     for number, x in enumerate(outputs):
-        if not isinstance(x, Tracked):
+        if id(x) in nodes:
+            shown.append(Output("node", None, nodes[id(x)]))
+        elif not isinstance(x, Tracked):
             shown.append(Output("constant", None, x))
         elif id(x) in arguments:
             shown.append(Output("input", None, arguments[id(x)]))
@@ -174,7 +193,8 @@ class Builder:
         self.captured: list[Var] = []
         self.arrays: list[Any] = []
         self.owners: list[Leaf | None] = []
-        self.known: dict[int, Var] = {}
+        self.known: dict[Hashable, Var] = {}
+        self.own = unheld(listener.notes)
         self.numbers: dict[Var, Var] = {}  # a Python bool -> the int that it is
         self.lines: dict[tuple[types.CodeType | None, int], str] = {}
         self.now = 0  # which note is being read
@@ -182,12 +202,15 @@ class Builder:
     def read_notes(self) -> None:
         guards = iter(self.listener.guards)
         due = next(guards, None)
+        known, find = self.vars, self.atom
         for now, (value, code, line) in enumerate(self.listener.notes):
             self.now = now
             while due is not None and due[0] <= self.now:
                 self._guard(*due[1:])
                 due = next(guards, None)
-            operands = tuple([self.atom(o) for o in value.operands])
+            operands = tuple(
+                [(known.get(o) if type(o) is Value else None) or find(o) for o in value.operands]
+            )
             if type(value.form) in (int, float, complex):
                 operands = tuple(map(self._number, operands, value.operands))
             out = Var(type_of(value.form))
@@ -262,11 +285,14 @@ class Builder:
         """A plain array: by reference; as it was, where the traced code changed it since."""
         images = self.listener.images.get(id(array), [])
         if not images or (len(images) == 1 and same_bytes(images[0][1], array)):
-            return self._capture(array, None, id(array))
+            own = id(array) in self.own
+            return self._capture(array, None, _contents(array) if own else id(array))
         image = next(image for since, image in reversed(images) if since <= self.now)
-        return self._capture(image, None, id(image))
+        return self._capture(image, None, _contents(image))
 
-    def _capture(self, data: Any, owner: Leaf | None, key: int, number: int | None = None) -> Var:
+    def _capture(
+        self, data: Any, owner: Leaf | None, key: Hashable, number: int | None = None
+    ) -> Var:
         var = self.known.get(key)
         if var is None:
             var = self.known[key] = Var(type_of(data))
@@ -283,3 +309,10 @@ class Builder:
         if isinstance(value.form, np.ndarray):
             return Output("array", atom, order=kept_order(value.form))
         return Output("numpy" if isinstance(value.form, np.generic) else "python", atom)
+
+
+def _contents(array: Any) -> Hashable:
+    """What is the same for arrays that hold the same, lying in memory the same way."""
+    if array.nbytes > _SMALL or array.dtype.kind not in "biufc":
+        return id(array)
+    return array.dtype.str, array.shape, array.strides, array.tobytes()

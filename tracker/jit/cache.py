@@ -33,7 +33,8 @@ _FORMAT = 1
 _PRUNE_EVERY = 64  # files written by this process
 _RECENT = 64  # texts whose object code is kept in this process
 _written = itertools.count(1)
-_recent: dict[tuple[str, int], tuple[tuple[str, ...], bytes]] = {}
+_Known = tuple[str, tuple[str, ...], bytes]  # a text, what it exports, its object code
+_recent: dict[tuple[str, int], _Known] = {}
 
 
 _kept: ContextVar[bool | None] = ContextVar("tracker_cache", default=None)
@@ -67,20 +68,21 @@ def compile_or_load(
     """`engine.compile_module`, or the object code of an earlier time."""
     known = recent(text, level)
     if known is not None:
-        return engine.load(known[1], known[0], symbols=symbols, text=text, level=level)
+        text, exports, code = known  # the text as it is kept: a shape need not keep its own
+        return engine.load(code, exports, symbols=symbols, text=text, level=level)
     module = _from_disk(text, level, symbols)
     _remember(text, level, module)
     return module
 
 
-def recent(text: str, level: int) -> tuple[tuple[str, ...], bytes] | None:
-    """What a text exports and its object code, if this process had it not long ago."""
+def recent(text: str, level: int) -> _Known | None:
+    """A text, what it exports and its object code, if this process had it not long ago."""
     return _recent.get((text, level))
 
 
 def _remember(text: str, level: int, module: engine.Module) -> None:
     """Keep object code in this process: another shape of a function often has the same text."""
-    _recent[text, level] = (module.exports, module.object_code)
+    _recent[text, level] = (text, module.exports, module.object_code)
     while len(_recent) > _RECENT:
         _recent.pop(next(iter(_recent), ("", 0)), None)
 

@@ -4,8 +4,9 @@ Owns: `make_type`, `new`, `push_entry`, `drop`, `reset`, `builtin`, and the smal
 such types need: garbage collection, method binding, and the slow path, which calls a Python object.
 
 An instance has a vectorcall pointer (the first candidate), a `__dict__`, weak references, the slow
-callable, a pair of lists (entries in use, entries given up) and the count of calls inside native
-code. Start at `new`.
+callable, what it keeps (entries in use, entries given up, a table), the count of calls inside
+native code, and the address of the table, if it has so many entries that these are looked up
+(`dispatch.py`). Start at `new`.
 
 Invariants: the last candidate of every chain is the slow path; an entry that was given up is freed
 only when no call is inside native code; types are final; all of this happens under the GIL.
@@ -15,11 +16,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
-from tracker.jit import locking, native
+from tracker.jit import dispatch, locking, native
 from tracker.jit.native import Entry
-from tracker.jit.writer import ACTIVE, CALL, DICT, KEEP, OBJECT_SIZE, SLOW, WEAKREFS
+from tracker.jit.writer import ACTIVE, CALL, DICT, KEEP, OBJECT_SIZE, SLOW, TABLE, WEAKREFS
 
 _FLAGS = (
     1 << 7  # DISALLOW_INSTANTIATION: instances come from `new`
@@ -31,6 +32,7 @@ _SLOT_CALL, _SLOT_CLEAR, _SLOT_DEALLOC, _SLOT_DESCR_GET = 50, 51, 52, 54
 _SLOT_TRAVERSE, _SLOT_MEMBERS, _SLOT_GETSET = 71, 72, 73
 _T_PYSSIZET, _READONLY = 19, 1
 _METH_FASTCALL_KEYWORDS = 0x80 | 0x02
+_FEW = 4  # entries that are tried in turn
 _NATIVE_NAMES = {"__call__", "__get__", "__dict__", "__new__", "__init__", "__del__", "__slots__"}
 
 
@@ -134,7 +136,7 @@ def _spec(name: str) -> _Spec:
 def new(cls: type, slow: Callable[..., Any]) -> Any:
     """An instance with no entries: every call goes to `slow`."""
     made = _alloc(cls, 0)
-    for offset, thing in ((SLOW, slow), (KEEP, ([], []))):
+    for offset, thing in ((SLOW, slow), (KEEP, _Kept())):
         _incref(thing)
         _cell(made, offset).value = id(thing)
     _cell(made, CALL).value = native.helpers().address("slow")
@@ -145,9 +147,20 @@ def push_entry(callable_: Any, entry: Entry) -> None:
     """Put an entry in front of the others."""
     if entry.next:
         raise ValueError("this entry is in use: its code has room for one next candidate")
-    live, _ = _entries(callable_)
+    kept = _kept(callable_)
     _sweep(callable_)
-    live.append(entry)
+    kept.live.append(entry)
+    if len(kept.live) > _FEW and (kept.table is None or not kept.table.left):
+        _chain(callable_)
+    else:
+        _enter(callable_, entry, kept.table)
+
+
+def _enter(callable_: Any, entry: Entry, table: dispatch.Table | None) -> None:
+    """Put an entry where its calls look first."""
+    if table is not None and entry.mark is not None:
+        entry.next = table.put(entry.mark, entry.address)
+        return
     call = _cell(callable_, CALL)
     entry.next = call.value or 0
     call.value = entry.address
@@ -168,19 +181,19 @@ def once(
 
 def reset(callable_: Any) -> None:
     """Forget all entries: calls go to the slow path again."""
-    live, given_up = _entries(callable_)
-    _cell(callable_, CALL).value = native.helpers().address("slow")
-    given_up += live
-    live.clear()
+    kept = _kept(callable_)
+    kept.given_up += kept.live
+    kept.live.clear()
+    _chain(callable_)
     _sweep(callable_)
 
 
 def drop(callable_: Any, gone: Collection[Entry]) -> None:
     """Take some entries out of the chain. A call inside one of them still finds the next."""
-    live, given_up = _entries(callable_)
+    kept = _kept(callable_)
     ids = set(map(id, gone))
-    given_up += [entry for entry in live if id(entry) in ids]
-    live[:] = [entry for entry in live if id(entry) not in ids]
+    kept.given_up += [entry for entry in kept.live if id(entry) in ids]
+    kept.live[:] = [entry for entry in kept.live if id(entry) not in ids]
     _chain(callable_)
     _sweep(callable_)
 
@@ -200,16 +213,19 @@ def resume(callable_: Any) -> None:
 
 def _chain(callable_: Any) -> None:
     """Have the newest entry be the first candidate, each older one the next, and then the slow
-    path."""
-    following = native.helpers().address("slow")
-    for entry in _entries(callable_)[0]:
-        entry.next, following = following, entry.address
-    _cell(callable_, CALL).value = following
+    path; of many entries, those that have marks are looked up."""
+    kept, slow = _kept(callable_), native.helpers().address("slow")
+    many = len(kept.live) > _FEW
+    table = kept.table = dispatch.Table(len(kept.live), slow) if many else None
+    _cell(callable_, TABLE).value = table.address if table else None
+    _cell(callable_, CALL).value = dispatch.address(slow) if table else slow
+    for entry in kept.live:
+        _enter(callable_, entry, table)
 
 
 def entries(callable_: Any) -> tuple[Entry, ...]:
-    """The entries in use, first candidate first."""
-    return tuple(reversed(_entries(callable_)[0]))
+    """The entries in use, the newest first."""
+    return tuple(reversed(_kept(callable_).live))
 
 
 def slow_callable(callable_: Any) -> Any:
@@ -231,16 +247,26 @@ def builtin(entry: Entry, name: str, slow: Callable[..., Any]) -> Any:
     return _new_function(ctypes.addressof(definition), state, None)
 
 
-def _entries(callable_: Any) -> tuple[list[Entry], list[Entry]]:
-    pair: Any = ctypes.py_object.from_address(id(callable_) + KEEP).value
-    live, given_up = pair
-    return live, given_up
+class _Kept:
+    """What an instance keeps: entries in use and given up, and the table of the former."""
+
+    __slots__ = ("given_up", "live", "table")
+
+    def __init__(self) -> None:
+        self.live: list[Entry] = []
+        self.given_up: list[Entry] = []
+        self.table: dispatch.Table | None = None
+
+
+def _kept(callable_: Any) -> _Kept:
+    kept: Any = ctypes.py_object.from_address(id(callable_) + KEEP).value
+    return cast(_Kept, kept)
 
 
 def _sweep(callable_: Any) -> None:
     """Free what was given up, unless a call may still be inside it."""
     if ctypes.c_ssize_t.from_address(id(callable_) + ACTIVE).value == 0:
-        _entries(callable_)[1].clear()
+        _kept(callable_).given_up.clear()
 
 
 def _cell(callable_: Any, offset: int) -> ctypes.c_void_p:

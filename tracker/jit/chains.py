@@ -20,6 +20,7 @@ from collections import Counter
 from typing import Any
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
+from tracker.ir.history import cut_axes, extents_of
 from tracker.ir.op import Map, Scatter, View
 from tracker.jit.layout import Tiny
 from tracker.jit.probing import is_sum
@@ -140,7 +141,7 @@ class _Finder:
 
     def _note(self, chain: Var, shape: tuple[int, ...], index: tuple[Any, ...]) -> None:
         """What kind of piece a chain has besides the others."""
-        cut = _cut_axes(shape, index)
+        cut = cut_axes(index, shape)
         small = 2 * extent_of(index, shape) < math.prod(shape)
         self.large[chain] += not small
         if small or len(cut) > 1 or any(self.axis.setdefault(chain, axis) != axis for axis in cut):
@@ -177,22 +178,7 @@ def _is_most(shape: tuple[int, ...], index: tuple[Any, ...]) -> bool:
 
 def extent_of(index: tuple[Any, ...], shape: tuple[int, ...]) -> int:
     """How many elements a canonical basic index names."""
-    return math.prod(_extents(index, shape))
-
-
-def _extents(index: tuple[Any, ...], shape: tuple[int, ...]) -> list[int]:
-    """How many elements of each axis it names."""
-    parts = [part for part in index if part is not None]
-    return [
-        len(range(*part.indices(n))) if isinstance(part, slice) else 1
-        for part, n in zip(parts, shape, strict=False)
-    ]
-
-
-def _cut_axes(shape: tuple[int, ...], index: tuple[Any, ...]) -> list[int]:
-    """The axes of which a canonical basic index leaves something out."""
-    extents = _extents(index, shape)
-    return [axis for axis, (k, n) in enumerate(zip(extents, shape, strict=False)) if k < n]
+    return math.prod(extents_of(index, shape))
 
 
 def _find_deaths(function: Function, changes: Changes, embedded: dict[Var, Piece]) -> None:

@@ -17,25 +17,26 @@ from tracker.jit.binding import Compiled, array_out, bind, out_leaf, strides_of
 from tracker.jit.building import Output
 from tracker.jit.layout import Slots
 from tracker.jit.program import Form, Program
-from tracker.jit.signature import ArrayOut, ConstOut, InputOut, OutLeaf, Outputs, SameOut
+from tracker.jit.signature import ArrayOut, ConstOut, InputOut, NodeOut, OutLeaf, Outputs, SameOut
 from tracker.jit.staging import Trace
 from tracker.jit.strides import MemoryOrder, is_packed, wide_strides
 
 
-def compile_call(trace: Trace) -> Compiled:
-    """Compile a trace for the calls that it holds for."""
+def compile_call(trace: Trace, lengths_vary: bool = False) -> Compiled:
+    """Compile a trace for the calls that it holds for. `lengths_vary`: short arrays came in other
+    lengths, too, and code for any length is found again."""
     started = time.perf_counter()
-    done = _native(trace) if _is_direct(trace) else None
+    done = _native(trace, lengths_vary) if _is_direct(trace) else None
     if done is None:
-        done = rare.executor(Program(trace.function), _orders(trace))
+        done = rare.executor(Program(trace.function), _orders(trace), lengths_vary)
     passes = done.program.seconds
     done.seconds = {"passes": passes, "code": time.perf_counter() - started - passes}
     return done
 
 
-def _native(trace: Trace) -> Compiled | None:
+def _native(trace: Trace, lengths_vary: bool) -> Compiled | None:
     """One native call; None where NumPy must do a part."""
-    form, outputs, arrays = _direct(trace)
+    form, outputs, arrays = _direct(trace, lengths_vary)
     program = Program(trace.function, form)
     lowered = recall.lowered(program)
     if lowered is None:
@@ -59,7 +60,7 @@ def _is_readable(array: Any) -> bool:
     return isinstance(array, int) or isinstance(signature.array_leaf(array), signature.Array)
 
 
-def _direct(trace: Trace) -> tuple[Form, Outputs, list[Any]]:
+def _direct(trace: Trace, lengths_vary: bool) -> tuple[Form, Outputs, list[Any]]:
     """How values come and go in a native call; what it returns; arrays that it brings along."""
     call = trace.call
     leaves = [call.leaves[number] for number in trace.inputs]
@@ -72,7 +73,13 @@ def _direct(trace: Trace) -> tuple[Form, Outputs, list[Any]]:
             trace.writes, atoms, orders[len(orders) - len(trace.writes) :], strict=True
         )
     )
-    outputs = Outputs(trace.structure, tuple(out_leaves), writes=written, apart=trace.apart)
+    outputs = Outputs(
+        trace.structure,
+        tuple(out_leaves),
+        writes=written,
+        apart=trace.apart,
+        updates=trace.updates,
+    )
     inputs = call.offsets
     first = inputs[-1]
     arrays = [array for array in trace.captures if not isinstance(array, int)]
@@ -95,7 +102,7 @@ def _direct(trace: Trace) -> tuple[Form, Outputs, list[Any]]:
     )
     sources = (*trace.inputs, *trace.captures)
     strides = tuple(strides_of(call.leaves[s] if isinstance(s, int) else s) for s in sources)
-    return Form(slots, strides, tuple(orders)), outputs, arrays
+    return Form(slots, strides, tuple(orders), lengths_vary), outputs, arrays
 
 
 def _orders(trace: Trace) -> list[MemoryOrder]:
@@ -120,6 +127,8 @@ def _out_leaf_of(out: Output, atoms: Iterator[Atom]) -> OutLeaf:
     if out.kind == "view":
         layout: OutLeaf = out.constant.out
         return layout
+    if out.kind == "node":
+        return NodeOut(out.constant)
     if out.kind == "same":
         return SameOut(out.constant)
     return out_leaf(out.kind, next(atoms), out.order)

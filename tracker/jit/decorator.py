@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from tracker import gradients
+from tracker.draws import Journal
 from tracker.errors import CompileError, UnsupportedError, message
 from tracker.ir.graph import Function
 from tracker.jit import signature
@@ -233,6 +234,11 @@ def _reading(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Reading 
     return Reading.of(self._jitted, args, kwargs)
 
 
+def _attempt(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Journal:
+    state: Jitted = self._jitted
+    return state.attempt(args, kwargs)
+
+
 _METHODS: dict[str, Any] = {
     "__repr__": _repr,
     "__reduce__": _reduce,
@@ -243,6 +249,7 @@ _METHODS: dict[str, Any] = {
     "explain": _explain,
     "cache_info": _cache_info,
     "clear_cache": _clear_cache,
+    "_tracker_attempt": _attempt,
     "_tracker_derive": _derive,
     "_tracker_reading": _reading,
 }

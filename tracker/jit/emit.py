@@ -135,12 +135,14 @@ class Needs:
     of other packages' ufuncs.
 
     In loops math functions are inlined, to be vectorised; `calls` counts those in straight-line
-    code, where a function used often is called, so that long traces compile in linear time.
+    code, where a function used often is called, so that long traces compile in linear time, and
+    `fars` are those that a loop calls in their general form.
     """
 
     def __init__(self) -> None:
         self.math: set[tuple[str, str]] = set()
         self.calls: Counter[tuple[str, str]] = Counter()
+        self.fars: set[tuple[str, str]] = set()
         self.intrinsics: set[str] = set()
         self.tables: dict[str, str] = {}  # contents -> name
         self.borrowed: set[borrowed.Loop] = set()
@@ -157,7 +159,8 @@ class Reals(Division, Bits):
     """Writes code of real numbers into `lines`; `straight`: it runs once, it is not in a loop.
 
     `near` names a byte in memory: functions that have a quick version for near arguments are called
-    in that version, and the byte is set where an argument is far (`went_near` tells if any was).
+    in that version, and the byte is set where an argument is far (`limits` says beyond what, for
+    each that was called so). `seldom`: the loop hardly ever runs, and is to compile quickly.
     """
 
     def __init__(
@@ -168,9 +171,11 @@ class Reals(Division, Bits):
         *,
         straight: bool = False,
         near: str = "",
+        seldom: bool = False,
     ) -> None:
         self.near = near
-        self.went_near = False
+        self.limits: list[float] = []
+        self.seldom = seldom
         self.lines = lines
         self.names = names
         self.needs = needs
@@ -276,13 +281,16 @@ class Reals(Division, Bits):
     def math(self, name: str, *xs: Scalar) -> Scalar:
         """A function of `vmath`."""
         text = _TEXT[xs[0].dtype]
-        quick = f"{name}_near"
-        if self.near and quick in vmath.NAMES:
+        if self.near and vmath.has_quick(name):
+            quick = f"{name}_near"
             self.note_far(xs[0], vmath.RANGE_LIMIT[quick][text])
             name = quick
         if self.straight:
             self.needs.calls[name, text] += 1
             symbol = vmath.called(name, text)
+        elif self.seldom and vmath.has_quick(name):
+            self.needs.fars.add((name, text))
+            symbol = vmath.far(name, text)
         else:
             self.needs.math.add((name, text))
             symbol = vmath.symbol(name, text)
@@ -305,7 +313,7 @@ class Reals(Division, Bits):
 
     def note_far(self, x: Scalar, limit: float) -> None:
         """Have the loop run again, with general functions, where |x| is beyond the limit."""
-        self.went_near = True
+        self.limits.append(limit)
         far = self.compare(">", self.abs(x), self.constant(limit, x))
         byte = self.write(f"zext i1 {far.name} to i8")
         known = self.write(f"load i8, ptr {self.near}")
@@ -480,13 +488,13 @@ class Reals(Division, Bits):
 
 def module_text(functions: Iterable[str], needs: Needs) -> str:
     """A module: declarations, the math functions needed, the functions."""
-    declared = sorted(needs.intrinsics | vmath.intrinsics(needs.math, needs.calls))
+    declared = sorted(needs.intrinsics | vmath.intrinsics(needs.math, needs.calls, needs.fars))
     tables = [f"{name} = internal constant {text}, align 64" for text, name in needs.tables.items()]
     return "\n".join(
         [
             *declared,
             *tables,
-            vmath.definitions(needs.math, needs.calls),
+            vmath.definitions(needs.math, needs.calls, needs.fars),
             *borrowed.definitions(needs.borrowed),
             *functions,
             _LOOP_NOTES,

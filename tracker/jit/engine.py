@@ -18,7 +18,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import llvmlite.binding as llvm
@@ -46,6 +46,7 @@ STRAIGHT_LINES = 500
 FAST_CODEGEN_LINES = 2000
 BRANCHING_LINES = 2000  # of a function of short blocks: the standard pipeline is worse than linear
 NUMBERED_WRITES = 8000  # writes and calls of straight code: value numbering is quadratic in these
+NUMBERED_LOOPS = 50  # of a function: it takes a pass for each, and LLVM ends the process at 100
 CALL_LINES = 4  # arithmetic lines to a call, below which code is "mostly calls"
 
 _BLOCK_END = re.compile(r'^(?:[-\w.$"]+:|\})', re.MULTILINE)
@@ -235,8 +236,12 @@ def _linked_library(
 def pipeline(text: str, level: int) -> Pipeline:
     """The pipeline for a text: LLVM's own where there are loops, which looks for vectors in
     straight-line code unless a block is too long for that; else ours."""
+    numbered = (
+        text.count("  store ") + text.count("  call void @") <= NUMBERED_WRITES
+        and _most_loops(text) <= NUMBERED_LOOPS
+    )
     if level in (ONCE, HURRIED):
-        return Pipeline(level=1, slp=False, straight=True, codegen=level - 1)
+        return Pipeline(1, slp=False, straight=True, codegen=level - 1, numbered=numbered)
     longest = longest_block(text)
     long = longest > STRAIGHT_LINES or longest_function(text) > BRANCHING_LINES
     straight = not _LOOPS.search(text)
@@ -245,7 +250,7 @@ def pipeline(text: str, level: int) -> Pipeline:
         slp=level >= 2 and not straight and longest <= SLP_LINES,
         straight=straight,
         codegen=_codegen(text, level, longest, long and straight),
-        numbered=text.count("  store ") + text.count("  call void @") <= NUMBERED_WRITES,
+        numbered=numbered,
     )
 
 
@@ -264,11 +269,23 @@ def _mostly_calls(text: str) -> bool:
 
 def longest_function(text: str) -> int:
     """Lines in the longest function."""
-    at, longest = 0, 0
+    return max((text.count("\n", *span) for span in _functions(text)), default=0)
+
+
+def _most_loops(text: str) -> int:
+    """Loops in the function that has most of them: kernels count in a phi, the loops of `control`
+    in memory."""
+    marks = (" = phi ", "\nloop.", "\nwhile.")
+    counts = (sum(text.count(mark, *span) for mark in marks) for span in _functions(text))
+    return max(counts, default=0)
+
+
+def _functions(text: str) -> Iterator[tuple[int, int]]:
+    """Where the functions lie in a text."""
+    at = 0
     for end in _FUNCTION_END.finditer(text):
-        longest = max(longest, text.count("\n", at, end.start()))
+        yield at, end.start()
         at = end.end()
-    return longest
 
 
 def longest_block(text: str) -> int:

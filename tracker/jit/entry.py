@@ -24,7 +24,8 @@ import numpy as np
 
 from tracker.jit.arguments import Inputs
 from tracker.jit.results import Results
-from tracker.jit.signature import InputOut, Outputs, Signature, ViewOut
+from tracker.jit.signature import InputOut, NodeOut, Outputs, Signature, ViewOut, apart_of
+from tracker.jit.updates import Updates
 from tracker.jit.writer import ACTIVE, Objects, Writer
 from tracker.jit.writes import Writes
 
@@ -42,13 +43,15 @@ def entry_text(
     the plan calls may set an exception."""
     w = Writer(objects)
     returned = frozenset(o.leaf for o in outputs.leaves if isinstance(o, (InputOut, ViewOut)))
-    inputs = Inputs(w, signature, returned)
+    nodes = [o.node for o in outputs.leaves if isinstance(o, NodeOut)]
+    targets = frozenset([*(u.target for u in outputs.updates), *nodes])
+    inputs = Inputs(w, signature, returned, targets, apart_of(signature, outputs.updates))
     inputs.arguments()
     first = signature.offsets[-1]
     for at, array in enumerate(captures):
         inputs.capture(array, first + at)
     given = first + len(captures)
-    results = Results(w, outputs, inputs.objects, given)
+    results = Results(w, outputs, inputs.objects, inputs.targets, given)
     writes = Writes(w, signature, outputs, inputs.objects, given + outputs.offsets[-1])
     writes.check(captures)
     results.allocate()
@@ -56,6 +59,7 @@ def entry_text(
     _call_plan(w, release_gil, raises)
     writes.carry_out()
     root = results.build()
+    Updates(w, outputs.updates, inputs, results).carry_out()
     _finish(w, root)
     slots = max(1, given + outputs.offsets[-1] + len(outputs.writes))
     body = "\n".join([*_prologue(w, slots), *w.lines])

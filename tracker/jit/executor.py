@@ -39,8 +39,11 @@ def compile_values(function: Function) -> Callable[[Sequence[Any]], tuple[Any, .
     return values
 
 
-def executor(program: Program, orders: Sequence[MemoryOrder] = ()) -> Compiled:
-    """Run the stages in turn, over a table of values; results lie as `orders` says."""
+def executor(
+    program: Program, orders: Sequence[MemoryOrder] = (), lengths_vary: bool = False
+) -> Compiled:
+    """Run the stages in turn, over a table of values; results lie as `orders` says.
+    `lengths_vary`: see `compile_call`."""
     function = program.function
     wanted = dict(zip(function.outputs, orders, strict=False))
     pieces: list[Piece] = []
@@ -53,7 +56,8 @@ def executor(program: Program, orders: Sequence[MemoryOrder] = ()) -> Compiled:
         elif isinstance(stage, Guard):
             steps.append(_guard_step(stage))
         elif any(isinstance(step, Guard) for step in stage.function.body) or stage.outputs:
-            steps.append(_Lazy(stage, pieces, [wanted.get(v) for v in stage.outputs]))
+            laid = [wanted.get(v) for v in stage.outputs]
+            steps.append(_Lazy(stage, pieces, laid, lengths_vary))
     parameters = (*function.inputs, *function.captures)
 
     def run(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -107,9 +111,16 @@ def _guard_step(guard: Guard) -> Callable[[dict[Var, Any]], None]:
 class _Lazy:
     """A segment, compiled when it first runs: only then are its inputs' exact classes known."""
 
-    def __init__(self, segment: Segment, pieces: list[Piece], orders: list[MemoryOrder]) -> None:
+    def __init__(
+        self,
+        segment: Segment,
+        pieces: list[Piece],
+        orders: list[MemoryOrder],
+        lengths_vary: bool,
+    ) -> None:
         self.segment = segment
         self.orders = orders
+        self.lengths_vary = lengths_vary
         self.pieces = pieces
         self.calls: dict[Any, Any] = {}
         self.last: Callable[..., Any] = _guard_failed  # the call that took the last values
@@ -158,7 +169,8 @@ class _Lazy:
             segment.function.name, segment.inputs, (), segment.function.body, segment.outputs
         )
         strides = tuple(strides_of(leaf) for leaf in call.leaves)
-        program = Program.optimised(function, Form(slots, strides, tuple(self.orders)))
+        form = Form(slots, strides, tuple(self.orders), self.lengths_vary)
+        program = Program.optimised(function, form)
         piece = bind(program, program.lowered, call, outputs)
         self.pieces.append(piece)
         return callable.builtin(piece.entry, segment.function.name, _guard_failed)

@@ -1,7 +1,7 @@
 """The traces of one signature: what each was made for, and how one is run without machine code.
 
 Owns: `Special`, a trace and the job that compiles it; `Family`, all traces of a signature;
-`run_one`, which the slow path asks first. Start at `Family`.
+`Families`, those of a function; `run_one`, which the slow path asks first. Start at `Family`.
 
 Invariant: a trace is run only for values that it was made for (`leaves_for`), and only if the
 arrays it writes into share no memory with others (`overlap`).
@@ -9,6 +9,8 @@ arrays it writes into share no memory with others (`overlap`).
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +19,9 @@ import numpy as np
 from tracker import tree
 from tracker.ir.graph import Guard
 from tracker.jit import signature
-from tracker.jit.places import difference, same_objects, with_places
+from tracker.jit.places import children_of, difference, same_objects, with_places
 from tracker.jit.staging import GuardFailed, Trace
+from tracker.jit.state import carry_out
 from tracker.records import field, record
 
 if TYPE_CHECKING:
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
     from tracker.jit.binding import Compiled
 
 NONE = object()
+_CROWD = 16
+_MOST = 1000  # signatures whose traces are kept; each takes 70 kB and more
+_KNOWN = 16  # signatures that a new one is compared with
+_SHORT = 40  # elements; shorter arrays are unrolled, and their code is good for one length
 
 
 @record()
@@ -42,9 +49,10 @@ class Special:
     def compiled(self) -> Compiled:
         return self.job.result()
 
-    def call(self, leaves: Sequence[Any]) -> Any:
-        """A call in Python terms; machine code that is one native entry has been asked already."""
-        return _python_call(self.trace, self.compiled, leaves)
+    def call(self, leaves: Sequence[Any], given: Sequence[Any]) -> Any:
+        """A call in Python terms, of all leaves, and the arguments; machine code that is one native
+        entry has been asked already."""
+        return _python_call(self.trace, self.compiled, leaves, given)
 
     def matches(self, other: Trace) -> bool:
         """Whether another trace holds no more often than this one."""
@@ -61,6 +69,7 @@ class Family:
     specials: list[Special] = field(default_factory=list)
     eager: str = ""
     unsteady: int = 0  # calls that changed what they read
+    may_change: bool = False  # what the function reads, by what its code says
 
     def cause(self) -> str:
         """What is new in the signature: what differs from the one that is most alike. (Put into
@@ -68,14 +77,64 @@ class Family:
         causes = [difference(old, self.call) for old in self.known]
         return min(causes)[1] if causes else "the first call"
 
+    @property
+    def lengths_vary(self) -> bool:
+        """Whether there were calls with short arrays of other lengths."""
+        return any(_have_other_lengths(self.call, other) for other in self.known)
 
-def run_one(family: Family, call: signature.Signature, leaves: list[Any]) -> Any:
+
+class Families(dict[signature.Signature, Family]):
+    """The families of a function, by signature; `crowded` is how many there are before room is
+    made for others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.crowded = _CROWD
+
+    def enter(self, call: signature.Signature) -> Family:
+        """A new family."""
+        known = tuple(itertools.islice(reversed(self), _KNOWN))
+        family = self[call] = Family(call, known)
+        return family
+
+    def make_room(self) -> list[Special]:
+        """Forget the traces for objects that are gone, of which no call can ask any more; where all
+        are alive and there are very many, every second: those that are called again and again in
+        one order would otherwise all be forgotten before their turn comes."""
+        gone = [call for call in self if not call.alive]
+        if len(self) - len(gone) >= _MOST:
+            gone = list(self)[::2]
+        forgotten = [special for call in gone for special in self.pop(call).specials]
+        self.crowded = min(_MOST, max(_CROWD, 2 * len(self)))
+        return forgotten
+
+
+def _have_other_lengths(call: signature.Signature, other: signature.Signature) -> bool:
+    """Whether two signatures differ in the extents of arrays only, of which a short one does."""
+    if len(call.leaves) != len(other.leaves) or call.names != other.names:
+        return False
+    short = False
+    for leaf, beside in zip(call.leaves, other.leaves, strict=True):
+        if leaf == beside:
+            continue
+        if not isinstance(leaf, signature.Array) or not isinstance(beside, signature.Array):
+            return False
+        if leaf.dtype != beside.dtype or len(leaf.shape) != len(beside.shape):
+            return False
+        lengths = zip(leaf.shape, beside.shape, strict=True)
+        short |= any(n != m and n <= _SHORT for n, m in lengths)
+    return short and call.structures == other.structures
+
+
+def run_one(
+    family: Family, call: signature.Signature, leaves: list[Any], given: Sequence[Any]
+) -> Any:
     """The result of the first trace that holds; NONE if none does."""
     for special in family.specials:
         everything = leaves_for(special, call, leaves)
         if everything is not None:
             try:
-                return special.call(everything)
+                return special.call(everything, given)
             except GuardFailed:
                 continue
     return NONE
@@ -126,10 +185,17 @@ def last_cause(family: Family) -> str:
     return f"the last for: {family.specials[-1].cause()}" if family.specials else "none allowed"
 
 
-def _python_call(trace: Trace, compiled: Compiled, leaves: Sequence[Any]) -> Any:
+def _python_call(
+    trace: Trace, compiled: Compiled, leaves: Sequence[Any], given: Sequence[Any]
+) -> Any:
     """How the slow path runs a trace: an executor's values in, structured results out."""
     if compiled.run is None or ((trace.writes or trace.apart) and overlap(trace, leaves)):
         raise GuardFailed  # machine code has been asked already
+    if any(
+        _container(trace.call, given, one) is _container(trace.call, given, other)
+        for one, other in signature.apart_of(trace.call, trace.updates)
+    ):
+        raise GuardFailed  # containers that are one object, and were two
     captured = [
         owner.value.data if owner else leaves[source] if isinstance(source, int) else source
         for source, owner in zip(trace.captures, trace.owners, strict=True)
@@ -143,13 +209,29 @@ def _python_call(trace: Trace, compiled: Compiled, leaves: Sequence[Any]) -> Any
             results.append(leaves[out.constant])
         elif out.kind == "view":
             results.append(out.constant.cut(leaves[out.constant.out.leaf]))
+        elif out.kind == "node":
+            results.append(_container(trace.call, given, out.constant))
         elif out.kind == "same":
             results.append(results[out.constant])
         else:
             results.append(_own(_in_class(out.kind, next(found)), [*leaves, *captured, *results]))
     for number, value in zip(trace.writes, list(found), strict=True):
         leaves[number][...] = value
+    if trace.updates:
+        values = results[trace.structure.count :]
+        carry_out(trace.updates, values, functools.partial(_container, trace.call, given))
     return tree.unflatten(trace.structure, results)
+
+
+def _container(call: signature.Signature, given: Sequence[Any], node: signature.Node) -> Any:
+    """The container among the arguments, or at a place, that a node says."""
+    number, way = node
+    x = given[number] if number < len(given) else call.places[number - len(given)].read()
+    for at in way:
+        parts = children_of(x) or tree.children_of(x)
+        assert parts is not None
+        x = parts[1][at]
+    return x
 
 
 def overlap(trace: Trace, leaves: Sequence[Any]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from tracker.ir.op import Expand, Scan
 from tracker.jit import callable as native
 from tracker.jit.families import NONE, Special
 from tracker.jit.native import in_our_blocks
@@ -19,6 +20,7 @@ from tracker.values import Value
 
 SOON = 1 << 29  # bytes that NumPy adds up in less time than machine code takes to make
 _MATH = 8  # sums are made while one function is computed that is not arithmetic
+_SLOW = 16  # or numbers are put in order, or gathered
 
 
 def is_ahead(staged: Staged, waits: bool) -> bool:
@@ -28,6 +30,8 @@ def is_ahead(staged: Staged, waits: bool) -> bool:
 
 
 def _weight(value: Value) -> int:
+    if isinstance(value.op.lower, Expand | Scan):
+        return _SLOW
     return _MATH if is_math(value) else 1
 
 
@@ -52,5 +56,5 @@ def by_machine_code(
     elif not compiled.hosts:
         staged.effects.detach()
         with suppress(GuardFailed):
-            result = special.call(staged.leaves)
+            result = special.call(staged.leaves, (*args, *kwargs.values()))
     return by_numpy(staged) if result is NONE else result

@@ -19,7 +19,7 @@ from tracker.errors import UnsupportedError, message
 from tracker.jit.compared import Compared, Static
 from tracker.jit.places import Spot, spots_of
 from tracker.jit.signature import Array, Foreign, Scalar, Signature, Twin
-from tracker.jit.standins import Containers, plain
+from tracker.jit.standins import Containers, Known
 from tracker.records import record
 from tracker.snapshots import own_copy
 from tracker.stage import close
@@ -49,6 +49,7 @@ class Effects:
     writes: list[Write]
     containers: Containers
     originals: dict[int, Any]  # the id of a handle -> the leaf that it stands for
+    known: Known
 
     def detach(self) -> None:
         """What is written into is about to change: values that are computed later find a copy."""
@@ -72,7 +73,7 @@ class Effects:
     def carry_out(self) -> None:
         written = [write.data() for write in self.writes]  # all, before anything is changed
         self.detach()
-        self.containers.carry_out(lambda x: self.originals.get(id(x), plain(x)))
+        self.containers.carry_out(self.known.plain)
         for write, data in zip(self.writes, written, strict=True):
             write.array[...] = data
 
@@ -161,8 +162,8 @@ class Inputs:
                     )
                 )
 
-    def effects(self, containers: Containers) -> Effects:
-        return Effects(self.written(), containers, self.originals())
+    def effects(self, containers: Containers, known: Known) -> Effects:
+        return Effects(self.written(), containers, self.originals(), known)
 
     def written(self) -> list[Write]:
         """Which arrays hold something else than they did."""

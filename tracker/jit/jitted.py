@@ -14,7 +14,6 @@ arrays gave a derivative with NaNs.
 from __future__ import annotations
 
 import functools
-import itertools
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -33,6 +32,7 @@ from tracker.jit.building import Entangled
 from tracker.jit.collecting import collecting_seldom
 from tracker.jit.families import (
     NONE,
+    Families,
     Family,
     Special,
     cause_of,
@@ -46,6 +46,7 @@ from tracker.jit.places import goes_on, with_places
 from tracker.jit.reads import Reads, places_of, reads_of
 from tracker.jit.staging import Staged, Trace, stage, static_leaves
 from tracker.jit.standins import TURN, bare
+from tracker.jit.state import Attempt
 from tracker.jit.varying import Varying
 from tracker.listening import current_stage, current_watch
 from tracker.records import record
@@ -75,12 +76,12 @@ class Jitted:
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         self.function = function
         self.options = options
-        self.families: dict[signature.Signature, Family] = {}
+        self.families = Families()
         self.derived: dict[Any, Any] = {}
         self.is_derived = False  # a derivative: its results are plain, whatever it reads
-        self.crowded = _CROWD  # how many families there are before the dead ones are looked for
         self.slow_calls = 0
         self.varying = Varying()
+        self.unsure: set[Any] = set()  # the trace that another must agree with
         self.native: Any = None
 
     def slow(self, *args: Any, **kwargs: Any) -> Any:
@@ -150,6 +151,8 @@ class Jitted:
     ) -> Any:
         """Arguments that no entry takes as they lie: arrays are laid out anew, others run plain."""
         usual = [unusual.laid_out(x) for x in leaves]
+        if any(s.cls is not None for s in call.structures) and self._may_change(call, leaves):
+            return self.function(*args, **kwargs)  # a container made anew is not the caller's
         if any(x is unusual.NOT_TAKEN for x in usual) or self._share_memory(call, leaves, usual):
             return self.function(*args, **kwargs)
         given = iter(usual)
@@ -166,6 +169,12 @@ class Jitted:
             for x, copy in zip(leaves, usual, strict=True):
                 if x is not copy and not same_bytes(np.asarray(x, copy.dtype), copy):
                     x[...] = copy
+
+    def _may_change(self, call: signature.Signature, leaves: list[Any]) -> bool:
+        """Whether the code may put something somewhere."""
+        with TURN:
+            reads = reads_of(self.function, static_leaves(call, leaves))
+        return bool(reads.stored) or reads.fills
 
     def _share_memory(self, call: signature.Signature, leaves: list[Any], usual: list[Any]) -> bool:
         """Whether an array to be laid out anew shares memory with another that the code sees."""
@@ -191,25 +200,28 @@ class Jitted:
         if need be; None if it runs in plain Python."""
         with TURN:
             family = self._family(call)
-            if not family.specials and not family.eager:
-                self._special(family, call, leaves, args, kwargs, run=False)
+            for _ in range(_TRACES_TO_LOOK):
+                if not family.specials and not family.eager:
+                    self._special(family, call, leaves, args, kwargs, run=False)
             holding = (s for s in family.specials if leaves_for(s, call, leaves) is not None)
             return next(holding, family.specials[0] if family.specials else None)
+
+    def attempt(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Journal:
+        """What takes back what a call does to generators, and to what the function reads."""
+        call, leaves = signature.signature_of(args, kwargs, self.options.static)
+        family = self.families.get(call)
+        if family is not None and not family.may_change:
+            return Journal()
+        with TURN:
+            return Attempt(reads_of(self.function, static_leaves(call, leaves)), arrays=True)
 
     def _family(self, call: signature.Signature) -> Family:
         family = self.families.get(call)
         if family is None:
-            if len(self.families) >= self.crowded:
-                self._forget_the_dead()
-            known = tuple(itertools.islice(reversed(self.families), 16))
-            family = self.families[call] = Family(call, known)
+            if len(self.families) >= self.families.crowded:
+                self._free(self.families.make_room())
+            family = self.families.enter(call)
         return family
-
-    def _forget_the_dead(self) -> None:
-        """Free the traces for objects that are gone: no call can ask for them any more."""
-        for call in [call for call in self.families if not call.alive]:
-            self._free(self.families.pop(call).specials)
-        self.crowded = max(_CROWD, 2 * len(self.families))
 
     def _free(self, specials: list[Special]) -> None:
         from tracker.jit import callable as native
@@ -229,7 +241,7 @@ class Jitted:
         run: bool = True,
     ) -> Any:
         """Run a trace that holds, or make one."""
-        done = run_one(family, call, leaves)
+        done = run_one(family, call, leaves, (*args, *kwargs.values()))
         if done is not NONE:
             return done
         dead = [special for special in family.specials if not special.trace.call.alive]
@@ -240,6 +252,7 @@ class Jitted:
             what = f"it has {self.options.max_traces} traces already"
             self._give_up(family, f"{what} ({last_cause(family)})")
         reads = reads_of(self.function, static_leaves(call, leaves))
+        family.may_change |= bool(reads.stored) or reads.fills
         if family.eager or self._must_run(family, call, leaves, reads.places):
             if self.options.strict and family.eager == _ITERATES:
                 raise CompileError(f"{self.name} is strict, and {_ITERATES}")
@@ -263,44 +276,44 @@ class Jitted:
         deferring: bool,
     ) -> Any:
         """Make a trace, and keep it; the result is machine code's where numbers were put off."""
-        drawn = Journal()
+        attempt = Attempt(reads)
         try:
-            staged = self._stage(args, kwargs, reads, drawn, deferring)
+            staged = self._stage(args, kwargs, reads, attempt, deferring)
         except Misjudged:
-            drawn.undo()
+            attempt.undo()
             raise
         except Entangled:
-            return self._plainly(args, kwargs, drawn, run)
+            return self._plainly(args, kwargs, attempt, run)
         except Exception as error:
             if not _is_untraceable(error):
                 raise
             if not self._may_be_others(family, error):
                 self._refuse(family, str(error), error)
-            return self._plainly(args, kwargs, drawn, run)
+            return self._plainly(args, kwargs, attempt, run)
         from tracker.jit import background, first_calls
 
         if staged.effects.containers.tangled:
-            return self._plainly(args, kwargs, drawn, run)
+            return self._plainly(args, kwargs, attempt, run)
         special, is_ahead = None, first_calls.is_ahead(staged, self._at_once)
         if staged.trace is None:
             self._refuse(family, staged.why)
         elif any(staged.trace.owners) and not self.is_derived:
             family.eager = _HISTORY
-            return self._plainly(args, kwargs, drawn, run)
+            return self._plainly(args, kwargs, attempt, run)
         elif overlap(staged.trace, staged.leaves):
-            return self._plainly(args, kwargs, drawn, run)
+            return self._plainly(args, kwargs, attempt, run)
         else:
             special = self._keep(family, staged.trace, full, is_ahead and run)
         try:
             if not run:
-                drawn.undo()
+                attempt.undo()
                 return None
-            if is_ahead or special is None or drawn.has_moved():
+            if is_ahead or special is None or attempt.has_moved() or special.trace.updates:
                 result = first_calls.by_numpy(staged)
             else:
                 result = first_calls.by_machine_code(special, staged, args, kwargs)
         except Misjudged:
-            drawn.undo()
+            attempt.undo()
             raise
         finally:
             if special is not None:
@@ -334,7 +347,7 @@ class Jitted:
         args: Sequence[Any],
         kwargs: dict[str, Any],
         reads: Reads,
-        drawn: Journal,
+        attempt: Attempt,
         deferring: bool,
     ) -> Staged:
         """Trace a call. Where the function cannot do with numbers that vary, it runs again."""
@@ -352,7 +365,7 @@ class Jitted:
                 bare(error, effects.originals)
 
         try:
-            with drawn:
+            with attempt:
                 return stage(
                     self.function,
                     args,
@@ -369,14 +382,14 @@ class Jitted:
             if not cannot(error):
                 raise
         self.varying.give_up()
-        drawn.undo()
-        return self._stage(args, kwargs, reads, drawn, deferring)
+        attempt.undo()
+        return self._stage(args, kwargs, reads, attempt, deferring)
 
     def _plainly(
-        self, args: Sequence[Any], kwargs: dict[str, Any], drawn: Journal, run: bool
+        self, args: Sequence[Any], kwargs: dict[str, Any], attempt: Attempt, run: bool
     ) -> Any:
         """The plain function, which draws the trace's numbers again."""
-        drawn.undo()
+        attempt.undo()
         return self.function(*args, **kwargs) if run else None
 
     @property
@@ -412,12 +425,27 @@ class Jitted:
         self, family: Family, trace: Trace, full: signature.Signature, can_wait: bool
     ) -> Special | None:
         """Compile a trace, if it can be of use again."""
-        if trace.lasting:
-            return self._compile(family, trace, full, can_wait)
+        moved, new = trace.moving
+        self.varying.add(new)
+        if self.varying.add(moved):
+            return None  # the next trace has these numbers for inputs
+        if trace.lasting and not self.varying.has_given_up(moved):
+            return self._compile(family, trace, full, can_wait) if self._is_sure(trace) else None
         family.unsteady += 1
         if family.unsteady == _PATIENCE:
             self._give_up(family, "each call changes what the next one reads")
         return None
+
+    def _is_sure(self, trace: Trace) -> bool:
+        """Whether it was the function that has put something where it stands, and no other thread
+        meanwhile: two traces agree."""
+        if not trace.is_sure:
+            constants = [repr(out.constant) for out in trace.outputs if out.kind == "constant"]
+            key = trace.call, str(trace.function), repr(trace.updates), tuple(constants)
+            if key not in self.unsure:
+                self.unsure = {key}
+                return False
+        return True
 
     def _compile(
         self, family: Family, trace: Trace, full: signature.Signature, can_wait: bool
@@ -427,10 +455,9 @@ class Jitted:
             return None  # it holds no more often than the trace that has just failed
         from tracker.jit import background
 
-        if can_wait and not self._at_once:
-            job = background.later(lambda: self._compiled(trace))
-        else:
-            job = background.at_once(lambda: self._compiled(trace))
+        work = functools.partial(self._compiled, trace, family.lengths_vary)
+        can_wait = can_wait and not self._at_once
+        job = background.later(work) if can_wait else background.at_once(work)
         special = Special(trace, job, cause_of(family, trace, full))
         family.specials.append(special)
         return special
@@ -442,13 +469,13 @@ class Jitted:
         told = settings.dump or settings.check or self.options.strict
         return bool(told) or settings.threads == 1
 
-    def _compiled(self, trace: Trace) -> Compiled:
+    def _compiled(self, trace: Trace, lengths_vary: bool) -> Compiled:
         with collecting_seldom():
             from tracker.jit import cache
             from tracker.jit.compiling import compile_call
 
             with cache.kept(self.options.cache):
-                compiled = compile_call(trace)
+                compiled = compile_call(trace, lengths_vary)
         if self.options.strict and compiled.hosts:
             lines = "; ".join(f"{h.eqn.op.name} ({h.why}) at {h.eqn.where}" for h in compiled.hosts)
             raise CompileError(f"{self.name} is strict, and NumPy would run {lines}")
@@ -477,7 +504,7 @@ class Jitted:
 _HISTORY = "it reads a param, whose history is recorded"
 _ITERATES = "it is given, or reads, an iterator"
 _WAIT = 0.3  # seconds; a call that has waited so long for another's trace runs in plain Python
-_CROWD = 16
+_TRACES_TO_LOOK = 3  # after which it is known what varies
 _PATIENCE = 3  # after so many calls that changed what they read, a function runs in plain Python;
 # or in which random numbers were drawn unheard, maybe by another thread
 _UNTRACEABLE = (ConversionError, UnsupportedError, IRError)

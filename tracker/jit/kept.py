@@ -44,8 +44,8 @@ class Reading:
             found = leaves_for(special, call, leaves)
             if found is not None:
                 trace = special.trace
-                if any(number >= len(leaves) for number in trace.writes):
-                    return None  # it writes into what it reads
+                if trace.updates or any(number >= len(leaves) for number in trace.writes):
+                    return None  # it changes what it reads
                 return Reading(trace.call, found[len(leaves) :])
         return None
 

@@ -2,7 +2,7 @@
 
 Owns: `lift`, which turns numbers that depend on shapes into loads from tables. Bounds of loops,
 extents that are checked, offsets and the extents of products become loads (those of a loop nest at
-the start of its function), and so do odd floats (1/n). Object code is then good for any tables.
+the start of its function), and so do odd floats (n, 1/n). Object code is then good for any tables.
 Each function has a table of its own, `@sizes.NAME`, so that its text does not depend on those
 beside it (see `relinking.py`).
 
@@ -18,30 +18,32 @@ Invariant: only numbers that stand where a register may stand are taken out.
 
 from __future__ import annotations
 
+import functools
+import math
 import re
 import struct
 from collections.abc import Iterator
 
 _SYMBOL = "sizes"
-_SMALL = 9  # up to here integers stay in the text
+_SMALL = 9  # up to here integers stay in the text, and floats that are quarters
 _SHORT = 128  # steps of a loop; up to here it is short
-_PLAIN = 64.0  # up to here floats that are quarters stay
 _LONG = 2400  # lines of a function; beyond, its numbers stay
 
 _NAME = re.compile(r"[^@\n]*@([\w.]+)\(")
 _OURS = re.compile(r"(k\d+(\.far|\.task)?|plan|body\d+|entry)$")
-_OPCODE = re.compile(r" *(?:%[\w.]+ = )?(\w+)( i64 %tid)?")
-_KEPT = {"alloca", "switch", "mul", "udiv", "sdiv", "urem", "srem", "shl", "lshr", "ashr"}
-_KEPT_PLACES = ("%slots", "%self", "%args")
-_ANY_NUMBER = re.compile(r"0x| -?\d\d")  # in every line that the others look for
+_OPCODE = re.compile(r" *(?:%[\w.]+ = )?(\w+)(?: \w+)*? i64 |(?: *(?:%[\w.]+ = )?(\w+))")
+_KEPT = {"alloca", "switch", "udiv", "sdiv", "urem", "srem", "shl", "lshr", "ashr"}
+_PAIRS = {"add", "sub", "icmp"}
+_KEPT_PLACES = re.compile("%slots|%self|%args")
+_NUMBERS = tuple(re.compile(rf"{before} -?\d\d") for before in ("i64", ",", r"\["))
 _FACTOR = re.compile(r"(= mul(?: nuw| nsw)* i64 [^,]+, )(\d{2,})$")
-_TYPED = re.compile(r"(?<=\bi64 )-?\d{2,}(?=[,)\s]|$)")
-_SECOND = re.compile(r"(= (?:add|sub|mul|icmp \w+)(?: nuw| nsw)* i64 [^,]+, )(-?\d{2,})$")
-_PHI = re.compile(r"(?<=\[ )-?\d{2,}(?=, %)")
+_TYPED = r"(?<=\bi64 )-?\d{2,}(?=[,)\s]|$)"
+_INTEGERS = re.compile(_TYPED)
+_OF_PAIR = re.compile(rf"{_TYPED}|(?<=, )-?\d{{2,}}$")
+_OF_PHI = re.compile(rf"{_TYPED}|(?<=\[ )-?\d{{2,}}(?=, %)")
 _LATCH = re.compile(r"  %cv\d+ = icmp ult i64 %nv\d+, (\d+)$")
-_CHECKED = re.compile(r"= icmp eq i64 |^  store i64 ")  # lines of the entry that hold extents
-_ANY = re.compile(r"call void @cblas|%tid\b|%lo\b")  # calls of BLAS, and the parts of threads
-_FLOAT = re.compile(r"\b0x[0-9A-F]{16}\b")
+_CHECKED = re.compile(r"\n  (?:store i64 -?\d\d|%[\w.]+ = icmp eq i64 )[^\n]*")  # in the entry
+_FLOAT = re.compile(r"0x[0-9A-F]{16}\b")
 _KIND = re.compile(r"(?:= [^@(\[]*?\b|store )(float|double)\b")
 
 
@@ -114,20 +116,19 @@ class _Function:
         if value <= _SMALL:
             return number
         rest = self._load("i64", struct.pack("<q", value - _SMALL))
-        self.loads.append(f"  {rest}.far = add nuw nsw i64 {rest}, {_SMALL}")
+        self.loads.append(f"  {rest}.far = add nuw nsw i64 {rest}, {_SMALL}\n")
         return f"{rest}.far"
 
     def real(self, kind: str, number: str) -> str:
         """A float literal, which is written as a double whatever its kind."""
-        value = struct.unpack("<d", struct.pack("<Q", int(number, 16)))[0]
-        if not abs(value) < float("inf") or (abs(value) <= _PLAIN and (value * 4).is_integer()):
+        if _is_plain(number):
             return number
-        return self._load(kind, struct.pack("<d" if kind == "double" else "<fxxxx", value))
+        return self._load(kind, struct.pack("<d" if kind == "double" else "<fxxxx", _real(number)))
 
     def take_loads(self) -> str:
         """The lines of the loads that are not written yet."""
         lines, self.loads = self.loads, []
-        return "".join([f"{line}\n" for line in lines])
+        return "".join(lines)
 
     def _load(self, kind: str, bits: bytes) -> str:
         at = len(self.table)
@@ -135,40 +136,73 @@ class _Function:
         name = f"%size.{at}"
         self.loads.append(
             f"  {name} = load {kind}, ptr getelementptr (i64, ptr @{self.symbol}, i64 {at}), "
-            "!invariant.load !3"
+            "!invariant.load !3\n"
         )
         return name
+
+
+def _real(number: str) -> float:
+    value: float = struct.unpack("<d", struct.pack("<Q", int(number, 16)))[0]
+    return value
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_plain(number: str) -> bool:
+    """Whether a float literal stays in the text."""
+    value = abs(_real(number))
+    return (value * 4).is_integer() if value <= _SMALL else not value < math.inf
 
 
 def _lifted(name: str, text: str, tables: dict[str, bytes]) -> str:
     if text.count("\n") > _LONG:
         return text
     function = _Function(table_of(name))
+    if name == "entry":
+        done = _CHECKED.sub(lambda found: _checked(found[0][1:], function), text)
+    else:
+        done = _computed(name, text, function)
+    if function.table:
+        tables[function.symbol] = b"".join(function.table)
+    return done
+
+
+def _checked(line: str, function: _Function) -> str:
+    """A line of the entry that may hold an extent, after its loads."""
+    line = _OF_PAIR.sub(lambda found: function.integer(found[0]), line)
+    return f"\n{function.take_loads()}{line}"
+
+
+def _computed(name: str, text: str, function: _Function) -> str:
+    """The text of a function that computes."""
     nest = name.startswith("k")  # elsewhere a load is where it is used: registers are few
     start = text.index("\n") + 1
-    head, body, at = text[:start], [], start
-    while (found := _ANY_NUMBER.search(text, at)) is not None:
-        line_start = text.rindex("\n", 0, found.start()) + 1
-        line_end = text.index("\n", found.end())
+    body, at = [], start
+    for spot in _spots(text, start):
+        if spot < at:
+            continue
+        line_start, line_end = text.rindex("\n", 0, spot) + 1, text.index("\n", spot)
         line = text[line_start:line_end]
         body.append(text[at:line_start])
-        latch = _LATCH.match(line)
-        factor = _FACTOR.search(line)
-        if factor:
-            line = line[: factor.start(2)] + function.factor(factor[2])
-        line = _without_numbers(line, function, name == "entry")
-        if not nest and " phi " not in line:
-            line = function.take_loads() + line
-        body.append(line)
         at = line_end
+        done = _without_numbers(line, function)
+        if not nest and function.loads and " phi " not in line:
+            body.append(function.take_loads())
+        body.append(done)
+        latch = _LATCH.match(line)
         if latch is not None and _SMALL < int(latch[1]) <= _SHORT:
             at = text.index("\n", line_end + 1)
             jump = text[line_end:at]
             body.append(jump if "!llvm.loop" in jump else jump + _ONE_AT_A_TIME)
     body.append(text[at:])
-    if function.table:
-        tables[function.symbol] = b"".join(function.table)
-    return head + _with_loads("".join(body), function.take_loads())
+    return text[:start] + _with_loads("".join(body), function.take_loads())
+
+
+def _spots(text: str, start: int) -> list[int]:
+    """Where in a text numbers are that may be taken out, in order. (One pattern for each kind: to
+    look for a fixed beginning is ten times as fast as to look for one of several.)"""
+    found = [spot.start() for kind in _NUMBERS for spot in kind.finditer(text, start)]
+    found += [spot.start() for spot in _FLOAT.finditer(text, start) if not _is_plain(spot[0])]
+    return sorted(found)
 
 
 def _with_loads(body: str, loads: str) -> str:
@@ -179,22 +213,16 @@ def _with_loads(body: str, loads: str) -> str:
     return "".join([body[:first], loads, body[first:]])
 
 
-def _without_numbers(line: str, function: _Function, entry: bool) -> str:
-    if entry:
-        if not _CHECKED.search(line):
-            return line
-    elif _is_kept(line):
-        return line
-    elif "0x" in line and (kind := _KIND.search(line)):
-        line = _FLOAT.sub(lambda m: function.real(kind[1], m[0]), line)
-    line = _TYPED.sub(lambda m: function.integer(m[0]), line)
-    line = _SECOND.sub(lambda m: m[1] + function.integer(m[2]), line)
-    return _PHI.sub(lambda m: function.integer(m[0]), line) if " phi i64 " in line else line
-
-
-def _is_kept(line: str) -> bool:
-    """Whether the numbers of a line stay in the text."""
+def _without_numbers(line: str, function: _Function) -> str:
     opcode = _OPCODE.match(line)
-    if opcode and opcode[1] in _KEPT and not (opcode[1] == "mul" and opcode[2]):
-        return True
-    return any(place in line for place in _KEPT_PLACES)
+    assert opcode is not None
+    integers, other = opcode.groups()
+    kind = integers or other
+    if kind == "mul":
+        return _FACTOR.sub(lambda found: found[1] + function.factor(found[2]), line)
+    if kind in _KEPT or _KEPT_PLACES.search(line):
+        return line
+    if "0x" in line and (real := _KIND.search(line)):
+        line = _FLOAT.sub(lambda found: function.real(real[1], found[0]), line)
+    places = _OF_PAIR if integers in _PAIRS else _OF_PHI if integers == "phi" else _INTEGERS
+    return places.sub(lambda found: function.integer(found[0]), line)

@@ -14,8 +14,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from tracker.ir.graph import Const, Eqn, Var
 from tracker.ir.op import Map, View
 from tracker.jit import parallel, scattering
@@ -42,8 +40,11 @@ from tracker.records import record
 _NEAR = 32  # elements; so far from where a pointer points, another one is used
 _LONG = 2_000_000  # weighted operations; from here on threads share a loop
 _BLOCK = 4096  # elements of a float32 sum that are added up before they go to a float64 total
+_FAR = 2.0**30  # an argument that hardly ever is
+_FEW_FAR = 2  # general functions that a loop over far arguments inlines
 _SHORT_ROW, _LONG_ROW = 5, 9  # elements; of fewer, gathers are cheap; more are not unrolled
 _LANES = 8  # steps of a loop that is a vector
+_EDGE = 32  # of so many parts of a space, one is an edge
 _MANY_PARTS = 24  # loop parts; beyond, conditions are computed in the loop
 
 
@@ -86,14 +87,18 @@ def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _Writer]:
             if writer.threads > 1 and not writer.is_repeatable():
                 threads = 1  # parts would see each other's writes
                 continue
-            if not writer.e.went_near:
+            if not writer.e.limits:
                 return text, writer
-            general = _Writer(driver, kernel, cuts, order, near=False, threads=threads)
+            again = writer.is_repeatable()
+            seldom = again and writer.is_seldom()
+            general = _Writer(
+                driver, kernel, cuts, order, near=False, seldom=seldom, threads=threads
+            )
             text_far = general.text()
         except Split as split:
             cuts.setdefault(split.variable, set()).update(split.points)
             continue
-        if writer.is_repeatable():
+        if again:
             far = text_far.replace("@KERNEL", "@KERNEL.far")
             return f"{text}\ndefine internal {far}", writer
         return text_far, general  # it changes what it reads: it cannot run twice
@@ -110,6 +115,7 @@ class _Writer:
         order: tuple[int, ...],
         *,
         near: bool,
+        seldom: bool = False,
         threads: int,
     ) -> None:
         self.driver = driver
@@ -118,7 +124,9 @@ class _Writer:
         self.members = {eqn.out for eqn in kernel.members}
         self.lines: list[str] = []
         self.head: list[str] = []
-        self.e = Emitter(self.lines, Names(), driver.needs, near="%far" if near else "")
+        self.e = Emitter(
+            self.lines, Names(), driver.needs, near="%far" if near else "", seldom=seldom
+        )
         self.loaded: set[Any] = set()
         self.parameters: list[str] = []
         self.arguments: list[str] = []
@@ -126,11 +134,11 @@ class _Writer:
         self.numbers: dict[tuple[Var, int], Scalar] = {}
         self.pointers: dict[Any, list[tuple[int, str]]] = {}
         self.flat = _is_flat(driver, kernel)
-        self.space = (int(np.prod(kernel.space)),) if self.flat else kernel.space
+        self.space = (math.prod(kernel.space),) if self.flat else kernel.space
         self.order = (0,) if self.flat else order
         self.accesses: list[Strides] = []
         self.parts = [_parts(n, cuts.get(v, set())) for v, n in enumerate(self.space)]
-        self.may_split = int(np.prod([len(p) for p in self.parts])) <= _MANY_PARTS
+        self.may_split = math.prod(map(len, self.parts)) <= _MANY_PARTS
         self.counters: dict[int, str] = {}
         self.loops = 0
         self.guests: list[tuple[Kernel, list[Fold]]] = []
@@ -172,6 +180,11 @@ class _Writer:
             store.adds or scattering.adds(store) for store in self.kernel.stores
         ) and self.loaded.isdisjoint(store.place.buffer for store in self.kernel.stores)
 
+    def is_seldom(self) -> bool:
+        """Whether the kernel hardly ever runs again with general functions, or these are many:
+        then they are called, not inlined, or they would take most of the time to compile."""
+        return min(self.e.limits) > _FAR or len(self.e.limits) > _FEW_FAR
+
     def task(self) -> str:
         """What a thread runs: the arguments come from a frame, then the range of the part."""
         n = self.space[self.order[0]]
@@ -194,7 +207,7 @@ class _Writer:
         if self.threads > 1:
             parameters += ["ptr %partials", "i64 %lo", "i64 %hi", "i64 %tid"]
         signature = ", ".join(parameters)
-        if self.e.went_near:
+        if self.e.limits:
             self.head += ["  %far = alloca i8", "  store i8 0, ptr %far"]
             self.lines += [
                 "  %was.far = load i8, ptr %far",
@@ -309,7 +322,8 @@ class _Writer:
 
         wide = [fold for fold in self.folds if fold.wide] if depth == len(self.space) - 1 else []
         if not wide:
-            self.loop_over(*bounds, 1, body)
+            edge = self._is_edge({**ranges, v: (first, last)}, depth)
+            self.loop_over(*bounds, 1, body, edge=edge)
             return
 
         def block(start: str) -> None:
@@ -322,9 +336,25 @@ class _Writer:
 
         self.loop_over(*bounds, _BLOCK, block)
 
-    def loop_over(self, first: str, last: str, step: int, body: Callable[[str], None]) -> None:
+    def _is_edge(self, ranges: dict[int, tuple[int, int]], depth: int) -> bool:
+        """Whether the loop at a depth covers a small part of the space: what it would save as
+        vectors is less than what making these takes."""
+        around = [ranges.get(v, (0, 1)) for v in self.order[: depth + 1]]
+        within = [self.space[v] for v in self.order[depth + 1 :]]
+        covered = math.prod([last - first for first, last in around]) * math.prod(within)
+        return covered * _EDGE <= math.prod(self.space)
+
+    def loop_over(
+        self,
+        first: str,
+        last: str,
+        step: int,
+        body: Callable[[str], None],
+        *,
+        edge: bool = False,
+    ) -> None:
         """A counted loop; the range is not empty. A loop around others is not to be unrolled:
-        that would only make copies of what is within."""
+        that would only make copies of what is within. One at an edge is left as it is."""
         self.loops += 1
         before = self.loops
         tag = self.e.names.fresh()[1:]
@@ -340,6 +370,7 @@ class _Writer:
         self.lines.append(f"  %n{tag} = add nuw nsw i64 {counter}, {step}")
         self.lines.append(f"  %c{tag} = icmp ult i64 %n{tag}, {last}")
         note = self.around if self.loops > before else self.within if last == str(_LANES) else ""
+        note = ROW_LOOP if edge else note
         keep = f", !llvm.loop {note}" if note else ""
         self.lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}{keep}")
         self.lines.append(f"done{tag}:")

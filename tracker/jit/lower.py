@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Guard
-from tracker.jit import memory, rare
+from tracker.jit import memory, rare, routines
 from tracker.jit.emit import (
     Complex,
     Needs,
@@ -31,7 +31,7 @@ from tracker.jit.layout import Buffer, Fits, Kernel, Plan, Slots, Store
 from tracker.jit.loops import Shared, work_of, write_kernel
 from tracker.jit.lowered import Loops, Lowered
 from tracker.jit.modules import Work, apart, busy, merge, urgent
-from tracker.jit.scratch import lay_out
+from tracker.jit.scratch import Spot, lay_out
 from tracker.jit.sharing import KernelText, redirected, share
 from tracker.jit.unrolled import Unrolled
 
@@ -39,7 +39,7 @@ _LONG = 400  # lines of driver; beyond, it is compiled apart from the loops, wit
 _ON_STACK = 4096  # bytes of scratch that go on the stack
 _FLOAT64 = np.dtype(np.float64)
 _INT64 = np.dtype(np.int64)
-_OFFSET = re.compile(r"<(\d+)>")  # stands for a scratch buffer's offset until it is known
+_SPOT = re.compile(r"<(\d+)>")  # stands for where a scratch buffer lies until it is known
 
 
 def lower(plan: Plan, slots: Slots) -> Lowered:
@@ -106,16 +106,21 @@ class _Driver(Unrolled):
 
     def _function(self, header: str, owns: bool = True) -> tuple[str, int]:
         """The text of the function, and how many bytes of scratch it needs."""
-        scratch, places = self._layout()
-        head = [f"define internal i64 {header} {{", *self.spills]
+        scratch, places = self._layout(owns)
+        rooms = sorted({spot.room for spot in places.values() if spot.room is not None})
+        head = [f"define internal i64 {header} {{", *self.spills, *map(self._room, rooms)]
         body = [*(self._scratch_lines(scratch) if owns else ()), *self.lines]
         free = self._freeing(scratch) if owns else []
         tail = [*free, "  ret i64 0"]
         if self.has_guards:
             tail += ["fail:", *free, "  ret i64 1"]
         driver = "\n".join([*head, *body, *tail, "}"])
-        offsets = {str(buffer.number): str(offset) for buffer, offset in places.items()}
-        return _OFFSET.sub(lambda m: offsets[m[1]], driver), scratch
+        where = {
+            str(buffer.number): f"ptr %{'scratch' if spot.room is None else f'room{spot.room}'}, "
+            f"i64 {spot.offset}"
+            for buffer, spot in places.items()
+        }
+        return _SPOT.sub(lambda m: where[m[1]], driver), scratch
 
     def _modules(self, driver: str, scratch: int) -> Lowered:
         """One module; several, where the driver is long, or not all is worth optimising."""
@@ -129,6 +134,7 @@ class _Driver(Unrolled):
             written = []
         texts = [f"define internal {kernel.text}" for kernel in written]
         texts += [redirected(text, moved) for text in (*self.bodies, driver)]
+        loops += routines.apart(self.needs, texts)
         level = OPTIMISED if chosen is None else ONCE
         return Lowered(module_text(texts, self.needs), level, loops, symbols, borrowed, scratch)
 
@@ -233,14 +239,25 @@ class _Driver(Unrolled):
 
     # Scratch
 
-    def _layout(self) -> tuple[int, dict[Buffer, int]]:
-        return lay_out(
-            {
-                buffer: (first, last, buffer.type.nbytes)
-                for buffer, (first, last) in self.life.items()
-                if buffer.role == "scratch"
-            }
-        )
+    def _layout(self, owns: bool) -> tuple[int, dict[Buffer, Spot]]:
+        """Bytes of scratch, and where each buffer lies. Who is called in a loop has results that
+        may lie where what it reads does: there is no room in them."""
+        lives = {
+            buffer: (first, last, buffer.type.nbytes)
+            for buffer, (first, last) in self.life.items()
+            if buffer.role == "scratch"
+        }
+        rooms = {
+            self.slots.outputs[buffer.slot]: (first, buffer.type.nbytes)
+            for buffer, (first, _) in self.life.items()
+            if owns and buffer.role == "output" and buffer.type.nbytes >= memory.LEAST
+        }
+        return lay_out(lives, rooms)
+
+    def _room(self, slot: int) -> str:
+        """The memory of a result, for what is done before it is written."""
+        cell = f"getelementptr i64, ptr %slots, i64 {slot}"
+        return f"  %room{slot}.cell = {cell}\n  %room{slot} = load ptr, ptr %room{slot}.cell"
 
     def _scratch_lines(self, size: int) -> list[str]:
         if not size:

@@ -245,7 +245,12 @@ define internal ptr @resized(ptr %context, ptr %block, i64 %size) {{
 }}
 
 define internal void @freed(ptr %context, ptr %block, i64 %size) {{
+  %none = icmp eq ptr %block, null  ; as the C library has it: NumPy frees what it did not need
+  br i1 %none, label %out, label %give
+give:
   call void @tk.give(ptr %block, i64 %size)
+  br label %out
+out:
   ret void
 }}
 """

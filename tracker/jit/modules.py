@@ -77,6 +77,7 @@ def apart(
     """Modules of the kernels that are to be optimised (None: all), and of the others. What is left
     in `needs` is what a driver needs that calls them."""
     math, needs.math = needs.math, set()
+    fars, needs.fars = needs.fars, set()
     intrinsics = needs.intrinsics
     needs.intrinsics = intrinsics | {kernel.declaration for kernel in kernels}
     modules = []
@@ -92,6 +93,7 @@ def apart(
         own = Needs()
         own.borrowed, own.intrinsics = needs.borrowed, intrinsics
         own.math = {f for f in math if any(f"{vmath.symbol(*f)}(" in text for text in texts)}
+        own.fars = {f for f in fars if any(f"{vmath.far(*f)}(" in text for text in texts)}
         exports = tuple(kernel.name[1:] for kernel in group)
         well = tuple(kernel.name[1:] for kernel in group if urgent is None or kernel.name in urgent)
         modules.append(Loops(module_text(texts, own), exports, level, well))

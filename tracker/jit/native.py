@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import CompileError
-from tracker.jit import borrowed, cache, engine, lifting, memory, writer
+from tracker.jit import borrowed, cache, dispatch, engine, lifting, memory, writer
 from tracker.jit.compared import NUMPY_SCALARS, Static
 from tracker.jit.entry import entry_text
 from tracker.jit.locking import once
@@ -33,7 +33,7 @@ from tracker.jit.signature import Outputs, Signature
 from tracker.records import record
 
 C_NAME = re.compile(r"@(Py\w+|native\.\w+)\(")
-_DECLARED = re.compile(r"^(?:declare|define) [^@\n]*@(Py\w+)\(", re.MULTILINE)
+_DECLARED = re.compile(r"\n(?:declare|define) [^@\n]*@(Py\w+)\(")
 _TP_ALLOC = 47
 _PYARRAY_TYPE = 2
 _NUMPY = {  # functions of NumPy's C API, by their numbers
@@ -49,11 +49,13 @@ _HANDLER_NAME = b"mem_handler"  # a capsule keeps the pointer: the bytes must li
 
 
 class Entry:
-    """A compiled call entry. It can be pushed on one callable (see `callable.push_entry`)."""
+    """A compiled call entry. It can be pushed on one callable (see `callable.push_entry`), which
+    finds it by its mark (see `dispatch.py`)."""
 
-    def __init__(self, module: engine.Module, keep: Sequence[Any]) -> None:
+    def __init__(self, module: engine.Module, keep: Sequence[Any], mark: int | None) -> None:
         self.module = module
         self.keep = tuple(keep)
+        self.mark = mark
         self.address = module.address("entry")
         self._link = ctypes.c_void_p.from_address(module.address("entry.link"))
 
@@ -69,11 +71,13 @@ class Entry:
 
 @record(frozen=True)
 class Prepared:
-    """A module's text, the addresses for its external names, the objects behind them."""
+    """A module's text, the addresses for its external names, the objects behind them; the mark of
+    the entry."""
 
     text: str
     symbols: dict[str, int]
     keep: tuple[Any, ...]
+    mark: int | None
 
 
 def compile_entry(
@@ -127,7 +131,8 @@ def prepare(
     bound.update((f"obj.{n}", id(thing)) for n, thing in enumerate(objects.held))
     bound.update((f"cell.{n}", ctypes.addressof(cell)) for n, (cell, _) in enumerate(cells))
     bound.update((f"alloc.{n}", _allocator(cls)) for n, cls in enumerate(objects.allocators))
-    return Prepared(text, bound, (*objects.held, *cells, *tables.values()))
+    keep = (*objects.held, *cells, *tables.values())
+    return Prepared(text, bound, keep, dispatch.mark(signature))
 
 
 def without_sizes(text: str) -> tuple[str, dict[str, Any]]:
@@ -143,19 +148,20 @@ def addresses(buffers: Mapping[str, Any]) -> dict[str, int]:
 
 def finish(prepared: Prepared, module: engine.Module) -> Entry:
     """The entry in a module that was compiled or loaded with the prepared symbols."""
-    return Entry(module, prepared.keep)
+    return Entry(module, prepared.keep, prepared.mark)
 
 
 def _declarations(plan: str, body: str) -> str:
-    used = set(C_NAME.findall(body)) - set(_DECLARED.findall(plan))
+    used = set(C_NAME.findall(body)) - set(_DECLARED.findall(f"\n{plan}"))
     return "\n".join(f"declare {writer.DECLARATIONS[name]}" for name in sorted(used))
 
 
 def _watch(static: Static) -> tuple[ctypes.c_void_p, Any]:
-    """A cell with the object's address, and the weak reference that clears it."""
+    """A cell with the object's address, and the weak reference that clears it. Of an object that
+    has gone while its entry was compiled, the cell is clear: no call is the entry's."""
     thing = static.value
     if thing is None:
-        raise CompileError("a static argument died before its entry was compiled")
+        return ctypes.c_void_p(0), None
     cell = ctypes.c_void_p(id(thing))
     return cell, weakref.ref(thing, functools.partial(_forget, cell))
 
@@ -342,6 +348,7 @@ def _layout_checks() -> list[tuple[str, bool]]:
     checks = [
         ("object", object.__basicsize__ == w.SIZE),
         ("type", _read(ctypes.c_size_t, one, w.TYPE) == id(float)),
+        ("class", _read(ctypes.c_ulong, Entry, w.TYPE_FLAGS) == Entry.__flags__),
         ("float", _read(ctypes.c_double, one, w.VALUE) == one),
         ("complex", _read(ctypes.c_double, 1 + 2j, w.VALUE + 8) == 2.0),
         ("tuple size", _read(ctypes.c_ssize_t, pair, w.SIZE) == 2),

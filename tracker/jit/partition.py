@@ -25,6 +25,7 @@ from tracker.ir.op import (
     Pick,
     Reduce,
     Routine,
+    Sort,
     View,
     While,
     has_effect,
@@ -33,6 +34,8 @@ from tracker.ir.types import Bundle, Type
 from tracker.jit import rare
 from tracker.jit.emit import SUPPORTED
 from tracker.records import record
+
+_LONGEST = 1 << 32  # elements of a row whose order machine code finds
 
 
 @record()
@@ -73,6 +76,8 @@ def why_host(eqn: Eqn) -> str:
             return f"dtype {atom.type.dtype}"
     if isinstance(lower, Contract):
         return str(rare.why_no_product(eqn))
+    if isinstance(lower, Sort) and eqn.out.type.shape[-1] > _LONGEST:
+        return "a row with more places than words of 32 bits can tell apart"
     if isinstance(lower, Routine):
         return str(rare.why_no_routine(eqn, lower))
     if isinstance(lower, Map):

@@ -17,6 +17,7 @@ from tracker.ir.prune import unused_results
 from tracker.ir.residuals import residuals
 from tracker.ir.simplify import simplify
 from tracker.ir.sorts import sort_once
+from tracker.ir.unseen import unseen_writes
 from tracker.ir.widening import widen
 from tracker.jit import rare
 from tracker.jit.partition import why_host
@@ -44,6 +45,8 @@ PASSES = (
     passes.common_subexpressions,
     passes.dead_code,
     unused_results,
+    passes.dead_code,
+    unseen_writes,
     passes.dead_code,
     common_layouts,
     passes.Pass("roll", _roll),

@@ -11,12 +11,13 @@ can be referred to weakly; reading a place runs no Python code of the user's.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import reprlib
 import types
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from tracker.jit.compared import NESTED, Compared, Static, is_changing, items_of
 from tracker.jit.signature import (
     Array,
     Leaf,
+    Log,
+    Node,
     Scalar,
     Signature,
     Twin,
@@ -48,13 +51,15 @@ class Place:
     """The content of a cell, `holder[name]` of a dict, the attribute `name`, what a context
     variable is in this context, or a slot of a function, known by identity: its code, its defaults.
 
-    `label` says to people what it is.
+    `label` says to people what it is. `is_log`: the function appends to the list there, and does
+    not look at it.
     """
 
     kind: Kind
     holder: Static
     name: Any
     label: str = field(compare=False)
+    is_log: bool = field(default_factory=bool, compare=False)
 
     def read(self) -> Any:
         """What stands there; MISSING if nothing does."""
@@ -69,6 +74,52 @@ class Place:
         if self.kind == "variable":
             return MISSING if holder is None else holder.get(MISSING)
         return MISSING if holder is None else getattr(holder, self.name, MISSING)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether what stands there is the holder's own: an attribute may be lent by a class."""
+        holder = self.holder.value
+        if self.kind != "attribute" or isinstance(holder, type):
+            return True
+        return self.name in getattr(holder, "__dict__", ()) or isinstance(
+            lent(type(holder), self.name), types.MemberDescriptorType
+        )
+
+    @property
+    def lender(self) -> Place | None:
+        """The place in a class that lends the holder what stands there; None if it is its own."""
+        if self.is_own:
+            return None
+        cls = _lender(type(self.holder.value), self.name)
+        return None if cls is None else Place(self.kind, Static(cls), self.name, self.label)
+
+    def put(self, x: Any, own: bool) -> None:
+        """Have something stand there, or nothing, if it is MISSING; as what is the holder's `own`,
+        or is lent to it."""
+        holder = self.holder.value
+        if self.kind == "cell":
+            if x is MISSING:
+                del holder.cell_contents
+            else:
+                holder.cell_contents = x
+        elif self.kind == "item":
+            if x is MISSING:
+                holder.pop(self.name, None)
+            else:
+                holder[self.name] = x
+        elif self.kind == "variable":
+            if x is not MISSING:
+                holder.set(x)
+        elif x is MISSING or (not own and self.is_own and self._is_lent(x)):
+            object.__delattr__(holder, self.name)
+        elif own and not isinstance(holder, (type, functools.partial)):
+            object.__setattr__(holder, self.name, x)
+        else:
+            _set_attribute(holder, self.name, x)
+
+    def _is_lent(self, x: Any) -> bool:
+        """Whether its class lends the holder this attribute."""
+        return lent(type(self.holder.value), self.name) is x
 
     def replace(self, old: Any, new: Any) -> None:
         """Have something else stand there, unless another thread has put something there: between
@@ -87,7 +138,19 @@ class Place:
             _set_attribute(holder, self.name, new)
 
 
+_At = TypeVar("_At")
 Spot: TypeAlias = tuple[Place, tuple[int, ...]]  # a place, and the way from there to a leaf
+
+
+def _lender(cls: type, name: str) -> type | None:
+    """The class, of a class and its bases, that has the attribute; None if none has."""
+    return next((c for c in cls.__mro__ if name in vars(c)), None)
+
+
+def lent(cls: type, name: str) -> Any:
+    """What a class lends its objects under a name, as it was put there; None if nothing."""
+    lender = _lender(cls, name)
+    return None if lender is None else vars(lender)[name]
 
 
 def _set_attribute(holder: Any, name: str, x: Any) -> None:
@@ -101,7 +164,7 @@ def _set_attribute(holder: Any, name: str, x: Any) -> None:
     else:
         cls = holder if isinstance(holder, type) else type(holder)
         own = not isinstance(holder, type) and name in getattr(holder, "__dict__", {})
-        lender = next((c for c in cls.__mro__ if name in vars(c)), None)
+        lender = _lender(cls, name)
         if own:
             vars(holder)[name] = x
         elif lender is None or isinstance(vars(lender)[name], types.MemberDescriptorType):
@@ -126,8 +189,9 @@ def with_places(
 ) -> tuple[Signature, list[Any]]:
     """The signature of a call and what stands at the places, and all leaves."""
     taken = _Taken(call, leaves, varying)
-    structures = tuple(map(taken.at, places))
-    full = Signature(call.structures + structures, call.names, tuple(taken.shown), tuple(places))
+    structures = tuple(map(taken.at, places, itertools.count(len(call.structures))))
+    same, shown = tuple(taken.same), tuple(taken.shown)
+    full = Signature(call.structures + structures, call.names, shown, tuple(places), same)
     return full, taken.leaves
 
 
@@ -149,6 +213,8 @@ class _Taken:
 
     def __init__(self, call: Signature, leaves: Sequence[Any], varying: frozenset[Spot]) -> None:
         self.varying = varying
+        self.same: list[tuple[Node, Node]] = []
+        self._nodes: dict[int, Node] = {}
         self.leaves = list(leaves)
         self.shown: list[Leaf] = list(call.leaves)
         self.arrays = {
@@ -157,22 +223,32 @@ class _Taken:
             if isinstance(leaf, Array)
         }
 
-    def at(self, place: Place) -> Structure:
+    def at(self, place: Place, number: int) -> Structure:
         """What stands at a place."""
+        if place.is_log and type(x := place.read()) is list:
+            self.leaves.append(x)
+            self.shown.append(Log())
+            return tree.LEAF
         if place.kind != "slot":
-            return self.take(place.read(), (), (place, ()))
+            return self.take(place.read(), (), (place, ()), number)
         self.leaves.append(place.read())
         self.shown.append(Static(self.leaves[-1]))
         return tree.LEAF
 
-    def take(self, x: Any, above: tuple[int, ...], spot: Spot) -> Structure:
+    def take(self, x: Any, above: tuple[int, ...], spot: Spot, number: int) -> Structure:
         parts = children_of(x) if id(x) not in above else None
         if parts is None or _is_many(parts[1]):
             self._leaf(x, parts is not None, spot)
             return tree.LEAF
         before = len(self.leaves)
+        if isinstance(x, (list, dict)):
+            node = number, spot[1]
+            first = self._nodes.setdefault(id(x), node)
+            if first != node:
+                self.same.append((first, node))
         kids = tuple(
-            self.take(child, (*above, id(x)), below(spot, at)) for at, child in enumerate(parts[1])
+            self.take(child, (*above, id(x)), below(spot, at), number)
+            for at, child in enumerate(parts[1])
         )
         return Structure(type(x), parts[0], kids, len(self.leaves) - before)
 
@@ -228,8 +304,8 @@ def goes_on(x: Any) -> bool:
     return step is not None and not isinstance(step, types.FunctionType)
 
 
-def below(spot: Spot, at: int) -> Spot:
-    """The spot of a child of what is at a spot."""
+def below(spot: tuple[_At, tuple[int, ...]], at: int) -> tuple[_At, tuple[int, ...]]:
+    """The spot of a child of what is at a spot, or the node below a node."""
     return spot[0], (*spot[1], at)
 
 

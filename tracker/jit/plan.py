@@ -36,6 +36,7 @@ from tracker.ir.op import (
     View,
     While,
 )
+from tracker.ir.repeats import UNROLLED
 from tracker.ir.types import Bundle
 from tracker.jit import rare
 from tracker.jit.guests import invite
@@ -55,13 +56,12 @@ from tracker.jit.layout import (
     whole_place,
 )
 from tracker.jit.probing import is_math, is_slow
-from tracker.jit.storing import Storing, cheap
+from tracker.jit.storing import Storing
 from tracker.jit.strides import MemoryOrder, c_strides
 
 _VECTOR = 8  # elements; up to here a vector is unrolled where there is vector math
 _PER_MATH = 40  # equations of vectors for each transcendental one; beyond, these are unrolled
 _FEW_LOOPS = 40  # transcendental functions of vectors; beyond, these are unrolled
-_UNROLLED = 12_000  # elements of all unrolled values together; beyond, fewer are unrolled
 _IN_LOOP = 16  # elements; up to here a value in a loop is unrolled: its code is to stay near
 _UNROLLED_IN_LOOP = 500  # elements of all unrolled values of a body, or of what stands around it
 _MATH = 20  # what a transcendental function costs
@@ -73,26 +73,28 @@ def make_plan(
     function: Function,
     strides: Sequence[tuple[int, ...]] | None = None,
     wanted: Sequence[MemoryOrder] = (),
+    lengths_vary: bool = False,
     *,
     body: bool = False,
 ) -> Plan:
     """Plan a function all of whose equations can be lowered. `strides` are those of its inputs,
     then of its captures, in elements (by default all are in C order); `wanted` those that its
-    outputs are to have (None, or left out: C order)."""
+    outputs are to have (None, or left out: C order). `lengths_vary`: the code is to be that of
+    other lengths, too, so little is unrolled."""
     if strides is None:
         strides = [c_strides(v.type.shape) for v in (*function.inputs, *function.captures)]
-    planner = _Planner(function, strides, wanted, _tiny(function, body))
+    most = _IN_LOOP if body else _VECTOR if lengths_vary else TINY
+    planner = _Planner(function, strides, wanted, _tiny(function, most, body), body)
     for step in planner.in_place.changes.body:
         planner.step(step)
     planner.finish()
     return planner.plan
 
 
-def _tiny(function: Function, body: bool) -> Tiny:
+def _tiny(function: Function, tiny: int, body: bool) -> Tiny:
     """Up to which size values are unrolled: less in a long program, to keep its code short."""
     sizes = Counter(eqn.out.type.size for eqn in function.eqns)
-    tiny = _IN_LOOP if body else TINY
-    unrolled = _UNROLLED_IN_LOOP if body or function.functions else _UNROLLED
+    unrolled = _UNROLLED_IN_LOOP if body or function.functions else UNROLLED
     while tiny > 1 and sum(n * size for size, n in sizes.items() if size <= tiny) > unrolled:
         tiny //= 2
     return Tiny(_VECTOR if _is_vector_math(function, tiny) else tiny, tiny)
@@ -120,8 +122,9 @@ class _Planner(Storing):
         strides: Sequence[tuple[int, ...]],
         wanted: Sequence[MemoryOrder],
         tiny: Tiny,
+        body: bool,
     ) -> None:
-        super().__init__(function, wanted, tiny)
+        super().__init__(function, wanted, tiny, body)
         self.gathered: set[Var] = set()
         self.slow: set[Var] = set()  # expressions with a division or a root
         if any(isinstance(eqn.op.lower, Contract) for eqn in function.eqns):
@@ -238,7 +241,7 @@ class _Planner(Storing):
         for o in same:
             place = self.places[o]
             assert place.home is not None
-            dear = place.cost > cheap(o) or (crowded and place.cost >= _MATH)
+            dear = place.cost > self.cheap(o) or (crowded and place.cost >= _MATH)
             if place.home.level < level and not place.stored and dear:
                 self.store(o)
         for o in operands:
@@ -321,7 +324,8 @@ class _Planner(Storing):
         if rare.plan_rows(self, eqn):
             return
         level = 0
-        small = max(o.type.size for o in (*operands, eqn.out)) <= self.tiny.array
+        most = max(o.type.size for o in (*operands, eqn.out))
+        small = most <= self.tiny.array or (most <= TINY and rare.why_no_call(eqn) != "")
         for o in operands:
             self._factor(o, operands)
             level = max(level, self.places[o].ready if small else self.matrix(o).ready)
@@ -434,8 +438,8 @@ class _Planner(Storing):
 
     def finish(self) -> None:
         """Place the results; keep in each kernel what it needs."""
-        for atom, order in self.outputs:
-            self.output(atom, order or c_strides(atom.type.shape))
+        for atom, order in self.outputs:  # a view of what was changed since is a copy
+            self.output(self.in_place.fresh(atom), order or c_strides(atom.type.shape))
         for kernel in self.plan.kernels:
             kernel.members = self._needed(kernel)
         self.plan.kernels = [k for k in self.plan.kernels if k.stores or k.folds]

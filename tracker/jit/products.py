@@ -41,6 +41,11 @@ def why_no_product(eqn: Eqn) -> str:
         return "an empty product"
     if all(o.type.size <= TINY for o in eqn.operands) and eqn.out.type.size <= TINY:
         return ""
+    return why_no_call(eqn)
+
+
+def why_no_call(eqn: Eqn) -> str:
+    """Why neither BLAS nor a loop can do a product, if that is not unrolled; empty if one can."""
     if any(isinstance(o, Const) for o in eqn.operands):
         return "a product with a scalar"
     if eqn.out.type.dtype not in LETTERS:

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 @record(frozen=True)
 class Form:
     """How values come and go: the slots of a frame, the strides of inputs and captures, and those
-    that outputs are to have."""
+    that outputs are to have; whether short arrays are to be expected in other lengths, too."""
 
     slots: Slots
     strides: tuple[tuple[int, ...], ...]
     wanted: tuple[MemoryOrder, ...]
+    lengths_vary: bool = False
 
 
 class Program:
@@ -71,7 +72,7 @@ class Program:
         """Where each value lives, and which loops compute what."""
         form = self.form
         assert form is not None
-        plan: Plan = rare.make_plan(self.function, form.strides, form.wanted)
+        plan: Plan = rare.make_plan(self.function, form.strides, form.wanted, form.lengths_vary)
         return plan
 
     @property
@@ -80,3 +81,9 @@ class Program:
         assert self.form is not None
         lowered: Lowered = rare.lower(self.plan, self.form.slots)
         return lowered
+
+    def forget(self) -> None:
+        """Let go what is made again for who asks: a program is compiled for each shape, and few of
+        them are explained."""
+        self.__dict__.pop("stages", None)
+        self.__dict__.pop("plan", None)

@@ -48,6 +48,7 @@ plan_order = later("tracker.jit.sorting", "plan_order")
 plan_rows = later("tracker.jit.rows", "plan_rows")
 plan_source = later("tracker.jit.selecting", "plan_source")
 roll = later("tracker.ir.rolling", "roll")
+why_no_call = later("tracker.jit.products", "why_no_call")
 why_no_product = later("tracker.jit.products", "why_no_product")
 why_no_routine = later("tracker.jit.dense.routines", "why_no_routine")
 

@@ -19,8 +19,8 @@ import os
 import sys
 import types
 import weakref
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -30,8 +30,9 @@ from tracker.jit import asking
 from tracker.jit.answers import QUESTIONS, Space
 from tracker.jit.compared import PROXIES, Static, items_of
 from tracker.jit.libraries import OURS, is_library, is_library_code
-from tracker.jit.places import Kind, Place, children_of
+from tracker.jit.places import Kind, Place, children_of, lent
 from tracker.jit.reflection import Names, names_given, names_in
+from tracker.records import replace
 
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), np.ndarray, np.generic, np.dtype)
 _NEVER = {"__repr__", "__str__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"}
@@ -56,11 +57,16 @@ _STATE = (list, dict, set, deque, ContextVar, type(os.environ))  # of libraries,
 
 class Reads(NamedTuple):
     """The places that a call can read; whether it may ask what no place has (`asking.py`); the
-    globals of code that asks what a value is, and how (`answers.py`)."""
+    globals of code that asks what a value is, and how (`answers.py`). `stored`: the names under
+    which it puts something; `fills`: it may put something elsewhere, too. `objects`: whose
+    attributes it may read."""
 
     places: list[Place]
     asks: bool
     spaces: list[Space]
+    stored: set[str]
+    fills: bool
+    objects: list[Any]
 
 
 def places_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> list[Place]:
@@ -76,7 +82,10 @@ def reads_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> Reads:
     for x in values:
         if not isinstance(x, _PLAIN):
             walk.reach(x)
-    return Reads(walk.run(), walk.asks, list(walk.spaces.values()))
+    places = walk.run()
+    return Reads(
+        places, walk.asks, list(walk.spaces.values()), walk.stored, walk.fills, walk.objects
+    )
 
 
 class _Walk:
@@ -92,6 +101,10 @@ class _Walk:
         self.every = self.whole = False  # whether any attribute may be read; and which there are
         self.environment: tuple[frozenset[str], bool] = frozenset(), False  # keys; any of them
         self.asks = False
+        self.stored: set[str] = set()
+        self.fills = False
+        self.appended: set[str] = set()
+        self.looked_at: set[str] = set()
         self.spaces: dict[tuple[int, frozenset[str]], Space] = {}
         self.seen: dict[int, Any] = {}
         self.objects: list[Any] = []
@@ -107,7 +120,22 @@ class _Walk:
             new, looked_at = self.objects[looked_at:], len(self.objects)
             for x in new:
                 self._object(x)
-        return list(self.places)
+        # by `__self__` code would come from the method that appends to the list
+        unknown = self.every or self.whole or "__self__" in self.attributes
+        logs = set() if unknown else self._logs()
+        return [replace(p, is_log=True) if p in logs else p for p in self.places]
+
+    def _logs(self) -> set[Place]:
+        """The places of lists which the code appends to, and does nothing else with."""
+        found = {
+            place: place.read()
+            for place in self.places
+            if place.name in self.appended and place.name not in self.looked_at
+        }
+        if not found:
+            return set()
+        times = Counter(id(x) for place in self.places for x in _lists(place.read(), ()))
+        return {p for p, x in found.items() if type(x) is list and times[id(x)] == 1}
 
     def _known(self) -> tuple[Any, ...]:
         texts = len(self.texts) * self.every
@@ -146,6 +174,7 @@ class _Walk:
             self._place("variable", x, "", f"context variable {x.name}")
         elif type(x).__module__ == "operator" and callable(x):
             self.attributes |= names_given(x)
+            self.looked_at |= names_given(x)
         elif isinstance(x, types.ModuleType):
             self.objects.append(x)
         elif self._is_ours(x) or _has_attributes(x):
@@ -202,6 +231,10 @@ class _Walk:
         if name not in _OF_OTHERS:
             self.every |= names.every
             self.whole |= names.whole
+        self.stored |= names.stored
+        self.fills |= names.fills
+        self.appended |= names.appended
+        self.looked_at |= names.looked_at
         known, whole = self.environment
         self.environment = known | names.variables, whole or names.environment
         self.asks |= not asking.NAMES.isdisjoint(names.attributes | names.globals)
@@ -256,7 +289,7 @@ class _Walk:
             return  # only its code can tell
         own = vars(x) if hasattr(x, "__dict__") and not isinstance(x, type) else {}
         for name in sorted(own.keys() if every else self.attributes & own.keys()):
-            if not _is_data_descriptor(_raw(type(x), name)):
+            if not _is_data_descriptor(lent(type(x), name)):
                 self._place("attribute", x, name, f"{type(x).__name__}.{name}")
         if every and self.whole and hasattr(x, "__dict__") and not isinstance(x, type):
             self._place("attribute", x, "__dict__", f"{type(x).__name__}.__dict__")
@@ -335,16 +368,20 @@ def _has_attributes(x: Any) -> bool:
     return type(x).__module__.partition(".")[0] != OURS[0]
 
 
+def _lists(x: Any, above: tuple[int, ...]) -> Iterator[Any]:
+    """All lists in what stands at a place."""
+    if type(x) is list:
+        yield x
+    parts = children_of(x) if id(x) not in above else None
+    for child in () if parts is None else parts[1]:
+        yield from _lists(child, (*above, id(x)))
+
+
 def _contents(cell: types.CellType) -> list[Any]:
     try:
         return [cell.cell_contents]
     except ValueError:
         return []
-
-
-def _raw(cls: type, name: str) -> Any:
-    """A class's attribute, as it was put there."""
-    return next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), None)
 
 
 def _is_data_descriptor(raw: Any) -> bool:
@@ -371,6 +408,6 @@ def _is_namespace(x: Any) -> bool:
 
 def _is_absent(x: Any, name: str) -> bool:
     """Whether there is no such attribute, without running code of the user's."""
-    if isinstance(_raw(type(x), name), types.MemberDescriptorType):  # a slot, maybe empty
+    if isinstance(lent(type(x), name), types.MemberDescriptorType):  # a slot, maybe empty
         return not hasattr(x, name)
     return name not in getattr(x, "__dict__", {}) and not hasattr(type(x), name)

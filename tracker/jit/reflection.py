@@ -44,6 +44,15 @@ _ENVIRONMENT = {"environ", "environb"}
 _ASKED = {"getenv": 0, "getenvb": 0}
 _FIND = {"get", "pop", "setdefault"}
 _CALLS = {"PRECALL"} if sys.version_info < (3, 12) else {"CALL"}  # which take the arguments
+# What puts something where no name in the code says it.
+_FILL = {
+    *("setattr", "delattr", "__setattr__", "__delattr__", "__setitem__", "__delitem__", "__dict__"),
+    *("append", "extend", "insert", "pop", "popitem", "remove", "clear", "sort", "reverse"),
+    *("update", "setdefault", "vars", "exec", "eval", "globals", "__ior__", "__iadd__"),
+}
+_FILLING = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"}
+_STORES = {"STORE_ATTR", "STORE_GLOBAL", "STORE_NAME", "STORE_DEREF"}
+_CELLS = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
 _NULL_AFTER = sys.version_info >= (3, 13)  # what is called comes before its NULL
 _NAME = re.compile(r"[^\W\d]\w*")
 
@@ -53,7 +62,9 @@ class Names:
     """The names that code mentions, its inner functions' included.
 
     `tested`: attributes that may be missing; `imports`: modules, as (level, name); `variables`:
-    keys of the environment. `every`: any attribute of an object may be read, `whole`: and which
+    keys of the environment; `stored`: what is put somewhere, `fills`: other things may be;
+    `appended`: what something is appended to, `looked_at`: what is read in any other way.
+    `every`: any attribute of an object may be read, `whole`: and which
     there are, `everywhere`: any global, `environment`: any key of it."""
 
     globals: frozenset[str] = frozenset()
@@ -61,10 +72,14 @@ class Names:
     tested: frozenset[str] = frozenset()
     imports: frozenset[tuple[int, str]] = frozenset()
     variables: frozenset[str] = frozenset()
+    stored: frozenset[str] = frozenset()
+    appended: frozenset[str] = frozenset()
+    looked_at: frozenset[str] = frozenset()
     every: bool = False
     whole: bool = False
     everywhere: bool = False
     environment: bool = False
+    fills: bool = False
 
 
 @functools.lru_cache(maxsize=4096)
@@ -78,10 +93,14 @@ def names_in(code: types.CodeType) -> Names:
         frozenset(reader.tested).union(*(n.tested for n in inner)),
         frozenset(reader.imports).union(*(n.imports for n in inner)),
         frozenset(reader.variables).union(*(n.variables for n in inner)),
+        frozenset(reader.stored).union(*(n.stored for n in inner)),
+        frozenset(reader.appended).union(*(n.appended for n in inner)),
+        frozenset(reader.looked_at).union(*(n.looked_at for n in inner)),
         reader.every or any(n.every for n in inner),
         reader.whole or any(n.whole for n in inner),
         reader.everywhere or any(n.everywhere for n in inner),
         reader.environment or any(n.environment for n in inner),
+        reader.fills or any(n.fills for n in inner),
     )
 
 
@@ -96,12 +115,19 @@ class _Reader:
         self.tested: set[str] = set()
         self.imports: set[tuple[int, str]] = set()
         self.variables: set[str] = set()
+        self.appended: set[str] = set()
+        self.looked_at: set[str] = set()
         self.every = self.whole = self.everywhere = self.environment = False
+        self.stored = {step.argval for step in self.steps if step.opname in _STORES}
+        self.fills = any(step.opname in _FILLING for step in self.steps)
         for at, step in enumerate(self.steps):
             if step.opname in _GLOBALS or step.opname in _ATTRIBUTES:
                 name = step.argval[-1] if isinstance(step.argval, tuple) else step.argval
                 (self.globals if step.opname in _GLOBALS else self.attributes).add(name)
                 self._named(at, name)
+                self._loaded(at, name)
+            elif step.opname in _CELLS:
+                self._loaded(at, step.argval)
             elif step.opname == "IMPORT_NAME":
                 level = self.steps[at - 2].argval
                 self.imports.add((level if isinstance(level, int) else 0, step.argval))
@@ -116,14 +142,25 @@ class _Reader:
         if isinstance(names, tuple):
             self.attributes.update(names)
             self.tested.update(names)
+            self.looked_at.update(names)
+
+    def _loaded(self, at: int, name: str) -> None:
+        """A name is loaded: to append to what it stands for, or to look at that."""
+        if self.steps[at].opname in _STORES:
+            return
+        then = self.steps[at + 1] if at + 1 < len(self.steps) else self.steps[at]
+        is_method = then.opname in ("LOAD_METHOD", "LOAD_ATTR") and then.argval == "append"
+        (self.appended if is_method else self.looked_at).add(name)
 
     def _named(self, at: int, name: str) -> None:
         """A name may be one of those that read by text."""
+        self.fills |= name in _FILL
         if name in _NAMED:
             found = _argument(self.steps, at, _NAMED[name])
             self.every |= found is None
             names = set(self.text if found is None else _NAME.findall(found))
             self.attributes |= names
+            self.looked_at |= names
             self.tested |= names if found is not None else set()
         elif name in _RUN:
             found = _argument(self.steps, at, _RUN[name])
@@ -131,13 +168,16 @@ class _Reader:
             names = set(self.text if found is None else _NAME.findall(found))
             self.globals |= names
             self.attributes |= names
+            self.looked_at |= names
         elif name in _WHOLE:
             self.every = self.whole = True
             self.attributes.update(self.text)
+            self.looked_at.update(self.text)
         elif name in _KEYED:
             key = _key(self.steps, _after_call(self.steps, at))
             self.everywhere |= key is None
             self.globals |= {key} if key is not None else set()
+            self.looked_at |= {key} if key is not None else set()
         elif name == "modules":
             self.imports |= {(0, c) for c in _texts(self.steps)}
         elif name in _ENVIRONMENT or name in _ASKED:

@@ -127,7 +127,7 @@ class Registers:
         first, _ = self.life.get(buffer, (self.level, self.level))
         self.life[buffer] = (first, self.level)
         if buffer.role == "scratch":  # taken afresh at each use: a register held long is dear
-            return self.e.write(f"getelementptr i8, ptr %scratch, i64 <{buffer.number}>")
+            return self.e.write(f"getelementptr i8, <{buffer.number}>")
         if buffer.role == "table":
             return self.needs.table(buffer.values, buffer.type.dtype)
         known = self.pointers.get(buffer)

@@ -24,7 +24,7 @@ from tracker.records import field, record
 
 _MOST = 1000  # loops that are remembered
 _EACH = 4  # modules for each
-_TABLE = re.compile(rf"^@({re.escape(lifting.table_of(''))}[\w.]+) = external", re.MULTILINE)
+_TABLE = re.compile(rf"\n@({re.escape(lifting.table_of(''))}[\w.]+) = external")
 _NOWHERE = 8  # an address for the table of a loop that nobody calls
 
 _Module = tuple[str, int]
@@ -45,8 +45,9 @@ def link(
     """The addresses of a module's functions, the modules that they are in, and what these need."""
     text, tables = native.without_sizes(loops.text)
     module = text, loops.level
-    parts = {} if loans else _loops(text)
-    links = None if cache.recent(*module) else _found(parts, loops)
+    is_known = cache.recent(*module) is not None
+    parts = {} if loans or is_known else _loops(text)
+    links = None if is_known else _found(parts, loops)
     if links is None:
         bound = {**native.addresses(tables), **loans}
         made = cache.compile_or_load(text, level=loops.level, symbols=bound)
@@ -112,7 +113,7 @@ def _take(name: str, places: list[tuple[_Module, str]], links: list[_Link]) -> N
 def _linked(link: _Link, tables: Mapping[str, int]) -> engine.Module:
     text, level = link.module
     symbols = {}
-    for symbol in _TABLE.findall(text):
+    for symbol in _TABLE.findall(f"\n{text}"):
         function = symbol[len(lifting.table_of("")) :]
         loop = _loop_of(function)
         here = link.names.get(loop, "") + function[len(loop) :]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from tracker.jit.signature import (
     ArrayOut,
     ConstOut,
     InputOut,
+    NodeOut,
     OutLeaf,
     Outputs,
     SameOut,
@@ -43,10 +44,18 @@ from tracker.tree import Structure
 class Results:
     """Writes the allocation of results before the plan runs and the building of the value after."""
 
-    def __init__(self, w: Writer, outputs: Outputs, inputs: list[str], first: int) -> None:
+    def __init__(
+        self,
+        w: Writer,
+        outputs: Outputs,
+        inputs: list[str],
+        targets: Mapping[Any, str],
+        first: int,
+    ) -> None:
         self.w = w
         self.outputs = outputs
         self._inputs = inputs
+        self._targets = targets  # the containers that are returned or updated, by their nodes
         self._slots = [first + offset for offset in outputs.offsets]
         self._arrays: dict[int, tuple[str, int]] = {}
         self._objects: list[str] = []
@@ -87,7 +96,12 @@ class Results:
 
     def build(self) -> str:
         """The reference to return."""
-        return self._value(self.outputs.structure)[0]
+        value = self._value(self.outputs.structure)
+        return (self._owned(value) if self.outputs.updates else value)[0]
+
+    def another(self, structure: Structure) -> tuple[str, int]:
+        """What else is made of the leaves that come next, owned until it is disowned."""
+        return self._owned(self._value(structure))
 
     def _value(self, structure: Structure) -> tuple[str, int | None]:
         cls = structure.cls
@@ -197,6 +211,8 @@ class Results:
             ref = self.w.objects.name(leaf.value)
         elif isinstance(leaf, InputOut):
             ref = self._inputs[leaf.leaf]
+        elif isinstance(leaf, NodeOut):
+            ref = self._targets[leaf.node]
         else:
             assert isinstance(leaf, SameOut)
             ref = self._objects[leaf.leaf]

@@ -1,7 +1,8 @@
 """Where scratch buffers lie: those whose lives do not overlap share memory.
 
 Owns: `lay_out`. Buffers come in the order in which their lives begin; what has ended leaves a hole,
-and the first hole that is large enough serves.
+and the first hole that is large enough serves. A large result whose own memory is written later
+than a buffer's life ends has room for that buffer.
 
 Invariant: linear, but for a few holes looked at for each buffer: memory for time, where a program
 has very many buffers.
@@ -14,38 +15,82 @@ import heapq
 from collections.abc import Mapping
 from typing import TypeVar
 
+from tracker.records import record
+
 Key = TypeVar("Key")
 
 ALIGNMENT = 64  # bytes
 _LOOKS = 64  # holes that are looked at
+_ROOMS = 8  # results that are looked at
+_WORTH = 1 << 16  # bytes of a buffer that is worth to be found room for in a result
 
 
-def lay_out(lives: Mapping[Key, tuple[int, int, int]]) -> tuple[int, dict[Key, int]]:
-    """Bytes in all, and an offset for each buffer, of (first level, last level, bytes)."""
+@record(frozen=True)
+class Spot:
+    """An offset in scratch, or (`room`) in the memory of a result."""
+
+    offset: int
+    room: int | None = None
+
+
+def lay_out(
+    lives: Mapping[Key, tuple[int, int, int]], rooms: Mapping[int, tuple[int, int]] | None = None
+) -> tuple[int, dict[Key, Spot]]:
+    """Bytes of scratch in all, and a spot for each buffer, of (first level, last level, bytes).
+    `rooms`: the results that are large, each (first level at which it is written, bytes)."""
     memory = _Memory()
-    offsets: dict[Key, int] = {}
-    ends: list[tuple[int, int, int]] = []  # a heap of (last level, start, end)
+    free = _largest(rooms or {})
+    spots: dict[Key, Spot] = {}
+    ends: list[tuple[int, int, int, int]] = []  # a heap of (last level, start, end, whose)
+    held = [memory, *(inside for _, _, inside in free)]
     for key in sorted(lives, key=lambda key: lives[key][0]):
         first, last, size = lives[key]
         while ends and ends[0][0] < first:
-            _, start, end = heapq.heappop(ends)
-            memory.give(start, end)
+            _, start, end, whose = heapq.heappop(ends)
+            held[whose].give(start, end)
         size = -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
-        start = offsets[key] = memory.take(size)
-        heapq.heappush(ends, (last, start, start + size))
-    return memory.most, offsets
+        found, whose, room = -1, 0, None
+        for at, (name, written, inside) in enumerate(free if size >= _WORTH else ()):
+            if last < written and (found := inside.find(size)) >= 0:
+                whose, room = at + 1, name
+                break
+        start = found if found >= 0 else memory.take(size)
+        spots[key] = Spot(start, room)
+        heapq.heappush(ends, (last, start, start + size, whose))
+    return memory.most, spots
+
+
+def _largest(rooms: Mapping[int, tuple[int, int]]) -> list[tuple[int, int, _Memory]]:
+    """The largest results, the one that is written first in front: the name of each, when that is,
+    and the memory in it."""
+    names = heapq.nlargest(_ROOMS, rooms, key=lambda name: rooms[name][1])
+    found = [(name, rooms[name][0], _Memory(rooms[name][1])) for name in names]
+    return sorted(found, key=lambda room: room[1])
 
 
 class _Memory:
-    """Holes below `top`, in order, never two that touch; none touches the top."""
+    """Holes below `top`, in order, never two that touch; none touches the top, which can be
+    moved if nobody has said how much memory there is."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int = 0) -> None:
         self.starts: list[int] = []
         self.ends: list[int] = []
         self.top = 0
         self.most = 0
+        if size:
+            self.take(size + 1)
+            self.give(0, size)
 
     def take(self, size: int) -> int:
+        start = self.find(size)
+        if start < 0:
+            start = self.top
+            self.top += size
+            self.most = max(self.most, self.top)
+        return start
+
+    def find(self, size: int) -> int:
+        """Take a hole; -1 if none is large enough."""
         for i in range(min(len(self.starts), _LOOKS)):
             start = self.starts[i]
             if self.ends[i] - start >= size:
@@ -53,10 +98,7 @@ class _Memory:
                 if self.starts[i] == self.ends[i]:
                     del self.starts[i], self.ends[i]
                 return start
-        start = self.top
-        self.top += size
-        self.most = max(self.most, self.top)
-        return start
+        return -1
 
     def give(self, start: int, end: int) -> None:
         at = bisect.bisect(self.starts, start)

@@ -11,6 +11,7 @@ a loop is quicker; numbers that something is divided by stay.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tracker.records import record
@@ -37,7 +38,8 @@ Moved = Mapping[str, tuple[str, tuple[str, ...]]]  # kernel -> (what to call ins
 
 def share(kernels: Sequence[KernelText]) -> tuple[list[KernelText], Moved]:
     """The kernels that are left, and whom to call instead of the others."""
-    if len(kernels) <= _MANY:
+    lengths = Counter(kernel.text.count("\n") for kernel in kernels)
+    if max(lengths.values(), default=0) <= _MANY:
         return list(kernels), {}
     number = re.compile(_NUMBER, re.MULTILINE)
     alike: dict[str, list[tuple[KernelText, list[str]]]] = {}

@@ -1,8 +1,9 @@
 """What a native call takes and gives: leaves, containers, names. Plain data, no machine code.
 
-Owns: the input leaves (`Array`, `Scalar`, `Twin`, `Foreign`; see `compared.py`), the output leaves
-(`ArrayOut`, `ScalarOut`, `ConstOut`, `InputOut`, `ViewOut`, `SameOut`), `Signature`, `Outputs`, and
-the slots they take in the frame that native code computes on. Start at `signature_of`.
+Owns: the input leaves (`Array`, `Scalar`, `Twin`, `Foreign`, `Log`; see `compared.py`), the output
+leaves (`ArrayOut`, `ScalarOut`, `ConstOut`, `InputOut`, `ViewOut`, `SameOut`, `NodeOut`),
+`Signature`, `Update`, `Outputs`, and the slots they take in the frame that native code computes on.
+Start at `signature_of`.
 
 Invariants: two calls have equal signatures exactly when one compiled entry serves both (a
 signature with a `Foreign` leaf has none); signatures are hashable; they never keep alive an object
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -88,18 +89,28 @@ class Twin:
     slots = 0
 
 
-Leaf: TypeAlias = Array | Scalar | Static | Twin | Compared | Foreign
+@record(frozen=True)
+class Log:
+    """A list that is appended to: what is in it does not matter."""
+
+    slots = 0
+
+
+Node: TypeAlias = tuple[int, tuple[int, ...]]
+Leaf: TypeAlias = Array | Scalar | Static | Twin | Compared | Foreign | Log
 
 
 @record(frozen=True, slots=False)
 class Signature:
     """The arguments of a call: one structure for each positional argument, one for each name in
-    `names`, one for each of the `places` that the function reads; all leaves in order."""
+    `names`, one for each of the `places` that the function reads; all leaves in order. `same`: the
+    lists and dicts at places that are one object."""
 
     structures: tuple[Structure, ...]
     names: tuple[str, ...]
     leaves: tuple[Leaf, ...]
     places: tuple[Place, ...] = ()
+    same: tuple[tuple[Node, Node], ...] = ()
 
     @cached_property
     def _hash(self) -> int:
@@ -128,6 +139,27 @@ class Signature:
     def offsets(self) -> tuple[int, ...]:
         """The first slot of each leaf; one more number, the count of slots."""
         return slot_offsets(self.leaves)
+
+
+def containers_of(call: Signature) -> list[Node]:
+    """The nodes of all containers that can be changed."""
+    found: list[Node] = []
+    todo: list[tuple[Structure, Node]] = [
+        (structure, (at, ())) for at, structure in enumerate(call.structures)
+    ]
+    while todo:
+        structure, node = todo.pop()
+        if structure.cls is not None and not issubclass(structure.cls, tuple):
+            found.append(node)
+        todo += [(s, (node[0], (*node[1], at))) for at, s in enumerate(structure.children)]
+    return found
+
+
+def apart_of(call: Signature, updates: Sequence[Update]) -> list[tuple[Node, Node]]:
+    """The containers that must not be one object: those that are changed, and all others."""
+    changed = {u.target for u in updates if isinstance(u.target, tuple)}
+    others = containers_of(call) if changed else []
+    return [(node, other) for node in changed for other in others if node != other]
 
 
 def signature_of(
@@ -256,7 +288,31 @@ class SameOut:
     slots = 0
 
 
-OutLeaf = ArrayOut | ScalarOut | ConstOut | InputOut | ViewOut | SameOut
+UpdateKind: TypeAlias = Literal["place", "item", "append", "delete", "attribute"]
+
+
+@record(frozen=True)
+class Update:
+    """What a call puts at a place, or, under `key`, into a container: `target` is the place, or the
+    number of a structure of the signature and the way down to the container in it. `structure` is
+    that of what is put: its leaves come after the result's."""
+
+    kind: UpdateKind
+    target: Place | Node
+    key: Any
+    structure: Structure | None
+
+
+@record(frozen=True)
+class NodeOut:
+    """The container that is given at a node of the signature."""
+
+    node: Node
+
+    slots = 0
+
+
+OutLeaf = ArrayOut | ScalarOut | ConstOut | InputOut | ViewOut | SameOut | NodeOut
 
 
 @record(frozen=True, slots=False)
@@ -264,13 +320,14 @@ class Outputs:
     """The result of a call. Tuples, named tuples, lists and dicts are made by native code, other
     containers by `build(structure, children)`. `writes`: the input leaves that are written into,
     and as what; their slots come after the results'. `apart`: input leaves that share memory with
-    no other in any case."""
+    no other in any case. `updates`: what is put where, in order."""
 
     structure: Structure
     leaves: tuple[OutLeaf, ...]
     build: Callable[[Structure, Sequence[Any]], Any] | None = None
     writes: tuple[tuple[int, ArrayOut], ...] = ()
     apart: tuple[int, ...] = ()
+    updates: tuple[Update, ...] = ()
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:

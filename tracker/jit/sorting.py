@@ -28,8 +28,8 @@ _WORD = np.dtype(np.uint64)
 
 @record(eq=False)
 class Order:
-    """out = the rows of the operand in order, or the positions that say it; `room` is for keys and
-    positions on their way."""
+    """out = the rows of the operand in order, or the positions that say it; `room` is for keys on
+    their way."""
 
     eqn: Eqn
     room: Any
@@ -48,7 +48,7 @@ def plan_order(planner: Any, eqn: Eqn) -> None:
     if networks.fits(bits, rows, n, values):
         words = networks.room(bits, rows, n, values)
     else:
-        words = -(-n * bits // 64) * (1 if values else 2) + (0 if values else 2 * n)
+        words = -(-n * bits * (1 if values else 2) // 64)
     room = planner.buffer(Type((words,), _WORD), "scratch")
     level = place.ready
     planner.made(eqn.out, level)
@@ -76,10 +76,9 @@ def _write(driver: Any, order: Order) -> None:
         driver.needs.intrinsics |= texts
         driver.lines.append(f"  call void {name}({given})")
         return
-    driver.needs.intrinsics |= {*_INTRINSICS, *_texts(bits, values)}
-    driver.lines.append(
-        f"  call void @tk.order.{'values' if values else 'places'}.i{bits}({given}, i64 {n})"
-    )
+    name = f"{'values' if values else 'places'}.{'few' if n <= _FEW else 'many'}"
+    driver.needs.intrinsics |= {*_INTRINSICS, *_texts(name, bits)}
+    driver.lines.append(f"  call void @tk.order.{name}.i{bits}({given}, i64 {n})")
 
 
 def inserted_values(bits: int) -> str:
@@ -87,18 +86,20 @@ def inserted_values(bits: int) -> str:
     return _INSERTED_VALUES.replace("$", f"i{bits}")
 
 
-def _texts(bits: int, values: bool) -> set[str]:
-    """The text of the routine for keys of so many bits."""
-    if values:
-        texts = [_of_rows("values", "$"), inserted_values(bits), _by_digits(_MANY_VALUES, bits)]
-    else:
-        texts = [_of_rows("places", "i64"), _INSERTED, _by_digits(_MANY_PLACES, bits)]
-    return {text.replace("$", f"i{bits}") for text in texts}
-
-
-def _of_rows(kind: str, result: str) -> str:
-    """The routine that goes through the rows."""
-    return _ROWS.replace("{kind}", kind).replace("{result}", result)
+def _texts(name: str, bits: int) -> set[str]:
+    """The text of the routine for keys of so many bits, and of what puts one row in order."""
+    one = {
+        "values.few": _INSERTED_VALUES,
+        "places.few": _INSERTED,
+        "values.many": _by_digits(_MANY_VALUES, bits),
+        "places.many": _by_digits(_MANY_PLACES, bits),
+    }[name]
+    rows = (
+        _ROWS.replace("{name}", name)
+        .replace("{result}", "i64" if name.startswith("places") else "$")
+        .replace("{room}", "" if name.endswith("few") else "ptr %room, ")
+    )
+    return {text.replace("$", f"i{bits}") for text in (rows, one)}
 
 
 _INTRINSICS = (
@@ -106,34 +107,26 @@ _INTRINSICS = (
     "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
 )
 _ROWS = """
-define internal void @tk.order.{kind}.$(
+define internal void @tk.order.{name}.$(
   ptr %keys, ptr %out, ptr %room, i64 %rows, i64 %n
 ) noinline {
 start:
-  %few = icmp ule i64 %n, FEW
   br label %next
 next:
-  %row = phi i64 [0, %start], [%after, %done]
+  %row = phi i64 [0, %start], [%after, %sort]
   %more = icmp ult i64 %row, %rows
   br i1 %more, label %sort, label %end
 sort:
   %at = mul i64 %row, %n
   %k = getelementptr $, ptr %keys, i64 %at
   %to = getelementptr {result}, ptr %out, i64 %at
-  br i1 %few, label %insert, label %digits
-insert:
-  call void @tk.{kind}.few.$(ptr %k, ptr %to, i64 %n)
-  br label %done
-digits:
-  call void @tk.{kind}.many.$(ptr %k, ptr %to, ptr %room, i64 %n)
-  br label %done
-done:
+  call void @tk.{name}.$(ptr %k, ptr %to, {room}i64 %n)
   %after = add i64 %row, 1
   br label %next
 end:
   ret void
 }
-""".replace("FEW", str(_FEW))
+"""
 _INSERTED = """
 define internal void @tk.places.few.$(ptr noalias %keys, ptr noalias %out, i64 %n) {
 start:
@@ -287,24 +280,23 @@ end:
   ret void
 }"""
 _MANY_PLACES = """
-; A pass over each digit of 8 bits. Room: two arrays of positions and two of keys.
+; A pass over each digit of 8 bits. Room: two arrays of keys. Positions have 32 bits on their way:
+; two arrays of them are as long as the result, and lie there.
 define internal void @tk.places.many.$(ptr %keys, ptr %out, ptr %room, i64 %n) {
 start:
   %counts = alloca [CELLS x i64], align 64
   call void @llvm.memset.p0.i64(ptr align 64 %counts, i8 0, i64 BYTES, i1 false)
-  %n2 = mul i64 %n, 2
-  %i1 = getelementptr i64, ptr %room, i64 0
-  %i2 = getelementptr i64, ptr %room, i64 %n
-  %k1 = getelementptr i64, ptr %room, i64 %n2
-  %k2 = getelementptr $, ptr %k1, i64 %n
+  %i2 = getelementptr i32, ptr %out, i64 %n
+  %k2 = getelementptr $, ptr %room, i64 %n
   br label %count
 count:
   %i = phi i64 [0, %start], [%i.next, %count]
   %cell = getelementptr $, ptr %keys, i64 %i
   %narrow = load $, ptr %cell
   %key = WIDEN
-  %own = getelementptr i64, ptr %i2, i64 %i
-  store i64 %i, ptr %own
+  %own = getelementptr i32, ptr %i2, i64 %i
+  %i.narrow = trunc i64 %i to i32
+  store i32 %i.narrow, ptr %own
 {counting}
   %i.next = add i64 %i, 1
   %counted = icmp eq i64 %i.next, %n
@@ -313,8 +305,8 @@ digit:
   %d = phi i64 [0, %count], [%d.next, %passed]
   %sk = phi ptr [%keys, %count], [%sk.next, %passed]
   %si = phi ptr [%i2, %count], [%si.next, %passed]
-  %dk = phi ptr [%k1, %count], [%dk.next, %passed]
-  %di = phi ptr [%i1, %count], [%di.next, %passed]
+  %dk = phi ptr [%room, %count], [%dk.next, %passed]
+  %di = phi ptr [%out, %count], [%di.next, %passed]
   %row = mul i64 %d, 256
   %bucket = getelementptr i64, ptr %counts, i64 %row
   %shift.wide = mul i64 %d, 8
@@ -331,8 +323,8 @@ digit:
   %e = phi i64 [0, %sum], [%e.next, %deal]
   %e.cell = getelementptr $, ptr %sk, i64 %e
   %e.key = load $, ptr %e.cell
-  %p.cell = getelementptr i64, ptr %si, i64 %e
-  %p = load i64, ptr %p.cell
+  %p.cell = getelementptr i32, ptr %si, i64 %e
+  %p = load i32, ptr %p.cell
   %down = lshr $ %e.key, %shift
   %low = and $ %down, 255
   %value = LOW
@@ -342,8 +334,8 @@ digit:
   store i64 %to.next, ptr %to.cell
   %key.to = getelementptr $, ptr %dk, i64 %to
   store $ %e.key, ptr %key.to
-  %p.to = getelementptr i64, ptr %di, i64 %to
-  store i64 %p, ptr %p.to
+  %p.to = getelementptr i32, ptr %di, i64 %to
+  store i32 %p, ptr %p.to
   %e.next = add i64 %e, 1
   %dealt = icmp eq i64 %e.next, %n
   br i1 %dealt, label %turn, label %deal
@@ -358,10 +350,31 @@ passed:
   %di.next = phi ptr [%di, %digit], [%si, %turn]
   %d.next = add i64 %d, 1
   %over = icmp eq i64 %d.next, DIGITS
-  br i1 %over, label %end, label %digit
+  br i1 %over, label %widen, label %digit
+widen:
+  %front = icmp eq ptr %si.next, %out
+  br i1 %front, label %backward, label %forward
+backward:  ; each place that is written holds none that is still to be read
+  %left = phi i64 [%n, %widen], [%j, %backward]
+  %j = sub i64 %left, 1
+  %j.cell = getelementptr i32, ptr %out, i64 %j
+  %j.narrow = load i32, ptr %j.cell
+  %j.wide = zext i32 %j.narrow to i64
+  %j.to = getelementptr i64, ptr %out, i64 %j
+  store i64 %j.wide, ptr %j.to
+  %none = icmp eq i64 %j, 0
+  br i1 %none, label %end, label %backward
+forward:
+  %u = phi i64 [0, %widen], [%u.next, %forward]
+  %u.cell = getelementptr i32, ptr %i2, i64 %u
+  %u.narrow = load i32, ptr %u.cell
+  %u.wide = zext i32 %u.narrow to i64
+  %u.to = getelementptr i64, ptr %out, i64 %u
+  store i64 %u.wide, ptr %u.to
+  %u.next = add i64 %u, 1
+  %all = icmp eq i64 %u.next, %n
+  br i1 %all, label %end, label %forward
 end:
-  %bytes = mul i64 %n, 8
-  call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %si.next, i64 %bytes, i1 false)
   ret void
 }"""
 

@@ -14,7 +14,7 @@ import operator
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -27,30 +27,33 @@ from tracker.errors import CompileError, UnsupportedError, is_internal, message
 from tracker.ir.graph import Function
 from tracker.jit.answers import Answers
 from tracker.jit.asking import Asking
-from tracker.jit.building import Output, build, views_of
+from tracker.jit.building import Output, ViewOf, build, views_of
+from tracker.jit.collecting import USERS, collecting_seldom
 from tracker.jit.compared import Compared, Static
 from tracker.jit.inputs import Effects, Inputs
+from tracker.jit.lasting import After
 from tracker.jit.libraries import is_library_file
 from tracker.jit.places import Spot, goes_on, with_places
 from tracker.jit.reads import Reads, places_of, reads_of
-from tracker.jit.signature import Signature, signature_of
+from tracker.jit.signature import Node, Signature, Update, signature_of
 from tracker.jit.standins import (
     Containers,
+    Known,
     StandIns,
     holds_handle,
-    plain,
     plain_keys_within,
     surely,
     with_plain_keys,
 )
+from tracker.jit.state import Before, Updates, nodes_of, updates_of
 from tracker.leaving import refused, unlock
 from tracker.ops.create import buffer
 from tracker.records import record
 from tracker.snapshots import own_copy
 from tracker.stage import Stage
-from tracker.tape import value_of
+from tracker.tape import data_of, value_of, wrap
 from tracker.tracked import Leaf, Tracked
-from tracker.values import Value, is_due
+from tracker.values import NO_PARAMS, Value, is_due
 
 
 @record()
@@ -62,7 +65,9 @@ class Trace:
     `call` is the signature of calls that the trace holds for; `lasting` whether a call leaves what
     the code reads as it was: else what it does to it happens only while plain Python runs. It holds
     only while the leaves in `writes` and `apart` share memory with no other. `varying`: where
-    numbers at places are inputs.
+    numbers at places are inputs. `updates`: what is put at places and into containers; `outputs`
+    has the leaves of that after those of the result. `moving`: where the function itself puts
+    another number than the one that this trace has for a constant, or one that was not there.
     """
 
     function: Function
@@ -76,6 +81,9 @@ class Trace:
     lasting: bool = True
     apart: tuple[int, ...] = ()
     varying: frozenset[Spot] = frozenset()
+    updates: tuple[Update, ...] = ()
+    is_sure: bool = True
+    moving: tuple[frozenset[Spot], frozenset[Spot]] = frozenset(), frozenset()
 
 
 @record()
@@ -124,16 +132,57 @@ class Staged:
 @record()
 class _Returned:
     """What a function returned: the leaves, as handles where they are values, and the structure.
-    `known`: the id of a handle -> the very object that the caller gets."""
+    `known`: the very objects that the caller gets."""
 
     outputs: list[Any]
     structure: tree.Structure
     template: Any
-    known: dict[int, Any]
+    known: Known
 
     def plain(self) -> Any:
-        results = [self.known.setdefault(id(x), plain(x)) for x in self.outputs]
-        return tree.unflatten(self.structure, results, self.template)
+        for at in range(len(self.outputs)):
+            if id(self.outputs[at]) not in self.known.of and _is_alone(self.outputs, at):
+                self.known.keep(self.outputs[at], data_of(self.outputs[at]))
+        return self._made(self.structure, map(self.known.plain, self.outputs), self.template)
+
+    def _made(self, structure: tree.Structure, leaves: Iterator[Any], template: Any) -> Any:
+        """What has this structure: itself, if it is a container that is there already."""
+        if structure.cls is None:
+            return next(leaves)
+        parts = tree.children_of(template)
+        assert parts is not None
+        kids = [
+            self._made(child, leaves, each)
+            for child, each in zip(structure.children, parts[1], strict=True)
+        ]
+        known = self.known.of.get(id(template))
+        return tree.rebuild(type(template), parts[0], kids, template) if known is None else known
+
+
+def _is_alone(outputs: list[Any], at: int) -> bool:
+    """Whether nobody can see the array of an output but who is given what the function returned."""
+    if type(outputs[at]) is not Tracked:
+        return False
+    array = value_of(outputs[at]).form
+    if type(array) is not np.ndarray or array.base is not None or not array.flags.writeable:
+        return False
+    del array
+    return all(map(operator.le, _references(outputs, at), _ALONE))
+
+
+def _references(outputs: list[Any], at: int) -> tuple[int, int, int]:
+    """How many references there are to an output, its value, and the value's array."""
+    value = value_of(outputs[at])
+    return sys.getrefcount(outputs[at]), sys.getrefcount(value), sys.getrefcount(value.form)
+
+
+def _references_if_alone() -> tuple[int, int, int]:
+    """The same where there are no others but those of what the function returned."""
+    result = (wrap(Value(np.zeros(1), None, (), NO_PARAMS)),)
+    return _references(list(result), 0)
+
+
+_ALONE = _references_if_alone()
 
 
 class GuardFailed(Exception):
@@ -167,17 +216,18 @@ def stage(
         reads = reads_of(f, static_leaves(given, own))
     call, leaves = with_places(given, own, reads.places, varying)
     run = _Run(args, kwargs, given, call, leaves, reads, Deferral() if deferring else None)
-    outputs, structure, result = run.of(f, on_error)
-    inputs = run.inputs
-    views = views_of(outputs, inputs) if with_views else {}
-    made = inputs.originals()
-    made |= {key: view.cut(leaves[view.out.leaf]) for key, view in views.items()}
-    effects = inputs.effects(run.containers)
-    returned = _Returned(outputs, structure, result, made)
+    with collecting_seldom(USERS):
+        outputs, structure, result = run.of(f, on_error, with_views)
+    inputs, updates = run.inputs, run.updates
+    effects = inputs.effects(run.containers, run.stand_ins.known)
+    returned = _Returned(outputs, structure, result, run.stand_ins.known)
     staged = Staged(None, returned, effects, leaves, run.deferral, run.why())
     if staged.why:
         return staged
-    built = build(name or _name(f), run.listener, inputs, outputs, views)
+    shown = [*outputs, *updates.leaves] if updates else outputs
+    with collecting_seldom():
+        built = build(name or _name(f), run.listener, inputs, shown, run.views, run.nodes)
+    after = After(places_of(f, static_leaves(given, own)), given, own, call, leaves, varying)
     staged.trace = Trace(
         built.function,
         call,
@@ -187,9 +237,12 @@ def stage(
         built.outputs,
         structure,
         [write.number for write in effects.writes],
-        not run.disturbed and _lasts(f, given, own, call, leaves, varying),
+        updates is not None and after.is_as_before(updates.of),
         inputs.among(run.listener.apart),
         varying,
+        tuple(updates.of) if updates else (),
+        updates is None or updates.is_sure,
+        after.moving,
     )
     return staged
 
@@ -214,55 +267,80 @@ class _Run:
         handed = (*self.positional, *self.named.values())
         self.containers = Containers((*args, *kwargs.values()), handed)
         self.stand_ins = StandIns(reads.places, self.inputs.at_places, self.inputs.at_spots)
+        self.call, self.reads = call, reads
         self.at_places = leaves[own:]
         self.objects = static_leaves(given, leaves)
         self.listener = Stage(deferral=deferral)
-        self.asking = Asking(self._spoil) if reads.asks else nullcontext()
+        self.asking = Asking(self.listener.spoil) if reads.asks else nullcontext()
         self.answers = Answers(reads.spaces)
         self.listener.given = frozenset(self.inputs.values)
         self.listener.placed = frozenset(self.inputs.placed)
+        self.updates: Updates | None = None
+        self.views: dict[int, ViewOf] = {}
+        self.nodes: dict[int, Node] = {}
 
     def of(
-        self, f: Callable[..., Any], on_error: Callable[[Exception, Effects], None] | None
+        self,
+        f: Callable[..., Any],
+        on_error: Callable[[Exception, Effects], None] | None,
+        with_views: bool,
     ) -> tuple[list[Any], tree.Structure, Any]:
         """The leaves of what `f` returns, their structure, and the thing itself."""
         with self.listener, Watch(self.inputs.watched) as watch, Patched():
             try:
                 self.stand_ins.put(self.at_places, self.inputs.originals())
+                before = Before(self.reads.places)
                 with self.asking, self.answers:
                     result = f(*self.positional, **self.named)
                 watch.check()
                 plain_keys_within(result)
-                outputs, structure = tree.flatten(result)
+                self.nodes = nodes_of(self.call, before, self.containers)
+                outputs, structure = tree.flatten(result, lambda x: id(x) in self.nodes)
                 self._made_anew(outputs)
-                for handle in (*outputs, *self.inputs.handles):
-                    if isinstance(handle, Tracked):
-                        value_of(handle)  # views are read while somebody listens
+                self._look_back(before, outputs, result, with_views)
             except Exception as error:
                 self._explain(error)
                 if on_error is not None:
-                    on_error(error, self.inputs.effects(self.containers))
+                    known = self.stand_ins.known
+                    on_error(error, self.inputs.effects(self.containers, known))
                 raise
             finally:
                 surely(lambda: self._put_back(f))
         if self.deferral is not None and self.deferral.wrong:
             raise Misjudged
         unlock(self.listener, outputs)
-        _refuse_holders(outputs)
+        _refuse_holders([x for x in outputs if id(x) not in self.nodes])
         self.inputs.check_shapes()
         return outputs, structure, result
+
+    def _look_back(self, before: Before, outputs: list[Any], result: Any, with_views: bool) -> None:
+        """See what the function has put where, what is a view of what, and what views hold, while
+        somebody listens."""
+        found = updates_of(
+            self.call, self.inputs, self.reads, before, self.containers, self.nodes, result
+        )
+        self.updates, self.stand_ins.shares = found, found is None
+        shown = [*outputs, *(found.leaves if found else ())]
+        if with_views:
+            self.views = views_of(shown, self.inputs)
+            known, leaves = self.stand_ins.known, self.inputs.arrays
+            known.of.update((k, v.cut(leaves[v.out.leaf])) for k, v in self.views.items())
+        self.stand_ins.known.of.update(self.containers.originals)
+        for handle in (*shown, *self.inputs.handles):
+            if isinstance(handle, Tracked):
+                value_of(handle)
 
     def _made_anew(self, outputs: list[Any]) -> None:
         """What the function makes without its arguments it makes at each call: an array is a copy;
         of what else can be changed, there can be no trace."""
         for at in range(len(outputs)):
             x = outputs[at]
-            if not _can_be_changed(x) or sys.getrefcount(x) > _FRESH:
+            if id(x) in self.nodes or not _can_be_changed(x) or sys.getrefcount(x) > _FRESH:
                 continue
             if type(x) is np.ndarray and x.dtype.kind in "biufc":
                 outputs[at] = buffer(own_copy(x))
             else:
-                self._spoil(
+                self.listener.spoil(
                     message(
                         f"the function returns a {type(x).__name__} that it makes at each call",
                         "Return arrays, numbers, text, and tuples, lists, dicts or dataclasses",
@@ -285,17 +363,9 @@ class _Run:
         if refused(error, self.listener) or _is_librarys(error):
             raise UnsupportedError(f"{type(error).__name__}: {error}") from error
 
-    def _spoil(self, why: str) -> None:
-        self.listener.spoilt = self.listener.spoilt or why
-
     def why(self) -> str:
         """Why there can be no trace, if so."""
         return self.listener.spoilt or _caught(self.listener.errors)
-
-    @property
-    def disturbed(self) -> bool:
-        """Whether it changed what it was given, or what stands at places, as objects."""
-        return bool(self.containers.changed or self.stand_ins.disturbed)
 
 
 def _is_librarys(error: Exception) -> bool:
@@ -368,17 +438,3 @@ def _rebuilt(
         for structure, template in zip(call.structures, templates, strict=True)
     ]
     return rebuilt[: len(args)], dict(zip(kwargs, rebuilt[len(args) :], strict=True))
-
-
-def _lasts(
-    f: Callable[..., Any],
-    given: Signature,
-    own: Sequence[Any],
-    call: Signature,
-    leaves: Sequence[Any],
-    varying: frozenset[Spot],
-) -> bool:
-    """Whether what the function reads is still as it was before it ran."""
-    places = places_of(f, static_leaves(given, own))
-    after, found = with_places(given, own, places, varying)
-    return after == call and all(map(operator.is_, found, leaves))

@@ -17,13 +17,14 @@ import os
 import threading
 import types
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from tracker import tree
 from tracker.jit.places import MISSING, Place, Spot, below, children_of
+from tracker.jit.signature import Node
 from tracker.standing import stand, withdraw
 from tracker.tape import value_of
 from tracker.tracked import Tracked
@@ -82,21 +83,27 @@ class StandIns:
         self.handles = handles
         self.numbers = numbers
         self.out: dict[Spot, Tracked] = {}  # the handles that stand somewhere
-        self.disturbed = False  # whether something plain stood there in the end
-        self.back: dict[int, Any] = {}  # the id of a handle -> what belongs in its place
+        self.lent: list[Place] = []  # where they do for objects that may get one of their own
+        self.known = Known({})  # what belongs in the place of each handle
+        self._is_over = False  # whether the function has run
+        self.shares = False  # whether a view is put beside what it is a view of
         self.rebuilt: dict[int, tuple[Any, Any]] = {}  # the id of a tuple made anew -> it, the old
 
     def put(self, leaves: Sequence[Any], originals: Mapping[int, Any]) -> None:
         """Have the handles stand at the places instead of what `leaves` says is there now;
         `originals`: the id of each handle -> the leaf that it stands for."""
         OUT.append(self)
-        self.back = {**originals, **{id(x): x for x in leaves if type(x) is Tracked}}
-        self._everywhere(self._handle)
+        self.known = Known({**originals, **{id(x): x for x in leaves if type(x) is Tracked}})
+        self.lent = [lender for place in self.places if (lender := place.lender)]
+        self._everywhere(self._handle, self.places)
 
     def take_back(self) -> None:
         """Have what it was stand there again, and plain data for handles that are new: `surely`."""
+        self._is_over = True
         try:
-            self._everywhere(self._plain)
+            self._everywhere(self._plain, (*self.places, *self.lent))
+            for new, old in self.rebuilt.values():
+                self.known.keep(new, old)
         finally:
             for handle in self.out.values():
                 withdraw(handle)
@@ -106,37 +113,45 @@ class StandIns:
     def tidy(self, places: Sequence[Place]) -> None:
         """Have plain data stand where the function has put handles and nothing of ours stood:
         `places` are those that it can read now."""
-        known = frozenset(self.places)
+        known, self.shares = frozenset(self.places), True
         self._everywhere(self._plain, [place for place in places if place not in known])
 
-    def _everywhere(self, change: _Change, places: Sequence[Place] | None = None) -> None:
-        for place in self.places if places is None else places:
+    def _everywhere(self, change: _Change, places: Iterable[Place]) -> None:
+        for place in places:
             x = place.read()
             made = self._changed(x, change, (), (place, ()))
             if made is not x:
                 place.replace(x, made)
 
     def _handle(self, x: Any, spot: Spot) -> Any:
-        if id(x) in self.back:  # its container stands at two places
+        if id(x) in self.known.of:  # its container stands at two places
             return x
         handle = self.numbers.get(spot)
         if handle is None:
             handle = self.handles.get(id(x))
         if handle is None:
             return x
-        self.back[id(handle)] = x
+        self.known.of[id(handle)] = x
         if type(handle) is Tracked:
             stand(handle, x)
             self.out[spot] = handle
         return handle
 
     def _plain(self, x: Any, spot: Spot) -> Any:
-        self.disturbed |= spot in self.out and type(x) is not Tracked
-        known = self.back.get(id(x))
-        return plain(x) if known is None else known
+        view = getattr(x, "_view", None) if type(x) is Tracked else None
+        shares = view is not None and (self.shares or id(root_of(x)) in self.known.of)
+        if view is not None and shares and id(x) not in self.known.of:
+            base = self._plain(view.base, spot)
+            made = view.cut(base)
+            if np.may_share_memory(made, base):
+                self.known.keep(x, made)
+        return self.known.plain(x)
 
     def _changed(self, x: Any, change: _Change, above: tuple[int, ...], spot: Spot) -> Any:
-        """`x` with its leaves changed: lists and dicts in place, others made anew."""
+        """`x` with its leaves changed: lists and dicts in place, others made anew. A container that
+        the function was given is the caller's."""
+        if id(x) in self.known.of:
+            return change(x, spot)
         with_plain_keys(x)
         parts = children_of(x) if x is not MISSING and id(x) not in above else None
         if parts is None:
@@ -146,20 +161,21 @@ class StandIns:
             self._changed(child, change, (*above, id(x)), below(spot, at))
             for at, child in enumerate(children)
         ]
-        if all(a is b for a, b in zip(made, children, strict=True)):
-            return x
         if isinstance(x, (list, dict, deque)):
             where = names if isinstance(x, dict) else range(len(made))
             for key, old, new in zip(where, children, made, strict=True):
                 _replace(x, key, old, new)
-        else:
-            known = self.rebuilt.get(id(x))
-            if known is not None:
-                return known[1]
-            new = tree.rebuild(type(x), names, made, x)
-            self.rebuilt[id(new)] = new, x
-            return new
-        return x
+            if self._is_over:
+                self.known.keep(x, x)
+            return x
+        if all(a is b for a, b in zip(made, children, strict=True)):
+            return x
+        known = self.rebuilt.get(id(x))
+        if known is not None:
+            return known[1]
+        new = tree.rebuild(type(x), names, made, x)
+        self.rebuilt[id(new)] = new, x
+        return new
 
 
 def _replace(x: Any, key: Any, old: Any, new: Any) -> None:
@@ -187,6 +203,31 @@ def plain(x: Any) -> Any:
         return x
     data = value_of(x).data
     return data.copy("K") if isinstance(data, np.ndarray) else data
+
+
+def root_of(x: Any) -> Any:
+    """The array that a handle is a view of; itself, if it is none."""
+    while (view := getattr(x, "_view", None)) is not None:
+        x = view.base
+    return x
+
+
+class Known:
+    """What the caller gets for each handle, by the id of that: `of`. A handle that stands in two
+    places is one object in both."""
+
+    def __init__(self, of: Mapping[int, Any]) -> None:
+        self.of = dict(of)
+        self._alive: list[Any] = []  # so that no other handle has the id of one of these
+
+    def plain(self, x: Any) -> Any:
+        if type(x) is Tracked and id(x) not in self.of:
+            self.keep(x, plain(x))
+        return self.of.get(id(x), x)
+
+    def keep(self, x: Any, what: Any) -> None:
+        self.of[id(x)] = what
+        self._alive.append(x)
 
 
 def with_plain_keys(x: Any) -> Any:
@@ -266,13 +307,15 @@ class Containers:
 
     def __init__(self, originals: Sequence[Any], given: Sequence[Any]) -> None:
         self.pairs: list[tuple[Any, Any, Any]] = []  # the caller's, the function's, what was in it
+        self.nodes: list[Node] = []  # where each of these is among the arguments
         self.originals: dict[int, Any] = {}
         self._seen: set[int] = set()  # the ids of the caller's
         self._twice = False  # whether one of them stands at two places
-        for original, copy in zip(originals, given, strict=True):
-            self._pair(original, copy)
+        self.is_kept = False  # whether the function has changed one of them by another name
+        for at, (original, copy) in enumerate(zip(originals, given, strict=True)):
+            self._pair(original, copy, (at, ()))
 
-    def _pair(self, original: Any, copy: Any) -> None:
+    def _pair(self, original: Any, copy: Any, node: Node) -> None:
         parts = tree.children_of(copy)
         if parts is None or original is copy:
             return
@@ -280,8 +323,9 @@ class Containers:
         self._seen.add(id(original))
         self.originals[id(copy)] = original
         self.pairs.append((original, copy, parts))
-        for one, other in zip(_children(original), parts[1], strict=True):
-            self._pair(one, other)
+        self.nodes.append(node)
+        for at, (one, other) in enumerate(zip(_children(original), parts[1], strict=True)):
+            self._pair(one, other, below(node, at))
 
     @property
     def changed(self) -> bool:
@@ -291,7 +335,7 @@ class Containers:
     @property
     def tangled(self) -> bool:
         """Whether one was given twice and changed: the function was to see that in both places."""
-        return self._twice and self.changed
+        return self.is_kept or (self._twice and self.changed)
 
     def carry_out(self, plain: Callable[[Any], Any]) -> None:
         """Do to the caller's containers what was done to the function's; `plain` of a leaf."""

@@ -27,22 +27,21 @@ from tracker.jit.layout import (
 from tracker.jit.strides import MemoryOrder, c_strides
 
 CHEAP = 24  # operations; up to here an expression is computed again rather than stored
+_CHEAP_IN_LOOP = 34  # the same in a loop's body, whose stores would be made at every step
 _CHEAP_NEAR = 7  # the same for values that stay in the cache: these are soon stored and read
 _NEAR = 1 << 14  # elements that do
 _CROWD = 180  # operations of one kernel; beyond, a new one is begun
 _BIG_CROWD = 600  # the same where what is kept for the next kernel would leave the cache
 
 
-def cheap(var: Var) -> int:
-    """Up to which cost a value is computed again rather than stored."""
-    return _CHEAP_NEAR if var.type.size <= _NEAR else CHEAP
-
-
 class Storing:
     """The places of a function's values."""
 
-    def __init__(self, function: Function, wanted: Sequence[MemoryOrder], tiny: Tiny) -> None:
+    def __init__(
+        self, function: Function, wanted: Sequence[MemoryOrder], tiny: Tiny, body: bool
+    ) -> None:
         self.tiny = tiny
+        self.budget = _CHEAP_IN_LOOP if body else CHEAP
         self.outputs = list(itertools.zip_longest(function.outputs, wanted))
         self.wanted: dict[Atom, tuple[int, ...]] = {}
         for atom, order in self.outputs:
@@ -92,10 +91,14 @@ class Storing:
             return place.ready
         if place.stored:
             return place.ready
-        if place.cost <= cheap(var):
+        if place.cost <= self.cheap(var):
             assert place.home is not None
             return place.home.level
         return self.store(var)
+
+    def cheap(self, var: Var) -> int:
+        """Up to which cost a value is computed again rather than stored."""
+        return _CHEAP_NEAR if var.type.size <= _NEAR else self.budget
 
     def store(self, var: Var) -> int:
         """Keep an expression in memory; the level from which it can be read."""

@@ -196,9 +196,9 @@ def _flat(index: Sequence[int], shape: tuple[int, ...]) -> int:
 def _positions(shape: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
     """For each element of the target shape, the position of its element in an operand."""
     if not shape:
-        return [0] * int(np.prod(target))
+        return [0] * math.prod(target)
     found: list[int] = (
-        np.broadcast_to(np.arange(int(np.prod(shape))).reshape(shape), target).ravel().tolist()
+        np.broadcast_to(np.arange(math.prod(shape)).reshape(shape), target).ravel().tolist()
     )
     return found
 
@@ -207,8 +207,8 @@ def _positions(shape: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
 def _groups(shape: tuple[int, ...], axis: tuple[int, ...]) -> list[list[int]]:
     """The positions that each result of a reduction folds."""
     kept = [i for i in range(len(shape)) if i not in axis]
-    count = int(np.prod([shape[i] for i in kept]))
-    positions = np.arange(int(np.prod(shape))).reshape(shape).transpose([*kept, *axis])
+    count = math.prod([shape[i] for i in kept])
+    positions = np.arange(math.prod(shape)).reshape(shape).transpose([*kept, *axis])
     found: list[list[int]] = positions.reshape(count, -1 if positions.size else 0).tolist()
     return found
 

@@ -20,11 +20,12 @@ from tracker.tree import Structure, is_namedtuple
 # Offsets in CPython's and NumPy's structs; `native.verify_layout` checks each of them.
 TYPE, SIZE, VALUE, ITEMS = 8, 16, 16, 24
 CONTENTS = 16  # of a closure cell
+TYPE_FLAGS, HEAP_TYPE = 168, 1 << 9  # of a class; the flag of those made while a program runs
 FUNCTION = {"__code__": 48, "__defaults__": 56, "__kwdefaults__": 64}  # slots of a function
 DATA, NDIM, DIMS, STRIDES, DESCR, FLAGS = 16, 24, 32, 40, 56, 64
 KIND, BYTEORDER, TYPE_NUMBER, ITEMSIZE = 24, 26, 28, 40
 # Offsets in our own callable objects; `callable.py` makes them.
-CALL, DICT, WEAKREFS, SLOW, KEEP, ACTIVE, OBJECT_SIZE = 16, 24, 32, 40, 48, 56, 64
+CALL, DICT, WEAKREFS, SLOW, KEEP, ACTIVE, TABLE, OBJECT_SIZE = 16, 24, 32, 40, 48, 56, 64, 72
 
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 BIG_BYTES = 1 << 18  # arrays from here on are made by `native.big`
@@ -40,8 +41,10 @@ DECLARATIONS = {
     "Py_IncRef": "void @Py_IncRef(ptr)",
     "Py_DecRef": "void @Py_DecRef(ptr)",
     "PyBool_FromLong": "ptr @PyBool_FromLong(i64)",
+    "PyCell_Set": "i32 @PyCell_Set(ptr, ptr)",
     "PyComplex_FromDoubles": "ptr @PyComplex_FromDoubles(double, double)",
     "PyContextVar_Get": "i32 @PyContextVar_Get(ptr, ptr, ptr)",
+    "PyDict_DelItem": "i32 @PyDict_DelItem(ptr, ptr)",
     "PyDict_GetItem": "ptr @PyDict_GetItem(ptr, ptr)",
     "PyDict_New": "ptr @PyDict_New()",
     "PyDict_Next": "i32 @PyDict_Next(ptr, ptr, ptr, ptr)",
@@ -50,9 +53,13 @@ DECLARATIONS = {
     "PyEval_RestoreThread": "void @PyEval_RestoreThread(ptr)",
     "PyEval_SaveThread": "ptr @PyEval_SaveThread()",
     "PyFloat_FromDouble": "ptr @PyFloat_FromDouble(double)",
+    "PyList_Append": "i32 @PyList_Append(ptr, ptr)",
     "PyList_New": "ptr @PyList_New(i64)",
+    "PyList_SetItem": "i32 @PyList_SetItem(ptr, i64, ptr)",
+    "PyList_SetSlice": "i32 @PyList_SetSlice(ptr, i64, i64, ptr)",
     "PyLong_AsLongLongAndOverflow": "i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)",
     "PyLong_FromLongLong": "ptr @PyLong_FromLongLong(i64)",
+    "PyObject_GenericSetAttr": "i32 @PyObject_GenericSetAttr(ptr, ptr, ptr)",
     "PyObject_GetAttr": "ptr @PyObject_GetAttr(ptr, ptr)",
     "PyObject_RichCompareBool": "i32 @PyObject_RichCompareBool(ptr, ptr, i32)",
     "PyObject_Vectorcall": "ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)",

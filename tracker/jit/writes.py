@@ -9,6 +9,7 @@ it would, the call is a miss (the trace took them for apart).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -82,7 +83,7 @@ class Writes:
             target, leaf = self.objects[number], self.signature.leaves[number]
             assert isinstance(leaf, Array)
             if leaf.strides == out.strides:
-                size = out.dtype.itemsize * int(np.prod(out.shape, dtype=np.int64))
+                size = out.dtype.itemsize * math.prod(out.shape)
                 to, source = w.load("ptr", target, DATA), w.load("ptr", made, DATA)
                 w.emit(f"call void @native.copy(ptr {to}, ptr {source}, i64 {size})")
             else:
@@ -96,6 +97,6 @@ def _span(leaf: Array) -> tuple[int, int]:
     """Where an array's first and last bytes are, from its data address."""
     size = leaf.dtype.itemsize
     if leaf.strides is None or 0 in leaf.shape:
-        return 0, size * int(np.prod(leaf.shape, dtype=np.int64))
+        return 0, size * math.prod(leaf.shape)
     reach = [(n - 1) * stride for n, stride in zip(leaf.shape, leaf.strides, strict=True)]
     return sum(r for r in reach if r < 0), size + sum(r for r in reach if r > 0)

@@ -33,9 +33,11 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
 
 def project(c: Any, x: Any) -> Any:
     """A cotangent in the space of its operand: same shape; real for real; same precision."""
-    c = sum_to(c, np.shape(x))
-    want = x.dtype if hasattr(x, "dtype") else np.result_type(x)
-    have = c.dtype if hasattr(c, "dtype") else np.result_type(c)
+    form, given = form_of(x), form_of(c)
+    shape = np.shape(form)
+    if np.shape(given) != shape:
+        c = sum_to(c, shape)
+    want, have = _dtype(form), _dtype(given)
     if have == want or want.kind not in "fc":
         return np.real(c) if have.kind == "c" and want.kind != "c" else c
     if have.kind == "c" and want.kind == "f":
@@ -43,6 +45,11 @@ def project(c: Any, x: Any) -> Any:
     if type(x) is float or type(x) is complex:
         return c
     return c.astype(want) if hasattr(c, "astype") else want.type(c)
+
+
+def _dtype(form: Any) -> np.dtype[Any]:
+    dtype: np.dtype[Any] | None = getattr(form, "dtype", None)
+    return np.result_type(form) if dtype is None else dtype
 
 
 def match(t: Any, y: Any) -> Any:
@@ -88,7 +95,7 @@ def partial_product(times: Callable[[Any, Any], Any], g: Any, partial: Any, y: A
     if not callable(partial):
         return g if partial == 1 else -g if partial == -1 else times(g, partial)
     d = partial(y, *xs)
-    product = times(g, np.conjugate(d) if np.iscomplexobj(d) else d)
+    product = times(g, np.conjugate(d) if np.iscomplexobj(form_of(d)) else d)
     return product if times is np.multiply else _taken(product, partial, d)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.ir.op import LINEAR, Expand
+from tracker.ir.types import Type
 from tracker.ops.cotangents import project
 from tracker.ops.create import to_discrete
 from tracker.ops.cumulative import along
@@ -29,6 +30,26 @@ _OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 def _evaluate(x: Any, *, axis: int, inverse: bool, norm: Any) -> Any:
     return (np.fft.ifft if inverse else np.fft.fft)(x, axis=axis, norm=norm)
+
+
+def _inferred(evaluate: Any, length: Any = lambda n, params: n) -> Any:
+    """The type of a transform: the dtype is that of a single number's; `length` is how many there
+    are along the axis."""
+    one = infer_by_example(evaluate)
+
+    def infer(x: Type, *, axis: int, **params: Any) -> Type:
+        shape = [*x.shape]
+        shape[axis] = length(shape[axis], params)
+        least = {**params, "n": 1} if "n" in params else params
+        return Type(tuple(shape), one(Type((1,), x.dtype), axis=0, **least).dtype)
+
+    return infer
+
+
+def _along_last(x: Type, *, axis: int, **_: Any) -> tuple[()] | None:
+    """No operand has positions (see `Expand`); how a transform along another axis than the last
+    lies in memory is NumPy's business."""
+    return () if axis == x.ndim - 1 else None
 
 
 def _transposed(g: Any, *, axis: int, inverse: bool, norm: Any) -> Any:
@@ -76,11 +97,11 @@ fourier = declare(
     "fourier",
     method=None,
     entry=None,
-    infer=infer_by_example(_evaluate),
+    infer=_inferred(_evaluate),
     evaluate=_evaluate,
     jvp=LINEAR,
     vjp=[lambda g, y, x, **params: project(_transposed(g, **params), x)],
-    lower=Expand(_fourier_build),
+    lower=Expand(_fourier_build, "K", _along_last),
 )
 
 
@@ -116,21 +137,21 @@ real_fourier = declare(
     "real_fourier",
     method=None,
     entry=None,
-    infer=infer_by_example(_real_evaluate),
+    infer=_inferred(_real_evaluate, lambda n, params: n // 2 + 1),
     evaluate=_real_evaluate,
     jvp=LINEAR,
     vjp=[_real_vjp],
-    lower=Expand(_real_build),
+    lower=Expand(_real_build, "K", _along_last),
 )
 from_half = declare(
     "from_half",
     method=None,
     entry=None,
-    infer=infer_by_example(_half_evaluate),
+    infer=_inferred(_half_evaluate, lambda n, params: params["n"]),
     evaluate=_half_evaluate,
     jvp=LINEAR,
     vjp=[_half_vjp],
-    lower=Expand(_half_build),
+    lower=Expand(_half_build, "K", _along_last),
 )
 
 

@@ -24,7 +24,9 @@ from tracker.ops.indices import lengths
 from tracker.ops.places import (
     Index,
     Piece,
+    extents,
     filled,
+    is_hole,
     normal,
     result_shape,
     scattered,
@@ -163,7 +165,12 @@ as_view: Op = declare(  # a number as the array without dimensions that `x[0, ..
 
 
 def _gather_infer(x: Type, *arrays: Type, index: Index, counts: tuple[int, ...] = ()) -> Type:
-    samples = tuple(np.zeros(a.shape, a.dtype) for a in arrays)
+    samples = tuple(
+        np.zeros(a.shape, a.dtype)
+        if a.dtype == np.bool_
+        else np.broadcast_to(a.dtype.type(0), a.shape)
+        for a in arrays
+    )
     for mask, count in zip([m for m in samples if m.dtype == np.bool_], counts, strict=True):
         mask.flat[:count] = True
     return Type(np.broadcast_to(np.int8(0), x.shape)[filled(index, samples)].shape, x.dtype)
@@ -213,7 +220,13 @@ gather: Op = declare(
         ),
         None,
     ],
-    lower=Expand(_gather_build),
+    lower=Expand(
+        _gather_build,
+        order="K",
+        positions=lambda x, *arrays, index, **_: (
+            extents(x.shape, index, arrays, 1) if is_hole(index[0]) else None
+        ),
+    ),
 )
 scatter_add: Op = declare(
     "scatter_add",
@@ -223,7 +236,11 @@ scatter_add: Op = declare(
     evaluate=_scatter_add,
     jvp=[lambda t, y, g, *arrays, **params: apply(scatter_add, (t, *arrays), params), None],
     vjp=[lambda g, y, x, *arrays, index, **_: gathered(g, arrays, index), None],
-    lower=Expand(_scatter_add_build),
+    lower=Expand(
+        _scatter_add_build,
+        order="C",
+        positions=lambda g, *arrays, index, shape, **_: extents(shape, index, arrays, 1),
+    ),
 )
 
 
@@ -234,10 +251,10 @@ def gathered(x: Any, arrays: tuple[Any, ...], index: Index) -> Any:
 def place_params(index: Index, arrays: tuple[Any, ...]) -> dict[str, Any]:
     """The params of an op with array indices: how many elements a mask lets through is part of the
     op, so that types are."""
-    masks = [data for data in map(data_of, arrays) if data.dtype.kind == "b"]
+    masks = [a for a in arrays if form_of(a).dtype.kind == "b"]
     if not masks:
         return {"index": index}
-    return {"index": index, "counts": tuple(int(np.count_nonzero(mask)) for mask in masks)}
+    return {"index": index, "counts": tuple(int(np.count_nonzero(data_of(a))) for a in masks)}
 
 
 def _scatter(x: Any, v: Any, *arrays: Any, index: Index, counts: Any = ()) -> Any:
@@ -326,5 +343,9 @@ scatter: Op = declare(
         None,
     ],
     vjp=[_scatter_vjp_base, _scatter_vjp_value, None],
-    lower=Expand(_scatter_build),
+    lower=Expand(
+        _scatter_build,
+        order="K",
+        positions=lambda x, v, *arrays, index, **_: extents(x.shape, index, arrays, 2),
+    ),
 )

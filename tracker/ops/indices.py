@@ -20,7 +20,7 @@ from tracker.ops.places import (
     Index,
     canonical_part,
 )
-from tracker.tape import apply, data_of
+from tracker.tape import apply, data_of, form_of
 from tracker.tracked import Tracked
 
 _INT = np.dtype(np.intp)
@@ -49,7 +49,7 @@ def _entry(part: Any) -> tuple[Any, Any]:
         return part, None
     if isinstance(part, slice):
         return _plain_slice(part), None
-    data = data_of(part)
+    data = form_of(part)
     if isinstance(data, (bool, np.bool_)):
         return HOLE, np.asarray(bool(part))  # of a traced one: a guard
     counts = hasattr(data, "dtype") or isinstance(data, int)  # Python's floats are no index
@@ -60,12 +60,12 @@ def _entry(part: Any) -> tuple[Any, Any]:
     if isinstance(data, (int, np.integer)):
         return _plain_int(part), None
     if isinstance(data, (list, tuple)):
-        array = np.asarray(data)
+        array = np.asarray(part)
         return HOLE, array.astype(np.intp) if array.size == 0 else array
     if isinstance(data, np.ndarray):
         return HOLE, part
     if hasattr(data, "__index__"):
-        return data.__index__(), None
+        return data_of(part).__index__(), None
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):  # a range, as a list
         return _entry(list(data))
     raise IndexError(

@@ -112,6 +112,27 @@ def _source(
     return tuple(source)
 
 
+def extents(
+    shape: tuple[int, ...], index: Index, arrays: Sequence[Type], first: int
+) -> list[tuple[int, int]]:
+    """The extent of the axis that each index array of x[index] names a place along, beside its
+    number; they are the operands from number `first` on. (A mask is known to fit.)"""
+    spans = [a.ndim if a.dtype == np.bool_ else 1 for a in arrays]
+    used = sum(part is not None and part is not Ellipsis for part in index)
+    used += sum(spans) - len(spans)
+    found: list[tuple[int, int]] = []
+    axis = hole = 0
+    for part in index:
+        if is_hole(part):
+            if arrays[hole].dtype != np.bool_:
+                found.append((first + hole, shape[axis]))
+            axis += spans[hole]
+            hole += 1
+        elif part is not None:
+            axis += len(shape) - used if part is Ellipsis else 1
+    return found
+
+
 # The ops ------------------------------------------------------------------------------------------
 #
 # They are written by expansions only, and these are not differentiated.

@@ -255,6 +255,8 @@ def others_of(x: Any, axis: int = -1) -> Any:
     product = _multiplied(blocks)
     if n == count:
         return np.concatenate(_others_of_each(product, None), axis)
+    if end == n:
+        return np.concatenate(_others_of_each(product, others_of(product[0], axis)), axis)
     rest = others_of(np.concatenate([product[0], _cut(x, axis, end, n)], axis), axis)
     found = _others_of_each(product, _cut(rest, axis, 0, length))
     return np.concatenate([*found, _cut(rest, axis, length, length + n - end)], axis)

@@ -168,7 +168,12 @@ argsort = declare(
     evaluate=lambda x, *, axis: np.argsort(x, axis=axis, kind="stable"),
     jvp=[None],
     vjp=[None],
-    lower=Expand(_argsort_build),
+    lower=Expand(
+        _argsort_build,
+        order="K",
+        positions=lambda x, **_: (),
+        below=lambda x, *, axis: x.shape[axis],
+    ),
 )
 
 
@@ -185,7 +190,7 @@ sort = declare(
     evaluate=lambda x, *, axis: np.sort(x, axis, kind="stable"),
     jvp=[lambda t, y, x, *, axis: np.take_along_axis(t, _order(x, axis), axis)],
     vjp=[lambda g, y, x, *, axis: added(np.shape(x), along_axis(x, _order(x, axis), axis), g)],
-    lower=Expand(_sort_build),
+    lower=Expand(_sort_build, order="K", positions=lambda x, **_: ()),
 )
 
 

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from tracker.ir.types import Type, type_of
 from tracker.listening import is_recording
 from tracker.ops.comparing import where
 from tracker.ops.declare import as_array
 from tracker.ops.index import (
     as_view,
     embed,
+    gather,
     gathered,
     getitem,
     place_params,
@@ -24,10 +26,7 @@ from tracker.ops.index import (
     scatter_add,
 )
 from tracker.ops.indices import lengths, split
-from tracker.ops.places import (
-    Index,
-    filled,
-)
+from tracker.ops.places import Index
 from tracker.overwriting import overwrite
 from tracker.tape import apply, data_of, form_of, value_of, wrap
 from tracker.tracked import Tracked
@@ -121,10 +120,11 @@ def added(shape: tuple[int, ...], key: Any, v: Any) -> Any:
     if not arrays:
         v = np.broadcast_to(as_array(v), lengths(index, shape))
         return apply(embed, (v,), {"index": index, "shape": shape})
-    place = np.broadcast_to(np.int8(0), shape)[filled(index, tuple(map(data_of, arrays)))].shape
     _fix_masks(arrays)
-    v = np.broadcast_to(as_array(v), place)
-    return apply(scatter_add, (v, *arrays), {**place_params(index, arrays), "shape": shape})
+    params = place_params(index, arrays)
+    place = gather.infer(Type(shape, np.dtype(bool)), *map(type_of, map(form_of, arrays)), **params)
+    v = np.broadcast_to(as_array(v), place.shape)
+    return apply(scatter_add, (v, *arrays), {**params, "shape": shape})
 
 
 def _is_mask_of(array: Any, x: Any) -> bool:

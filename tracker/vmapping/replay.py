@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from tracker.control.branches import branch
 from tracker.control.loops import loop, record_loop
 from tracker.control.nested import cut, nest
+from tracker.control.whiles import while_
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ops.bundle import pick
 from tracker.replay import CONVERSIONS, PathLeft
@@ -65,8 +67,35 @@ def _result(eqn: Eqn, given: list[Answer], n: int) -> Answer:
     if eqn.op is loop and not marks[0] and not _has_guards(eqn.params["body"]):
         return _loop(xs, marks, n, **eqn.params), True
     if eqn.op is loop:
-        return row_by_row(eqn.op, xs, marks, eqn.params, n)
-    return batched(eqn.op, xs, marks, eqn.params, n)
+        made, mark = row_by_row(eqn.op, xs, marks, eqn.params, n)
+    else:
+        made, mark = batched(eqn.op, xs, marks, eqn.params, n)
+    for k, at in _passed_on(eqn).items():
+        if not marks[at]:
+            made[k] = given[at]
+    return made, mark
+
+
+def _passed_on(eqn: Eqn) -> dict[int, int]:
+    """Results that are an operand, whatever happens: what all branches give back, and the carries
+    that no step changes. By the operand's number."""
+    if eqn.op is branch:
+        ways = list(eqn.params.values())
+        return {
+            k: 1 + at
+            for k in range(len(ways[0].outputs))
+            for at in range(len(ways[0].inputs))
+            if all(way.outputs[k] is way.inputs[at] for way in ways)
+        }
+    if eqn.op is while_:
+        first, before = eqn.params["body_consts"], eqn.params["cond_consts"]
+    elif eqn.op is loop:
+        first, before = eqn.params["consts"], 1  # how often
+    else:
+        return {}
+    body = eqn.params["body"]
+    pairs = enumerate(zip(body.inputs[first:], body.outputs, strict=False))
+    return {k: before + first + k for k, (given, made) in pairs if made is given}
 
 
 def _has_guards(function: Function) -> bool:

@@ -13,7 +13,9 @@ the speed, and right to 0.501 ulp. pow widens for its logarithm only.
 that check their arguments, and run the others where the check fails.
 
 Code that is not in a loop calls copies of its own (`called`), which are over sooner and take more
-instructions; those of `sin`, `cos` and `tan` branch to the general form.
+instructions; those of `sin`, `cos` and `tan` branch to the general form, which is never inlined
+there (`far`): it takes as long to compile as five others. A loop that hardly ever runs calls it,
+too.
 
 Invariants:
 1. Within `ULP` units in the last place of the exact result for every argument, subnormal ones
@@ -183,51 +185,77 @@ def called(name: str, type: str) -> str:
     return f"{symbol(name, type)}.called"
 
 
+def far(name: str, type: str) -> str:
+    """The name of a general form that is not inlined, of a function that has a quick version."""
+    return f"{symbol(name, type)}.far"
+
+
+def has_quick(name: str) -> bool:
+    """Whether there is a quick version of a function, for near arguments."""
+    return f"{name}_near" in _TABLE
+
+
 def definitions(
-    wanted: Iterable[tuple[str, str]], calls: Mapping[tuple[str, str], int] = MappingProxyType({})
+    wanted: Iterable[tuple[str, str]],
+    calls: Mapping[tuple[str, str], int] = MappingProxyType({}),
+    fars: Iterable[tuple[str, str]] = (),
 ) -> str:
     """The text of the wanted functions and the constants they read, without declarations.
-    `calls` counts the calls of copies for straight-line code: few are inlined."""
-    functions = sorted(set(wanted))
-    bodies = [_body(*function) for function in functions]
-    bodies += [body for function in calls for body in _copy(*function).bodies()]
+    `calls` counts the calls of copies for straight-line code: few are inlined. `fars` are the
+    general forms that are called in loops."""
+    functions, general = sorted(set(wanted)), _fars(calls, fars)
+    bodies = _bodies(functions, calls, general)
     constants = {key: text for body in bodies for key, text in body.constants.items()}
     texts = [_definition(name, type) for name, type in functions]
     texts += [_called(*function, calls[function] <= _FEW) for function in sorted(calls)]
+    texts += [_far(*function) for function in general]
     return "\n".join([*(constants[key] for key in sorted(constants)), *texts])
 
 
 def intrinsics(
-    wanted: Iterable[tuple[str, str]], calls: Iterable[tuple[str, str]] = ()
+    wanted: Iterable[tuple[str, str]],
+    calls: Iterable[tuple[str, str]] = (),
+    fars: Iterable[tuple[str, str]] = (),
 ) -> frozenset[str]:
     """The `declare` lines that `definitions` of the same functions needs."""
-    bodies = [_body(*function) for function in wanted]
-    bodies += [body for function in calls for body in _copy(*function).bodies()]
+    bodies = _bodies(wanted, calls, _fars(calls, fars))
     return frozenset(line for body in bodies for line in body.intrinsics)
+
+
+def _fars(
+    calls: Iterable[tuple[str, str]], fars: Iterable[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """All general forms that are called."""
+    return sorted({*fars, *(function for function in calls if has_quick(function[0]))})
+
+
+def _bodies(
+    wanted: Iterable[tuple[str, str]],
+    calls: Iterable[tuple[str, str]],
+    general: Iterable[tuple[str, str]],
+) -> list[Body]:
+    found = [_body(*function) for function in (*wanted, *general)]
+    return [*found, *(_copy(*function).body for function in calls)]
 
 
 @record(frozen=True)
 class _Copy:
-    """A body for straight-line code. Where it is right only if `near` is true, `general` is the
-    other one."""
+    """A body for straight-line code; if there is a `near`, it is right only where that is true."""
 
     body: Body
     near: Value | None = None
-    general: Body | None = None
-
-    def bodies(self) -> list[Body]:
-        return [self.body] if self.general is None else [self.body, self.general]
 
 
 @cache
 def _copy(name: str, type: str) -> _Copy:
-    if (quick := f"{name}_near") not in _TABLE:
+    if not has_quick(name):
         return _Copy(_body(name, type, straight=True))
+    quick = f"{name}_near"
     body = _written(quick, type, straight=True)
     size = abs(Value(body, "%x0", type))
     limit = body.constant(RANGE_LIMIT[quick][type], type)
     near = body.emit("i1", f"fcmp ole {size}, {limit.name}")
-    return _Copy(body, near, _body(name, type))
+    return _Copy(body, near)
 
 
 def _called(name: str, type: str, inline: bool) -> str:
@@ -236,23 +264,27 @@ def _called(name: str, type: str, inline: bool) -> str:
     how = "alwaysinline" if inline else "noinline"
     head = f"define internal {type} {called(name, type)}({_parameters(name, type)}) {how} {{"
     copy = _copy(name, type)
-    if copy.general is None:
+    if copy.near is None:
         return _function(head, copy.body)
-    far = f"{called(name, type)}.far"
     lines = [
         head,
         *copy.body.lines,
         f"  br {copy.near}, label %done, label %far",
         "far:",
-        f"  %general = call {type} {far}({type} %x0)",
+        f"  %general = call {type} {far(name, type)}({type} %x0)",
         "  br label %done",
         "done:",
         f"  %result = phi {type} [ {copy.body.result.name}, %0 ], [ %general, %far ]",
         f"  ret {type} %result",
         "}",
     ]
-    rest = f"define internal {type} {far}({_parameters(name, type)}) noinline cold {{"
-    return "\n".join([*lines, _function(rest, copy.general)])
+    return "\n".join(lines)
+
+
+@cache
+def _far(name: str, type: str) -> str:
+    head = f"define internal {type} {far(name, type)}({_parameters(name, type)}) noinline cold {{"
+    return _function(head, _body(name, type))
 
 
 @cache

@@ -1,0 +1,164 @@
+"""Random methods that change what they read: results, state, identity and shared memory are those
+of the plain function, whatever else happens to the object between the calls."""
+
+import warnings
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tracker as tr
+from tracker import jit
+
+STATEMENTS = """
+self.a = self.a * 0.7 + np.sum(x)
+self.n += 1
+self.n = self.n * 2 % 7
+self.c = self.c + x
+self.c += x
+self.c[0] = self.a
+self.c = self.d
+self.d = x
+self.d = self.c[::-1]
+self.d = self.c * self.a
+self.c, self.d = self.d, self.c
+self.list[0] = self.a
+self.list[1] = self.c
+self.list = [self.a, self.d]
+self.list[1] *= 0.5
+self.list.append(self.a)
+if len(self.list) > 2: self.list.pop()
+self.pair = (self.c, self.n)
+self.c = self.pair[0]
+self.pair = (self.pair[0], self.pair[1] + 1)
+self.dict["x"] = self.a
+self.dict["y"] = self.c
+self.dict = {"x": self.a, "y": self.d}
+self.dict["z"] = self.n
+self.dict.pop("z", None)
+if self.a > 3: self.a = 0.0
+if self.n % 3 == 0: self.c = x * 1.0
+if self.a > 2.5: raise ValueError("big")
+self.on = not self.on
+if self.on: self.a += 1
+self.new = self.c
+self.made = self.a
+self.alias = self.list
+self.part.w = self.part.w + x
+self.part.n += 1
+self.part, self.other = self.other, self.part
+self.c = self.part.w
+self.n = 3
+self.d = np.zeros(3)
+self.log.append(self.c)
+total[0] += self.a
+self.c = self.d = self.c * 2
+self.d = x + 1; self.d += self.c
+self.part.w = self.c[1:] * x[0]; self.part.w = np.append(self.part.w, 1.0)
+self.row = x[:2]
+self.row = self.c[1:]
+""".strip().split("\n")
+RESULTS = ["self.c", "self.a", "(self.c, self.d)", "x * self.a", "{'c': self.c, 'n': self.n}", "x"]
+
+
+class Part:
+    def __init__(self):
+        self.w, self.n = np.ones(3), 0
+
+
+class State:
+    def __init__(self):
+        self.a, self.n, self.c, self.d, self.on = 1.0, 1, np.ones(3), np.arange(3.0), False
+        self.list, self.pair = [0.5, np.ones(3)], (np.zeros(3), 2)
+        self.dict, self.log = {"x": 1.0, "y": np.ones(3)}, []
+        self.part, self.other = Part(), Part()
+
+
+def _set(name, make):
+    return lambda s, result, x: setattr(s, name, make(s))
+
+
+def _moved(s, result, x):
+    for array in (s.c, x, result):
+        if isinstance(array, np.ndarray) and array.flags.writeable:
+            array[-1] += 1
+
+
+ACTIONS = [
+    *[lambda s, result, x: None] * 4,
+    _moved,
+    _set("a", lambda s: 5.0),
+    _set("n", lambda s: 4),
+    _set("c", lambda s: np.ones(3)),
+    _set("d", lambda s: s.c),
+    _set("list", lambda s: [1.0, s.c]),
+    _set("dict", lambda s: {"x": 2.0, "y": np.ones(3)}),
+    _set("part", lambda s: Part()),
+]
+
+
+def _leaves(x, path, found):
+    """All that there is in a state, by the way there."""
+    if isinstance(x, (list, tuple)):
+        found[path] = f"{type(x).__name__} of {len(x)}"
+        items = dict(enumerate(x))
+    elif isinstance(x, (dict, State, Part)):
+        items = x if isinstance(x, dict) else vars(x)
+        found[path] = str(sorted(items))
+    else:
+        found[path], items = x, {}
+    for name, child in items.items():
+        _leaves(child, f"{path}.{name}", found)
+    return found
+
+
+def _assert_alike(got, want):
+    assert got.keys() == want.keys()
+    for path, x in want.items():
+        assert type(got[path]) is type(x), path
+        if isinstance(x, (np.ndarray, float, np.floating)):
+            np.testing.assert_allclose(got[path], x, rtol=1e-9, atol=1e-9, err_msg=path)
+        else:
+            assert got[path] == x, path
+    arrays = [path for path, x in want.items() if isinstance(x, np.ndarray)]
+    for p in arrays:
+        for q in arrays:
+            assert (got[p] is got[q]) == (want[p] is want[q]), (p, q)
+            shared = np.may_share_memory(want[p], want[q])
+            assert np.may_share_memory(got[p], got[q]) == shared, (p, q)
+
+
+def _made(source):
+    namespace = {"np": np, "total": [0.0]}
+    exec(source, namespace)
+    return namespace["step"], namespace["total"]
+
+
+@given(
+    body=st.lists(st.sampled_from(STATEMENTS), min_size=1, max_size=6),
+    result=st.sampled_from(RESULTS),
+    actions=st.lists(st.sampled_from(range(len(ACTIONS))), min_size=8, max_size=12),
+    seed=st.integers(0, 1000),
+)
+def test_random_methods(body, result, actions, seed):
+    source = "\n    ".join(["def step(self, x):", *body, f"return {result}"])
+    plain, total = _made(source)
+    other, jitted_total = _made(source)
+    fast, one, two = jit(other), State(), State()
+    rng = np.random.default_rng(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for action in actions:
+            x = np.round(rng.uniform(-1, 1, 3), 2)
+            found = []
+            for f, s, sums in ((plain, one, total), (fast, two, jitted_total)):
+                given_ = x.copy()
+                try:
+                    value = f(s, given_)
+                except (ValueError, IndexError, KeyError, AttributeError) as error:
+                    value = type(error).__name__
+                found.append(_leaves((s, value, given_, sums), "", {}))
+                assert not any(isinstance(leaf, tr.Tracked) for leaf in found[-1].values())
+            _assert_alike(found[1], found[0])
+            for s, leaves in ((one, found[0]), (two, found[1])):
+                ACTIONS[action](s, leaves.get(".1"), leaves[".2"])
