@@ -13,7 +13,8 @@ ROOT = Path(__file__).parent.parent / "tracker"
 
 # Each layer may import from the layers before it (and from within itself).
 LAYERS = [
-    {"tracker.errors", "tracker.records", "tracker.liveness", "tracker.snapshots"},
+    {"tracker.errors", "tracker.records", "tracker.weak"},
+    {"tracker.liveness", "tracker.snapshots"},
     {"tracker.config", "tracker.tree", "tracker.standing"},
     {"tracker.ir"},
     {"tracker.attribution", "tracker.values"},

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tracker.weak import weak
+
 _SMALL = 1 << 12  # bytes; below this, copying is cheaper than remembering
 _copies: dict[int, tuple[weakref.ref[Any], Any]] = {}
 
@@ -28,8 +30,7 @@ def snapshot(x: Any) -> Any:
     if known is not None and known[0]() is x and same_bytes(known[1], x):
         return known[1]
     copy = own_copy(x)
-    key = id(x)
-    _copies[key] = (weakref.ref(x, lambda _: _copies.pop(key, None)), copy)
+    _copies[id(x)] = (weak(x, _copies), copy)
     return copy
 
 

@@ -10,7 +10,6 @@ Invariant: nothing here holds a value that has been visited.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import MutableMapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 from tracker.ops.bundle import Parts
 from tracker.reverse import USED, _add, _consumers, _contributions, _has_nan, _strong
 from tracker.values import CLOSED, Value
+from tracker.weak import WeakTable
 
 LARGE = 1 << 16  # bytes of one array; below, looking for NaNs at each step costs more than it saves
 
@@ -35,7 +35,7 @@ def spend(
     waiting, foreign = _consumers([(root, None)], leaves, 0)
     for leaf in leaves:
         waiting[leaf] = -1
-    interior: MutableMapping[Value, Any] = weakref.WeakKeyDictionary()
+    interior: MutableMapping[Value, Any] = WeakTable()
     cotangents: dict[Value, Any] = {root: seed}
     owned: set[Value] = set()
     ready = [root] if waiting[root] == 1 else []

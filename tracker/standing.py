@@ -15,6 +15,7 @@ from threading import get_ident
 from typing import Any
 
 from tracker.records import record
+from tracker.weak import weak
 
 
 @record()
@@ -31,9 +32,7 @@ HANDLES: dict[int, _Standing] = {}
 
 def stand(handle: Any, plain: Any) -> None:
     """From now on a handle stands for plain data; this thread is the one that traces."""
-    key = id(handle)
-    alive = weakref.ref(handle, lambda _: HANDLES.pop(key, None))
-    HANDLES[key] = _Standing(plain, get_ident(), alive)
+    HANDLES[id(handle)] = _Standing(plain, get_ident(), weak(handle, HANDLES))
 
 
 def withdraw(handle: Any) -> None:

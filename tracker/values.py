@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from tracker.records import record
+from tracker.weak import WeakTable, weak
 
 NO_PARAMS: dict[str, Any] = {}
 _epoch = 0
@@ -89,7 +90,7 @@ def made_of(root: Value, known: Container[Value] = ()) -> Iterator[Value]:
                 stack.append(operand)
 
 
-_constants: weakref.WeakSet[Value] = weakref.WeakSet()  # found to be constant, and so for good
+_constants: WeakTable[bool] = WeakTable()  # found to be constant, and so for good
 
 
 def is_constant(value: Value) -> bool:
@@ -98,7 +99,7 @@ def is_constant(value: Value) -> bool:
     for at in made_of(value, _constants):
         if at.op is not CLOSED and not any(type(o) is Value for o in at.operands):
             return False
-    _constants.add(value)
+    _constants[value] = True
     return True
 
 
@@ -153,6 +154,8 @@ class _Door:
     def __get__(self, value: Value | None, _: type) -> Any:
         if value is not None and id(value) in _due:
             _fill(value)
+        elif not _due:
+            _close()
         return _slot.__get__(value, Value)
 
     def __set__(self, value: Value, data: Any) -> None:
@@ -193,8 +196,9 @@ def is_given(value: Any) -> bool:
 def put_off_again(value: Value) -> None:
     """Free the numbers of a value: they are computed anew if somebody asks for them, and then they
     stay, so that a long chain of values is not computed over and over."""
-    due = _met[id(value)]
+    due = _met.pop(id(value))
     due.again = True
+    due.alive = weak(value, _due)
     value.form = due.form
     _put_off(id(value), due)
 
@@ -229,15 +233,13 @@ def postpone(
     """The numbers of a value, whose form it has, are those of `evaluate(*operands, **params)`, and
     are computed when they are asked for; of `arrays`, which nobody changes, in the places of those
     operands that are arrays."""
-    key = id(value)
-    alive = weakref.ref(value, lambda _: _settle(key))
+    alive = weak(value, _due)
     due = _Due(alive, value.form, given, evaluate, operands, arrays, params, weakref.ref(trace))
-    _put_off(key, due)
+    _put_off(id(value), due)
 
 
 def _put_off(key: int, due: _Due) -> None:
     with _lock:
-        _met.pop(key, None)
         _due[key] = due
         if Value.__dict__["data"] is not _door:
             Value.data = _door  # type: ignore[misc]
@@ -254,12 +256,17 @@ def _given(due: _Due) -> Iterator[Any]:
 
 
 def _settle(key: int) -> None:
-    """A value has its numbers, for good, or is gone."""
+    """A value has its numbers, for good."""
     _met.pop(key, None)
     if _due.pop(key, None) is not None and not _due:
-        with _lock:
-            if not _due:
-                Value.data = _slot  # type: ignore[misc]
+        _close()
+
+
+def _close() -> None:
+    """No value is without numbers: the last one has got its own, or is gone."""
+    with _lock:
+        if not _due:
+            Value.data = _slot  # type: ignore[misc]
 
 
 def _fill(value: Value) -> None:
@@ -292,6 +299,7 @@ def fill(value: Value, one: Callable[[Value, Callable[..., Any], Sequence[Any], 
                 trace = due.trace()
                 if trace is not None:
                     if not due.again:
+                        due.alive = weak(at, _met)
                         _met[id(at)] = due
                     trace.computed(getattr(at.form, "nbytes", 0), value)
             todo.pop()

@@ -8,7 +8,6 @@ Invariant: a result is blamed on an op only if everything that went into it is f
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +19,7 @@ from tracker.jit.decorator import in_python
 from tracker.leaves import data
 from tracker.listening import Watch
 from tracker.values import Value
+from tracker.weak import WeakTable
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def nan_check(*, inf: bool = True) -> Iterator[None]:
 class _Checker(Watch):
     def __init__(self, inf: bool) -> None:
         self.inf = inf
-        self.lines: weakref.WeakKeyDictionary[Value, str] = weakref.WeakKeyDictionary()
+        self.lines: WeakTable[str] = WeakTable()
 
     def made(self, value: Value) -> None:
         line = self.lines[value] = user_line()

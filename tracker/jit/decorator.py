@@ -27,6 +27,7 @@ from tracker.jit.jitted import Jitted, Options, name_of, plain_of
 from tracker.jit.kept import Reading
 from tracker.jit.staging import stage
 from tracker.jit.standins import TURN
+from tracker.weak import WeakTable
 
 
 class CacheInfo(NamedTuple):
@@ -103,11 +104,11 @@ def _make(f: Callable[..., Any], options: Options) -> Any:
     state.native = weakref.ref(made)
     made._jitted = state
     functools.update_wrapper(made, f)
-    _LIVE.add(made)
+    _LIVE[made] = True
     return made
 
 
-_LIVE: weakref.WeakSet[Any] = weakref.WeakSet()
+_LIVE: WeakTable[bool] = WeakTable()
 
 
 @contextmanager

@@ -163,11 +163,8 @@ def _watch(static: Static) -> tuple[ctypes.c_void_p, Any]:
     if thing is None:
         return ctypes.c_void_p(0), None
     cell = ctypes.c_void_p(id(thing))
-    return cell, weakref.ref(thing, functools.partial(_forget, cell))
-
-
-def _forget(cell: ctypes.c_void_p, _: Any) -> None:
-    cell.value = 0
+    zero = map(ctypes.memset, [ctypes.byref(cell)], [0], [ctypes.sizeof(cell)])
+    return cell, weakref.ref(thing, functools.partial(next, zero))  # no Python runs: see weak.py
 
 
 @once
