@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.ir.expand import narrow_integers
 from tracker.ir.graph import Const, Var
 from tracker.ir.op import Contract, Expand, Map, Op, Reduce, Scan, View
 from tracker.ir.types import type_of
@@ -202,12 +203,14 @@ def _is_large(form: Any) -> bool:
 
 def _never_raises(how: Map, operands: Sequence[Any], forms: Sequence[Any]) -> bool:
     """Whether NumPy computes the op whatever the numbers of values are."""
-    if how.requires is None and how.refuses is None:
+    if how.requires is None and how.refuses is None and int not in map(type, forms):
         return True
     atoms = [
         Var(type_of(form)) if type(o) is Value or type(o) is _ndarray else Const.of(o)
         for o, form in zip(operands, forms, strict=True)
     ]
+    if narrow_integers(how, atoms):
+        return False
     if how.refuses is not None and how.refuses(*atoms):
         return False
     asked = _Asked()

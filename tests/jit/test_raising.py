@@ -4,7 +4,7 @@ what had been written by then."""
 import numpy as np
 import pytest
 
-from tracker import gradient, jit
+from tracker import fori_loop, gradient, jit
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -96,3 +96,56 @@ def test_writes_before_an_error_where_arguments_overlap(parts):
         with pytest.raises(ValueError, match="too late"):
             fast(*parts(given))
         np.testing.assert_array_equal(given, plain)
+
+
+def _through(x, i):
+    for k in range(300):
+        x = x + 1.0 / (i - k)
+
+
+UNUSED = {
+    "float": (lambda x, i: 1.0 / i, 2.0, 0.0),
+    "modulo": (lambda x, i: 7 % i, 2, 0),
+    "shift": (lambda x, i: 1 << i, 2, -1),
+    "power": (lambda x, i: 2.0**i, 2.0, 1e9),
+    "index": (lambda x, i: x[i], 1, 7),
+    "fits": (lambda x, i: x.astype("u1") + i, 3, -3),
+    "in a loop": (lambda x, i: fori_loop(0, 3, lambda k, c: c + 1.0 / i, 0.0), 2.0, 0.0),
+    "in a rolled loop": (_through, 0.5, 3.0),
+    "singular": (lambda x, i: np.linalg.inv(np.eye(2) * i), 2.0, 0.0),
+    "indefinite": (lambda x, i: np.linalg.cholesky(np.eye(2) * i), 2.0, -1.0),
+    "not finite": (lambda x, i: np.linalg.svd(np.eye(2) * i), 2.0, np.nan),
+}
+
+
+@pytest.mark.parametrize("name", UNUSED)
+@pytest.mark.parametrize("derive", [False, True], ids=["result", "gradient"])
+def test_what_nobody_uses_raises_all_the_same(name, derive):
+    step, good, bad = UNUSED[name]
+
+    def f(x, i):
+        step(x, i)
+        return np.sum(x * x)
+
+    plain = (lambda x, i: gradient(lambda x: f(x, i), x)[0]) if derive else f
+    fast = jit(plain)
+    for _ in range(2):
+        np.testing.assert_array_equal(fast(X, good), plain(X, good))
+    with pytest.raises(Exception) as want:
+        plain(X, bad)
+    with pytest.raises(type(want.value)) as got:
+        fast(X, bad)
+    assert str(got.value) == str(want.value)
+
+
+@pytest.mark.filterwarnings("ignore:.*cannot be traced")
+def test_whether_a_matrix_is_positive_definite():
+    @jit
+    def is_definite(a):
+        try:
+            np.linalg.cholesky(a)
+        except np.linalg.LinAlgError:
+            return False
+        return True
+
+    assert [is_definite(np.eye(2) * k) for k in (1.0, 2.0, -1.0, 3.0)] == [True, True, False, True]

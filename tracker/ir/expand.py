@@ -10,11 +10,14 @@ op that cannot be expanded for these operands stays, and NumPy runs it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from tracker.errors import IRError
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
-from tracker.ir.op import Expand, Map, Op
+from tracker.ir.op import OPS, Expand, Map, Op
 from tracker.ir.passes import as_pass, substitute, with_body
 
 
@@ -53,11 +56,32 @@ def expanded(eqn: Eqn) -> tuple[list[Eqn | Guard], Atom] | str:
 
 def required(eqn: Eqn, lower: Map) -> tuple[list[Eqn | Guard], Atom | None]:
     """What must hold where an elementwise equation is compiled; what stands for it, if anything."""
-    if lower.requires is None:
+    narrowed = narrow_integers(lower, eqn.operands)
+    if lower.requires is None and not narrowed:
         return [], None
     builder = Builder(eqn.where)
-    instead = lower.requires(builder, *eqn.operands)
-    return builder.steps, instead
+    for number, dtype in narrowed:
+        limits = np.iinfo(dtype)
+        builder.require(builder(OPS["greater_equal"], number, int(limits.min)))
+        builder.require(builder(OPS["less_equal"], number, min(int(limits.max), 2**63 - 1)))
+    return builder.steps, lower.requires and lower.requires(builder, *eqn.operands)
+
+
+def narrow_integers(lower: Map, operands: Sequence[Atom]) -> list[tuple[Var, np.dtype[Any]]]:
+    """Python's ints that take the dtype of what stands beside them: NumPy raises where they are
+    none of its numbers."""
+    if not any(isinstance(o, Var) and o.type.weak and o.type.dtype.kind == "i" for o in operands):
+        return []
+    dtypes = lower.dtypes(*(o.type for o in operands))
+    return [
+        (o, dtype)
+        for o, dtype in zip(operands, dtypes, strict=True)
+        if isinstance(o, Var)
+        and o.type.weak
+        and o.type.dtype.kind == "i"
+        and dtype.kind in "iu"
+        and dtype != o.type.dtype
+    ]
 
 
 @as_pass

@@ -230,6 +230,7 @@ class Routine:
     factor   operand 0 is handed to it factored (LU); equations share the factors of a matrix
     turns    operand 0 may be handed to it transposed; a last integer then says so
     numbers  which operands are no matrices, but a real number for each matrix
+    raises   NumPy raises for some matrices
     """
 
     name: str
@@ -237,6 +238,7 @@ class Routine:
     factor: bool = False
     turns: bool = False
     numbers: tuple[int, ...] = ()
+    raises: bool = False
 
 
 @record(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.keys import const_key, params_key
-from tracker.ir.op import OPS, has_effect
+from tracker.ir.op import OPS, Map, Routine, has_effect
 from tracker.ir.types import Type, type_of
 from tracker.ir.verify import verify
 from tracker.records import record, replace
@@ -147,13 +147,14 @@ def _is_nested(value: Any) -> bool:
 
 @as_pass
 def dead_code(function: Function) -> Function:
-    """Drop equations that neither an output nor a guard needs, and nested functions nobody uses."""
+    """Drop equations that neither an output nor a guard needs, and that do not raise; and nested
+    functions nobody uses."""
     live: set[Atom] = set(function.outputs)
     kept: list[Eqn | Guard] = []
     for step in reversed(function.body):
         if isinstance(step, Guard):
             live.add(step.operand)
-        elif step.out in live or has_effect(step.op):
+        elif step.out in live or has_effect(step.op) or _may_raise(step):
             live.update(step.operands)
         else:
             continue
@@ -162,6 +163,19 @@ def dead_code(function: Function) -> Function:
         kept.reverse()
         function = with_body(function, kept)
     return _without_unused_functions(function)
+
+
+def _may_raise(eqn: Eqn) -> bool:
+    """Whether NumPy, or Python's own arithmetic, raises for some numbers: then somebody may wait
+    for that who has no use for the result."""
+    lower = eqn.op.lower
+    if isinstance(lower, Map):
+        known = isinstance(eqn.operands[-1], Const)  # by what is divided, most often
+        return lower.defined is not None and eqn.out.type.weak and not known
+    if isinstance(lower, Routine):
+        return lower.raises
+    nested = [v for v in eqn.params.values() if _is_nested(v)]
+    return any(isinstance(s, Guard) or _may_raise(s) for v in nested for s in v.body)
 
 
 def _without_unused_functions(function: Function) -> Function:

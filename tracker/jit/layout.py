@@ -17,8 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.types import Type
 from tracker.jit.index import Affine, Opaque
@@ -109,14 +107,6 @@ class Kernel:
 
 
 @record(frozen=True)
-class Fits:
-    """A Python int must be a number of this dtype; where it is not, NumPy raises."""
-
-    number: Var
-    dtype: np.dtype[Any]
-
-
-@record(frozen=True)
 class Slots:
     """Where the frame holds things: first slot of each input, capture, output of the function.
 
@@ -153,7 +143,7 @@ class Plan:
     function: Function
     places: dict[Var, Place]
     definitions: dict[Var, Eqn]
-    scalars: dict[int, list[Eqn | Guard | Fits]]
+    scalars: dict[int, list[Eqn | Guard]]
     products: dict[int, list[Eqn]]
     rows: dict[Var, Any]
     calls: dict[int, list[Call]]

@@ -27,7 +27,7 @@ from tracker.jit.emit import (
     module_text,
 )
 from tracker.jit.engine import ONCE, OPTIMISED
-from tracker.jit.layout import Buffer, Fits, Kernel, Plan, Slots, Store
+from tracker.jit.layout import Buffer, Kernel, Plan, Slots, Store
 from tracker.jit.loops import Shared, work_of, write_kernel
 from tracker.jit.lowered import Loops, Lowered
 from tracker.jit.modules import Work, apart, busy, merge, urgent
@@ -82,8 +82,6 @@ class _Driver(Unrolled):
             for step in self.plan.scalars.get(self.level, ()):
                 if isinstance(step, Guard):
                     self.guard(step)
-                elif isinstance(step, Fits):
-                    self.fits(step)
                 else:
                     self.unrolled(step)
             self.settle()

@@ -46,7 +46,6 @@ from tracker.jit.layout import (
     TINY,
     Buffer,
     Control,
-    Fits,
     Kernel,
     Place,
     Plan,
@@ -156,8 +155,6 @@ class _Planner(Storing):
         self.in_place.note(eqn)
 
     def _plan(self, step: Eqn, lower: Lowering, operands: list[Var]) -> None:
-        if isinstance(lower, Map):
-            self._check_fit(step, lower)
         if isinstance(lower, Pick):
             self.places[step.out] = self.bundles[operands[0]][step.params["at"]]
         elif isinstance(lower, Table):
@@ -196,18 +193,6 @@ class _Planner(Storing):
             self._view(step, operands)
         else:
             self._map(step, operands)
-
-    def _check_fit(self, eqn: Eqn, lower: Map) -> None:
-        """Python ints take the dtype of what stands beside them, and must fit."""
-        numbers = [o for o in eqn.operands if isinstance(o, Var) and o.type.weak]
-        if not any(o.type.dtype.kind == "i" for o in numbers):
-            return
-        for o, dtype in zip(
-            eqn.operands, lower.dtypes(*(o.type for o in eqn.operands)), strict=True
-        ):
-            if o in numbers and dtype.kind in "iu" and dtype != o.type.dtype:
-                check = Fits(o, dtype)
-                self.plan.scalars.setdefault(self.ready(o), []).append(check)
 
     def _scalar(self, eqn: Eqn, operands: list[Var]) -> None:
         """An unrolled equation. A view sees through expressions; others read what is stored, as a

@@ -22,7 +22,6 @@ from tracker.jit.emit import (
     Scalar,
     literal,
 )
-from tracker.jit.layout import Fits
 from tracker.jit.registers import Registers
 from tracker.jit.strides import c_strides
 
@@ -35,11 +34,6 @@ class Unrolled(Registers):
 
     def guard(self, guard: Guard) -> None:
         self.require(holding(self.e, self.atom(guard.operand, 0), guard))
-
-    def fits(self, check: Fits) -> None:
-        x, limits = self.element(check.number, 0), np.iinfo(check.dtype)
-        for relation, limit in ((">=", limits.min), ("<=", min(limits.max, 2**63 - 1))):
-            self.require(self.e.compare(relation, x, literal(limit, x.dtype)))
 
     def unrolled(self, eqn: Eqn) -> None:
         lower_ = eqn.op.lower

@@ -94,7 +94,7 @@ cholesky = declare(
     evaluate=np.linalg.cholesky,
     jvp=[lambda t, y, a: _push(t, y)],
     vjp=[lambda g, y, a: project(apply(cholesky_pull, (y, g)), a)],
-    lower=Routine("cholesky", lambda a: a.shape[-1:]),
+    lower=Routine("cholesky", lambda a: a.shape[-1:], raises=True),
 )
 
 

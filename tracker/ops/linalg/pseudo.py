@@ -49,7 +49,7 @@ pinv = declare(
     evaluate=np.linalg.pinv,
     jvp=[_pinv_jvp, None],
     vjp=[_pinv_vjp, None],
-    lower=Routine("pinv", lambda a, cutoff: a.shape[-2:], numbers=(1,)),
+    lower=Routine("pinv", lambda a, cutoff: a.shape[-2:], numbers=(1,), raises=True),
 )
 
 
@@ -116,7 +116,7 @@ lstsq = declare(  # the solution and the rank, flat
         ),
         None,
     ],
-    lower=Routine("lstsq", lambda a, b, cutoff: (*a.shape, b.shape[-1]), numbers=(2,)),
+    lower=Routine("lstsq", lambda a, b, cutoff: (*a.shape, b.shape[-1]), numbers=(2,), raises=True),
 )
 
 

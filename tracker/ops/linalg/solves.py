@@ -73,7 +73,7 @@ solve = declare(  # matrices only: `solve_` takes vectors
         lambda t, y, a, b: np.linalg.solve(a, t),
     ],
     vjp=Joint(_solve_vjp),
-    lower=Routine("solve", lambda a, b: b.shape[-2:], factor=True, turns=True),
+    lower=Routine("solve", lambda a, b: b.shape[-2:], factor=True, turns=True, raises=True),
 )
 
 
@@ -149,6 +149,7 @@ solve_triangular = declare(
             int(unit),
         ),
         turns=True,
+        raises=True,
     ),
 )
 
@@ -168,7 +169,7 @@ inv = declare(
     evaluate=np.linalg.inv,
     jvp=[lambda t, y, a: -(y @ t @ y)],
     vjp=[lambda g, y, a: -(adjoint(y) @ g @ adjoint(y))],
-    lower=Routine("inv", lambda a: a.shape[-1:], factor=True, turns=True),
+    lower=Routine("inv", lambda a: a.shape[-1:], factor=True, turns=True, raises=True),
 )
 
 

@@ -109,7 +109,7 @@ eigh = declare(
     evaluate=_eigh,
     jvp=[_eigh_jvp],
     vjp=[_eigh_vjp],
-    lower=Routine("eigh", lambda a, *, lower: (a.shape[-1], int(lower))),
+    lower=Routine("eigh", lambda a, *, lower: (a.shape[-1], int(lower)), raises=True),
 )
 
 
@@ -131,7 +131,7 @@ eigvalsh = declare(
     evaluate=lambda a, *, lower: np.linalg.eigvalsh(a, "L" if lower else "U"),
     jvp=[_eigvalsh_jvp],
     vjp=[_eigvalsh_vjp],
-    lower=Routine("eigvalsh", lambda a, *, lower: (a.shape[-1], int(lower))),
+    lower=Routine("eigvalsh", lambda a, *, lower: (a.shape[-1], int(lower)), raises=True),
 )
 
 
@@ -214,7 +214,7 @@ eig = declare(
     evaluate=_eig,
     jvp=[_eig_jvp],
     vjp=[_eig_vjp],
-    lower=Routine("eig", lambda a: a.shape[-1:]),
+    lower=Routine("eig", lambda a: a.shape[-1:], raises=True),
 )
 
 
@@ -387,7 +387,7 @@ svd = declare(
     evaluate=_svd,
     jvp=[_svd_jvp],
     vjp=[_svd_vjp],
-    lower=Routine("svd", lambda a, *, full: (*a.shape[-2:], int(full))),
+    lower=Routine("svd", lambda a, *, full: (*a.shape[-2:], int(full)), raises=True),
 )
 
 
@@ -411,7 +411,7 @@ svdvals = declare(
     evaluate=lambda a: np.linalg.svd(a, compute_uv=False),
     jvp=[_svdvals_jvp],
     vjp=[_svdvals_vjp],
-    lower=Routine("svdvals", lambda a: a.shape[-2:]),
+    lower=Routine("svdvals", lambda a: a.shape[-2:], raises=True),
 )
 
 
