@@ -79,6 +79,29 @@ def test_case(name):
     check_case(tracker.scipy.linalg, scipy.linalg, *CASES[name], slack=2e-6)
 
 
+SINGLE = np.array([[0.3, 0.2], [0.1, 0.4]], np.float32)
+TYPED = {
+    "one number": (lambda m, x: (m.toeplitz(x), m.toeplitz(x, 3.0), m.circulant(x)), 2.0),
+    "nothing in a row": (lambda m, x: m.toeplitz(x, np.ones((2, 4, 0))), V),
+    "fiedler of one": (lambda m, x: (m.fiedler(x), m.fiedler(x[:0])), SINGLE[0, :1]),
+    "expm_frechet": (lambda m, x: m.expm_frechet(x, x), SINGLE),
+    "expm_frechet by blocks": (lambda m, x: m.expm_frechet(x, x, "blockEnlarge"), SINGLE),
+    "lu": (lambda m, x: m.lu(x) + m.lu(x, p_indices=True), SINGLE * 1j),
+    "lu of one": (lambda m, x: m.lu(x) + m.lu(x, p_indices=True), SINGLE[:1, :1] * 1j),
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_shapes_and_types(name):
+    f, x = TYPED[name]
+    want, found = f(scipy.linalg, x), f(tracker.scipy.linalg, param(x))
+    assert isinstance(found, tuple) == isinstance(want, tuple)
+    pairs = zip(found, want, strict=True) if isinstance(want, tuple) else [(found, want)]
+    for ours, theirs in pairs:
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        np.testing.assert_allclose(data(ours), theirs, rtol=1e-6)
+
+
 def test_power_in_its_exponent():
     power = tracker.scipy.linalg.fractional_matrix_power
     assert gradcheck(lambda t: power(POSITIVE, t), 0.7, order=2)

@@ -36,13 +36,14 @@ def over_batches(**cores: int | None) -> Callable[[Function], Function]:
             if not any(fronts):
                 return function(*args, **kwargs)
             front = np.broadcast_shapes(*fronts)
-            if math.prod(front) == 0:
+            count = math.prod(front)
+            if count == 0:
                 raise ValueError(f"`{function.__name__}` does not support zero-size batches.")
             for name, x in arrays.items():
                 own = np.shape(x)[at[name] :]
-                arrays[name] = np.reshape(np.broadcast_to(x, front + own), (-1, *own))
+                arrays[name] = np.reshape(np.broadcast_to(x, front + own), (count, *own))
             found = []
-            for i in range(math.prod(front)):
+            for i in range(count):
                 given.update({name: x[i] for name, x in arrays.items()})
                 found.append(function(*bound.args, **bound.kwargs))
             if not isinstance(found[0], tuple):

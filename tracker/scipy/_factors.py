@@ -177,9 +177,10 @@ def _permuted(a: Any, permute_l: bool, p_indices: bool) -> Any:
     low, up = _triangles(packed)
     if permute_l:
         return low[order], up
+    small = np.shape(packed) == (1, 1)  # then SciPy's P has the type of L, or is of long integers
     if p_indices:
-        return order, low, up
-    rows = np.eye(np.shape(packed)[0], dtype=np.real(packed).dtype)
+        return (order if small else order.astype(np.int32)), low, up
+    rows = np.eye(np.shape(packed)[0], dtype=(packed if small else np.real(packed)).dtype)
     return rows[order], low, up
 
 

@@ -185,6 +185,8 @@ def expm_frechet(
     A, E = as_array(A), as_array(E)
     is_square(A)
     n = np.shape(A)[-1]
+    if method != "blockEnlarge":  # SciPy's other way works in double precision
+        A, E = A * np.float64(1), E * np.float64(1)
     top, below = np.concatenate([A, E], axis=-1), np.concatenate([0 * A, A], axis=-1)
     both = expm(np.concatenate([top, below], axis=-2))
     slope = both[..., :n, n:]

@@ -33,8 +33,8 @@ def block_diag(*arrs: Any) -> Any:
 @over_batches(c=1, r=1)
 def toeplitz(c: Any, r: Any = None) -> Any:
     """First column c, first row r (conj(c) if not given); r[0] is not read."""
-    c = as_array(c)
-    r = np.conjugate(c) if r is None else as_array(r)
+    c = np.atleast_1d(as_array(c))
+    r = np.conjugate(c) if r is None else np.atleast_1d(as_array(r))
     values = np.concatenate([np.flip(c), r[1:]])
     m, n = np.size(c), np.size(r)
     return values[np.arange(m)[::-1, None] + np.arange(n)]
@@ -43,7 +43,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
 @drop_in(scipy.linalg)
 def circulant(c: Any) -> Any:
     """Each column is the one before it, moved down by one."""
-    c = as_array(c)
+    c = np.atleast_1d(as_array(c))
     n = np.shape(c)[-1]
     return c[..., (np.arange(n)[:, None] - np.arange(n)) % n]
 
@@ -107,6 +107,8 @@ def leslie(f: Any, s: Any) -> Any:
 def fiedler(a: Any) -> Any:
     """The distances of numbers."""
     a = np.atleast_1d(as_array(a))
+    if np.shape(a)[-1] <= 1:  # SciPy's are of double precision whatever was given
+        return np.zeros((*np.shape(a), 1) if np.size(a) else 0)
     return np.abs(np.expand_dims(a, -1) - np.expand_dims(a, -2))
 
 
