@@ -48,6 +48,36 @@ for n in (1, 3, 17):
             np.testing.assert_allclose(got, want)
 print("begun", flush=True)
 """
+CHOICES = """
+import ctypes
+from tracker.jit import engine
+
+text = '''
+define void @f(ptr %x, ptr %y) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %next = add i64 %i, 1
+  %v = load double, ptr %x
+  %large = fcmp ogt double %v, 0.5
+  %w = load double, ptr %y
+  %chosen = select i1 %large, double %w, double 0.0
+  store double %chosen, ptr %x
+  %more = icmp ult i64 %next, 3
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+'''
+f = engine.compile_module(text, level=engine.QUICK)
+call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(f.address("f"))
+for _ in range(20):
+    x, y = np.array([0.75]), np.array([0.625])
+    call(*(each.__array_interface__["data"][0] for each in (x, y)))
+    assert x[0] == 0.625
+print("begun", flush=True)
+"""
 MANY = """
 kept = [np.full(2, float(k)) for k in range(30_000)]
 assert all(kept[k][1] == k for k in range(0, 30_000, 777))
@@ -72,6 +102,10 @@ def test_what_is_not_ours_cannot_be_read(code):
 
 def test_sound_code_is_not_disturbed():
     assert run(SOUND).returncode == 0
+
+
+def test_the_fast_code_generator_reads_no_more_than_a_number():
+    assert run(CHOICES).returncode == 0
 
 
 def test_more_blocks_than_the_system_has_mappings_for():

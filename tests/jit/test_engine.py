@@ -111,6 +111,7 @@ def test_pipelines():
     assert engine.pipeline(straight(1000), 3) == engine.Pipeline(3, False, True, 1)
     assert engine.pipeline(straight(30_000), 3) == engine.Pipeline(3, False, True, 0)
     assert not engine.pipeline(straight(1000) + note, 3).straight
+    assert engine.pipeline(straight(30_000) + note, 3) == engine.Pipeline(3, False, True, 0)
     many = "".join(straight(100).replace("@f", f"@f{k}") for k in range(20))
     assert engine.pipeline(many + note, 3).slp
 

@@ -29,7 +29,7 @@ from tracker.errors import CompileError
 from tracker.jit import engine
 
 _LIMIT = 256 << 20  # bytes of files to keep; beyond, the oldest go
-_FORMAT = 1
+_FORMAT = 2
 _PRUNE_EVERY = 64  # files written by this process
 _RECENT = 64  # texts whose object code is kept in this process
 _written = itertools.count(1)

@@ -62,8 +62,9 @@ _EXTERNAL = re.compile(r"^declare [^@\n]*@([-\w.$]+)|^@([-\w.$]+) = external", r
 
 @record(frozen=True)
 class Pipeline:
-    """How a text is compiled: LLVM's speed level, vectorise runs of scalars, straight-line only,
-    the code generator's level; in straight-line code, whether values are numbered."""
+    """How a text is compiled: LLVM's speed level, vectorise runs of scalars, our own passes (for
+    straight-line code, and whatever the fast code generator gets) or LLVM's, the code generator's
+    level; in straight-line code, whether values are numbered."""
 
     level: int
     slp: bool
@@ -245,11 +246,12 @@ def pipeline(text: str, level: int) -> Pipeline:
     longest = longest_block(text)
     long = longest > STRAIGHT_LINES or longest_function(text) > BRANCHING_LINES
     straight = not _LOOPS.search(text)
+    codegen = _codegen(text, level, longest, long and straight)
     return Pipeline(
         level=level,
         slp=level >= 2 and not straight and longest <= SLP_LINES,
-        straight=straight,
-        codegen=_codegen(text, level, longest, long and straight),
+        straight=straight or not codegen,
+        codegen=codegen,
         numbered=numbered,
     )
 
@@ -315,8 +317,8 @@ class _Optimised:
 def _optimised(text: str, plan: Pipeline) -> _Optimised:
     started = time.perf_counter()
     machine = _machine(plan.codegen)
-    if plan.straight and not plan.codegen:
-        text = _without_branches(text)
+    if not plan.codegen:
+        text = _selects_by_bits(text)
     try:
         module = llvm.parse_assembly(text)
         module.verify()
@@ -362,10 +364,13 @@ def _straight_passes(numbered: bool) -> Any:
     return passes
 
 
-def _without_branches(text: str) -> str:
+def _selects_by_bits(text: str) -> str:
     """The same with selects of floats by their bits, for the fast code generator. It makes a branch
     of the others, and moves what follows in the block to a new one: quadratic in long blocks, and
-    every value that is alive goes through memory."""
+    every value that is alive goes through memory. Or, where the condition is a comparison and the
+    processor has AVX but not AVX-512, it blends with 16 bytes of memory where a double lies, which
+    may be the last one of a page (LLVM 22). InstCombine would take the bits away again: whatever
+    this generator gets has gone through our own passes, or none."""
     return _FLOAT_SELECT.sub(_by_bits, text)
 
 
