@@ -207,6 +207,7 @@ def forget(trace: Postponed) -> None:
     """A trace is over: the numbers that are there stay."""
     for key in [key for key, due in list(_met.items()) if due.trace() in (trace, None)]:
         _met.pop(key, None)
+    _close()
 
 
 def put_off_by(trace: Postponed) -> list[Value]:
@@ -263,7 +264,7 @@ def _settle(key: int) -> None:
 
 
 def _close() -> None:
-    """No value is without numbers: the last one has got its own, or is gone."""
+    """Take the door away where no value is without numbers: the last has got its own, or is gone."""
     with _lock:
         if not _due:
             Value.data = _slot  # type: ignore[misc]
