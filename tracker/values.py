@@ -264,7 +264,7 @@ def _settle(key: int) -> None:
 
 
 def _close() -> None:
-    """Take the door away where no value is without numbers: the last has got its own, or is gone."""
+    """Take the door away if no value is without numbers: the last has got its own, or is gone."""
     with _lock:
         if not _due:
             Value.data = _slot  # type: ignore[misc]
