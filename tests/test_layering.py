@@ -59,6 +59,7 @@ JIT_LAYERS = [
         "division",
         "rare",
         "compared",
+        "lent",
         "signature",
         "strides",
         "writer",

@@ -396,7 +396,11 @@ def test_what_only_looks_like_reflection_costs_nothing():
     s = _Held(v=2.0, seen=0)
     fast = jit(lambda x: x * getattr(s, "v"))  # noqa: B009
     labels = {place.label for place in places_of(fast)}
-    assert labels == {"code of <lambda>", "closure variable s", "code of __init__", "_Held.v"}
+    labels = {name for name in labels if " lends" not in name and "names in" not in name}
+    assert labels == {
+        *("code of <lambda>", "closure variable s", "code of __init__", "_Held.v"),
+        *("class of a _Held", "what a function has in front of its class"),
+    }
     for k in range(5):
         s.seen = k
         _agree(fast, lambda x: x * 2.0, 1)

@@ -9,6 +9,7 @@ value held by a list or dict is owned before Python code can run, for that code 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.jit.compared import BY_BITS, Compared, Static, bits_of
+from tracker.jit.lent import Lent
 from tracker.jit.places import MISSING, Place, below, children_of
 from tracker.jit.signature import Array, Log, Node, Scalar, Signature, Twin
 from tracker.jit.writer import (
@@ -33,6 +35,7 @@ from tracker.jit.writer import (
     STRIDES,
     TYPE,
     VALUE,
+    VERSION_TAG,
     Writer,
     is_plain_namedtuple,
     llvm_type,
@@ -68,6 +71,7 @@ class Inputs:
         count = w.let(f"and i64 %nargsf, {2**63 - 1}")
         w.check(w.equal("i64", count, signature.positional))
         self._names(signature.names)
+        self._classes()
         given = len(signature.structures) - len(signature.places)
         for at, structure in enumerate(signature.structures[:given]):
             self._value(w.load("ptr", "%args", 8 * at), True, structure, (at, ()))
@@ -79,8 +83,38 @@ class Inputs:
         for one, other in self._apart:
             w.check(w.let(f"icmp ne ptr {self.targets[one]}, {self.targets[other]}"))
 
+    def _classes(self) -> None:
+        """What classes lend is what it was. This comes first, for Python may run: nothing that it
+        may drop has been looked at."""
+        w = self.w
+        for leaf in self.signature.leaves:
+            if type(leaf) is not Lent:
+                continue
+            cls = self._holder(leaf.cls)
+            cell, check = w.objects.tag(leaf)
+            other, then = w.block(), w.block()
+            tag = w.equal("i32", w.load("i32", cls, VERSION_TAG), w.load("i32", cell, 0))
+            w.branch(tag, then, other)
+            w.label(other)
+            given = w.alloca("ptr")
+            w.emit(f"store ptr {cls}, ptr {given}")
+            w.check(self._answer(check, given))
+            w.emit(f"br label %{then}")
+            w.label(then)
+
+    def _answer(self, test: str, given: str) -> str:
+        """Whether a function of Python's says True of the object in a cell."""
+        w = self.w
+        answer = w.let(f"call ptr @PyObject_Vectorcall(ptr {test}, ptr {given}, i64 1, ptr null)")
+        w.check(w.let(f"icmp ne ptr {answer}, null"), "fail")
+        w.emit(f"call void @Py_DecRef(ptr {answer})")  # True and False are not freed
+        return w.equal("ptr", answer, w.objects.name(True))
+
     def _place(self, place: Place, structure: Structure, node: Node) -> None:
         w = self.w
+        if place.kind == "names":
+            self._held(place)
+            return
         x, is_owned = self._read(place)
         if is_owned:
             w.hold(x)
@@ -91,6 +125,18 @@ class Inputs:
             return
         w.check(w.let(f"icmp ne ptr {x}, null"))
         self._value(x, is_owned, structure, node)
+
+    def _held(self, place: Place) -> None:
+        """What a dict has under some names is what it had."""
+        w = self.w
+        leaf = self.signature.leaves[len(self.objects)]
+        assert type(leaf) is Compared
+        pairs = w.objects.name(
+            (MISSING, *itertools.chain(*zip(place.name, leaf.items, strict=True)))
+        )
+        given = f"ptr {self._holder(place.holder)}, ptr {pairs}, ptr {w.objects.version()}"
+        w.check(w.let(f"call i1 @native.held({given})"))
+        self.objects.append("null")
 
     def _read(self, place: Place) -> tuple[str, bool]:
         """What stands at a place, null if nothing does, and whether the call owns it."""
@@ -106,6 +152,16 @@ class Inputs:
             return w.let(f"call ptr @PyDict_GetItem(ptr {holder}, ptr {name})"), False
         if place.kind == "slot":
             return w.load("ptr", holder, FUNCTION[place.name]), False
+        if place.kind == "class":
+            return w.load("ptr", holder, TYPE), False
+        if place.kind == "own":
+            names, cell = w.objects.name(place.name), w.objects.version()
+            return w.let(f"call ptr @native.own(ptr {holder}, ptr {names}, ptr {cell})"), False
+        if place.kind == "lent":
+            return holder, False
+        if place.kind == "token":
+            found = w.let(f"call ptr @PyObject_Vectorcall(ptr {holder}, ptr null, i64 0, ptr null)")
+            return found, True
         if place.kind == "attribute":
             name = w.objects.name(place.name)
             return w.let(f"call ptr @native.attribute(ptr {holder}, ptr {name})"), True
@@ -198,7 +254,8 @@ class Inputs:
         w = self.w
         cell = w.alloca("ptr")
         w.emit(f"store ptr {x}, ptr {cell}")
-        opener = w.objects.name(functools.partial(_children, structure.names))
+        count = len(structure.children)
+        opener = w.objects.name(functools.partial(_children, structure.names, count))
         kids = w.let(f"call ptr @PyObject_Vectorcall(ptr {opener}, ptr {cell}, i64 1, ptr null)")
         w.check(w.let(f"icmp ne ptr {kids}, null"), "fail")
         w.hold(kids)
@@ -223,6 +280,8 @@ class Inputs:
             self._compared(x, leaf)
         elif type(leaf) is Log:
             self._is(x, list)
+        elif type(leaf) is Lent:
+            pass  # see `_classes`
         else:
             raise ValueError(f"a native entry cannot take {leaf}")
 
@@ -319,10 +378,7 @@ class Inputs:
         cell = w.alloca("ptr")
         w.emit(f"store ptr {x}, ptr {cell}")
         test = w.objects.name(functools.partial(leaf.holds))
-        answer = w.let(f"call ptr @PyObject_Vectorcall(ptr {test}, ptr {cell}, i64 1, ptr null)")
-        w.check(w.let(f"icmp ne ptr {answer}, null"), "fail")
-        w.emit(f"call void @Py_DecRef(ptr {answer})")  # True and False are not freed
-        same = w.equal("ptr", answer, w.objects.name(True))
+        same = self._answer(test, cell)
         if leaf.whole is None:
             w.check(same)
         else:
@@ -343,7 +399,7 @@ def _needs_python(structure: Structure) -> bool:
     return not native or any(map(_needs_python, structure.children))
 
 
-def _children(names: tuple[Any, ...], x: Any) -> tuple[Any, ...]:
-    """The children of a container with these names; none if it has others."""
+def _children(names: tuple[Any, ...], count: int, x: Any) -> tuple[Any, ...]:
+    """The children of a container with these names; if it has others, not so many."""
     found = tree.children_of(x) or children_of(x)
-    return found[1] if found is not None and found[0] == names else ()
+    return found[1] if found is not None and found[0] == names else (None,) * (count + 1)

@@ -6,11 +6,10 @@ it read in any other way is not kept: it would hold for no call. Start at `After
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
-from tracker.jit.compared import Static
+from tracker.jit.compared import Compared, Static
 from tracker.jit.places import Place, Spot, is_number, spots_of, with_places
 from tracker.jit.signature import Leaf, Signature, Update
 
@@ -34,7 +33,7 @@ class After:
         """Whether the function reads the same places, and all but what it has put there itself
         is the very same."""
         if not updates and self.now == self.call:
-            return all(map(operator.is_, self.leaves, self.found))
+            return all(map(_is_very, self.call.leaves, self.leaves, self.found))
         if self.now.places != self.call.places:
             return False
         first = len(self.call.structures) - len(self.call.places)
@@ -46,7 +45,7 @@ class After:
             (old, at), (new, then) = before[number], after[number]
             if self.call.structures[first + number] != self.now.structures[first + number]:
                 return False
-            if old != new or not all(map(operator.is_, self.leaves[at], self.found[then])):
+            if old != new or not all(map(_is_very, old, self.leaves[at], self.found[then])):
                 return False
         return True
 
@@ -61,6 +60,11 @@ class After:
         known = numbers.keys() & before.keys()
         moved = {s for s in known if before[s] != numbers[s] and _is_alike(before[s], numbers[s])}
         return frozenset(moved), frozenset(numbers.keys() - before.keys())
+
+
+def _is_very(leaf: Leaf, was: Any, now: Any) -> bool:
+    """Whether it is the very object; a tuple that was made to be compared never is."""
+    return was is now or (type(leaf) is Compared and leaf.cls is tuple)
 
 
 def _is_alike(a: Leaf, b: Static) -> bool:

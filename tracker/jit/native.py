@@ -28,11 +28,12 @@ from tracker.errors import CompileError
 from tracker.jit import borrowed, cache, dispatch, engine, lifting, memory, writer
 from tracker.jit.compared import NUMPY_SCALARS, Static
 from tracker.jit.entry import entry_text
+from tracker.jit.lent import Check
 from tracker.jit.locking import once
 from tracker.jit.signature import Outputs, Signature
 from tracker.records import record
 
-C_NAME = re.compile(r"@(Py\w+|native\.\w+)\(")
+C_NAME = re.compile(r"@(_?Py\w+|native\.\w+)\(")
 _DECLARED = re.compile(r"\n(?:declare|define) [^@\n]*@(Py\w+)\(")
 _TP_ALLOC = 47
 _PYARRAY_TYPE = 2
@@ -130,8 +131,12 @@ def prepare(
     cells = [_watch(static) for static in objects.watched]
     bound.update((f"obj.{n}", id(thing)) for n, thing in enumerate(objects.held))
     bound.update((f"cell.{n}", ctypes.addressof(cell)) for n, (cell, _) in enumerate(cells))
+    tags = [_tag(check) for check in objects.checks]
+    bound.update((f"tag.{n}", ctypes.addressof(tag)) for n, tag in enumerate(tags))
+    versions = (ctypes.c_uint64 * objects.versions)()
+    bound.update((f"version.{n}", ctypes.addressof(versions) + 8 * n) for n in range(len(versions)))
     bound.update((f"alloc.{n}", _allocator(cls)) for n, cls in enumerate(objects.allocators))
-    keep = (*objects.held, *cells, *tables.values())
+    keep = (*objects.held, *cells, *tags, versions, *tables.values())
     return Prepared(text, bound, keep, dispatch.mark(signature))
 
 
@@ -167,11 +172,30 @@ def _watch(static: Static) -> tuple[ctypes.c_void_p, Any]:
     return cell, weakref.ref(thing, functools.partial(next, zero))  # no Python runs: see weak.py
 
 
+def _tag(check: Check) -> ctypes.c_uint32:
+    """A cell with the version tag of a class, which no class has until somebody has looked."""
+    cell = ctypes.c_uint32(_NO_TAG)
+
+    def remember(cls: type) -> None:
+        type.__getattribute__(cls, "__init__")  # to look something up gives the class a tag
+        cell.value = _tag_of(cls) or _NO_TAG
+
+    check.remember = remember
+    return cell
+
+
+_NO_TAG = 2**32 - 1
+
+
+def _tag_of(cls: type) -> int:
+    return ctypes.c_uint32.from_address(id(cls) + writer.VERSION_TAG).value
+
+
 @once
 def helpers() -> engine.Module:
     """The functions that entries share, and those of every callable."""
     names = set(C_NAME.findall(writer.HELPERS))
-    symbols = {name: address_of(name) for name in names if name.startswith("Py")}
+    symbols = {name: address_of(name) for name in names if name.startswith(("Py", "_Py"))}
     symbols["_Py_NoneStruct"] = id(None)
     return cache.compile_or_load(writer.HELPERS, level=engine.QUICK, symbols=symbols)
 
@@ -353,8 +377,10 @@ def _layout_checks() -> list[tuple[str, bool]]:
         ("list size", _read(ctypes.c_ssize_t, listed, w.SIZE) == 3),
         ("list items", ctypes.c_size_t.from_address(items + 16).value == id(listed[2])),
         ("dict", _read(ctypes.c_ssize_t, keyed, w.SIZE) == 2),
+        ("dict version", _has_versions() or not w.HAS_VERSIONS),
         ("cell", _read(ctypes.c_size_t, types.CellType(pair), w.CONTENTS) == id(pair)),
         *_function_checks(),
+        *_class_checks(),
         ("array data", _read(ctypes.c_size_t, array, w.DATA) == array.ctypes.data),
         ("array rank", _read(ctypes.c_int, array, w.NDIM) == 2),
         ("array shape", ctypes.c_ssize_t.from_address(dims + 8).value == 3),
@@ -375,6 +401,29 @@ def _function_checks() -> list[tuple[str, bool]]:
         (f"function {name}", _read(ctypes.c_size_t, probe, at) == id(getattr(probe, name)))
         for name, at in writer.FUNCTION.items()
     ]
+
+
+def _has_versions() -> bool:
+    """Whether each change of a dict gives it a version of its own."""
+    probe, seen = {"a": 1}, set()
+    for change in ({"a": 2}, {"b": 3}, {"a": 4}):
+        seen.add(_read(ctypes.c_uint64, probe, writer.VERSION))
+        probe.update(change)
+    return len(seen) == 3 and 0 not in seen
+
+
+def _class_checks() -> list[tuple[str, bool]]:
+    """A class has a version tag when something has been looked up, and none when it has changed."""
+
+    class Probe:
+        pass
+
+    Probe.__init__  # noqa: B018
+    before = _tag_of(Probe)
+    Probe.x = 1  # type: ignore[attr-defined]
+    after = _tag_of(Probe)
+    Probe.__init__  # noqa: B018
+    return [("class version", before != 0 == after and _tag_of(Probe) not in (0, before))]
 
 
 def _dtype_checks(dtype: np.dtype[Any]) -> list[tuple[str, bool]]:

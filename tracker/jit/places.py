@@ -23,6 +23,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.jit.compared import NESTED, Compared, Static, is_changing, items_of
+from tracker.jit.lent import Lent
 from tracker.jit.signature import (
     Array,
     Leaf,
@@ -43,13 +44,26 @@ _MANY_INSIDE = 256  # the same of a list of lists, whose every value would take 
 _DEEP = 8  # containers in containers; beyond, they are taken apart
 
 
-Kind: TypeAlias = Literal["cell", "item", "attribute", "variable", "slot"]
+Kind: TypeAlias = Literal[
+    "cell", "item", "attribute", "variable", "slot", "class", "own", "lent", "names", "token"
+]
+_WHOLE = (
+    "slot",
+    "class",
+    "own",
+    "lent",
+    "names",
+    "token",
+)  # kinds of which what stands there is never taken apart
 
 
 @record(frozen=True)
 class Place:
     """The content of a cell, `holder[name]` of a dict, the attribute `name`, what a context
-    variable is in this context, or a slot of a function, known by identity: its code, its defaults.
+    variable is in this context, or a slot of a function, known by identity: its code, its defaults;
+    the class of an object, which of the names in `name` its own dict has (none, as a rule), or what
+    a class lends under such names (`lent.py`); what a dict that hardly changes, a library's or the
+    globals where nothing stands, has under the names `name`; the token of abstract classes.
 
     `label` says to people what it is. `is_log`: the function appends to the list there, and does
     not look at it.
@@ -73,7 +87,18 @@ class Place:
             return holder.get(self.name, MISSING)
         if self.kind == "variable":
             return MISSING if holder is None else holder.get(MISSING)
-        return MISSING if holder is None else getattr(holder, self.name, MISSING)
+        if holder is None:
+            return MISSING
+        if self.kind == "names":
+            return tuple(holder.get(name, MISSING) for name in self.name)
+        if self.kind == "token":
+            return holder()
+        if self.kind == "class":
+            return type(holder)
+        if self.kind == "own":
+            own = own_dict(holder)
+            return tuple(name for name in self.name if name in own) or MISSING
+        return holder if self.kind == "lent" else getattr(holder, self.name, MISSING)
 
     @property
     def is_own(self) -> bool:
@@ -110,6 +135,11 @@ class Place:
         elif self.kind == "variable":
             if x is not MISSING:
                 holder.set(x)
+        elif self.kind == "own":
+            for name in self.read():
+                object.__delattr__(holder, name)
+        elif self.kind == "class":
+            object.__setattr__(holder, "__class__", x)
         elif x is MISSING or (not own and self.is_own and self._is_lent(x)):
             object.__delattr__(holder, self.name)
         elif own and not isinstance(holder, (type, functools.partial)):
@@ -140,6 +170,15 @@ class Place:
 
 _At = TypeVar("_At")
 Spot: TypeAlias = tuple[Place, tuple[int, ...]]  # a place, and the way from there to a leaf
+
+
+def own_dict(x: Any) -> dict[str, Any]:
+    """The attributes of an object itself; no code of the user's runs."""
+    try:
+        found: dict[str, Any] = object.__getattribute__(x, "__dict__")
+    except AttributeError:
+        return {}
+    return found
 
 
 def _lender(cls: type, name: str) -> type | None:
@@ -203,7 +242,10 @@ def same_objects(call: Signature, own: int) -> list[Any] | None:
         return None
     found = [place.read() for place in call.places]
     for x, leaf in zip(found, leaves, strict=True):
-        if x is None or type(leaf) is not Static or leaf.value is not x:
+        is_same = isinstance(leaf, Static) and leaf.value is x
+        if isinstance(leaf, (Lent, Compared)):
+            is_same = leaf.holds(x)
+        if x is None or not is_same:
             return None
     return found
 
@@ -229,10 +271,16 @@ class _Taken:
             self.leaves.append(x)
             self.shown.append(Log())
             return tree.LEAF
-        if place.kind != "slot":
+        if place.kind not in _WHOLE:
             return self.take(place.read(), (), (place, ()), number)
-        self.leaves.append(place.read())
-        self.shown.append(Static(self.leaves[-1]))
+        x = place.read()
+        self.leaves.append(x)
+        if place.kind == "names":
+            self.shown.append(Compared(x))
+        elif place.kind == "lent" and x is not MISSING:
+            self.shown.append(Lent(x, place.name))
+        else:
+            self.shown.append(Static(x))
         return tree.LEAF
 
     def take(self, x: Any, above: tuple[int, ...], spot: Spot, number: int) -> Structure:
@@ -355,6 +403,8 @@ def _takes(leaf: Leaf, now: Leaf) -> bool:
 
 
 def _shown(leaf: Leaf) -> str:
+    if isinstance(leaf, Lent):
+        return "what it is by now"
     if isinstance(leaf, Static):
         return "another object" if leaf.value is None else reprlib.repr(leaf.value)
     return str(leaf) if isinstance(leaf, (Array, Scalar)) else type(leaf).__name__.lower()

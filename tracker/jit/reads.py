@@ -6,14 +6,14 @@ mentions, context variables, the environment, and the code of functions itself.
 
 Invariants: a place that the code reads by name is found (one too many does no harm, it is only
 looked at); library code is not followed, and what it holds is taken to stay as it is, but for lists
-and dicts that the user's code names; no code of the user's runs. What is not looked at, for it
-would cost each call: whether an object has another class by now, has an attribute of its own in
-front of a method, or whether a special method or a property of a class is another. Start at
-`reads_of`.
+and dicts that the user's code names; no code of the user's runs. Of an object it counts, too, which
+class it has, what that lends it (methods, properties, special methods: `lent.py`), and that it has
+nothing of its own in front of these. Start at `reads_of`.
 """
 
 from __future__ import annotations
 
+import abc
 import functools
 import os
 import sys
@@ -30,8 +30,9 @@ from tracker.jit import asking
 from tracker.jit.answers import QUESTIONS, Space
 from tracker.jit.compared import PROXIES, Static, items_of
 from tracker.jit.libraries import OURS, is_library, is_library_code
-from tracker.jit.places import Kind, Place, children_of, lent
+from tracker.jit.places import Kind, Place, children_of, lent, own_dict
 from tracker.jit.reflection import Names, names_given, names_in
+from tracker.jit.writer import HAS_VERSIONS
 from tracker.records import replace
 
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), np.ndarray, np.generic, np.dtype)
@@ -52,6 +53,7 @@ _HELD = {  # where objects of the standard library keep what is in them
     ("queue", "PriorityQueue"): "queue",
 }
 _NAMESPACES = {("types", "SimpleNamespace"), ("argparse", "Namespace"), ("_thread", "_local")}
+_HEAP = 1 << 9  # the flag of classes that are made while a program runs
 _STATE = (list, dict, set, deque, ContextVar, type(os.environ))  # of libraries, that users change
 
 
@@ -101,6 +103,8 @@ class _Walk:
         self.every = self.whole = False  # whether any attribute may be read; and which there are
         self.environment: tuple[frozenset[str], bool] = frozenset(), False  # keys; any of them
         self.asks = False
+        self.named: dict[int, tuple[dict[str, Any], set[str]]] = {}  # names looked up in a dict
+        self.classifies = self.abstract = False  # whether classes are asked for; abstract ones
         self.stored: set[str] = set()
         self.fills = False
         self.appended: set[str] = set()
@@ -121,9 +125,61 @@ class _Walk:
             for x in new:
                 self._object(x)
         # by `__self__` code would come from the method that appends to the list
+        self._classes()
         unknown = self.every or self.whole or "__self__" in self.attributes
         logs = set() if unknown else self._logs()
         return [replace(p, is_log=True) if p in logs else p for p in self.places]
+
+    def _classes(self) -> None:
+        """Which classes objects have, and what these lend them under the names that were met."""
+        names = None if self.every else frozenset(self.attributes | self.tested)
+        for space, which in self.named.values():
+            if which:
+                held = tuple(sorted(which))
+                label = f"names in {space.get('__name__', 'globals')}"
+                self.places.setdefault(Place("names", Static(space), held, label))
+        if self.classifies and self.abstract:
+            token = Place(
+                "token", Static(abc.get_cache_token), "", "what is registered with classes"
+            )
+            self.places.setdefault(token)
+        classes: dict[type, None] = {}
+        for x in self.objects:
+            if isinstance(x, types.ModuleType):
+                continue
+            self._own(x, type(x))
+            if isinstance(x, type) and self._is_ours(x):
+                classes.setdefault(x)
+            cls = type(x)
+            if cls.__flags__ & _HEAP and self._is_ours(cls):
+                classes.setdefault(cls)
+                label = f"class of a {cls.__name__}"
+                self.places.setdefault(Place("class", Static(x), "", label))
+        for cls in classes:
+            label = f"what {cls.__name__} lends"
+            self.places.setdefault(Place("lent", Static(cls), names, label))
+
+    def _own(self, x: Any, cls: type) -> None:
+        """An object may get attributes of its own in front of what its class lends it."""
+        own = own_dict(x)
+        if isinstance(x, type) or isinstance(cls.__getattribute__, types.FunctionType):
+            return
+        if not hasattr(x, "__dict__"):
+            return
+        asks, is_ours = hasattr(cls, "__getattr__"), self._is_ours(x)
+        names = {n for c in cls.__mro__ for n in vars(c)} if self.every else self.attributes
+        found: list[str] = []
+        for name in sorted(names - own.keys()):
+            raw = lent(cls, name)
+            lends = is_ours and hasattr(type(raw), "__get__") and not _is_data_descriptor(raw)
+            is_tested = name in self.tested and not is_ours
+            if not name.startswith("__") and (
+                lends or is_tested or (asks and is_ours and raw is None)
+            ):
+                found.append(name)
+        if found:
+            label = f"what a {cls.__name__} has in front of its class"
+            self.places.setdefault(Place("own", Static(x), tuple(found), label))
 
     def _logs(self) -> set[Place]:
         """The places of lists which the code appends to, and does nothing else with."""
@@ -149,6 +205,8 @@ class _Walk:
         self.todo.append(x)
 
     def _visit(self, x: Any) -> None:
+        if isinstance(x, abc.ABCMeta):
+            self._abstract(x)
         if is_jitted(x):
             self.reach(x._jitted.function)
         elif isinstance(x, types.FunctionType):
@@ -168,6 +226,12 @@ class _Walk:
             self.reach(x())
         elif (parts := children_of(x)) is not None:
             self._all(parts[1])
+            if type(x).__flags__ & _HEAP and self._is_ours(x):
+                self.objects.append(x)
+        elif isinstance(x, functools.partialmethod):
+            self._all((x.func, x.args, x.keywords))
+        elif isinstance(x, functools.singledispatchmethod):
+            self._all((x.dispatcher, x.func))
         elif isinstance(x, (set, frozenset, *PROXIES)):
             self._all(items_of(x))
         elif isinstance(x, ContextVar):
@@ -180,9 +244,19 @@ class _Walk:
         elif self._is_ours(x) or _has_attributes(x):
             self.objects.append(x)
             self.asks |= type(x).__name__ == "SystemRandom"
-            name = _HELD.get((type(x).__module__, type(x).__name__))
-            if name is not None:
-                self._place("attribute", x, name, f"{type(x).__name__}.{name}")
+            for cls in type(x).__mro__:
+                name = _HELD.get((cls.__module__, cls.__name__))
+                if name is not None:
+                    self._place("attribute", x, name, f"{type(x).__name__}.{name}")
+
+    def _abstract(self, cls: abc.ABCMeta) -> None:
+        """Others can be registered with the class; a protocol asks which attributes there are."""
+        self.abstract = True
+        if getattr(cls, "_is_runtime_protocol", False):
+            names = {n for c in cls.__mro__ for n in (*vars(c), *getattr(c, "__annotations__", ()))}
+            names = {n for n in names if not n.startswith("_")}
+            self.tested |= names
+            self.attributes |= names
 
     def _all(self, xs: Iterable[Any]) -> None:
         for x in xs:
@@ -200,6 +274,10 @@ class _Walk:
         self.reach(value)
 
     def _function(self, f: types.FunctionType) -> None:
+        if type(vars(f).get("registry")) is types.MappingProxyType:  # of `functools.singledispatch`
+            self._place("attribute", f, "registry", f"what {f.__name__} dispatches to")
+            self.abstract = self.classifies = True
+            return
         if is_library_code(f, self.package):
             for cell in f.__closure__ or ():  # what a library wraps may be the user's
                 self._all(filter(callable, _and_inside(_contents(cell))))
@@ -222,6 +300,8 @@ class _Walk:
                 self._place("attribute", f, name, f"{f.__name__}.{name}")
             elif given:
                 self._place("slot", f, name, f"{f.__name__}.{name}")
+            for each in given if isinstance(given, dict) else ():
+                self._place("item", given, each, f"default {each} of {f.__name__}")
         self.objects.append(f)
 
     def _note(self, names: Names, name: str) -> None:
@@ -235,6 +315,7 @@ class _Walk:
         self.fills |= names.fills
         self.appended |= names.appended
         self.looked_at |= names.looked_at
+        self.classifies |= names.classifies
         known, whole = self.environment
         self.environment = known | names.variables, whole or names.environment
         self.asks |= not asking.NAMES.isdisjoint(names.attributes | names.globals)
@@ -243,6 +324,10 @@ class _Walk:
         """The globals that a function's code may read; modules that it imports are reached."""
         for level, name in names.imports:
             self._import(f, level, name)
+        missing = names.globals - f.__globals__.keys() - QUESTIONS
+        self.named.setdefault(id(f.__globals__), (f.__globals__, set()))[1].update(missing)
+        space: dict[str, Any] = f.__builtins__  # type: ignore[attr-defined]
+        self.named.setdefault(id(space), (space, set()))[1].update(missing)
         data = [n for n, x in f.__globals__.items() if names.everywhere and _is_data(n, x)]
         return {*data, *(n for n in names.globals if n in f.__globals__)}
 
@@ -251,7 +336,8 @@ class _Walk:
             package = f.__globals__.get("__package__") or ""
             name = ".".join(filter(None, [*package.split(".")[: 1 - level or None], name]))
         for which in {name, name.partition(".")[0]}:
-            self.reach(sys.modules.get(which))
+            if which in sys.modules:
+                self._place("item", sys.modules, which, f"module {which}")
 
     def _environ(self) -> None:
         """The keys of the environment that the code names, or all of it."""
@@ -301,6 +387,14 @@ class _Walk:
     def _module(self, x: types.ModuleType) -> None:
         """Of a library, only what users are known to change."""
         ours = not is_library(x, self.package)
+        if x.__name__.partition(".")[0] == OURS[0] or x.__name__.startswith("numpy.random"):
+            return  # while a function is traced, other functions stand in `numpy.random`
+        if not ours and HAS_VERSIONS:
+            names = (self.attributes & vars(x).keys()) | self.tested
+            self.abstract |= any(isinstance(vars(x).get(name), abc.ABCMeta) for name in names)
+            self.named.setdefault(id(vars(x)), (vars(x), set()))[1].update(names)
+            held = (vars(x).get(name) for name in names)
+            self._all(module for module in held if isinstance(module, types.ModuleType))
         if x.__name__.partition(".")[0] in OURS:
             return
         named = self.attributes | self.texts if self.every else self.attributes
@@ -322,7 +416,7 @@ class _Walk:
     def _class_attribute(self, x: Any, cls: type, name: str, raw: Any) -> None:
         label = f"{cls.__name__}.{name}"
         if isinstance(raw, types.FunctionType):
-            self._place("attribute", cls, name, label)
+            self.reach(raw)
         elif isinstance(raw, (staticmethod, classmethod, property, functools.cached_property)):
             self.reach(raw.func if isinstance(raw, functools.cached_property) else raw)
         elif isinstance(raw, types.MemberDescriptorType):

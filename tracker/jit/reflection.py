@@ -65,7 +65,8 @@ class Names:
     keys of the environment; `stored`: what is put somewhere, `fills`: other things may be;
     `appended`: what something is appended to, `looked_at`: what is read in any other way.
     `every`: any attribute of an object may be read, `whole`: and which
-    there are, `everywhere`: any global, `environment`: any key of it."""
+    there are, `everywhere`: any global, `environment`: any key of it. `classifies`: it asks of what
+    class things are."""
 
     globals: frozenset[str] = frozenset()
     attributes: frozenset[str] = frozenset()
@@ -80,6 +81,7 @@ class Names:
     everywhere: bool = False
     environment: bool = False
     fills: bool = False
+    classifies: bool = False
 
 
 @functools.lru_cache(maxsize=4096)
@@ -101,6 +103,7 @@ def names_in(code: types.CodeType) -> Names:
         reader.everywhere or any(n.everywhere for n in inner),
         reader.environment or any(n.environment for n in inner),
         reader.fills or any(n.fills for n in inner),
+        reader.classifies or any(n.classifies for n in inner),
     )
 
 
@@ -120,6 +123,7 @@ class _Reader:
         self.every = self.whole = self.everywhere = self.environment = False
         self.stored = {step.argval for step in self.steps if step.opname in _STORES}
         self.fills = any(step.opname in _FILLING for step in self.steps)
+        self.classifies = any(step.opname == "MATCH_CLASS" for step in self.steps)
         for at, step in enumerate(self.steps):
             if step.opname in _GLOBALS or step.opname in _ATTRIBUTES:
                 name = step.argval[-1] if isinstance(step.argval, tuple) else step.argval
@@ -133,6 +137,7 @@ class _Reader:
                 self.imports.add((level if isinstance(level, int) else 0, step.argval))
             elif step.opname == "MATCH_CLASS":
                 self._matched(step.arg or 0, self.steps[at - 1].argval)
+        self.classifies |= not {"isinstance", "issubclass"}.isdisjoint(self.globals)
         if "AttributeError" in self.globals:  # it can tell that there is none
             self.tested |= self.attributes
 

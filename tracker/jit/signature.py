@@ -1,9 +1,9 @@
 """What a native call takes and gives: leaves, containers, names. Plain data, no machine code.
 
-Owns: the input leaves (`Array`, `Scalar`, `Twin`, `Foreign`, `Log`; see `compared.py`), the output
-leaves (`ArrayOut`, `ScalarOut`, `ConstOut`, `InputOut`, `ViewOut`, `SameOut`, `NodeOut`),
-`Signature`, `Update`, `Outputs`, and the slots they take in the frame that native code computes on.
-Start at `signature_of`.
+Owns: the input leaves (`Array`, `Scalar`, `Twin`, `Foreign`, `Log`; see `compared.py`, `lent.py`),
+the output leaves (`ArrayOut`, `ScalarOut`, `ConstOut`, `InputOut`, `ViewOut`, `SameOut`,
+`NodeOut`), `Signature`, `Update`, `Outputs`, and the slots they take in the frame that native code
+computes on. Start at `signature_of`.
 
 Invariants: two calls have equal signatures exactly when one compiled entry serves both (a
 signature with a `Foreign` leaf has none); signatures are hashable; they never keep alive an object
@@ -28,6 +28,7 @@ from tracker.jit.compared import (
     is_changing,
     of_plain_values,
 )
+from tracker.jit.lent import Lent
 from tracker.records import record
 from tracker.tree import Structure
 
@@ -97,7 +98,7 @@ class Log:
 
 
 Node: TypeAlias = tuple[int, tuple[int, ...]]
-Leaf: TypeAlias = Array | Scalar | Static | Twin | Compared | Foreign | Log
+Leaf: TypeAlias = Array | Scalar | Static | Twin | Compared | Foreign | Log | Lent
 
 
 @record(frozen=True, slots=False)
@@ -127,7 +128,7 @@ class Signature:
     def alive(self) -> bool:
         """Whether all objects that it knows by identity are still there."""
         holders = (place.holder for place in self.places)
-        known = (Static, Compared)
+        known = (Static, Compared, Lent)
         return not any(isinstance(x, known) and x.is_gone for x in (*self.leaves, *holders))
 
     @property

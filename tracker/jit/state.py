@@ -29,7 +29,7 @@ from tracker.draws import Journal
 from tracker.jit.compared import Static
 from tracker.jit.inputs import Inputs
 from tracker.jit.lasting import by_place
-from tracker.jit.places import MISSING, Place, below, children_of, lent
+from tracker.jit.places import MISSING, Place, below, children_of, lent, own_dict
 from tracker.jit.reads import Reads
 from tracker.jit.signature import Log, Node, Signature, Update, apart_of
 from tracker.jit.standins import Containers, root_of, with_plain_keys
@@ -42,6 +42,7 @@ from tracker.tree import Structure
 _Parts: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...]]
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, type(...))
 _LASTING = (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc)
+_FIXED = ("slot", "lent", "names", "token")  # places where a function puts nothing
 _MANY = 2000  # comparisons of containers before each call
 _KEYS = {str, bytes, int, float, bool, type(None)}
 
@@ -73,7 +74,8 @@ class Before:
     def is_past(self) -> bool:
         """Whether something else stands there by now."""
         inside = self.inside.values()
-        return any(place.read() is not was for place, was, _ in self.at) or not all(
+        found = ((place.read(), was) for place, was, _ in self.at if place.kind not in _FIXED)
+        return any(now is not was for now, was in found) or not all(
             _is_same(children_of(x), parts) for x, parts in inside
         )
 
@@ -83,7 +85,7 @@ class Before:
             if not same_bytes(array, held):
                 array[...] = held
         for place, was, own in self.at:
-            if place.kind != "slot" and place.read() is not was:
+            if place.kind not in _FIXED and place.read() is not was:
                 place.put(was, own)
         for x, (names, children) in self.inside.values():
             if not isinstance(x, (list, dict)) or _is_same(children_of(x), (names, children)):
@@ -103,20 +105,20 @@ class Attempt(Journal):
         super().__init__()
         self._before = Before(reads.places, arrays)
         self._stored = reads.stored
-        self._names = [(x, frozenset(vars(x))) for x in reads.objects if _has_names(x)]
+        self._names = [(x, frozenset(own_dict(x))) for x in reads.objects if _has_names(x)]
 
     def undo(self) -> None:
         super().undo()
         self._before.restore()
         for x, names in self._names:
-            for name in (vars(x).keys() - names) & self._stored:
+            for name in (own_dict(x).keys() - names) & self._stored:
                 object.__delattr__(x, name)
 
     @property
     def has_put(self) -> bool:
         """Whether something else stands there."""
         return self._before.is_past or any(
-            not (vars(x).keys() - names).isdisjoint(self._stored) for x, names in self._names
+            not (own_dict(x).keys() - names).isdisjoint(self._stored) for x, names in self._names
         )
 
 
@@ -221,7 +223,7 @@ class _Finder:
         """Look at a place, the structure of this number."""
         references = sys.getrefcount(place.read())
         now = place.read()
-        if now is was:
+        if now is was or place.kind in _FIXED:
             if was is not MISSING:
                 self._within(now, (number, ()))
             return

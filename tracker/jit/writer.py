@@ -9,18 +9,22 @@ Invariant: the text names objects and functions, never addresses.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tracker.jit.compared import Static
+from tracker.jit.lent import Check, Lent
 from tracker.tree import Structure, is_namedtuple
 
 # Offsets in CPython's and NumPy's structs; `native.verify_layout` checks each of them.
 TYPE, SIZE, VALUE, ITEMS = 8, 16, 16, 24
 CONTENTS = 16  # of a closure cell
 TYPE_FLAGS, HEAP_TYPE = 168, 1 << 9  # of a class; the flag of those made while a program runs
+VERSION, HAS_VERSIONS = 24, sys.version_info < (3, 13)  # of a dict: another after each change
+VERSION_TAG = 384  # of a class: another number when it, or a base, has changed
 FUNCTION = {"__code__": 48, "__defaults__": 56, "__kwdefaults__": 64}  # slots of a function
 DATA, NDIM, DIMS, STRIDES, DESCR, FLAGS = 16, 24, 32, 40, 56, 64
 KIND, BYTEORDER, TYPE_NUMBER, ITEMSIZE = 24, 26, 28, 40
@@ -34,6 +38,8 @@ _FLOATS = {2: "i16", 4: "float", 8: "double"}
 DECLARATIONS = {
     "native.release": "void @native.release(ptr, i64) cold",
     "native.attribute": "ptr @native.attribute(ptr, ptr)",
+    "native.held": "i1 @native.held(ptr, ptr, ptr)",
+    "native.own": "ptr @native.own(ptr, ptr, ptr)",
     "native.copy": "void @native.copy(ptr, ptr, i64)",
     "native.equal": "i1 @native.equal(ptr, ptr) cold",
     "native.dtype": "i1 @native.dtype(ptr, i8, i64) cold",
@@ -77,6 +83,8 @@ declare void @Py_DecRef(ptr)
 declare i32 @PyObject_RichCompareBool(ptr, ptr, i32)
 declare ptr @PyObject_GetAttr(ptr, ptr)
 declare void @PyErr_Clear()
+declare ptr @_PyObject_GetDictPtr(ptr)
+declare ptr @PyDict_GetItem(ptr, ptr)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 define void @native.copy(ptr %to, ptr %from, i64 %size) nounwind {{
@@ -94,6 +102,88 @@ missing:
   ret ptr null
 done:
   ret ptr %found
+}}
+
+; The first of some names (a tuple) that an object's own dict has; null if it has none of them. The
+; cell holds the dict's version when it had none.
+define ptr @native.own(ptr %x, ptr %names, ptr %version) nounwind {{
+  %cell = call ptr @_PyObject_GetDictPtr(ptr %x)
+  %none = icmp eq ptr %cell, null
+  br i1 %none, label %missing, label %some
+some:
+  %dict = load ptr, ptr %cell
+  %empty = icmp eq ptr %dict, null
+  br i1 %empty, label %missing, label %ask
+ask:
+  %v.cell = getelementptr i8, ptr %dict, i64 {VERSION}
+  %v = load i64, ptr %v.cell
+  %known = load i64, ptr %version
+  %same = icmp eq i64 %v, %known
+  %quick = and i1 %same, {str(HAS_VERSIONS).lower()}
+  br i1 %quick, label %missing, label %look
+look:
+  %count.cell = getelementptr i8, ptr %names, i64 {SIZE}
+  %count = load i64, ptr %count.cell
+  %first = getelementptr i8, ptr %names, i64 {ITEMS}
+  br label %loop
+loop:
+  %i = phi i64 [0, %look], [%next, %absent]
+  %name.cell = getelementptr ptr, ptr %first, i64 %i
+  %name = load ptr, ptr %name.cell
+  %found = call ptr @PyDict_GetItem(ptr %dict, ptr %name)
+  %is = icmp ne ptr %found, null
+  br i1 %is, label %done, label %absent
+absent:
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %count
+  br i1 %more, label %loop, label %note
+note:
+  store i64 %v, ptr %version
+  ret ptr null
+done:
+  ret ptr %name
+missing:
+  ret ptr null
+}}
+
+; Whether a dict has under some names what it had. %pairs: a tuple of what stands for nothing, then
+; names and objects by turns. The cell holds the dict's version at the last look.
+define i1 @native.held(ptr %dict, ptr %pairs, ptr %version) nounwind {{
+  %v.cell = getelementptr i8, ptr %dict, i64 {VERSION}
+  %v = load i64, ptr %v.cell
+  %known = load i64, ptr %version
+  %same = icmp eq i64 %v, %known
+  %quick = and i1 %same, {str(HAS_VERSIONS).lower()}
+  br i1 %quick, label %yes, label %look
+look:
+  %count.cell = getelementptr i8, ptr %pairs, i64 {SIZE}
+  %count = load i64, ptr %count.cell
+  %first = getelementptr i8, ptr %pairs, i64 {ITEMS}
+  %nothing = load ptr, ptr %first
+  br label %loop
+loop:
+  %i = phi i64 [1, %look], [%next, %alike]
+  %name.cell = getelementptr ptr, ptr %first, i64 %i
+  %name = load ptr, ptr %name.cell
+  %j = add i64 %i, 1
+  %was.cell = getelementptr ptr, ptr %first, i64 %j
+  %was = load ptr, ptr %was.cell
+  %found = call ptr @PyDict_GetItem(ptr %dict, ptr %name)
+  %none = icmp eq ptr %found, null
+  %now = select i1 %none, ptr %nothing, ptr %found
+  %is = icmp eq ptr %now, %was
+  br i1 %is, label %alike, label %no
+alike:
+  %next = add i64 %i, 2
+  %more = icmp ult i64 %next, %count
+  br i1 %more, label %loop, label %note
+note:
+  store i64 %v, ptr %version
+  br label %yes
+yes:
+  ret i1 true
+no:
+  ret i1 false
 }}
 
 define void @native.release(ptr %refs, i64 %count) nounwind {{
@@ -278,13 +368,15 @@ class Objects:
     """The Python objects that a text refers to by name, in order of first use.
 
     `held` are named by their own address. `watched` are objects known by identity only: their name
-    is that of a cell with the address, cleared when the object dies.
+    is that of a cell with the address, cleared when the object dies. `checks` are of classes.
     """
 
     def __init__(self) -> None:
         self.held: list[Any] = []
         self.watched: list[Static] = []
         self.allocators: list[type] = []
+        self.checks: list[Check] = []
+        self.versions = 0
         self._names: dict[int, str] = {}
 
     def name(self, thing: Any) -> str:
@@ -300,6 +392,16 @@ class Objects:
         self.watched.append(static)
         return f"@cell.{len(self.watched) - 1}"
 
+    def tag(self, leaf: Lent) -> tuple[str, str]:
+        """The symbols of the cell with the version tag of a class, and of what looks again."""
+        self.checks.append(Check(leaf))
+        return f"@tag.{len(self.checks) - 1}", self.name(self.checks[-1])
+
+    def version(self) -> str:
+        """The symbol of a cell with the version of a dict, which is none at first."""
+        self.versions += 1
+        return f"@version.{self.versions - 1}"
+
     def allocator(self, cls: type) -> str:
         """The symbol of a NumPy scalar class's own allocation function."""
         if cls not in self.allocators:
@@ -310,6 +412,8 @@ class Objects:
         lines = ["%PyObject = type opaque"]
         lines += [f"@obj.{n} = external global %PyObject" for n in range(len(self.held))]
         lines += [f"@cell.{n} = external global ptr" for n in range(len(self.watched))]
+        lines += [f"@version.{n} = external global i64" for n in range(self.versions)]
+        lines += [f"@tag.{n} = external global i32" for n in range(len(self.checks))]
         lines += [f"declare ptr @alloc.{n}(ptr, i64)" for n in range(len(self.allocators))]
         return "\n".join(lines)
 

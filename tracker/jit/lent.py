@@ -1,0 +1,102 @@
+"""What a class lends its objects: methods, properties, special methods, by which classes in turn.
+
+Owns: `Lent`, the leaf of a signature that says it, and `Check`, by which machine code asks whether
+it is so still. A class that is changed, and those below it, get another version tag from CPython:
+machine code compares the tag with that of the last look, and only where they differ does Python
+look again. So methods that a function calls cost it one comparison for each class.
+
+Invariants: what is lent is known by identity, numbers and other data that a class has only by their
+names (these are places of their own, `reads.py`); no class is kept alive; no code of the user's
+runs. Start at `Lent`.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+from tracker.jit.compared import Static
+
+_PLAIN = (types.MemberDescriptorType, types.GetSetDescriptorType)  # they keep their class alive
+
+
+class Lent:
+    """What a class and its bases have under `names` and as special methods; None: all they have."""
+
+    slots = 0
+
+    def __init__(self, cls: type, names: frozenset[str] | None) -> None:
+        self.cls = Static(cls)
+        self.names = names
+        self.items = _items(cls, names)
+        self._hash = hash(self.items)
+
+    @property
+    def is_gone(self) -> bool:
+        return self.cls.is_gone
+
+    def holds(self, cls: Any) -> bool:
+        """Whether it is this class, and lends the same."""
+        return self.cls.value is cls is not None and _items(cls, self.names) == self.items
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Lent) and self.cls == other.cls and self.items == other.items
+
+
+class Check:
+    """Asked where the version tag is another: whether the class lends the same nevertheless.
+    `remember` notes the tag that the class has by now (`native.py`)."""
+
+    def __init__(self, leaf: Lent) -> None:
+        self.leaf = leaf
+        self.remember: Callable[[type], None]
+
+    def __call__(self, cls: type) -> bool:
+        if not self.leaf.holds(cls):
+            return False
+        self.remember(cls)
+        return True
+
+
+def _items(cls: type, names: frozenset[str] | None) -> tuple[Any, ...]:
+    found: list[Any] = []
+    for each in cls.__mro__:
+        found.append(Static(each))
+        if each is not object:
+            found += sorted(_held(vars(each), names), key=_name)
+    return tuple(found)
+
+
+def _held(own: types.MappingProxyType[str, Any], names: frozenset[str] | None) -> list[Any]:
+    found: list[Any] = []
+    for name, raw in own.items():
+        if name.startswith("__") and name.endswith("__"):
+            if hasattr(type(raw), "__get__") or raw is None:
+                found.append((name, *_known(raw)))
+        elif names is None or name in names:
+            found.append((name, *_known(raw)))
+    return found
+
+
+def _name(item: tuple[Any, ...]) -> str:
+    name: str = item[0]
+    return name
+
+
+def _known(raw: Any) -> tuple[Any, ...]:
+    """A function by itself; what wraps functions by these, for it cannot be referred to weakly."""
+    if isinstance(raw, types.FunctionType):
+        return (Static(raw),)
+    if isinstance(raw, (staticmethod, classmethod)):
+        return type(raw), Static(raw.__func__)
+    if isinstance(raw, property):
+        return property, Static(raw.fget), Static(raw.fset), Static(raw.fdel)
+    if isinstance(raw, _PLAIN):
+        return (type(raw),)
+    if hasattr(type(raw), "__get__"):
+        return (Static(raw),)
+    return (None,) if raw is None else ()
