@@ -236,6 +236,9 @@ def test_a_value_of_the_body_cannot_leave_it_unseen():
         ),
         (lambda: scan(lambda c, x: (c, x), 0.0, 3.0), "rows of arrays"),
         (lambda: cond(np.ones(2) > 0, np.sin, np.cos, 0.0), r"shape \(2,\)"),
+        (lambda: cond((True, False), np.sin, np.cos, 0.0), "gave a tuple"),
+        (lambda: while_loop(lambda s: (s < 3.0,), lambda s: s + 1, 0.0), "gave a tuple"),
+        (lambda: trace(lambda x: while_loop(lambda s: [s < 3], abs, x), 0.0), "gave a list"),
         (lambda: switch(0, [], 0.0), "no branches"),
     ],
 )

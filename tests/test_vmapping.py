@@ -201,6 +201,10 @@ def test_integers_and_masks():
     np.testing.assert_allclose(vmap(lambda x: np.sum(x[x > 0]))(np.abs(X)), np.abs(X).sum(1))
 
 
+def _grows(x):
+    return while_loop(lambda s: np.sum(s) < 4.0, lambda s: np.append(s, x), np.ones(2))
+
+
 @pytest.mark.parametrize(
     "call, text",
     [
@@ -210,6 +214,7 @@ def test_integers_and_masks():
         (lambda: vmap(np.add, in_axes=(0,))(np.ones(2), 1.0), "for 2 arguments"),
         (lambda: vmap(np.sin, out_axes=None)(np.ones(2)), "differs from row to row"),
         (lambda: vmap(np.sin, in_axes=((0, 0),))(np.ones(2)), "Give the same structure"),
+        (lambda: vmap(_grows)(np.array([1.0, 4.0])), r"rows give results of shapes .*py:\d"),
     ],
 )
 def test_errors(call, text):

@@ -200,7 +200,7 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
         except (Unstructured, PathLeft):
             pass
     value = init
-    while cond(value):
+    while _one(cond(value)):
         value = body(value)
     return value
 
@@ -216,8 +216,20 @@ def _traced_while(cond: Any, body: Any, init: Any) -> Any:
     return start.rebuilt(run_while(asked, nested, carries))
 
 
+def _one(holds: Any) -> Any:
+    """What a condition gave, which must not be a container: that is true whatever is in it."""
+    if isinstance(holds, (tuple, list, dict)):
+        raise UnsupportedError(
+            message(
+                f"a condition gave a {type(holds).__name__}, which says nothing of what is in it",
+                "Give one number or bool; of several, all(...) or any(...)",
+            )
+        )
+    return holds
+
+
 def _truth(holds: Any) -> Any:
-    if np.shape(holds) != ():
+    if np.shape(_one(holds)) != ():
         raise UnsupportedError(
             message(f"a condition gave an array of shape {np.shape(holds)}", "Use np.all or np.any")
         )

@@ -200,6 +200,15 @@ def _either(done: Any, a: Answer, b: Answer, n: int) -> Answer:
 
 def _row_by_row(one: Callable[..., list[Any]], rows: Sequence[Any], n: int) -> list[Answer]:
     found = [one(*(x[i] for x in rows)) for i in range(n)]
+    shapes = {tuple(np.shape(form_of(y)) for y in results): None for results in found}
+    if len(shapes) > 1:
+        one_row, another = list(shapes)[:2]
+        raise UnsupportedError(
+            message(
+                f"vmap: rows give results of shapes {[*one_row]} and {[*another]}",
+                "Give results of one shape: pad them, or go through the rows in a loop",
+            )
+        )
     return [
         (np.stack(column), True) if tree.is_numeric(data_of(column[0])) else (column[0], None)
         for column in zip(*found, strict=True)
