@@ -2,6 +2,7 @@
 of the plain function, whatever else happens to the object between the calls."""
 
 import warnings
+from collections import OrderedDict, defaultdict, deque
 
 import numpy as np
 from hypothesis import given
@@ -57,6 +58,20 @@ self.d = x + 1; self.d += self.c
 self.part.w = self.c[1:] * x[0]; self.part.w = np.append(self.part.w, 1.0)
 self.row = x[:2]
 self.row = self.c[1:]
+self.sums["x"] += self.a
+self.sums["y"] = self.c
+self.sums["x"] = self.sums["z"] + x[0]
+self.sums.pop("x", None)
+self.order["x"] = self.c
+self.order["y"] = self.order["x"] * self.a
+self.order.pop("y", None)
+self.order.move_to_end("x")
+self.queue.append(self.a)
+self.queue.append(self.c)
+self.a = np.sum(self.queue.popleft())
+self.queue.appendleft(self.a); self.queue.rotate(1)
+self.recent.append(self.a)
+self.c = self.c + self.recent[0]
 """.strip().split("\n")
 RESULTS = ["self.c", "self.a", "(self.c, self.d)", "x * self.a", "{'c': self.c, 'n': self.n}", "x"]
 
@@ -72,6 +87,8 @@ class State:
         self.list, self.pair = [0.5, np.ones(3)], (np.zeros(3), 2)
         self.dict, self.log = {"x": 1.0, "y": np.ones(3)}, []
         self.part, self.other = Part(), Part()
+        self.sums, self.order = defaultdict(float), OrderedDict(x=np.ones(3), y=2.0)
+        self.queue, self.recent = deque([0.5, np.ones(3)]), deque([1.0, 2.0], maxlen=2)
 
 
 def _set(name, make):
@@ -94,17 +111,19 @@ ACTIONS = [
     _set("list", lambda s: [1.0, s.c]),
     _set("dict", lambda s: {"x": 2.0, "y": np.ones(3)}),
     _set("part", lambda s: Part()),
+    _set("queue", lambda s: deque([s.c, 0.25])),
+    lambda s, result, x: s.order.move_to_end("x") if "x" in s.order else None,
 ]
 
 
 def _leaves(x, path, found):
     """All that there is in a state, by the way there."""
-    if isinstance(x, (list, tuple)):
+    if isinstance(x, (list, tuple, deque)):
         found[path] = f"{type(x).__name__} of {len(x)}"
         items = dict(enumerate(x))
     elif isinstance(x, (dict, State, Part)):
         items = x if isinstance(x, dict) else vars(x)
-        found[path] = str(sorted(items))
+        found[path] = str([*items] if isinstance(x, OrderedDict) else sorted(items))
     else:
         found[path], items = x, {}
     for name, child in items.items():

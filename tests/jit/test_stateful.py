@@ -6,6 +6,7 @@ import gc
 import sys
 import threading
 import warnings
+from collections import OrderedDict, defaultdict, deque
 
 import numpy as np
 import pytest
@@ -170,13 +171,32 @@ class Moved:
         return self.a - self.b
 
 
+class Counted:
+    """Containers of the standard library."""
+
+    def __init__(self):
+        self.sums, self.order = defaultdict(float), OrderedDict(a=1.0, v=np.zeros(3))
+        self.last, self.queue = deque([0.0, 0.0], maxlen=2), deque([np.ones(3)])
+
+    def step(self, x):
+        self.sums["x"] += np.sum(x)
+        self.sums["n"] += 1
+        self.order["v"] = self.order["v"] + x
+        self.order["z"] = x[0]
+        self.last.append(x[1])
+        self.queue.append(self.queue.popleft() * x)
+        self.queue.append(x)
+        self.queue.pop()
+        return x * self.sums["n"] + sum(self.last) + self.queue[0]
+
+
 MACHINES = [
-    *(Adam, Slots, Behind, Lent, Record, Nested, Types, Trained, Buffered, Moved),
+    *(Adam, Slots, Behind, Lent, Record, Nested, Types, Trained, Buffered, Moved, Counted),
 ]
 
 
 def _shown(machine):
-    if isinstance(machine, (list, tuple)):
+    if isinstance(machine, (list, tuple, deque)):
         return [_shown(x) for x in machine]
     if isinstance(machine, dict):
         return {name: _shown(x) for name, x in machine.items()}

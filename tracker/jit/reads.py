@@ -14,6 +14,7 @@ nothing of its own in front of these. Start at `reads_of`.
 from __future__ import annotations
 
 import abc
+import builtins
 import functools
 import os
 import sys
@@ -326,7 +327,7 @@ class _Walk:
             self._import(f, level, name)
         missing = names.globals - f.__globals__.keys() - QUESTIONS
         self.named.setdefault(id(f.__globals__), (f.__globals__, set()))[1].update(missing)
-        space: dict[str, Any] = f.__builtins__  # type: ignore[attr-defined]
+        space = vars(builtins)
         self.named.setdefault(id(space), (space, set()))[1].update(missing)
         data = [n for n, x in f.__globals__.items() if names.everywhere and _is_data(n, x)]
         return {*data, *(n for n in names.globals if n in f.__globals__)}

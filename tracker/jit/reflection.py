@@ -48,6 +48,7 @@ _CALLS = {"PRECALL"} if sys.version_info < (3, 12) else {"CALL"}  # which take t
 _FILL = {
     *("setattr", "delattr", "__setattr__", "__delattr__", "__setitem__", "__delitem__", "__dict__"),
     *("append", "extend", "insert", "pop", "popitem", "remove", "clear", "sort", "reverse"),
+    *("appendleft", "extendleft", "popleft", "rotate", "move_to_end"),
     *("update", "setdefault", "vars", "exec", "eval", "globals", "__ior__", "__iadd__"),
 }
 _FILLING = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"}

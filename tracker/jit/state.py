@@ -19,6 +19,7 @@ import os
 import sys
 import threading
 import types
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -88,11 +89,12 @@ class Before:
             if place.kind not in _FIXED and place.read() is not was:
                 place.put(was, own)
         for x, (names, children) in self.inside.values():
-            if not isinstance(x, (list, dict)) or _is_same(children_of(x), (names, children)):
+            if _is_same(children_of(x), (names, children)):
                 continue
-            if isinstance(x, list):
-                x[:] = children
-            else:
+            if isinstance(x, (list, deque)):
+                x.clear()
+                x.extend(children)
+            elif isinstance(x, dict):
                 x.clear()
                 x.update(zip(names, children, strict=True))
 
@@ -265,9 +267,9 @@ class _Finder:
         if structure.cls is not type(x) or id(x) in self.nodes:
             raise _Unsaid  # it is compared as a whole
         self.nodes.add(id(x))
-        if type(x) is list:
+        if type(x) in (list, deque):
             self._list(was[1], now[1], node)
-        elif type(x) is dict:
+        elif type(x) in (dict, defaultdict, OrderedDict):
             self._dict(was, now, node)
         elif was[0] == now[0] and hasattr(type(x), "__dataclass_fields__"):
             for name, old, new in zip(was[0], was[1], now[1], strict=True):

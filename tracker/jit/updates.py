@@ -9,6 +9,7 @@ run code of the user's when it goes.
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Sequence
 
 from tracker.jit.arguments import Inputs
@@ -42,7 +43,10 @@ class Updates:
 
     def _put(self, update: Update, target: str, x: str, place: int) -> None:
         w = self.w
-        if update.kind == "item" and type(update.key) is int and self._is_list(update):
+        if update.kind == "append" and self._cls(update) is deque:
+            self._append(target, x)
+            return
+        if update.kind == "item" and self._cls(update) is list:
             w.disown(place)  # the list takes the reference
             self._done(f"@PyList_SetItem(ptr {target}, i64 {update.key}, ptr {x})")
             return
@@ -55,7 +59,7 @@ class Updates:
         if update.kind == "append":
             return f"@PyList_Append(ptr {target}, ptr {x})"
         if update.kind == "item":
-            return f"@PyDict_SetItem(ptr {target}, ptr {name(update.key)}, ptr {x})"
+            return f"@{self._api(update)}_SetItem(ptr {target}, ptr {name(update.key)}, ptr {x})"
         if update.kind == "attribute":
             return f"@PyObject_GenericSetAttr(ptr {target}, ptr {name(update.key)}, ptr {x})"
         place = update.target
@@ -67,20 +71,37 @@ class Updates:
         return f"@PyObject_GenericSetAttr(ptr {target}, ptr {name(place.name)}, ptr {x})"
 
     def _take_out(self, update: Update, target: str) -> None:
-        if self._is_list(update):
+        if self._cls(update) is list:
             end = update.key + 1
             self._done(f"@PyList_SetSlice(ptr {target}, i64 {update.key}, i64 {end}, ptr null)")
         else:
             key = self.w.objects.name(update.key)
-            self._done(f"@PyDict_DelItem(ptr {target}, ptr {key})")
+            self._done(f"@{self._api(update)}_DelItem(ptr {target}, ptr {key})")
 
-    def _is_list(self, update: Update) -> bool:
+    def _append(self, target: str, x: str) -> None:
+        """Append to a deque, by its method; `x` is released when the call ends."""
+        w = self.w
+        given = w.alloca("[2 x ptr]")
+        w.store("ptr", target, given, 0)
+        w.store("ptr", x, given, 8)
+        name = w.objects.name("append")
+        call = f"@PyObject_VectorcallMethod(ptr {name}, ptr {given}, i64 2, ptr null)"
+        answer = w.let(f"call ptr {call}")
+        w.check(w.let(f"icmp ne ptr {answer}, null"), "fail")
+        w.emit(f"call void @Py_DecRef(ptr {answer})")
+
+    def _api(self, update: Update) -> str:
+        """Whose functions change a container: an OrderedDict keeps its order beside the dict's."""
+        return "PyDict" if self._cls(update) in (dict, defaultdict) else "PyObject"
+
+    def _cls(self, update: Update) -> type | None:
+        """The class of the container that is changed."""
         node = update.target
         assert isinstance(node, tuple)
         structure = self.inputs.signature.structures[node[0]]
         for at in node[1]:
             structure = structure.children[at]
-        return structure.cls is list
+        return structure.cls
 
     def _done(self, call: str) -> None:
         w = self.w
