@@ -107,12 +107,14 @@ def shown(handle: Any) -> bool:
     stage = current_stage()
     if stage is None or settled(handle) is not handle:
         return False
-    if _is_printed(user_frame()):
-        return not is_deriving()
     value = value_of(handle)
+    source = _source(value, stage)
+    is_plain = not is_deriving() or source != "else"  # no derivative follows it
+    if _is_printed(user_frame()):
+        return is_plain
     if stage.structured:
         raise Unstructured("the body makes text of a value")
-    if np.asarray(value.data).dtype.kind in "biu" or _source(value, stage) == "place":
+    if np.asarray(value.data).dtype.kind in "biu" or source == "place":
         _pin(handle, value, stage)
     else:
         stage.spoilt = stage.spoilt or message(
@@ -120,7 +122,7 @@ def shown(handle: Any) -> bool:
             "Print or format what the function returns",
             user_line(),
         )
-    return not is_deriving()
+    return is_plain
 
 
 def _source(root: Value, stage: Stage) -> str:

@@ -18,7 +18,7 @@ import weakref
 import numpy as np
 import pytest
 
-from tracker import jit
+from tracker import gradient, jit
 from tracker.jit.reads import places_of
 from tracker.jit.reflection import names_in
 
@@ -389,6 +389,18 @@ def test_a_context_variable_has_a_value_in_each_context():
     thread.start()
     thread.join()
     _agree(fast, lambda x: x * 2.0)
+
+
+def test_text_of_what_no_derivative_follows_is_the_plain_one():
+    """In a gradient, too, a number that varies is no tracked value to those who print it."""
+    n = 3
+
+    def f(x, k):
+        return x * len(f"{n}") * len(str(k))
+
+    slope = jit(lambda x, k: gradient(lambda x: f(x, k), x)[0])
+    for n in (3, 100, 5, 7, 1234):  # noqa: B007
+        assert slope(2.0, 10) == slope(2.0, 11) == 2.0 * len(str(n))
 
 
 def test_what_only_looks_like_reflection_costs_nothing():
