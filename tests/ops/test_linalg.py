@@ -129,6 +129,12 @@ ROWS = [
         sample(z(3, 2), 1e-15),
     ),
     row(
+        pseudo.coupled,
+        sample(x(3, 2), square(3) / 9, square(2) / 9),
+        sample(x(2, 2, 3), square(2, 2) / 5, square(3, 2) / 9),
+        sample(z(2, 2), csquare(2) / 9, csquare(2) / 9),
+    ),
+    row(
         pseudo.lstsq,
         *(sample(x(*shape), x(shape[0], 2), 1e-15) for shape in [(3, 3), (4, 2), (2, 4)]),
         sample(z(4, 2), z(4, 1), 1e-15),
@@ -240,6 +246,13 @@ CASES = {
     "lstsq complex": (lambda a, b: la.lstsq(a, b)[0] * la.lstsq(a, b)[1], z(4, 2), z(4)),
     "pinv": (lambda a: la.pinv(a) + la.pinv(a, rcond=1e-10) + la.pinv(a, rtol=None), T),
     "pinv cutoffs": (lambda a: la.pinv(a, rtol=np.array([1e-9, 1e-8])), T),
+    "pinv that drops": (lambda a: la.pinv(a, rcond=0.6) + la.pinv(a @ a.mT @ a, 0.4), B),
+    "pinv that drops complex": (lambda a: la.pinv(a, rtol=np.array([0.7, 0.1])), z(2, 2, 3)),
+    "lstsq that drops": (
+        lambda a, b: np.sum(la.lstsq(a, b, rcond=0.6)[0] * la.lstsq(a, b, 0.6)[2]),
+        x(4, 3),
+        x(4, 2),
+    ),
     "pinv hermitian": (lambda a: la.pinv(a, hermitian=True), A),
     "pinv complex": (la.pinv, z(3, 2)),
     "matrix_power": (
@@ -463,6 +476,15 @@ def test_cond_of_a_singular_matrix_is_infinite():
             assert found == want or min(found, want) > 1e15
     stack = np.stack([SINGULAR, A])
     np.testing.assert_array_equal(np.isinf(tracker.data(la.cond(param(stack), 1))), [True, False])
+    for p in (None, "fro"):
+        assert la.cond(param(np.ones((0, 3, 3))), p).shape == (0,)
+
+
+def test_singular_values_of_lstsq_have_the_precision_of_both():
+    single, ones = np.float32(A), np.ones(len(A))
+    for a, b in ((single, ones), (single, np.float32(ones)), (A, np.float32(ones))):
+        for theirs, ours in zip(la.lstsq(a, b), la.lstsq(param(a), b), strict=True):
+            assert ours.dtype == np.asarray(theirs).dtype
 
 
 # What NumPy refuses -------------------------------------------------------------------------------

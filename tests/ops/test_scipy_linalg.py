@@ -81,8 +81,8 @@ CASES = {
         np.array([1.0, 3.0, 5.0]),
         np.array([0.3, -0.4]),
     ),
-    "rq": (lambda m, a: m.rq(a)[0] ** 2 + m.rq(a)[1] ** 2 + np.abs(m.rq(a, mode="r")), A),
-    "rq wide": (lambda m, a: m.rq(a, mode="economic")[0] ** 2 + np.abs(m.rq(a)[0][:, 1:]), x(2, 3)),
+    "rq": (lambda m, a: m.rq(a)[0] + m.rq(a)[1] * m.rq(a, mode="r"), A),
+    "rq wide": (lambda m, a: m.rq(a, mode="economic")[0] * m.rq(a)[0][:, 1:], x(2, 3)),
     "polar": (
         lambda m, a: m.polar(a)[0] @ m.polar(a)[1] + m.polar(a)[0] + m.polar(a, "left")[1],
         A,

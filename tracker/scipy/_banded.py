@@ -147,15 +147,15 @@ def rq(
     mode: str = "full",
     check_finite: bool = True,
 ) -> Any:
-    """R Q, from the QR decomposition of the matrix turned around. Signs may differ from LAPACK's
-    by a common one of a row of Q and a column of R; the diagonal of R has those of SciPy's."""
+    """R Q, from the QR decomposition of the matrix turned around: of the rows, from the last to the
+    first, and each from its end, as LAPACK goes, so that signs are its own."""
     if mode not in ("full", "r", "economic"):
         raise ValueError("Mode argument should be one of ['full', 'r', 'economic']")
     a = as_array(a)
     m, n = np.shape(a)
-    turned = np.conjugate(np.transpose(a[::-1]))
+    turned = adjoint(a[::-1, ::-1])
     q, r = np.linalg.qr(turned, "reduced" if mode == "economic" or m >= n else "complete")
-    r, q = adjoint(r)[::-1, ::-1], adjoint(q)[::-1]
+    r, q = adjoint(r)[::-1, ::-1], adjoint(q)[::-1, ::-1]
     return r if mode == "r" else (r, q)
 
 

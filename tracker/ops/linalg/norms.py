@@ -129,7 +129,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 def cond(x: Any, p: Any = None) -> Any:
     """The condition number; infinite, and without a derivative, where `x` is singular."""
     x = as_array(x)
-    if np.size(x) == 0:
+    if 0 in np.shape(x)[-2:]:
         raise np.linalg.LinAlgError("cond is not defined on empty arrays")
     if p is None or p in (2, -2):
         s = np.linalg.svdvals(x)

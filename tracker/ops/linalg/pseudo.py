@@ -1,8 +1,12 @@
 """The pseudo-inverse and least squares.
 
-The ops are `pinv` and `lstsq` (the solution and the rank); both take their cutoff as a last
-operand. Formulas: G. Golub, V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least
-squares problems whose variables separate" (1973). They hold where the rank does not change.
+The ops are `pinv`, `lstsq` (the solution and the rank), and `coupled`. The first two take their
+cutoff as a last operand. Formulas: G. Golub, V. Pereyra, "The differentiation of pseudo-inverses
+and nonlinear least squares problems whose variables separate" (1973). They hold where the rank does
+not change and singular values that count as zero are zero. A cutoff that drops more than noise
+(`DROPS`) leaves D = a - a P a, and singular vectors that are kept turn with those of D: what that
+adds solves Z = C + P P^H Z D D^H (the coefficients of Z, between vectors with the singular values s
+and d, are those of C, divided by 1 - d^2 / s^2).
 """
 
 from __future__ import annotations
@@ -11,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import Routine
+from tracker.ir.op import Host, Routine
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project
 from tracker.ops.declare import NO_VALUE, declare, implements
 from tracker.ops.linalg.parts import (
     adjoint,
     as_array,
+    column,
     epsilon,
     hermitian_of,
     is_square,
@@ -27,16 +32,88 @@ from tracker.ops.linalg.parts import (
 from tracker.tape import apply
 from tracker.tracked import pinned
 
+DROPS = 1e-7  # cutoffs below drop what is taken for noise
+
+
+def _evaluate_coupled(c: Any, left: Any, right: Any) -> Any:
+    """Squared Smith iteration: every step doubles the number of terms of the series."""
+    sizes = [np.linalg.norm(x, 2, axis=(-2, -1), keepdims=True) for x in (left, right)]
+    with np.errstate(all="ignore"):
+        balance = np.sqrt(sizes[1] / sizes[0])
+    balance = np.where(np.isfinite(balance) & (balance > 0), balance, 1).astype(balance.dtype)
+    left, right = left * balance, right / balance
+    z, eps = c, np.finfo(c.dtype).eps
+    for _ in range(60):
+        step = left @ z @ right
+        z = z + step
+        if not np.max(np.abs(step), initial=0) > eps * np.max(np.abs(z), initial=0):
+            break
+        left, right = left @ left, right @ right
+    return z
+
+
+def _coupled(c: Any, left: Any, right: Any) -> Any:
+    return apply(coupled, (c, left, right))
+
+
+coupled = declare(  # z = c + left z right
+    "coupled",
+    method=None,
+    entry=None,
+    infer=lambda c, left, right: Type(c.shape, c.dtype),
+    evaluate=_evaluate_coupled,
+    jvp=[
+        lambda t, z, c, left, right: _coupled(t, left, right),
+        lambda t, z, c, left, right: _coupled(t @ z @ right, left, right),
+        lambda t, z, c, left, right: _coupled(left @ z @ t, left, right),
+    ],
+    vjp=[
+        lambda g, z, c, left, right: _coupled(g, adjoint(left), adjoint(right)),
+        lambda g, z, c, left, right: (
+            _coupled(g, adjoint(left), adjoint(right)) @ adjoint(z @ right)
+        ),
+        lambda g, z, c, left, right: adjoint(left @ z) @ _coupled(g, adjoint(left), adjoint(right)),
+    ],
+    lower=Host("a series that stops when its terms are small"),
+)
+
+
+def _drops(a: Any, cutoff: Any) -> bool:
+    """Whether singular values that are not zero are taken for zero."""
+    if not bool(np.any(np.asarray(cutoff) > DROPS)):
+        return False
+    s = np.linalg.svdvals(a)
+    return bool(
+        np.any((s > 0) & (s <= column(cutoff) * np.max(s, axis=-1, keepdims=True, initial=0)))
+    )
+
+
+def _dropped(p: Any, a: Any) -> tuple[Any, ...]:
+    """P P^H, P^H P, and D with D D^H, D^H D."""
+    q, d = adjoint(p), a - a @ p @ a
+    return p @ q, q @ p, d, d @ adjoint(d), adjoint(d) @ d
+
 
 def _pinv_jvp(t: Any, y: Any, a: Any, cutoff: Any) -> Any:
     p, q = y, adjoint(y)
     ta = adjoint(t)
+    if _drops(a, cutoff):
+        pq, qp, d, dd, below = _dropped(p, a)
+        da = adjoint(d)
+        right = _coupled(pq @ (ta - ta @ a @ p + p @ t @ da), pq, dd)
+        return right + _coupled((ta - p @ a @ ta + da @ t @ p) @ qp, below, qp) - p @ t @ p
     return -(p @ t @ p) + (p @ q) @ (ta - ta @ a @ p) + (ta - p @ a @ ta) @ (q @ p)
 
 
 def _pinv_vjp(g: Any, y: Any, a: Any, cutoff: Any) -> Any:
     p, q = y, adjoint(y)
     ga = adjoint(g)
+    if _drops(a, cutoff):
+        pq, qp, d, dd, below = _dropped(p, a)
+        w, v = pq @ _coupled(g, pq, dd), _coupled(g, below, qp) @ qp
+        wa, va = adjoint(w), adjoint(v)
+        found = wa - a @ p @ wa + q @ w @ d + va - va @ p @ a + d @ v @ q - q @ g @ q
+        return project(found, a)
     found = -(q @ g @ q) + (ga - a @ p @ ga) @ (p @ q) + (q @ p) @ (ga - ga @ p @ a)
     return project(found, a)
 
@@ -132,9 +209,12 @@ def lstsq_(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     right = np.reshape(b, (-1, 1)) if np.ndim(b) == 1 else b
     eps = float(np.finfo(np.float64).eps)  # in which NumPy computes, whatever the operands
     cutoff = max(m, n) * eps if rcond is None else pinned(rcond)
-    flat = apply(lstsq, (a, right, cutoff))
-    x, rank = _solution(flat, a, right), np.astype(real(flat[-1]), np.intc)
-    s = np.linalg.svdvals(a)
+    s = np.astype(np.linalg.svdvals(a), np.finfo(kind(a.dtype, b.dtype)).dtype)
+    if np.size(s) and cutoff > DROPS:
+        x, rank = np.linalg.pinv(a, cutoff) @ right, np.intc(np.count_nonzero(s > cutoff * s[0]))
+    else:
+        flat = apply(lstsq, (a, right, cutoff))
+        x, rank = _solution(flat, a, right), np.astype(real(flat[-1]), np.intc)
     apart = right - a @ x
     if m > n and int(rank) == n:
         residuals = np.sum(real(apart * np.conjugate(apart)), axis=0)
