@@ -32,6 +32,10 @@ CALLS = {
     "solveh_banded": (lambda m, a, b: m.solveh_banded(a, b), BANDS, B),
     "toeplitz": (lambda m, c, r: m.toeplitz(c, r), A[0], B[:, :, 0][:, None][0]),
     "block_diag": (lambda m, a, b: m.block_diag(a, b[:1], 2.0), A, B),
+    "eigh, one": (lambda m, s: m.eigh(s, subset_by_index=[1, 1], eigvals_only=True), S),
+    "eigh, some": (lambda m, s: m.eigh(s, s + 9 * np.eye(3), subset_by_value=[-1, 9])[0], S),
+    "khatri_rao": (lambda m, a, b: m.khatri_rao(a, b), B, B),
+    "pinv, bound": (lambda m, a: m.pinv(a, atol=1.5), A),
     "funm": (lambda m, a: m.funm(a, np.exp), S / 9),
 }
 
@@ -54,7 +58,10 @@ def test_values(name):
             np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["lu", "qr", "polar", "lstsq", "discrete Lyapunov", "funm"])
+@pytest.mark.parametrize(
+    "name",
+    ["lu", "qr", "polar", "lstsq", "discrete Lyapunov", "funm", "pinv, bound", "eigh, one"],
+)
 def test_gradients_are_those_of_each_matrix(name):
     f, *args = CALLS[name]
 

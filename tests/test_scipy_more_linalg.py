@@ -86,6 +86,7 @@ TYPED = {
     "fiedler of one": (lambda m, x: (m.fiedler(x), m.fiedler(x[:0])), SINGLE[0, :1]),
     "expm_frechet": (lambda m, x: m.expm_frechet(x, x), SINGLE),
     "expm_frechet by blocks": (lambda m, x: m.expm_frechet(x, x, "blockEnlarge"), SINGLE),
+    "qr raw": (lambda m, x: m.qr(x, mode="raw")[0] + m.qr(x, mode="raw")[1:], B),
     "lu": (lambda m, x: m.lu(x) + m.lu(x, p_indices=True), SINGLE * 1j),
     "lu of one": (lambda m, x: m.lu(x) + m.lu(x, p_indices=True), SINGLE[:1, :1] * 1j),
 }

@@ -209,13 +209,16 @@ def qr(
     pivoting: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """`mode` is "full", "economic" or "r"; "raw" is refused as by np.linalg.qr."""
+    """`mode` is "full", "economic", "r", or "raw": what LAPACK makes Q of, and R."""
     a = as_array(a)
     if mode not in ("full", "r", "economic", "raw"):
         raise ValueError("Mode argument should be one of ['full', 'r', 'economic', 'raw']")
     order = np.astype(apply(column_order, (a,)), np.int32) if pivoting else None
     ours: Any = {"economic": "reduced", "raw": "raw"}.get(mode, "complete")
     q, r = np.linalg.qr(a if order is None else a[:, order], ours)
+    if mode == "raw":
+        packed = np.transpose(q)
+        q, r = (packed, r), np.triu(packed[: np.shape(a)[-1]])
     parts = (r,) if mode == "r" else (q, r)
     return parts if order is None else (*parts, order)
 

@@ -113,6 +113,7 @@ def fiedler(a: Any) -> Any:
 
 
 @drop_in(scipy.linalg)
+@over_batches(a=2, b=2)
 def khatri_rao(a: Any, b: Any) -> Any:
     """Kronecker's product, column by column."""
     a, b = as_array(a), as_array(b)

@@ -358,7 +358,7 @@ def _pinv(a: Any, atol: Any, rtol: Any, return_rank: bool, hermitian: bool) -> A
     if rtol is None:
         rtol = max(np.shape(a)[-2:]) * float(np.finfo(a.dtype).eps)
     if atol:  # NumPy's bound is one of the largest singular value
-        rtol = rtol + atol / np.linalg.norm(a, 2)
+        rtol = rtol + atol / np.linalg.norm(a, 2, axis=(-2, -1))
     found = np.linalg.pinv(a, rtol)
     return (found, np.linalg.matrix_rank(a, rtol=rtol)) if return_rank else found
 
@@ -402,6 +402,9 @@ def eigh(
 ) -> Any:
     """Eigenvalues and vectors of a Hermitian matrix, or with `b` of a pair: a v = w b v (`type` 1),
     a b v = w v (2), b a v = w v (3). Signs of vectors are np.linalg.eigh's, whatever the driver."""
+    if (subset_by_index is not None or subset_by_value is not None) and np.ndim(a) > 2:
+        part = (lower, eigvals_only, type, subset_by_index, subset_by_value)
+        return _each_subset(a, b, *part)
     a = as_array(a)
     triangle: Any = "L" if lower else "U"
     if b is None:
@@ -421,6 +424,21 @@ def eigh(
         w, v = np.linalg.eigh(inner)
         v = factor @ v if type == 3 else triangular(factor, v, trans="C")
     return subset_of(w, None if eigvals_only else v, subset_by_index, subset_by_value)
+
+
+@over_batches(a=2, b=2)
+def _each_subset(
+    a: Any, b: Any, lower: bool, eigvals_only: bool, type: int, by_index: Any, by_value: Any
+) -> Any:
+    return eigh(
+        a,
+        b,
+        lower=lower,
+        eigvals_only=eigvals_only,
+        type=type,
+        subset_by_index=by_index,
+        subset_by_value=by_value,
+    )
 
 
 @drop_in(scipy.linalg)
