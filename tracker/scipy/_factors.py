@@ -216,10 +216,10 @@ def qr(
     order = np.astype(apply(column_order, (a,)), np.int32) if pivoting else None
     ours: Any = {"economic": "reduced", "raw": "raw"}.get(mode, "complete")
     q, r = np.linalg.qr(a if order is None else a[:, order], ours)
+    parts: tuple[Any, ...] = (r,) if mode == "r" else (q, r)
     if mode == "raw":
         packed = np.transpose(q)
-        q, r = (packed, r), np.triu(packed[: np.shape(a)[-1]])
-    parts = (r,) if mode == "r" else (q, r)
+        parts = (packed, r), np.triu(packed[: np.shape(a)[-1]])
     return parts if order is None else (*parts, order)
 
 

@@ -210,6 +210,8 @@ def lstsq_(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     eps = float(np.finfo(np.float64).eps)  # in which NumPy computes, whatever the operands
     cutoff = max(m, n) * eps if rcond is None else pinned(rcond)
     s = np.astype(np.linalg.svdvals(a), np.finfo(kind(a.dtype, b.dtype)).dtype)
+    x: Any
+    rank: Any
     if np.size(s) and cutoff > DROPS:
         x, rank = np.linalg.pinv(a, cutoff) @ right, np.intc(np.count_nonzero(s > cutoff * s[0]))
     else:
