@@ -169,6 +169,15 @@ def test_moments(name):
         assert gradcheck(everything, *shapes, *place, rtol=2e-5)
 
 
+@pytest.mark.parametrize("name", ["mean", "var", "std", "entropy"])
+def test_moments_have_the_shape_of_all_parameters(name):
+    places = np.array([0.0, 1.0, np.nan])
+    want = getattr(own.gamma, name)(1.7, places)
+    found = getattr(stats.gamma, name)(param(1.7), places)
+    assert found.shape == want.shape
+    np.testing.assert_allclose(data(found), want, rtol=1e-12)
+
+
 def test_moments_that_are_not_finite():
     for name, shape in (("t", 1.5), ("t", 0.7), ("pareto", 0.9), ("invgamma", 1.5), ("lomax", 2)):
         for method in ("mean", "var"):

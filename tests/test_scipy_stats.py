@@ -186,6 +186,17 @@ def test_multivariate_normal(x, mean, cov):
     )
 
 
+def test_multivariate_densities_are_of_double_precision():
+    x, mean, cov = np.float32(np.ones((2, 3))), np.float32(np.arange(3)), np.float32(2 * np.eye(3))
+    for f in (
+        lambda m, x: m.multivariate_normal.logpdf(x, mean, cov),
+        lambda m, x: m.multivariate_t.logpdf(x, mean, cov, 3.0),
+    ):
+        ours, theirs = f(stats, param(x)), f(own, x)
+        assert ours.dtype == theirs.dtype == np.float64
+        np.testing.assert_allclose(data(ours), theirs, rtol=1e-12)
+
+
 def test_a_normal_distribution_on_a_subspace():
     """Of a covariance of low rank: SciPy's numbers, and derivatives where the rank stays."""
     root = np.array([[1.0, 0.2], [0.3, -0.7], [0.5, 0.4], [0.0, 1.1]])

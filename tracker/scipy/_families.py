@@ -142,8 +142,8 @@ class Family:
         if formula is None:
             raise no_rule(f"scipy.stats.{self.name}.{('mean', 'var', 'entropy')[which]}")
         found = formula(*shapes) if callable(formula) else formula
-        scale = as_array(scale)
-        return found, as_array(loc), scale, (scale > 0) & self.valid(*shapes)
+        loc, scale = as_array(loc), as_array(scale)
+        return found, loc, scale, (scale > 0) & (loc == loc) & self.valid(*shapes)
 
     def mean(self, *args: Any, **kwargs: Any) -> Any:
         if not is_tracked(*args, *kwargs.values()):

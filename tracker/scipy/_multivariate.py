@@ -43,10 +43,10 @@ class _Normal(Multivariate):
         if not is_tracked(x, mean, cov):
             return self.scipy.logpdf(x, mean, cov, allow_singular)
         if allow_singular and np.ndim(cov) == 2:
-            return _flat_logpdf(as_array(x), 0.0 if mean is None else as_array(mean), as_array(cov))
+            return _flat_logpdf(_double(x), 0.0 if mean is None else _double(mean), _double(cov))
         mean, root = self._shape(mean, cov)
         size = np.shape(root)[-1]
-        away = _points(as_array(x), size) - mean
+        away = _points(_double(x), size) - mean
         lead = np.shape(away)[:-1]
         columns = np.reshape(away, (-1, size)).T
         scaled = np.linalg.solve(root, columns)
@@ -66,14 +66,19 @@ class _Normal(Multivariate):
 
     def _shape(self, mean: Any, cov: Any) -> tuple[Any, Any]:
         """The mean as a vector, and a triangular root of the covariance."""
-        cov = as_array(cov)
-        mean = 0.0 if mean is None else as_array(mean)
+        cov = _double(cov)
+        mean = 0.0 if mean is None else _double(mean)
         size = max(np.size(mean), np.shape(cov)[-1] if np.ndim(cov) else 1)
         if np.ndim(cov) == 2:
             root = np.linalg.cholesky(cov)
         else:
             root = np.diag(np.sqrt(np.broadcast_to(cov, (size,))))
         return mean, root
+
+
+def _double(x: Any) -> Any:
+    """SciPy computes in double precision, whatever it is given."""
+    return np.astype(as_array(x), np.float64)
 
 
 def _points(x: Any, size: int) -> Any:
@@ -87,8 +92,7 @@ def _flat_logpdf(x: Any, mean: Any, cov: Any) -> Any:
     """The density on the subspace that a covariance of any rank leaves, as SciPy's. The derivative
     is that along covariances of the same rank."""
     values, vectors = np.linalg.eigh(data(cov))
-    least = _CONDITION[values.dtype.char.lower()] * np.finfo(values.dtype).eps
-    least = least * np.max(np.abs(values))
+    least = 1e6 * np.finfo(values.dtype).eps * np.max(np.abs(values))  # SciPy's
     kept = values > least
     away = _points(x, np.shape(cov)[-1]) - mean
     inverse = np.linalg.pinv(cov, rcond=least / np.max(np.abs(values)), hermitian=True)
@@ -97,9 +101,6 @@ def _flat_logpdf(x: Any, mean: Any, cov: Any) -> Any:
     value = -0.5 * (np.sum(kept) * _LOG_2PI + square + logdet)
     outside = np.linalg.norm(data(away) @ vectors[:, ~kept], axis=-1) >= least * 1e3
     return np.where(outside, -math.inf, value)[()]
-
-
-_CONDITION = {"f": 1e3, "d": 1e6}  # SciPy's
 
 
 def _half_logdet(root: Any) -> Any:
@@ -159,7 +160,7 @@ class _T(Multivariate):
             return self.scipy.logpdf(x, loc, shape, df)
         loc, root = _Normal._shape(multivariate_normal, loc, shape)
         size = np.shape(root)[-1]
-        away = _points(as_array(x), size) - loc
+        away = _points(_double(x), size) - loc
         scaled = np.linalg.solve(root, np.reshape(away, (-1, size)).T)
         square = np.reshape(np.sum(np.square(scaled), axis=0), np.shape(away)[:-1])
         top = sc.gammaln((df + size) / 2) - sc.gammaln(df / 2)
