@@ -348,6 +348,33 @@ def test_tracked_values_do_not_go_into_plain_arrays(write):
         write(V.copy(), param(V))
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda plain, at: np.put(plain, at, 2.0),
+        lambda plain, at: np.put(plain, [at[1], at[0]], [3.0, 4.0]),
+        lambda plain, at: np.put_along_axis(plain, at, 2.0, 0),
+        lambda plain, at: np.add.at(plain, at, [1.0, 2.0]),
+        lambda plain, at: np.multiply.at(plain, (at,), 0.0),
+        lambda plain, at: np.place(plain, np.isin([0, 1, 2], at), [2.0]),
+        lambda plain, at: np.putmask(plain, np.isin([0, 1, 2], at), 2.0),
+        lambda plain, at: np.copyto(plain, 2.0, where=np.isin([0, 1, 2], at)),
+    ],
+)
+def test_labels_say_where_a_plain_array_is_written(write):
+    def weighted(at, x):
+        plain = np.ones(3)
+        write(plain, at)
+        return np.sum(plain * x)
+
+    places, plain = np.array([2, 0]), np.ones(3)
+    write(plain, places)
+    for derivative in (lambda *a: gradient(weighted, *a), jit(lambda *a: gradient(weighted, *a))):
+        none, got = derivative(places, V)
+        assert none is None
+        np.testing.assert_array_equal(got, plain)
+
+
 @pytest.mark.parametrize("n", [3, 3000])
 @pytest.mark.parametrize(
     "derive",

@@ -19,16 +19,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tracker.errors import ConversionError, UnsupportedError, message
+from tracker.errors import UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops import index, subscripts
 from tracker.ops.create import buffer, copy, identity, joined
-from tracker.ops.declare import as_array, fitted, implements, refuse
+from tracker.ops.declare import as_array, fitted, implements, is_plain, refuse
 from tracker.ops.rearrange import along_axis
 from tracker.stage import note_write
 from tracker.standing import HANDLES, is_settled, settled, settled_within
 from tracker.tape import apply, form_of, value_of, wrap
-from tracker.tracked import Leaf, Tracked, install
+from tracker.tracked import Leaf, Tracked, install, whole
 from tracker.values import Value
 
 
@@ -288,7 +288,9 @@ METHODS["resize"] = _resize
 
 @implements(np.copyto)
 def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
-    _written_in_place("np.copyto", dst)
+    if is_plain("np.copyto", dst, src):
+        np.copyto(dst, src, casting, whole(where))
+        return
     _is_array("copyto()", dst)
     kind = np.result_type(form_of(src))
     if not np.can_cast(kind, dst.dtype, casting) and not isinstance(form_of(src), (int, float)):
@@ -297,16 +299,6 @@ def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
             f"{casting!r}"
         )
     dst[...] = src if where is True else np.where(where, src, dst)
-
-
-def _written_in_place(name: str, target: Any) -> None:
-    if not isinstance(target, Tracked):
-        raise ConversionError(
-            message(
-                f"{name} would store a tracked value into a plain array and lose its gradient",
-                "Make the target with np.zeros_like(t) or np.zeros(n, like=t)",
-            )
-        )
 
 
 def _is_array(name: str, target: Tracked) -> None:
@@ -318,7 +310,9 @@ def _is_array(name: str, target: Tracked) -> None:
 
 @implements(np.put, method="put")
 def _put(a: Any, ind: Any, v: Any, mode: Literal["raise", "wrap", "clip"] = "raise") -> None:
-    _written_in_place("np.put", a)
+    if is_plain("np.put", a, v):
+        np.put(a, whole(ind), v, mode)
+        return
     places, v = np.arange(np.size(a)).take(ind, mode=mode), as_array(v)
     if np.size(v) == 0:
         return
@@ -327,7 +321,9 @@ def _put(a: Any, ind: Any, v: Any, mode: Literal["raise", "wrap", "clip"] = "rai
 
 @implements(np.place)
 def _place(arr: Any, mask: Any, vals: Any) -> None:
-    _written_in_place("np.place", arr)
+    if is_plain("np.place", arr, vals):
+        np.place(arr, whole(mask), vals)
+        return
     _is_array("place()", arr)
     places = np.flatnonzero(mask)
     if len(places):
@@ -338,7 +334,9 @@ def _place(arr: Any, mask: Any, vals: Any) -> None:
 
 @implements(np.put_along_axis)
 def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
-    _written_in_place("np.put_along_axis", arr)
+    if is_plain("np.put_along_axis", arr, values):
+        np.put_along_axis(arr, whole(indices), values, axis)
+        return
     if axis is None:
         arr.flat[np.asarray(indices)] = values
     else:
@@ -347,7 +345,9 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> No
 
 @implements(np.putmask)
 def _putmask(a: Any, mask: Any, values: Any) -> None:
-    _written_in_place("np.putmask", a)
+    if is_plain("np.putmask", a, values):
+        np.putmask(a, whole(mask), values)
+        return
     _is_array("putmask()", a)
     if np.size(mask) != np.size(a):
         raise ValueError("putmask: mask and data must be the same size")
@@ -358,7 +358,9 @@ def _putmask(a: Any, mask: Any, values: Any) -> None:
 
 @implements(np.fill_diagonal)
 def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    _written_in_place("np.fill_diagonal", a)
+    if is_plain("np.fill_diagonal", a, val):
+        np.fill_diagonal(a, val, wrap)
+        return
     places = np.arange(np.size(a)).reshape(np.shape(a))
     marks = np.zeros(np.shape(a), bool)
     np.fill_diagonal(marks, True, wrap=wrap)

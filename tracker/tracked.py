@@ -438,9 +438,9 @@ def pinned(x: Any) -> Any:
 
 
 def whole(x: Any) -> Any:
-    """Tracked integers as the plain ones that they are, also those in a list: to count with."""
+    """Tracked integers and bools as the plain ones that they are, also those in a list."""
     if type(x) is Tracked and x.dtype.kind in "biu":
-        return np.asarray(x) if x.ndim else int(x)
+        return np.asarray(x) if x.ndim or x.dtype.kind == "b" else int(x)
     return type(x)(map(whole, x)) if type(x) in (list, tuple) else x
 
 

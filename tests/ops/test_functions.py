@@ -386,6 +386,12 @@ def test_add_at_counts_repetitions():
     assert gradcheck(f, a)
 
 
+def test_nan_to_num_of_a_whole_number_is_a_number():
+    function, number = tracker.jit(lambda n: np.nan_to_num(n)), np.array(5)
+    for y in (function(number), tracker.pullback(np.nan_to_num, number)[0]):
+        assert type(y) is np.int64
+
+
 MASK = np.array([[True, False, True], [True, True, True]])
 
 

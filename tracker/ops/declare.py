@@ -360,6 +360,21 @@ def into(out: Any, y: Any, casting: Any = "same_kind") -> Any:
     return out
 
 
+def is_plain(name: str, target: Any, values: Any) -> bool:
+    """Whether the target of a write is a plain array; what goes there must have no gradient then.
+    The places where it goes have none: labels and masks are no obstacle (`whole`)."""
+    if isinstance(target, Tracked):
+        return False
+    if holds_tracked(values):
+        raise ConversionError(
+            message(
+                f"{name} would store a tracked value into a plain array and lose its gradient",
+                "Make the target with np.zeros_like(t) or np.zeros(n, like=t)",
+            )
+        )
+    return True
+
+
 def as_large(y: Any, out: Any) -> Any:
     """The result of a ufunc in the shape of its out=, which may be the larger."""
     if not isinstance(out, (np.ndarray, Tracked)) or np.shape(y) == np.shape(out):

@@ -18,15 +18,24 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from tracker.errors import ConversionError, UnsupportedError, message, user_frame
+from tracker.errors import UnsupportedError, message, user_frame
 from tracker.ir.op import NUMPY, UFUNCS, Op
 from tracker.ops import subscripts
 from tracker.ops.cumulative import running_maximum, running_minimum
-from tracker.ops.declare import NO_VALUE, as_array, as_large, computed_in, fitted, into, refuse
+from tracker.ops.declare import (
+    NO_VALUE,
+    as_array,
+    as_large,
+    computed_in,
+    fitted,
+    into,
+    is_plain,
+    refuse,
+)
 from tracker.ops.reduce import folded_axes, kept
 from tracker.ops.shape import laid_out
 from tracker.tape import apply, form_of
-from tracker.tracked import Tracked, set_ufunc_protocol
+from tracker.tracked import Tracked, set_ufunc_protocol, whole
 
 _MADE_BY_FROMPYFUNC = " (vectorized)"
 _PYTHON_NUMBERS = (float, int, complex, bool)
@@ -191,13 +200,9 @@ _METHODS: dict[str, Any] = {"reduce": _reduce, "accumulate": _accumulate, "reduc
 
 def _at(ufunc: np.ufunc, target: Any, key: Any, *values: Any) -> None:
     """target[key] = ufunc(target[key], values), where every repetition of a place counts."""
-    if not isinstance(target, Tracked):
-        raise ConversionError(
-            message(
-                "ufunc.at would store a tracked value into a plain array and lose its gradient",
-                "Make the target with np.zeros_like(t) or np.zeros(n, like=t)",
-            )
-        )
+    if is_plain("ufunc.at", target, values):
+        ufunc.at(target, whole(key), *values)
+        return
     if ufunc in (np.add, np.subtract):
         added = subscripts.added(np.shape(target), key, *values)
         target += np.astype(-added if ufunc is np.subtract else added, target.dtype)

@@ -309,7 +309,7 @@ def nan_to_num(
         y = next(parts) + 1j * next(parts)
         return y if copy or np.ndim(x) == 0 else into(x, y)
     if kind.kind != "f":
-        return np.copy(x)
+        return np.copy(x)[()]  # of a number, a number
     limits = np.finfo(kind)
     high = limits.max if posinf is None else posinf
     low = limits.min if neginf is None else neginf
