@@ -386,6 +386,20 @@ def test_add_at_counts_repetitions():
     assert gradcheck(f, a)
 
 
+@pytest.mark.parametrize("number", [np.array(0.5), np.array(3), np.float64(0.5), np.int64(3)])
+def test_conversions_and_choices_are_numbers_where_numpys_are(number):
+    def converted(v):
+        part = v.astype("f4")
+        if isinstance(number, np.ndarray):
+            part[...] = part * 2  # NumPy writes into an array without axes
+        return part, np.astype(v, np.dtype(float)), np.choose(0, [v, v])
+
+    expected, function = converted(number), tracker.jit(converted)
+    for y in (tracker.pullback(converted, number)[0], function(number), function(number)):
+        assert list(map(type, y)) == list(map(type, expected))
+        assert y == expected
+
+
 def test_nan_to_num_of_a_whole_number_is_a_number():
     function, number = tracker.jit(lambda n: np.nan_to_num(n)), np.array(5)
     for y in (function(number), tracker.pullback(np.nan_to_num, number)[0]):

@@ -51,7 +51,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     shape = np.broadcast_shapes(np.shape(places), *(np.shape(c) for c in options))
     kind = np.result_type(*(form_of(c) for c in options))
     made = np.astype(as_array(np.broadcast_to(y, shape)), kind)
-    return into(out, laid_out(made, "C"), "unsafe")
+    return into(out, laid_out(made, "C")[()], "unsafe")
 
 
 @implements(np.compress)

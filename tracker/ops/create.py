@@ -22,6 +22,12 @@ from tracker.tracked import Tracked
 from tracker.values import CLOSED, NO_PARAMS, Value
 
 
+def _converted(x: Any, *, dtype: Any) -> Any:
+    """A number stays one, an array without axes an array."""
+    y = np.asarray(x).astype(dtype)
+    return y if type(x) is np.ndarray else y[()]
+
+
 def _astype_vjp(g: Any, y: Any, x: Any, *, dtype: Any) -> Any:
     have = np.result_type(x)
     if have.kind not in "fc":
@@ -36,7 +42,7 @@ astype = declare(
     method=None,
     entry=None,
     infer=lambda x, *, dtype: Type(x.shape, np.dtype(dtype)),
-    evaluate=lambda x, *, dtype: np.asarray(x).astype(dtype)[()],
+    evaluate=_converted,
     jvp=LINEAR,
     vjp=[_astype_vjp],
     lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biufc", order="K"),
@@ -47,7 +53,7 @@ to_discrete = declare(
     method=None,
     entry=None,
     infer=lambda x, *, dtype: Type(x.shape, np.dtype(dtype)),
-    evaluate=lambda x, *, dtype: np.asarray(x).astype(dtype)[()],
+    evaluate=_converted,
     jvp=[None],
     vjp=[None],
     lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biufc", order="K"),
