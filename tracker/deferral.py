@@ -41,6 +41,7 @@ from tracker.values import (
     Value,
     awaited_by,
     forget,
+    is_anything_due,
     is_due,
     is_given,
     lent,
@@ -85,9 +86,10 @@ class Deferral(Postponed):
     ) -> Value | None:
         """The value of an equation that is put off; None of one that is to be computed now.
         `see` gives a copy of an array, which nobody changes."""
+        due = is_anything_due()
         for o in operands:
             form = o.form if type(o) is Value else o
-            if (type(form) is _ndarray and form.nbytes >= LARGE) or is_due(o):
+            if (type(form) is _ndarray and form.nbytes >= LARGE) or (due and is_due(o)):
                 break
         else:
             return None

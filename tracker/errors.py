@@ -73,7 +73,11 @@ def user_frame(depth: int = 1) -> FrameType | None:
     """The innermost frame that belongs to neither this package nor NumPy nor SciPy."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
-        if not _INTERNAL.get(frame.f_code.co_filename) and not is_internal(frame.f_code):
+        code = frame.f_code
+        internal = _INTERNAL.get(code.co_filename)
+        if internal is None:
+            internal = is_internal(code)
+        if not internal:
             return frame
         frame = frame.f_back
     return None

@@ -26,7 +26,7 @@ from tracker.ops.create import buffer, copy, identity, joined
 from tracker.ops.declare import as_array, fitted, implements, is_plain, refuse
 from tracker.ops.rearrange import along_axis
 from tracker.stage import note_write
-from tracker.standing import HANDLES, is_settled, settled, settled_within
+from tracker.standing import HANDLES, is_settled, may_differ, settled, settled_within
 from tracker.tape import apply, form_of, value_of, wrap
 from tracker.tracked import Leaf, Tracked, install, whole
 from tracker.values import Value
@@ -123,7 +123,7 @@ def invalidate(handle: Tracked) -> None:
 
 @install("__getitem__")
 def _getitem(self: Tracked, key: Any) -> Any:
-    if HANDLES and not is_settled(self, key):
+    if HANDLES and may_differ() and not is_settled(self, key):
         return settled(self)[settled_within(key)]
     if type(key) is int:
         value = self._value or self._refresh()
@@ -164,7 +164,7 @@ def _is_flag(x: Any) -> bool:
 
 @install("__setitem__")
 def _setitem(self: Tracked, key: Any, v: Any) -> None:
-    if HANDLES and not is_settled(self, key):
+    if HANDLES and may_differ() and not is_settled(self, key):
         settled(self)[settled_within(key)] = settled_within(v)
         return
     kind = type(value_of(self).form)
@@ -192,7 +192,7 @@ def _in_place(name: str, plain: Callable[[Any, Any], Any]) -> None:
     in_place = getattr(operator, f"i{name}")
 
     def method(self: Tracked, other: Any) -> Any:
-        if HANDLES and settled(self) is not self:
+        if HANDLES and may_differ() and settled(self) is not self:
             return in_place(settled(self), settled(other))
         result = plain(self, other)
         form = value_of(self).form

@@ -37,7 +37,7 @@ from tracker.ops.linalg.parts import embed_diagonal
 from tracker.ops.places import Piece
 from tracker.ops.shape import broadcast_to, reshape, transpose
 from tracker.stage import as_recorded, forgive
-from tracker.tape import apply, most_likely, value_of, wrap
+from tracker.tape import apply, most_likely, shape_of, value_of, wrap
 from tracker.tracked import Tracked
 from tracker.values import CLOSED, Value
 
@@ -398,11 +398,11 @@ def _by_rule(op: Any, at: int, g: Any, y: Any, xs: list[Any], params: dict[str, 
     if rule is None:
         return None
     c = rule(g, y, *xs, **params)
-    if c is not None and np.shape(c) != np.shape(xs[at]):
+    if c is not None and shape_of(c) != shape_of(xs[at]):
         raise RuleError(
             message(
-                f"the rule of {op.name} gave operand {at} a cotangent of shape {np.shape(c)}; "
-                f"the operand has shape {np.shape(xs[at])}"
+                f"the rule of {op.name} gave operand {at} a cotangent of shape {shape_of(c)}; "
+                f"the operand has shape {shape_of(xs[at])}"
             )
         )
     return c

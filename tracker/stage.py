@@ -80,6 +80,7 @@ class Stage:
         self.lent: list[np.ndarray[Any, Any]] = []
         self.shared: set[Value] = set()
         self.errstate: Any = None  # NumPy's settings when the last equation was noted
+        self.where: tuple[Any, int, int] = (None, 0, 0)  # code, instruction, line of the last one
 
     @property
     def structured(self) -> bool:
@@ -118,9 +119,17 @@ class Stage:
         for operand in value.operands:
             if type(operand) is _ndarray:
                 self.see(operand)
-        self.notes.append((value, *_where(depth)))
-        if type(value.form) is _ndarray and not is_due(value):
-            self.grow(value.form.nbytes)
+        frame = user_frame(depth - 1)
+        if frame is None:
+            self.notes.append((value, None, 0))
+        else:  # who pulls back through a function stays at one instruction: its line is looked up
+            code, at = frame.f_code, frame.f_lasti
+            if code is not self.where[0] or at != self.where[1]:
+                self.where = code, at, frame.f_lineno
+            self.notes.append((value, code, self.where[2]))
+        form = value.form
+        if type(form) is _ndarray and not is_due(value):
+            self.grow(form.nbytes)
 
     def grow(self, nbytes: int) -> None:
         """The trace has computed so many bytes more."""

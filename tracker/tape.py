@@ -32,8 +32,8 @@ from tracker.ir.op import Op
 from tracker.listening import current_cut, current_stage, listeners
 from tracker.snapshots import snapshot
 from tracker.stage import Unstructured, note, note_failure
-from tracker.standing import HANDLES, settled
-from tracker.values import CLOSED, NO_PARAMS, Value, is_due
+from tracker.standing import HANDLES, may_differ, settled
+from tracker.values import CLOSED, NO_PARAMS, Value, is_anything_due, is_due
 
 _ndarray = np.ndarray
 _new = object.__new__
@@ -61,7 +61,7 @@ def value_of(handle: Any) -> Value:
 
 def data_of(x: Any) -> Any:
     """The plain data of a handle; anything else as it is."""
-    if HANDLES:
+    if HANDLES and may_differ():
         x = settled(x)
     return value_of(x).data if type(x) is _handle else x
 
@@ -73,14 +73,20 @@ def is_put_off(x: Any) -> bool:
 
 def form_of(x: Any) -> Any:
     """As `data_of`, for those who do not look at the numbers."""
-    if HANDLES:
+    if HANDLES and may_differ():
         x = settled(x)
     return value_of(x).form if type(x) is _handle else x
 
 
+def shape_of(x: Any) -> tuple[int, ...]:
+    """`np.shape(x)`, for rules, which ask for it at every step."""
+    form = form_of(x)
+    return form.shape if type(form) is _ndarray else np.shape(form)
+
+
 def apply1(op: Op, a: Any) -> Any:
     """Record `op(a)` for a tracked `a`: the fast way for an elementwise op without params."""
-    if HANDLES and settled(a) is not a:
+    if HANDLES and may_differ() and settled(a) is not a:
         return op.evaluate(settled(a))
     value = a._value or a._refresh()
     if listeners:
@@ -97,7 +103,7 @@ def apply1(op: Op, a: Any) -> Any:
 
 def apply2(op: Op, a: Any, b: Any) -> Any:
     """Record `op(a, b)`, at least one of them tracked: as `apply1`, for two operands."""
-    if HANDLES:
+    if HANDLES and may_differ():
         a, b = settled(a), settled(b)
         if type(a) is not _handle and type(b) is not _handle:
             return op.evaluate(a, b)
@@ -130,7 +136,7 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
     Nothing is recorded, and the result is plain, when no operand is tracked, or when the op has no
     derivative and nobody is tracing.
     """
-    if HANDLES:
+    if HANDLES and may_differ():
         operands = tuple(map(settled, operands))
     taken: list[Any] = []
     data: list[Any] = []
@@ -138,7 +144,7 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
     if (
         listeners
         and (not op.constant or current_stage() is not None)
-        and any(type(operand) is _handle for operand in operands)
+        and _handle in map(type, operands)
     ):
         return _heard(op, tuple([kept(operand, op) for operand in operands]), params)
     for operand in operands:
@@ -170,9 +176,11 @@ def kept(operand: Any, op: Op) -> Any:
 def _heard(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Record `op(*operands)` while somebody listens; a trace may put the numbers off."""
     stage = current_stage()
-    made = None if stage is None else stage.postponed(op, operands, params)
+    deferral = None if stage is None else stage.deferral
+    made = stage.postponed(op, operands, params) if stage and deferral else None
     if made is None:
-        deferral = None if stage is None else stage.deferral
+        if not is_anything_due():
+            deferral = None  # there is nothing to lend
         if deferral is None:
             data = [o.data if type(o) is Value else o for o in operands]
         else:
@@ -193,7 +201,7 @@ def _heard(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
 
 def record(op: Op, operands: tuple[Any, ...], params: dict[str, Any], data: Any) -> Any:
     """Record that `op(*operands)` gave `data`, whether an operand is tracked or not."""
-    if HANDLES:
+    if HANDLES and may_differ():
         operands = tuple(map(settled, operands))
     made = Value(data, op, tuple([kept(o, op) for o in operands]), params)
     if listeners:

@@ -30,7 +30,7 @@ from tracker.ir.op import METHODS, NUMPY, UFUNCS
 from tracker.leaving import NOTHING, by_numpy, is_count, is_looked_at, lent, let_go, shown
 from tracker.listening import current_stage
 from tracker.stage import forgive, note_error
-from tracker.standing import HANDLES, is_settled, settled, settled_within
+from tracker.standing import HANDLES, is_settled, may_differ, settled, settled_within
 from tracker.tape import apply1, apply2, data_of, set_handle, value_of, wrap
 from tracker.values import Value, is_constant, leaf
 
@@ -187,7 +187,7 @@ class Tracked:
         return hash(value.data)
 
     def __getattr__(self, name: str) -> Any:
-        if HANDLES and not name.startswith("_") and settled(self) is not self:
+        if HANDLES and may_differ() and not name.startswith("_") and settled(self) is not self:
             return getattr(settled(self), name)
         method = METHODS.get(name)
         if method is not None:
@@ -301,7 +301,7 @@ class Tracked:
     # NumPy's protocols
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if HANDLES and not is_settled(inputs, kwargs):
+        if HANDLES and may_differ() and not is_settled(inputs, kwargs):
             return getattr(ufunc, method)(*settled_within(inputs), **settled_within(kwargs))
         try:
             if method == "__call__" and not kwargs:
@@ -333,7 +333,7 @@ class Tracked:
             return getattr(ufunc, method)(*again, **kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if HANDLES and not is_settled(args, kwargs):
+        if HANDLES and may_differ() and not is_settled(args, kwargs):
             return func(*settled_within(args), **settled_within(kwargs))
         handler = NUMPY.get(func)
         if handler is not None:

@@ -11,7 +11,8 @@ from tracker.ir.op import METHODS, UFUNCS, Contract
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project
 from tracker.ops.declare import declare, implements, into
-from tracker.tape import apply
+from tracker.ops.shape import adjoint, reshaped
+from tracker.tape import apply, shape_of
 from tracker.tracked import install
 
 
@@ -28,34 +29,33 @@ def _infer(a: Type, b: Type) -> Type:
 
 def _as_matrix(a: Any, b: Any, g: Any) -> tuple[Any, Any, Any]:
     """Operands and cotangent with the axes that matmul left out for vectors put back."""
-    if np.ndim(b) == 1:
-        b = np.reshape(b, (-1, 1))
-        g = np.reshape(g, (*np.shape(g), 1))
-    if np.ndim(a) == 1:
-        a = np.reshape(a, (1, -1))
-        g = np.reshape(g, (*np.shape(g)[:-1], 1, np.shape(g)[-1]))
+    left, right = shape_of(a), shape_of(b)
+    if len(right) == 1:
+        b = reshaped(b, (*right, 1))
+        g = reshaped(g, (*shape_of(g), 1))
+    if len(left) == 1:
+        a = reshaped(a, (1, *left))
+        *others, n = shape_of(g)
+        g = reshaped(g, (*others, 1, n))
     return a, b, g
 
 
-def _adjoint(a: Any) -> Any:
-    flipped = np.swapaxes(a, -1, -2)
-    return np.conjugate(flipped) if np.iscomplexobj(a) else flipped
-
-
 def _vjp_left(g: Any, y: Any, a: Any, b: Any) -> Any:
-    if np.ndim(a) == 1 and np.ndim(b) == 1:
+    shape = shape_of(a)
+    if len(shape) == 1 and len(shape_of(b)) == 1:
         return project(g * (np.conjugate(b) if np.iscomplexobj(b) else b), a)
     matrix, right, g = _as_matrix(a, b, g)
-    c = project(np.matmul(g, _adjoint(right)), matrix)
-    return c if np.ndim(a) > 1 else np.reshape(c, np.shape(a))
+    c = project(np.matmul(g, adjoint(right)), matrix)
+    return c if len(shape) > 1 else reshaped(c, shape)
 
 
 def _vjp_right(g: Any, y: Any, a: Any, b: Any) -> Any:
-    if np.ndim(a) == 1 and np.ndim(b) == 1:
+    shape = shape_of(b)
+    if len(shape) == 1 and len(shape_of(a)) == 1:
         return project(g * (np.conjugate(a) if np.iscomplexobj(a) else a), b)
     left, matrix, g = _as_matrix(a, b, g)
-    c = project(np.matmul(_adjoint(left), g), matrix)
-    return c if np.ndim(b) > 1 else np.reshape(c, np.shape(b))
+    c = project(np.matmul(adjoint(left), g), matrix)
+    return c if len(shape) > 1 else reshaped(c, shape)
 
 
 matmul = declare(

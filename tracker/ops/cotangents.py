@@ -34,8 +34,8 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
 def project(c: Any, x: Any) -> Any:
     """A cotangent in the space of its operand: same shape; real for real; same precision."""
     form, given = form_of(x), form_of(c)
-    shape = np.shape(form)
-    if np.shape(given) != shape:
+    shape = form.shape if type(form) is np.ndarray else np.shape(form)
+    if (given.shape if type(given) is np.ndarray else np.shape(given)) != shape:
         c = sum_to(c, shape)
     want, have = _dtype(form), _dtype(given)
     if have == want or want.kind not in "fc":

@@ -18,7 +18,7 @@ from tracker.ir.op import LINEAR, METHODS, Joint, View, Writes
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project, sum_to
 from tracker.ops.declare import as_array, declare, implements, into, order_of
-from tracker.tape import apply, form_of
+from tracker.tape import apply, form_of, shape_of
 from tracker.tracked import Tracked, whole
 
 # reshape ----------------------------------------------------------------------------------------
@@ -30,7 +30,7 @@ reshape = declare(
     infer=lambda x, *, shape: Type(shape, x.dtype),
     evaluate=lambda x, *, shape: np.reshape(x, shape),
     jvp=LINEAR,
-    vjp=[lambda g, y, x, *, shape: np.reshape(g, np.shape(x))],
+    vjp=[lambda g, y, x, *, shape: reshaped(g, shape_of(x))],
     lower=View(
         lambda e, index, x, *, shape: (0, e.unflatten(e.flatten(index, shape), x.shape), None),
         order="V",
@@ -56,6 +56,11 @@ def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None
             return reshape_(a, shape)
         return np.transpose(reshape_(np.transpose(a), tuple(reversed(_full_shape(a, shape)))))
     return apply(reshape, (a,), {"shape": _full_shape(a, shape)})
+
+
+def reshaped(a: Any, shape: tuple[int, ...]) -> Any:
+    """`np.reshape(a, shape)` for rules, in which nobody writes into the result: no view of `a`."""
+    return apply(reshape, (a,), {"shape": shape}) if type(a) is Tracked else np.reshape(a, shape)
 
 
 def _full_shape(a: Any, shape: Any) -> tuple[int, ...]:
@@ -225,6 +230,20 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     i, j = (normalize_axis_index(k, np.ndim(a)) for k in (axis1, axis2))
     order[i], order[j] = order[j], order[i]
     return transpose_(a, order)
+
+
+def turned(a: Any) -> Any:
+    """Matrices, their last two axes exchanged; for rules, as `reshaped`."""
+    if type(a) is not Tracked:
+        return np.swapaxes(a, -1, -2)
+    *batch, i, j = range(len(shape_of(a)))
+    return apply(transpose, (a,), {"axes": (*batch, j, i)})
+
+
+def adjoint(a: Any) -> Any:
+    """The conjugate transpose; for rules, as `reshaped`."""
+    flipped = turned(a)
+    return np.conjugate(flipped) if np.iscomplexobj(form_of(a)) else flipped
 
 
 @implements(np.moveaxis)

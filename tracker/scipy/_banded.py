@@ -12,8 +12,9 @@ from tracker.cuts import ignore_derivatives
 from tracker.errors import UnsupportedError, message
 from tracker.leaves import data
 from tracker.listening import is_recording
-from tracker.ops.linalg.parts import adjoint, as_array
+from tracker.ops.linalg.parts import as_array
 from tracker.ops.linalg.solves import triangular
+from tracker.ops.shape import adjoint
 from tracker.scipy._batches import over_batches
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._factors import solve_sylvester

@@ -17,8 +17,9 @@ from tracker.ir.op import Host, Routine
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project
 from tracker.ops.declare import declare
-from tracker.ops.linalg.parts import adjoint, as_array, diagonal_of, embedded, kind
+from tracker.ops.linalg.parts import as_array, diagonal_of, embedded, kind
 from tracker.ops.linalg.solves import triangular
+from tracker.ops.shape import adjoint
 from tracker.scipy._batches import over_batches
 from tracker.scipy._dropin import drop_in
 from tracker.tape import apply

@@ -16,8 +16,9 @@ import scipy.linalg
 
 from tracker.errors import UnsupportedError, message
 from tracker.ops.declare import refuse
-from tracker.ops.linalg.parts import adjoint, as_array, hermitian_of
+from tracker.ops.linalg.parts import as_array, hermitian_of
 from tracker.ops.linalg.solves import triangular
+from tracker.ops.shape import adjoint
 from tracker.scipy._banded import (
     cho_solve_banded,
     cholesky_banded,

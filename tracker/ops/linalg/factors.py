@@ -17,7 +17,6 @@ from tracker.ir.types import Type
 from tracker.ops.cotangents import project
 from tracker.ops.declare import declare, implements
 from tracker.ops.linalg.parts import (
-    adjoint,
     as_array,
     diagonal_of,
     embedded,
@@ -27,6 +26,7 @@ from tracker.ops.linalg.parts import (
     kind,
 )
 from tracker.ops.linalg.solves import triangular
+from tracker.ops.shape import adjoint
 from tracker.tape import apply
 
 # Cholesky -----------------------------------------------------------------------------------------

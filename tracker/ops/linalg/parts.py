@@ -15,6 +15,7 @@ import numpy as np
 from tracker.ir.op import LINEAR, Op, View
 from tracker.ir.types import Type
 from tracker.ops.declare import declare, implements
+from tracker.ops.shape import adjoint
 from tracker.tape import apply
 
 # Triangles ----------------------------------------------------------------------------------------
@@ -141,12 +142,6 @@ def last_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 
 
 # What the rules share -----------------------------------------------------------------------------
-
-
-def adjoint(a: Any) -> Any:
-    """The conjugate transpose."""
-    flipped = np.swapaxes(a, -1, -2)
-    return np.conjugate(flipped) if np.iscomplexobj(a) else flipped
 
 
 def column(v: Any) -> Any:

@@ -20,7 +20,6 @@ from tracker.ir.types import Type
 from tracker.ops.cotangents import project
 from tracker.ops.declare import NO_VALUE, declare, implements
 from tracker.ops.linalg.parts import (
-    adjoint,
     as_array,
     column,
     epsilon,
@@ -29,6 +28,7 @@ from tracker.ops.linalg.parts import (
     kind,
     real,
 )
+from tracker.ops.shape import adjoint
 from tracker.tape import apply
 from tracker.tracked import pinned
 

@@ -21,7 +21,6 @@ from tracker.ir.types import Type
 from tracker.ops.cotangents import project
 from tracker.ops.declare import declare, implements
 from tracker.ops.linalg.parts import (
-    adjoint,
     as_array,
     column,
     diagonal_of,
@@ -31,6 +30,7 @@ from tracker.ops.linalg.parts import (
     real,
 )
 from tracker.ops.reduce import others_of
+from tracker.ops.shape import adjoint, turned
 from tracker.tape import apply
 
 # Solving ------------------------------------------------------------------------------------------
@@ -56,10 +56,10 @@ def _solve_vjp(g: Any, y: Any, operands: Any, wanted: Any, times: Any) -> tuple[
 
 def _solve_adjoint(a: Any, g: Any) -> Any:
     """a^-H g; the transpose of a complex matrix shares its factors, its adjoint does not."""
-    turned = np.swapaxes(a, -1, -2)
+    flipped = turned(a)
     if not np.iscomplexobj(a):
-        return np.linalg.solve(turned, g)
-    return np.conjugate(np.linalg.solve(turned, np.conjugate(g)))
+        return np.linalg.solve(flipped, g)
+    return np.conjugate(np.linalg.solve(flipped, np.conjugate(g)))
 
 
 solve = declare(  # matrices only: `solve_` takes vectors
@@ -100,7 +100,7 @@ def _triangular(a: Any, lower: bool, unit: bool) -> Any:
 
 
 def _turned(a: Any, trans: str) -> Any:
-    return a if trans == "N" else adjoint(a) if trans == "C" else np.swapaxes(a, -1, -2)
+    return a if trans == "N" else adjoint(a) if trans == "C" else turned(a)
 
 
 def _back(g: Any, a: Any, *, lower: bool, trans: str, unit: bool) -> Any:

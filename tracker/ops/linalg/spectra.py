@@ -27,7 +27,6 @@ from tracker.ops.declare import declare, implements
 from tracker.ops.index import getitem
 from tracker.ops.linalg.coinciding import gaps_of, warn_coinciding, warn_vanishing
 from tracker.ops.linalg.parts import (
-    adjoint,
     as_array,
     column,
     diagonal_of,
@@ -40,6 +39,7 @@ from tracker.ops.linalg.parts import (
     real,
     real_kind,
 )
+from tracker.ops.shape import adjoint
 from tracker.tape import apply
 
 Shapes = tuple[tuple[int, ...], ...]
