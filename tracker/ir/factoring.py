@@ -13,10 +13,9 @@ chooses freely anyway.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any, NamedTuple
 
-from tracker.ir.graph import Atom, Eqn, Function, operands_of
+from tracker.ir.graph import Atom, Eqn, Function
 from tracker.ir.passes import Writer, as_pass, with_body
 from tracker.ir.types import Type
 
@@ -43,6 +42,8 @@ class _Product(NamedTuple):
 @as_pass
 def factor_products(function: Function) -> Function:
     """a @ x + b @ x -> (a + b) @ x, and x @ a + x @ b -> x @ (a + b)."""
+    if not (function.has("matmul") and function.has("add")):
+        return function
     products = _Products(function)
     new = Writer()
     found = False
@@ -62,9 +63,7 @@ class _Products:
     """The products among the values of a function that were visited, as factors."""
 
     def __init__(self, function: Function) -> None:
-        self._uses: Counter[Atom] = Counter(function.outputs)
-        for step in function.body:
-            self._uses.update(operands_of(step))
+        self._uses = function.uses
         self._flipped: dict[Atom, _Factor] = {}
         self._known: dict[Atom, _Product] = {}
 

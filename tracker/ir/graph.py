@@ -9,7 +9,10 @@ with `op.infer`; equations are immutable.
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import Any, ClassVar
 
 from tracker.ir.op import Op
@@ -70,7 +73,7 @@ class Guard:
     where: str = ""
 
 
-@record(eq=False)
+@record(eq=False, slots=False)
 class Function:
     """A straight line of equations and guards.
 
@@ -91,6 +94,21 @@ class Function:
     @property
     def eqns(self) -> Iterator[Eqn]:
         return (step for step in self.body if isinstance(step, Eqn))
+
+    @cached_property
+    def ops(self) -> frozenset[Op]:
+        """The ops of its own equations: most passes are over when they have seen these."""
+        return frozenset([step.op for step in self.body if isinstance(step, Eqn)])
+
+    def has(self, *names: str) -> bool:
+        """Whether there is an equation of an op with one of these names."""
+        return any(op.name in names for op in self.ops)
+
+    @property
+    def uses(self) -> Counter[Atom]:
+        """How often each atom is read; outputs are, once each."""
+        read = [step.operands if isinstance(step, Eqn) else (step.operand,) for step in self.body]
+        return Counter(itertools.chain(self.outputs, itertools.chain.from_iterable(read)))
 
     def __str__(self) -> str:
         return Function.printer(self)
@@ -114,9 +132,10 @@ def operands_of(step: Eqn | Guard) -> tuple[Atom, ...]:
 
 def name_variables(function: Function) -> None:
     """Give every unnamed variable a short name: a, b, ..., z, a1, b1, ..."""
-    taken = {v.name for v in variables(function) if v.name}
+    every = [*variables(function)]
+    taken = {v.name for v in every}
     fresh = (n for n in _names() if n not in taken)
-    for v in variables(function):
+    for v in every:
         if not v.name:
             v.name = next(fresh)
 
@@ -125,8 +144,7 @@ def variables(function: Function) -> Iterator[Var]:
     """Every variable, in order of definition."""
     yield from function.inputs
     yield from function.captures
-    for eqn in function.eqns:
-        yield eqn.out
+    yield from [step.out for step in function.body if isinstance(step, Eqn)]
 
 
 def _names() -> Iterator[str]:

@@ -13,7 +13,6 @@ chooses freely anyway.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -98,6 +97,8 @@ class _Batch:
 @as_pass
 def batch_products(function: Function) -> Function:
     """x[0] @ w, x[1] @ w, ... -> the rows of x @ w; and likewise w @ x[i]."""
+    if not function.has("matmul"):
+        return function
     rows = _Rows()
     batches: dict[tuple[Var, Var, bool], _Batch] = {}
     members: dict[Eqn, tuple[tuple[Var, Var, bool], int]] = {}
@@ -172,6 +173,8 @@ class _Sum:
 @as_pass
 def join_products(function: Function) -> Function:
     """a0 @ b0 + a1 @ b1 + ... -> one product of the a's side by side and the b's stacked."""
+    if not (function.has("matmul") and function.has("add")):
+        return function
     rows = _Rows()
     sums = _sums(function, rows)
     found = {out: s for out, s in sums.items() if len(s.products) >= _MANY and _is_worth(s)}
@@ -191,10 +194,7 @@ def join_products(function: Function) -> Function:
 
 def _sums(function: Function, rows: _Rows) -> dict[Atom, _Sum]:
     """The sums that hold products, by their results."""
-    uses: Counter[Atom] = Counter(function.outputs)
-    for step in function.body:
-        atoms = (step.operand,) if isinstance(step, Guard) else step.operands
-        uses.update(atoms)
+    uses = function.uses
     found: dict[Atom, _Sum] = {}
     for number, eqn in enumerate(function.body):
         if isinstance(eqn, Guard):

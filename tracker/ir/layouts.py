@@ -21,6 +21,8 @@ from tracker.records import replace
 
 @as_pass
 def common_layouts(function: Function) -> Function:
+    if not (function.has("transpose") and any(isinstance(o.lower, Contract) for o in function.ops)):
+        return function
     taken = {
         operand
         for eqn in function.eqns

@@ -21,6 +21,8 @@ from tracker.ir.passes import Writer, as_pass, with_body
 @as_pass
 def outer_products(function: Function) -> Function:
     """Write products over one term as products of elements."""
+    if not any(isinstance(op.lower, Contract) for op in function.ops):
+        return function
     new = Writer()
     for step in function.body:
         if not isinstance(step, Eqn) or not _is_outer(step):

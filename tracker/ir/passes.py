@@ -52,9 +52,13 @@ def run(
     check: bool = False,
     dump: Callable[[str, Function], None] | None = None,
 ) -> Function:
-    """Run passes in order; `check` verifies after each, `dump` is handed each result."""
+    """Run passes in order; `check` verifies after each, `dump` is handed each result. In what it
+    gave a pass finds nothing any more: it is not asked again until another has changed it."""
+    gave: dict[Pass, Function] = {}
     for each in passes:
-        function = each(function)
+        if gave.get(each) is function:
+            continue
+        gave[each] = function = each(function)
         if dump is not None:
             dump(each.name, function)
         if check:
@@ -72,16 +76,16 @@ def resolve(atom: Atom, by: Substitution) -> Atom:
 
 def substitute(step: Eqn | Guard, by: Substitution) -> Eqn | Guard:
     """The step with its operands replaced; itself when none is."""
-    if isinstance(step, Guard):
-        operand = resolve(step.operand, by)
-        if operand is step.operand:
-            return step
-        return Guard(operand, step.kind, step.expected, step.where)
-    for operand in step.operands:
-        if operand in by:
-            operands = tuple([resolve(each, by) for each in step.operands])
-            return Eqn(step.op, operands, step.params, step.out, step.where)
-    return step
+    if isinstance(step, Eqn):
+        for operand in step.operands:
+            if operand in by:
+                operands = tuple([resolve(each, by) for each in step.operands])
+                return Eqn(step.op, operands, step.params, step.out, step.where)
+        return step
+    operand = resolve(step.operand, by)
+    if operand is step.operand:
+        return step
+    return Guard(operand, step.kind, step.expected, step.where)
 
 
 class Writer:
@@ -152,12 +156,12 @@ def dead_code(function: Function) -> Function:
     live: set[Atom] = set(function.outputs)
     kept: list[Eqn | Guard] = []
     for step in reversed(function.body):
-        if isinstance(step, Guard):
-            live.add(step.operand)
-        elif step.out in live or has_effect(step.op) or _may_raise(step):
+        if isinstance(step, Eqn):
+            if step.out not in live and not has_effect(step.op) and not _may_raise(step):
+                continue
             live.update(step.operands)
         else:
-            continue
+            live.add(step.operand)
         kept.append(step)
     if len(kept) < len(function.body):
         kept.reverse()
@@ -196,11 +200,11 @@ def common_subexpressions(function: Function) -> Function:
     body: list[Eqn | Guard] = []
     for old in function.body:
         step = substitute(old, by) if by else old
-        key = _guard_key(step) if isinstance(step, Guard) else _eqn_key(step)
+        key = _eqn_key(step) if isinstance(step, Eqn) else _guard_key(step)
         if key is None:
             body.append(step)
         elif key not in seen:
-            seen[key] = None if isinstance(step, Guard) else step.out
+            seen[key] = step.out if isinstance(step, Eqn) else None
             body.append(step)
         elif isinstance(step, Eqn) and (first := seen[key]) is not None:
             by[step.out] = first
@@ -211,7 +215,7 @@ def _eqn_key(eqn: Eqn) -> Hashable | None:
     frozen = params_key(eqn.params) if eqn.params else ()
     if frozen is None:
         return None
-    return eqn.op, frozen, *[_atom_key(operand) for operand in eqn.operands]
+    return eqn.op, frozen, *[o if o.__class__ is Var else const_key(o) for o in eqn.operands]  # type: ignore[arg-type]
 
 
 def _guard_key(guard: Guard) -> Hashable | None:
@@ -233,12 +237,13 @@ def constant_folding(function: Function) -> Function:
     body: list[Eqn | Guard] = []
     for old in function.body:
         step = substitute(old, by) if by else old
-        if isinstance(step, Guard):
-            if not _holds(step):
+        if isinstance(step, Eqn):
+            folded = fold(step)
+            if folded is None:
                 body.append(step)
-        elif (folded := fold(step)) is not None:
-            by[step.out] = folded
-        else:
+            else:
+                by[step.out] = folded
+        elif not _holds(step):
             body.append(step)
     return function if len(body) == len(function.body) else with_body(function, body, by)
 

@@ -12,7 +12,6 @@ Invariants: linear in the steps; operands of a window come from before it, or fr
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, operands_of
@@ -51,12 +50,12 @@ class Analysis:
             var: -1 - n for n, var in enumerate((*function.inputs, *function.captures))
         }
         small = 0  # elements of values that may be in registers
-        self.uses: Counter[Atom] = Counter(function.outputs)
+        self.uses = function.uses
         for at, step in enumerate(function.body):
-            self.uses.update(operands_of(step))
             if isinstance(step, Eqn):
                 self.place[step.out] = at
-                small += step.out.type.size if step.out.type.size <= _IN_REGISTERS else 0
+                size = step.out.type.size
+                small += size if size <= _IN_REGISTERS else 0
         self.in_registers = small <= UNROLLED
         self.windows: list[Window] = []
         self.inside: dict[int, Window] = {}  # step number -> the window that it is in

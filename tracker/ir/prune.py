@@ -20,6 +20,8 @@ from tracker.records import replace
 @as_pass
 def unused_results(function: Function) -> Function:
     """Drop stacks of loops that no `pick` takes."""
+    if not any(isinstance(op.lower, (Loop, While)) for op in function.ops):
+        return function
     taken: dict[Any, set[int]] = {}
     for eqn in function.eqns:
         if isinstance(eqn.op.lower, Pick):

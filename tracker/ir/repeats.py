@@ -59,6 +59,7 @@ class _Kinds:
         self.fits = fits
         self.numbers: dict[Hashable, int] = {}
         self.types: dict[Type, int] = {}
+        self.known: dict[int, int] = {}  # by the id of a type: to hash one takes longer
         self.suits: dict[int, bool] = {}
 
     def of(self, body: Sequence[Eqn | Guard]) -> list[int]:
@@ -94,7 +95,10 @@ class _Kinds:
         return -1 - number if isinstance(atom, Const) else number
 
     def type(self, type: Type) -> int:
-        return self.types.setdefault(type, len(self.types))
+        number = self.known.get(id(type))
+        if number is None:
+            number = self.known[id(type)] = self.types.setdefault(type, len(self.types))
+        return number
 
 
 def _outline(part: Any) -> Hashable:

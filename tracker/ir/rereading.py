@@ -17,6 +17,8 @@ _LEAST = 32  # elements; what is smaller may as well be handed on
 
 def reread(function: Function) -> Function:
     """The function, in which parts of arrays that it writes into are taken time and again."""
+    if not (function.has("put") and function.has("getitem")):
+        return function
     last: dict[Atom, int] = {}
     for at, step in enumerate(function.body):
         for operand in operands_of(step):

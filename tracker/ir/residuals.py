@@ -39,7 +39,7 @@ _COSTS = {
 @as_pass
 def residuals(function: Function) -> Function:
     """Do not stack what follows from other stacks by a few cheap equations."""
-    if not any(isinstance(eqn.op.lower, Loop) for eqn in function.eqns):
+    if not any(isinstance(op.lower, Loop) for op in function.ops):
         return function
     return _Sweep(function).run()
 

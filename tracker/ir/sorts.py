@@ -23,6 +23,8 @@ _HOLE = "_"  # in an index: the next operand (`ops/places.py`)
 @as_pass
 def sort_once(function: Function) -> Function:
     """Read what is sorted by the order that is there anyway."""
+    if not function.has("sort"):
+        return function
     orders = {_sorted(eqn) for eqn in function.eqns if eqn.op.name == "argsort"}
 
     def is_known(eqn: Eqn) -> bool:

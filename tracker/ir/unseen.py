@@ -19,11 +19,10 @@ holes; results of the last three differ by the order of sums.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, operands_of
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.op import OPS
 from tracker.ir.passes import Writer, as_pass, resolve, substitute, with_body
 
@@ -42,7 +41,7 @@ class _Hole(NamedTuple):
 @as_pass
 def unseen_writes(function: Function) -> Function:
     """Leave out writes whose numbers nobody reads."""
-    if not any(eqn.op.name == "put" for eqn in function.eqns):
+    if not function.has("put"):
         return function
     sweep = _Sweep(function)
     for step in function.body:
@@ -81,9 +80,7 @@ class _Sweep:
     for the sums to which a part came back, and the holes of the arrays that were cleared for it."""
 
     def __init__(self, function: Function) -> None:
-        self.uses: Counter[Atom] = Counter(function.outputs)
-        for step in function.body:
-            self.uses.update(operands_of(step))
+        self.uses = function.uses
         self.eqns: dict[Atom, Eqn] = {}
         self.made: dict[Atom, int] = {}  # the number of the step
         self.shorter: dict[Var, Eqn] = {}

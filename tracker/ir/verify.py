@@ -30,7 +30,7 @@ _EXPECTED = {  # by kind of guard: what Python's conversion gives
     **dict.fromkeys(["int", "floor", "ceil", "round"], (int,)),
     "hash": (bool, int, float, complex),
 }
-Memo = dict[Hashable, Type]
+Memo = dict[Hashable, Type]  # by op, params, and the ids of types: to hash one takes longer
 
 
 def verify(function: Function) -> None:
@@ -93,7 +93,7 @@ class _Checker:
     def infer(self, eqn: Eqn, types: tuple[Type, ...]) -> Type:
         """What `op.infer` says, remembered from the last time it was asked."""
         frozen = params_key(eqn.params) if eqn.params else ()
-        key = (eqn.op, types, frozen)
+        key = (eqn.op, frozen, *map(id, types))  # of types that live as long as the function
         found = self.memo.get(key)
         if found is None:
             found = self.ask(eqn, types)

@@ -28,6 +28,8 @@ _KINDS = "biufc"
 @as_pass
 def widen(function: Function) -> Function:
     """Write out the conversions around products and routines on matrices of other dtypes."""
+    if not any(isinstance(op.lower, (Contract, Routine)) for op in function.ops):
+        return function
     new = Writer()
     turned: dict[Atom, Eqn] = {}
     for step in function.body:

@@ -15,7 +15,6 @@ Invariants
 from __future__ import annotations
 
 import functools
-import types
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
@@ -196,7 +195,7 @@ class Builder:
         self.known: dict[Hashable, Var] = {}
         self.own = unheld(listener.notes)
         self.numbers: dict[Var, Var] = {}  # a Python bool -> the int that it is
-        self.lines: dict[tuple[types.CodeType | None, int], str] = {}
+        self.lines: dict[tuple[int, int], str] = {}  # by the id of the code: its hash takes long
         self.now = 0  # which note is being read
 
     def read_notes(self) -> None:
@@ -237,7 +236,7 @@ class Builder:
         return known
 
     def _where(self, code: Any, line: int) -> str:
-        key = (code, line)
+        key = id(code), line
         text = self.lines.get(key)
         if text is None:
             text = self.lines[key] = "" if code is None else f"{code.co_filename}:{line}"
