@@ -197,6 +197,15 @@ def test_the_driver_verifies_and_dumps():
     assert run(function, [broken]).outputs[0].name == "v"
 
 
+def test_in_what_it_gave_a_pass_is_not_asked_again():
+    asked = []
+    look = Pass("look", lambda f: asked.append(f) or f)
+    anew = Pass("anew", lambda f: replace(f, body=f.body))
+    f = parse("function f(x: f64[3]) {\n a: f64[3] = sin x\n return (a)\n}")
+    run(f, [look, look, dead_code, look, anew, look])
+    assert asked[0] is f and len(asked) == 2
+
+
 @pytest.mark.parametrize("each", ALL)
 def test_what_cannot_be_improved_is_handed_back(each):
     function = parse("function f(x: f64[3]) {\n a: f64[3] = sin x\n return (a)\n}")

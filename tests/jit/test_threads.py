@@ -21,7 +21,7 @@ from tracker import gradient, jit
 from tracker.jit import engine
 from tracker.jit.locking import LOCK
 from tracker.jit.standins import OUT
-from tracker.standing import HANDLES
+from tracker.standing import HANDLES, stand, withdraw
 
 shared = np.arange(6.0).reshape(2, 3)
 table = {"w": [np.ones(3), np.ones(3)], "k": 1.0}
@@ -124,6 +124,19 @@ def test_what_another_thread_keeps_is_the_array():
     assert_same(np.sum(handle), np.sum(shared))
     del handle, found[:]
     assert not HANDLES
+
+
+def test_a_handle_of_an_earlier_trace_is_the_array_in_later_ones():
+    old, new = (tr.param(np.zeros(3)) for _ in range(2))
+    stand(old, shared)
+    assert tr.istracked(old * 2.0)
+    withdraw(old)
+    stand(new, shared)
+    assert_same(np.sum(old * 2.0, axis=0), np.sum(shared * 2.0, axis=0))
+    assert tr.istracked(new * 2.0)
+    _elsewhere(lambda: assert_same(np.add(new, new), shared + shared))
+    withdraw(new)
+    assert_same(new[0], shared[0])
 
 
 def test_what_another_thread_rebinds_stays():

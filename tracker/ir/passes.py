@@ -127,6 +127,14 @@ def map_nested(function: Function, change: Callable[[Function], Function]) -> Fu
     changed = {nested: change(nested) for nested in function.functions.values()}
     if all(old is new for old, new in changed.items()):
         return function
+    functions = {name: changed[nested] for name, nested in function.functions.items()}
+    return map_params(function, changed, functions)
+
+
+def map_params(
+    function: Function, changed: Mapping[Function, Function], functions: dict[str, Function]
+) -> Function:
+    """The function with these nested ones, in the params of equations, too."""
 
     def renew(step: Eqn | Guard) -> Eqn | Guard:
         if isinstance(step, Guard) or not any(_is_nested(v) for v in step.params.values()):
@@ -138,7 +146,6 @@ def map_nested(function: Function, change: Callable[[Function], Function]) -> Fu
         return replace(step, params=params)
 
     body = tuple([renew(step) for step in function.body])
-    functions = {name: changed[nested] for name, nested in function.functions.items()}
     return replace(function, body=body, functions=functions)
 
 

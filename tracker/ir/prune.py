@@ -8,6 +8,8 @@ Invariant: the steps of the loop, and what they compute for each other, stay as 
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 from tracker.ir.graph import Eqn, Function, Guard, Var
@@ -47,6 +49,11 @@ def unused_results(function: Function) -> Function:
     return replace(function, body=tuple(body), functions=functions)
 
 
+def _names(name: str) -> Iterator[str]:
+    """Names for a body without some results: another loop may have it with all of them."""
+    return (f"{name}_{number}" for number in itertools.count(1))
+
+
 def _slim(eqn: Eqn, taken: set[int], functions: dict[str, Function]) -> tuple[Eqn, dict[int, int]]:
     """The equation without the stacks that are not taken, and where its other results went."""
     params = dict(eqn.params)
@@ -62,7 +69,8 @@ def _slim(eqn: Eqn, taken: set[int], functions: dict[str, Function]) -> tuple[Eq
     ys = [at for at in stays if firm <= at < kept_from]
     if len(ys) < kept_from - firm:
         outputs = (*nested.outputs[:firm], *(nested.outputs[at] for at in ys))
-        params["body"] = functions[nested.name] = replace(nested, outputs=outputs)
+        name = next(n for n in _names(nested.name) if n not in functions)
+        params["body"] = functions[name] = replace(nested, name=name, outputs=outputs)
     out = Var(Bundle.of(parts[at] for at in stays), eqn.out.name)
     slim = replace(eqn, params=params, out=out)
     return slim, {at: i for i, at in enumerate(stays)}

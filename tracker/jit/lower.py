@@ -55,6 +55,7 @@ class _Driver(Unrolled):
         self.symbols: set[str] = parent.symbols if parent else set()
         self.kernels: dict[str, KernelText] = parent.kernels if parent else {}
         self.bodies: list[str] = parent.bodies if parent else []
+        self.shared: dict[int, tuple[str, int, bool]] = parent.shared if parent else {}
         self.work: dict[str, Work] = parent.work if parent else defaultdict(Work)  # of each kernel
         self.elsewhere = 0  # operations of what is not a kernel
 
@@ -64,14 +65,19 @@ class _Driver(Unrolled):
         return self._modules(driver, scratch)
 
     def nested(self, plan: Plan, slots: Slots) -> tuple[str, int, bool]:
-        """Write a body as a function of its own: its symbol, its scratch in bytes, and whether it
-        can fail. The caller hands it the scratch."""
+        """Write a body as a function of its own, once for all loops and branches that share its
+        plan: its symbol, its scratch in bytes, and whether it can fail. The caller hands it the
+        scratch."""
+        found = self.shared.get(id(plan))
+        if found is not None:
+            return found
         child = _Driver(plan, slots, self)
         child._write_levels()
         symbol = f"@body{len(self.bodies)}"
         text, scratch = child._function(f"{symbol}(ptr noalias %slots, ptr %scratch)", owns=False)
         self.bodies.append(text)
-        return symbol, scratch, child.has_guards
+        self.shared[id(plan)] = symbol, scratch, child.has_guards
+        return self.shared[id(plan)]
 
     def _write_levels(self) -> None:
         kernels: dict[int, list[Any]] = {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tracker.config import current, dump
 from tracker.ir import passes, repeats
+from tracker.ir.alike import share_bodies
 from tracker.ir.expand import expand
 from tracker.ir.factoring import factor_products
 from tracker.ir.graph import Function
@@ -32,6 +33,7 @@ def _roll(function: Function) -> Function:
 
 
 PASSES = (
+    share_bodies,
     sort_once,
     expand,
     widen,

@@ -126,6 +126,7 @@ class _Planner(Storing):
         super().__init__(function, wanted, tiny, body)
         self.gathered: set[Var] = set()
         self.slow: set[Var] = set()  # expressions with a division or a root
+        self.bodies: dict[Function, Plan] = {}
         if any(isinstance(eqn.op.lower, Contract) for eqn in function.eqns):
             self.gathered = rare.gathered(function)
         self.in_place = InPlace(self, function, tiny)
@@ -359,12 +360,19 @@ class _Planner(Storing):
                 moves = part.shape and at not in keep
                 spares.append(self.buffer(part, "scratch") if moves else None)
         bodies = {
-            name: make_plan(nested, body=True)
+            name: self._body(nested)
             for name, nested in eqn.params.items()
             if isinstance(nested, Function)
         }
         control = Control(eqn, wholes, results, spares, bodies)
         self.plan.controls.setdefault(level, []).append(control)
+
+    def _body(self, function: Function) -> Plan:
+        """The plan of a body, which loops and branches may share."""
+        plan = self.bodies.get(function)
+        if plan is None:
+            plan = self.bodies[function] = make_plan(function, body=True)
+        return plan
 
     # Loops that write in an order of their own
 
