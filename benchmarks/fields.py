@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("TRACKER_THREADS", "1")
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 )
@@ -54,8 +55,6 @@ def python_add(array: Any, index: Any, values: Any) -> Any:
 
 
 def ours() -> Dialect:
-    tracker.config(threads=1)
-
     def compiled(f: Any, argnums: Any) -> Any:
         return tracker.jit(f if argnums is None else tracker.value_and_grad(f, argnums))
 
