@@ -48,15 +48,15 @@ def lay_out(
         while ends and ends[0][0] < first:
             _, start, end, whose = heapq.heappop(ends)
             held[whose].give(start, end)
-        size = -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
-        found, whose, room = -1, 0, None
+        size = max(size, 1)
+        found, whose, room = None, 0, None
         for at, (name, written, inside) in enumerate(free if size >= _WORTH else ()):
-            if last < written and (found := inside.find(size)) >= 0:
+            if last < written and (found := inside.find(size)) is not None:
                 whose, room = at + 1, name
                 break
-        start = found if found >= 0 else memory.take(size)
+        start, end = found or memory.take(size)
         spots[key] = Spot(start, room)
-        heapq.heappush(ends, (last, start, start + size, whose))
+        heapq.heappush(ends, (last, start, end, whose))
     return memory.most, spots
 
 
@@ -81,24 +81,28 @@ class _Memory:
             self.take(size + 1)
             self.give(0, size)
 
-    def take(self, size: int) -> int:
-        start = self.find(size)
-        if start < 0:
-            start = self.top
-            self.top += size
-            self.most = max(self.most, self.top)
-        return start
+    def take(self, size: int) -> tuple[int, int]:
+        """Where a buffer of so many bytes lies: from where on, and up to where nothing else does."""
+        found = self.find(size)
+        if found is not None:
+            return found
+        start = self.top
+        self.top += -(-size // ALIGNMENT) * ALIGNMENT
+        self.most = max(self.most, self.top)
+        return start, self.top
 
-    def find(self, size: int) -> int:
-        """Take a hole; -1 if none is large enough."""
+    def find(self, size: int) -> tuple[int, int] | None:
+        """Take a hole; None if none is large enough. A result's memory may end anywhere: what is
+        as large as the result has room in it."""
         for i in range(min(len(self.starts), _LOOKS)):
-            start = self.starts[i]
-            if self.ends[i] - start >= size:
-                self.starts[i] += size
-                if self.starts[i] == self.ends[i]:
+            start, most = self.starts[i], self.ends[i]
+            if most - start >= size:
+                end = min(start + -(-size // ALIGNMENT) * ALIGNMENT, most)
+                self.starts[i] = end
+                if end == most:
                     del self.starts[i], self.ends[i]
-                return start
-        return -1
+                return start, end
+        return None
 
     def give(self, start: int, end: int) -> None:
         at = bisect.bisect(self.starts, start)

@@ -1,9 +1,10 @@
 """Routines of LU factors, of what is solved with them, and of triangles.
 
-A factored matrix ("lu") is n*n numbers, the factors as LAPACK's getrf leaves them (column by
-column), then 2n + 2 words: n of LAPACK's own use, for each row the row that it was exchanged with
-(counted from 0), a word that is 1 if the matrix was lower triangular and is kept as it was, and one
-that is 1 if it is singular.
+A factored matrix ("lu") is n*n numbers (`%f`), the factors as LAPACK's getrf leaves them (column by
+column), and 2n + 2 words (`%p`): n of LAPACK's own use, for each row the row that it was exchanged
+with (counted from 0), a word that is 1 if the matrix was lower triangular and is kept as it was,
+and one that is 1 if it is singular. They lie apart, so that a matrix as large has room for the
+factors.
 
 Small matrices are worked on in loops: a call of LAPACK costs more than they do.
 """
@@ -31,19 +32,19 @@ from tracker.jit.dense.library import (
 # LU -----------------------------------------------------------------------------------------------
 
 
-def _words(c: Code, f: str, n: str) -> tuple[str, str, str, str]:
+def _words(c: Code) -> tuple[str, str, str, str]:
     """Of a factored matrix: LAPACK's pivots, ours, "is lower", "is singular"."""
-    raw = c.at(f, c.mul(n, n))
-    pivots = c.at(raw, n, "i64")
-    lower = c.at(pivots, n, "i64")
-    return raw, pivots, lower, c.at(lower, 1, "i64")
+    pivots = c.at("%p", "%n", "i64")
+    lower = c.at(pivots, "%n", "i64")
+    return "%p", pivots, lower, c.at(lower, 1, "i64")
 
 
 def lu(kind: Kind) -> Code:
     """Factor a matrix. It never fails; it notes what is singular."""
-    c = Code(kind.symbol("lu"), ["ptr noalias %a", "ptr noalias %f", "ptr %work", "i64 %n"], kind)
+    parameters = ["ptr noalias %a", "ptr noalias %p", "ptr noalias %f", "ptr %work"]
+    c = Code(kind.symbol("lu"), [*parameters, "i64 %n"], kind)
     c.transpose("%a", "%f", "%n", "%n")
-    raw, pivots, lower, singular = _words(c, "%f", "%n")
+    raw, pivots, lower, singular = _words(c)
     c.store(0, singular, kind="i64")
     with c.loop(0, "%n") as k:
         c.store(k, pivots, k, "i64")
@@ -182,8 +183,8 @@ def _substitute(c: Code, single: bool, upper: str, flip: str, unit: str) -> None
 
 
 def _solve_in_place(c: Code, flip: str, k: str) -> None:
-    """x becomes op(A)^-1 x, with the factors `%f`."""
-    _, pivots, lower, _ = _words(c, "%f", "%n")
+    """x becomes op(A)^-1 x, with the factors `%f` and `%p`."""
+    _, pivots, lower, _ = _words(c)
 
     def call(upper: object, unit: object) -> None:
         flags = [f"i64 {upper}", f"i64 {flip}", f"i64 {unit}"]
@@ -212,14 +213,14 @@ def _exchange_rows(c: Code, i: str, j: str, k: str) -> None:
 
 
 def _leave_if_singular(c: Code) -> None:
-    *_, singular = _words(c, "%f", "%n")
+    *_, singular = _words(c)
     c.leave_if(c.test("ne", c.load(singular, kind="i64"), 0), 1)
 
 
 def solve(kind: Kind) -> Code:
     """x = op(A)^-1 b for n rows of k numbers."""
-    parameters = ["ptr noalias %f", "ptr noalias %b", "ptr noalias %x", "ptr %work"]
-    c = Code(kind.symbol("solve"), [*parameters, "i64 %n", "i64 %k", "i64 %flip"], kind)
+    parameters = [f"ptr noalias %{x}" for x in ("f", "p", "b", "x")]
+    c = Code(kind.symbol("solve"), [*parameters, "ptr %work", "i64 %n", "i64 %k", "i64 %flip"], kind)
     _leave_if_singular(c)
     c.copy("%b", "%x", c.mul("%n", "%k"))
     _solve_in_place(c, "%flip", "%k")
@@ -229,7 +230,7 @@ def solve(kind: Kind) -> Code:
 
 def inv(kind: Kind) -> Code:
     """The inverse of op(A)."""
-    parameters = ["ptr noalias %f", "ptr noalias %x", "ptr %work"]
+    parameters = ["ptr noalias %f", "ptr noalias %p", "ptr noalias %x", "ptr %work"]
     c = Code(kind.symbol("inv"), [*parameters, "i64 %n", "i64 %flip"], kind)
     _leave_if_singular(c)
     with c.loop(0, "%n") as i:
@@ -271,7 +272,7 @@ def solve_triangular(kind: Kind) -> Code:
 
 def slogdet(kind: Kind) -> Code:
     """Sign and logarithm of the size."""
-    parameters = ["ptr noalias %f", "ptr noalias %out", "ptr %work"]
+    parameters = ["ptr noalias %f", "ptr noalias %p", "ptr noalias %out", "ptr %work"]
     c = Code(kind.symbol("slogdet"), [*parameters, "i64 %n", "i64 %flip"], kind)
     sign, total = _logarithm(c)
     c.store(sign, "%out")
@@ -282,9 +283,9 @@ def slogdet(kind: Kind) -> Code:
 
 def det(kind: Kind) -> Code:
     """As NumPy does it: the sign times exp of the logarithm; usual ones by multiplication."""
-    parameters = ["ptr noalias %f", "ptr noalias %out", "ptr %work"]
+    parameters = ["ptr noalias %f", "ptr noalias %p", "ptr noalias %out", "ptr %work"]
     c = Code(kind.symbol("det"), [*parameters, "i64 %n", "i64 %flip"], kind)
-    _, pivots, _, _ = _words(c, "%f", "%n")
+    _, pivots, _, _ = _words(c)
     product = c.cell(c.one, c.number)
     with c.loop(0, "%n") as i:
         pivot = c.load("%f", c.mul(i, c.add("%n", 1)))
@@ -304,7 +305,7 @@ def det(kind: Kind) -> Code:
 
 
 def _logarithm(c: Code) -> tuple[str, str]:
-    _, pivots, _, singular = _words(c, "%f", "%n")
+    _, pivots, _, singular = _words(c)
     sign, total = c.cell(c.one, c.number), c.cell("0.0", "double")
     with c.loop(0, "%n") as i:
         pivot = c.load("%f", c.mul(i, c.add("%n", 1)))

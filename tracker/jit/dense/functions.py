@@ -71,8 +71,9 @@ def expm(kind: Kind) -> Code:
         x, y = c.load(u, i), c.load(v, i)
         c.store(c.minus(y, x), a, i)
         c.store(c.plus(y, x), w, i)
-    c.call("i64", kind.symbol("lu"), [ptr(a), ptr(lu), "ptr null", "i64 %n"])
-    arguments = [ptr(lu), ptr(w), "ptr %out", "ptr null", "i64 %n", "i64 %n", "i64 0"]
+    pivots = c.at(lu, square)
+    c.call("i64", kind.symbol("lu"), [*map(ptr, (a, pivots, lu, "null")), "i64 %n"])
+    arguments = [*map(ptr, (lu, pivots, w, "%out", "null")), "i64 %n", "i64 %n", "i64 0"]
     singular = c.call("i64", kind.symbol("solve"), arguments)
     c.leave_if(c.test("ne", singular, 0), 1)
     with c.loop(0, halvings):

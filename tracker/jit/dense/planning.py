@@ -64,7 +64,7 @@ def plan_call(planner: Any, eqn: Eqn, lower: Routine) -> None:
     if lower.turns:
         sizes = (*sizes, int(operands[0].flipped))
     if lower.factor:
-        operands[0] = _factors(planner, eqn, kind, operands[0])
+        operands[:1] = _factors(planner, eqn, kind, operands[0])
     level = max(operand.ready for operand in operands)
     own, words = workspace(lower.name, kind, sizes)
     batch = np.broadcast_shapes(*(operand.stack for operand in operands))
@@ -119,21 +119,26 @@ def _turned(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*rest, across, down)
 
 
-def _factors(planner: Any, eqn: Eqn, kind: Kind, a: Operand) -> Operand:
-    """The factors of a matrix, made now unless they are there already."""
+def _factors(planner: Any, eqn: Eqn, kind: Kind, a: Operand) -> list[Operand]:
+    """The factors of a matrix and what goes with them, made now unless they are there already."""
     key: Any = a.atom
     if a.place is not None:
         version = planner.in_place.version(a.atom)
         key = (a.place.buffer, a.place.start, a.atom.type.shape, version)
     known = planner.factors.get(key)
-    n = a.atom.type.shape[-1]
-    size = factored(n, kind)
+    n, batch = a.atom.type.shape[-1], a.stack
+    sizes = factored(n, kind)
     if known is None:
-        batch = a.stack
-        buffer = planner.buffer(Type((math.prod(batch) * size,), _WORD), "scratch")
-        strides = (_strides(batch, a.step, batch), _strides(batch, size, batch))
-        call = Call("lu", kind, eqn, (a,), buffer, None, (n,), batch, strides)
+        factors, pivots = (
+            planner.buffer(Type((math.prod(batch) * size,), _WORD), "scratch") for size in sizes
+        )
+        known = planner.factors[key] = (factors, pivots, a.ready + 1)
+        noted = replace(a, place=planner.whole(pivots, a.ready), step=sizes[1])
+        strides = tuple(_strides(batch, step, batch) for step in (a.step, sizes[1], sizes[0]))
+        call = Call("lu", kind, eqn, (a, noted), factors, None, (n,), batch, strides)
         planner.plan.calls.setdefault(a.ready, []).append(call)
-        known = planner.factors[key] = (buffer, a.ready + 1)
-    buffer, ready = known
-    return replace(a, place=planner.whole(buffer, ready), step=size, ready=ready)
+    *buffers, ready = known
+    return [
+        replace(a, place=planner.whole(buffer, ready), step=size, ready=ready)
+        for buffer, size in zip(buffers, sizes, strict=True)
+    ]

@@ -138,9 +138,10 @@ def workspace(name: str, kind: Kind, sizes: Sizes) -> tuple[Sizes, int]:
     return tuple(own), words
 
 
-def factored(n: int, kind: Kind) -> int:
-    """How many words a factored matrix of n rows takes (see `factors.py`)."""
-    return n * n * kind.words + 2 * n + 2
+def factored(n: int, kind: Kind) -> tuple[int, int]:
+    """How many words a factored matrix of n rows takes: its factors, and what goes with them (see
+    `factors.py`)."""
+    return n * n * kind.words, 2 * n + 2
 
 
 def routine_address(symbol: str) -> int | None:
