@@ -60,14 +60,15 @@ class Misjudged(BaseException):
 class Deferral(Postponed):
     """`granted`: bools that were taken to be what they most likely are. `wrong`: whether one of
     them was found to be otherwise. `grow` is told of bytes that were computed after all; `wanted`
-    is whose numbers are being asked for then. `leaves`: those that `leaf` has made. `spent`: how
-    many bytes the trace has computed."""
+    is whose numbers are being asked for then. `leaves`: those that `leaf` has made, and `given`
+    what they are copies of. `spent`: how many bytes the trace has computed."""
 
     def __init__(self) -> None:
         self.granted: list[tuple[Value, bool]] = []
         self.wrong = False
         self.grow: Callable[[int], None] | None = None
         self.leaves: list[weakref.ref[Value]] = []
+        self.given: list[Any] = []
         self.wanted: Value | None = None
         self.spent = 0
 
@@ -77,8 +78,9 @@ class Deferral(Postponed):
         if not (_is_large(array) and array.size and array.flags.c_contiguous):
             return None
         value = Value(blank(array.shape, array.dtype), None, (), NO_PARAMS)
-        postpone(value, copy, (array,), (array,), NO_PARAMS, self, given=True)
+        postpone(value, copy, (array,), (array,), NO_PARAMS, self, array)
         self.leaves.append(weakref.ref(value))
+        self.given.append(array)
         return value
 
     def take(
@@ -99,7 +101,7 @@ class Deferral(Postponed):
             return None
         value = Value(form, op, operands, params)
         arrays = [see(o) for o in operands if type(o) is _ndarray]
-        postpone(value, op.evaluate, operands, arrays, params, self)
+        postpone(value, op.evaluate, operands, arrays, params, self, _lent(op, operands, params))
         return value
 
     def lend(self, operand: Any) -> Any:
@@ -110,8 +112,7 @@ class Deferral(Postponed):
         """What an op gave that has read what was lent: nothing of it stays in an argument."""
         if type(result) is tuple:
             return tuple(map(self.kept, result))
-        leaves = [leaf() for leaf in self.leaves] if type(result) is _ndarray else []
-        arrays = [lent(leaf) for leaf in leaves if leaf is not None and is_given(leaf)]
+        arrays = self.given if type(result) is _ndarray else ()
         if any(np.may_share_memory(result, array) for array in arrays):
             return own_copy(result)
         return result
@@ -193,6 +194,13 @@ class Deferral(Postponed):
         for value in (*filter(None, [known() for known in self.leaves]), *noted):
             if id(value) not in awaited and value is not self.wanted:
                 let_go(value)
+
+
+def _lent(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+    """What a view reads, if that is given: a view of what the trace was given."""
+    if not (isinstance(op.lower, View) and op.lower.order == "V" and is_given(operands[0])):
+        return None
+    return op.evaluate(lent(operands[0]), *operands[1:], **params)
 
 
 def _nbytes(x: Any) -> int:

@@ -43,7 +43,7 @@ def due_for(values: Iterable[Value]) -> Iterator[Value]:
         if value not in seen:
             seen.add(value)
             yield value
-            stack += [o for o in value.operands if is_due(o)]
+            stack += [] if is_given(value) else [o for o in value.operands if is_due(o)]
 
 
 def let_go(value: Value) -> None:
@@ -72,7 +72,8 @@ class LastUses:
         self.uses = Counter(wanted)
         self.given = [lent(value) for value in self.due if is_given(value)]
         for value in self.due:
-            self.uses.update(_operands(value))
+            if not is_given(value) or value in wanted:
+                self.uses.update(_operands(value))
 
     def compute(self) -> None:
         """Give those that are wanted their numbers."""

@@ -111,12 +111,12 @@ class _Due:
     """How the numbers of a value are computed, while it lives; and the trace that has put them
     off, as long as it goes on. `operands` is the value's own tuple, so that nothing is held for
     longer than by the value (see `liveness.py`); `arrays` are copies of the arrays in it; `form`
-    is what the value has as long as it has no numbers; `given`: whether these are a copy of
-    an array that the trace was given; `again`: whether it had some before."""
+    is what the value has as long as it has no numbers; `lent`: the array that the trace was given
+    (or a view of it), whose numbers they are; `again`: whether it had some before."""
 
     alive: weakref.ref[Value]
     form: Any
-    given: bool
+    lent: Any
     evaluate: Callable[..., Any]
     operands: tuple[Any, ...]
     arrays: Sequence[Any]
@@ -184,13 +184,13 @@ def is_met(value: Any) -> bool:
 def lent(value: Value) -> Any:
     """The numbers of a value for somebody who only reads them, and only now: of what a trace was
     given there need not be a copy for that."""
-    return _due[id(value)].arrays[0] if is_given(value) else value.data
+    return _due[id(value)].lent if is_given(value) else value.data
 
 
 def is_given(value: Any) -> bool:
-    """Whether a value is to be a copy of what a trace was given."""
+    """Whether a value is to be a copy of what a trace was given, or of a view of it."""
     due = _due.get(id(value))
-    return due is not None and due.given
+    return due is not None and due.lent is not None
 
 
 def put_off_again(value: Value) -> None:
@@ -229,13 +229,13 @@ def postpone(
     arrays: Sequence[Any],
     params: dict[str, Any],
     trace: Postponed,
-    given: bool = False,
+    lent: Any = None,
 ) -> None:
     """The numbers of a value, whose form it has, are those of `evaluate(*operands, **params)`, and
     are computed when they are asked for; of `arrays`, which nobody changes, in the places of those
-    operands that are arrays."""
+    operands that are arrays. `lent`: see `lent`."""
     alive = weak(value, _due)
-    due = _Due(alive, value.form, given, evaluate, operands, arrays, params, weakref.ref(trace))
+    due = _Due(alive, value.form, lent, evaluate, operands, arrays, params, weakref.ref(trace))
     _put_off(id(value), due)
 
 

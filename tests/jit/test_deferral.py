@@ -219,6 +219,20 @@ def test_results_are_the_callers_own(monkeypatch):
     assert kept[0] is flipped
 
 
+def test_a_view_of_an_argument_is_read_where_that_lies(computed):
+    a = np.eye(30) + np.arange(30) / 100
+
+    def f(a):
+        part = a[1:].T
+        return np.linalg.solve(a.T[::-1], part), part
+
+    with everything():
+        x, part = jit(f)(a)
+        assert not computed
+    assert np.shares_memory(part, a)
+    np.testing.assert_allclose(x, f(a)[0], rtol=1e-12, atol=1e-12)
+
+
 def test_what_is_used_again_is_not_overwritten(monkeypatch):
     monkeypatch.setattr(first_calls, "SOON", LATER)
 
