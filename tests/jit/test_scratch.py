@@ -49,6 +49,8 @@ def test_a_result_has_room_until_it_is_written():
     assert spans({0: (0, 1, size + 1)}, rooms)[0] > size  # too large for it
     assert spans({0: (0, 7, size)}, rooms)[0] == size  # it is written while that lives
     assert spans({0: (0, 0, 64)}, rooms)[0] == 64  # not worth it
+    odd = size + 8  # not a whole number of lines
+    assert spans({0: (0, 1, odd), 1: (2, 3, size)}, {2: (4, odd)})[0] == 0
 
 
 def test_memory_is_used_again():
@@ -80,6 +82,11 @@ def test_what_is_computed_on_the_way_to_a_result_lies_in_its_memory():
     def products(x, w):
         return tracker.gradient(lambda x: np.sum((x @ w @ w) ** 2), x)
 
+    @tracker.jit
+    def system(x, w):
+        return tracker.gradient(lambda x: np.sum(np.linalg.solve(x, w[0]) ** 2), x)
+
+    assert scratch_of(system, x[:299, :299].copy(), w[:1, :299].copy()) < 0.2 * x.nbytes
     assert scratch_of(sums, x) < 1.1 * x.nbytes
     assert scratch_of(products, x, w) < 1.1 * x.nbytes
     for _ in range(3):

@@ -131,7 +131,7 @@ class _Planner(Storing):
             self.gathered = rare.gathered(function)
         self.in_place = InPlace(self, function, tiny)
         self.bundles: dict[Var, list[Place]] = {}
-        self.factors: dict[Any, tuple[Buffer, Buffer, int]] = {}  # of matrices (see `dense/planning.py`)
+        self.factors: dict[Any, tuple[Buffer, Buffer, int]] = {}  # see `dense/planning.py`
         for number, var in enumerate(function.inputs):
             self.arrive(var, "input", number, strides[number])
         for number, var in enumerate(function.captures, start=len(function.inputs)):

@@ -82,7 +82,7 @@ class _Memory:
             self.give(0, size)
 
     def take(self, size: int) -> tuple[int, int]:
-        """Where a buffer of so many bytes lies: from where on, and up to where nothing else does."""
+        """Where a buffer of so many bytes lies, and up to where nothing else does."""
         found = self.find(size)
         if found is not None:
             return found

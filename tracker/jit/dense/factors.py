@@ -220,7 +220,8 @@ def _leave_if_singular(c: Code) -> None:
 def solve(kind: Kind) -> Code:
     """x = op(A)^-1 b for n rows of k numbers."""
     parameters = [f"ptr noalias %{x}" for x in ("f", "p", "b", "x")]
-    c = Code(kind.symbol("solve"), [*parameters, "ptr %work", "i64 %n", "i64 %k", "i64 %flip"], kind)
+    sizes = [f"i64 %{size}" for size in ("n", "k", "flip")]
+    c = Code(kind.symbol("solve"), [*parameters, "ptr %work", *sizes], kind)
     _leave_if_singular(c)
     c.copy("%b", "%x", c.mul("%n", "%k"))
     _solve_in_place(c, "%flip", "%k")
