@@ -257,6 +257,68 @@ def _nearest_by_hand(x: Any, c: Any) -> Any:
     return np.sum(np.min(d, axis=1)), 2 * (x - c[np.argmin(d, axis=1)])
 
 
+def _logistic(x: Any, w: Any, t: Any) -> Any:
+    z = x @ w
+    return np.sum(np.logaddexp(0, z) - t * z)
+
+
+def _logistic_by_hand(x: Any, w: Any, t: Any) -> Any:
+    z = x @ w
+    return np.sum(np.logaddexp(0, z) - t * z), (1 / (1 + np.exp(-z)) - t)[:, None] * w
+
+
+def _labelled(n: int) -> tuple[Any, ...]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n // 16, 16)), rng.normal(size=16), 1.0 * (rng.random(n // 16) < 0.5)
+
+
+def _image(n: int) -> tuple[Any, ...]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=2 * (round(n**0.5),)), rng.normal(size=(3, 3))
+
+
+def _convolved(x: Any, w: Any) -> Any:
+    m, n = x.shape
+    parts = [w[i, j] * x[i : m - 2 + i, j : n - 2 + j] for i in range(3) for j in range(3)]
+    return np.sum(np.maximum(sum(parts), 0) ** 2)
+
+
+def _convolved_by_hand(x: Any, w: Any) -> Any:
+    m, n = x.shape
+    y = np.zeros((m - 2, n - 2))
+    for i in range(3):
+        for j in range(3):
+            y += w[i, j] * x[i : m - 2 + i, j : n - 2 + j]
+    np.maximum(y, 0, out=y)
+    total, g = np.sum(y * y), np.zeros_like(x)
+    for i in range(3):
+        for j in range(3):
+            g[i : m - 2 + i, j : n - 2 + j] += 2 * w[i, j] * y
+    return total, g
+
+
+def _heat(u: Any) -> Any:
+    for _ in range(20):
+        u = u.copy()
+        u[1:-1, 1:-1] += 0.1 * _laplacian(u)
+    return np.sum(u * u)
+
+
+def _heat_by_hand(u: Any) -> Any:
+    u = u.copy()
+    for _ in range(20):
+        u[1:-1, 1:-1] += 0.1 * _laplacian(u)
+    g = 2 * u
+    for _ in range(20):
+        r = 0.1 * g[1:-1, 1:-1]
+        g[2:, 1:-1] += r
+        g[:-2, 1:-1] += r
+        g[1:-1, 2:] += r
+        g[1:-1, :-2] += r
+        g[1:-1, 1:-1] -= 4 * r
+    return np.sum(u * u), g
+
+
 CASES = {
     "exp(-x**2)": Case(lambda x: np.sum(np.exp(-x * x)), _exp, _vectors(1)),
     "tanh(x * w)": Case(lambda x, w: np.sum(np.tanh(x * w)), _tanh, _vectors(2)),
@@ -286,4 +348,7 @@ CASES = {
     "in place": Case(_written, _written_by_hand, _vectors(2)),
     "x[x > 0]": Case(lambda x: np.sum(x[x > 0] ** 2), _mask_by_hand, _vectors(1)),
     "nearest of 4": Case(_nearest, _nearest_by_hand, _points),
+    "logistic": Case(_logistic, _logistic_by_hand, _labelled),
+    "convolution": Case(_convolved, _convolved_by_hand, _image),
+    "heat, 20 steps": Case(_heat, _heat_by_hand, _rows(1)),
 }

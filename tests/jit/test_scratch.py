@@ -103,6 +103,18 @@ def test_a_gradient_through_a_sort_needs_the_order_and_two_copies_of_keys():
     np.testing.assert_allclose(fast(x)[0], 2 * x)
 
 
+def test_what_several_parts_of_a_gradient_are_made_of_is_kept_in_their_place():
+    x, w = np.random.default_rng(0).normal(size=(300, 300)), np.arange(1.0, 5.0)
+
+    def loss(x, w):
+        a, b, c, d = x[:-1, :-1], x[:-1, 1:], x[1:, :-1], x[1:, 1:]
+        return np.sum(np.maximum(w[0] * a + w[1] * b + w[2] * c + w[3] * d, 0) ** 2)
+
+    fast = tracker.jit(lambda x, w: tracker.gradient(lambda x: loss(x, w), x)[0])
+    assert scratch_of(fast, x, w) < 1.1 * x.nbytes
+    np.testing.assert_allclose(fast(x, w), tracker.gradient(loss, x, w)[0], rtol=1e-12, atol=1e-12)
+
+
 def test_what_a_loop_stacks_is_there_once():
     """Only carries have a second place, to which a step writes while it reads the first."""
     steps, n = 120, 1000

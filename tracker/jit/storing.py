@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from tracker.ir.graph import Atom, Const, Function, Var
+from tracker.ir.op import Map, View
 from tracker.ir.types import Type
 from tracker.jit.layout import (
     Buffer,
@@ -30,6 +32,7 @@ CHEAP = 24  # operations; up to here an expression is computed again rather than
 _CHEAP_IN_LOOP = 34  # the same in a loop's body, whose stores would be made at every step
 _CHEAP_NEAR = 7  # the same for values that stay in the cache: these are soon stored and read
 _NEAR = 1 << 14  # elements that do
+_FEW = 4  # operations on what is in memory that are made again rather than stored
 _CROWD = 180  # operations of one kernel; beyond, a new one is begun
 _BIG_CROWD = 600  # the same where what is kept for the next kernel would leave the cache
 
@@ -51,6 +54,7 @@ class Storing:
         self.wholes: dict[Var, Place] = {}
         self.kernels: dict[tuple[tuple[int, ...], int], Kernel] = {}
         self.beyond: dict[tuple[tuple[int, ...], int], int] = {}  # past full kernels
+        self.shared = _shared(function)
 
     def buffer(self, type: Type, role: str) -> Buffer:
         buffer = Buffer(len(self.plan.buffers), type, role)
@@ -91,10 +95,23 @@ class Storing:
             return place.ready
         if place.stored:
             return place.ready
-        if place.cost <= self.cheap(var):
-            assert place.home is not None
-            return place.home.level
-        return self.store(var)
+        if place.cost > self.cheap(var):
+            self._store_shared(var)
+        return self.store(var) if place.cost > self.cheap(var) else place.ready
+
+    def _store_shared(self, var: Var) -> None:
+        """Keep, in place of an expression, the one that it is soon computed of, if others are, too:
+        one array serves them all."""
+        place = self.places[var]
+        for o in self.plan.definitions[var].operands:
+            if not isinstance(o, Var) or o not in self.shared or o.type.shape != var.type.shape:
+                continue
+            whole = self.places[o]
+            near = whole.home is place.home and place.cost - whole.cost <= _FEW
+            if near and o.type.dtype.itemsize <= var.type.dtype.itemsize:
+                place.ready = max(place.ready, self.store(o))
+                place.cost -= whole.cost
+                return
 
     def cheap(self, var: Var) -> int:
         """Up to which cost a value is computed again rather than stored."""
@@ -196,3 +213,17 @@ class Storing:
         for level in passed:
             self.beyond[space, level] = kernel.level
         return kernel
+
+
+def _shared(function: Function) -> set[Atom]:
+    """What several values are computed of that are read at other indices than their own."""
+    moved: set[Atom] = set()
+    for eqn in function.eqns:
+        how, shape = eqn.op.lower, eqn.out.type.shape
+        if isinstance(how, View):
+            moved.update(eqn.operands)
+        elif isinstance(how, Map):
+            moved.update(o for o in eqn.operands if o.type.shape != shape)
+    made = (set(eqn.operands) for eqn in function.eqns if eqn.out in moved)
+    counts = Counter(itertools.chain.from_iterable(made))
+    return {o for o, count in counts.items() if count > 1}
