@@ -70,7 +70,8 @@ def required(eqn: Eqn, lower: Map) -> tuple[list[Eqn | Guard], Atom | None]:
 def narrow_integers(lower: Map, operands: Sequence[Atom]) -> list[tuple[Var, np.dtype[Any]]]:
     """Python's ints that take the dtype of what stands beside them: NumPy raises where they are
     none of its numbers."""
-    if not any(isinstance(o, Var) and o.type.weak and o.type.dtype.kind == "i" for o in operands):
+    numbers = [o for o in operands if o.type.weak and isinstance(o, Var)]
+    if not numbers or all(o.type.dtype.kind != "i" for o in numbers):
         return []
     dtypes = lower.dtypes(*(o.type for o in operands))
     return [
