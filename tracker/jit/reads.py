@@ -33,7 +33,6 @@ from tracker.jit.compared import PROXIES, Static, items_of
 from tracker.jit.libraries import OURS, is_library, is_library_code
 from tracker.jit.places import Kind, Place, children_of, lent, own_dict
 from tracker.jit.reflection import Names, names_given, names_in
-from tracker.jit.writer import HAS_VERSIONS
 from tracker.records import replace
 
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), np.ndarray, np.generic, np.dtype)
@@ -390,7 +389,7 @@ class _Walk:
         ours = not is_library(x, self.package)
         if x.__name__.partition(".")[0] == OURS[0] or x.__name__.startswith("numpy.random"):
             return  # while a function is traced, other functions stand in `numpy.random`
-        if not ours and HAS_VERSIONS:
+        if not ours:
             names = (self.attributes & vars(x).keys()) | self.tested
             self.abstract |= any(isinstance(vars(x).get(name), abc.ABCMeta) for name in names)
             self.named.setdefault(id(vars(x)), (vars(x), set()))[1].update(names)
