@@ -71,17 +71,14 @@ def narrow_integers(lower: Map, operands: Sequence[Atom]) -> list[tuple[Var, np.
     """Python's ints that take the dtype of what stands beside them: NumPy raises where they are
     none of its numbers."""
     numbers = [o for o in operands if o.type.weak and isinstance(o, Var)]
-    if not numbers or all(o.type.dtype.kind != "i" for o in numbers):
+    numbers = [o for o in numbers if o.type.dtype.kind == "i"]
+    if not numbers:
         return []
     dtypes = lower.dtypes(*(o.type for o in operands))
     return [
         (o, dtype)
         for o, dtype in zip(operands, dtypes, strict=True)
-        if isinstance(o, Var)
-        and o.type.weak
-        and o.type.dtype.kind == "i"
-        and dtype.kind in "iu"
-        and dtype != o.type.dtype
+        if o in numbers and isinstance(o, Var) and dtype.kind in "iu" and dtype != o.type.dtype
     ]
 
 

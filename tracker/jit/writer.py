@@ -82,6 +82,13 @@ DECLARATIONS = {
 }
 
 # Compiled once for the process (`native.helpers`) and bound like the C functions.
+# Whether a dict has the version that the cell `%version` holds.
+_QUICK = f"""  %v.cell = getelementptr i8, ptr %dict, i64 {VERSION}
+  %v = load i64, ptr %v.cell
+  %known = load i64, ptr %version
+  %same = icmp eq i64 %v, %known
+  %quick = and i1 %same, {str(HAS_VERSIONS).lower()}
+"""
 HELPERS = f"""
 declare void @Py_DecRef(ptr)
 declare i32 @PyObject_RichCompareBool(ptr, ptr, i32)
@@ -119,12 +126,7 @@ some:
   %empty = icmp eq ptr %dict, null
   br i1 %empty, label %missing, label %ask
 ask:
-  %v.cell = getelementptr i8, ptr %dict, i64 {VERSION}
-  %v = load i64, ptr %v.cell
-  %known = load i64, ptr %version
-  %same = icmp eq i64 %v, %known
-  %quick = and i1 %same, {str(HAS_VERSIONS).lower()}
-  br i1 %quick, label %missing, label %look
+{_QUICK}  br i1 %quick, label %missing, label %look
 look:
   %count.cell = getelementptr i8, ptr %names, i64 {SIZE}
   %count = load i64, ptr %count.cell
@@ -153,12 +155,7 @@ missing:
 ; Whether a dict has under some names what it had. %pairs: a tuple of what stands for nothing, then
 ; names and objects by turns. The cell holds the dict's version at the last look.
 define i1 @native.held(ptr %dict, ptr %pairs, ptr %version) nounwind {{
-  %v.cell = getelementptr i8, ptr %dict, i64 {VERSION}
-  %v = load i64, ptr %v.cell
-  %known = load i64, ptr %version
-  %same = icmp eq i64 %v, %known
-  %quick = and i1 %same, {str(HAS_VERSIONS).lower()}
-  br i1 %quick, label %yes, label %look
+{_QUICK}  br i1 %quick, label %yes, label %look
 look:
   %count.cell = getelementptr i8, ptr %pairs, i64 {SIZE}
   %count = load i64, ptr %count.cell
