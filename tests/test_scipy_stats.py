@@ -1,5 +1,7 @@
 """`tracker.scipy.stats`: SciPy's numbers, and first derivatives in everything."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.stats as own
@@ -184,6 +186,56 @@ def test_multivariate_normal(x, mean, cov):
     assert gradcheck(
         lambda x, m, c: stats.multivariate_normal.logpdf(x, m, symmetric(c)), x, mean, cov
     )
+
+
+def test_multivariate_densities_have_scipys_shapes():
+    """Of one point a number, without axes of one element, whatever the parameters look like."""
+    rng = np.random.default_rng(0)
+    means = (None, 0.3, rng.normal(size=2))
+    scales = (2.0, np.array([1.5]), np.array([1.0, 2.0]), np.eye(1), np.eye(2) + 0.2)
+    points = [rng.normal(size=shape) for shape in ((), (1,), (2,), (3,), (1, 1), (4, 2), (2, 1, 2))]
+
+    def answers(m, x, mean, scale):
+        for f in (
+            lambda: m.multivariate_normal.logpdf(x, mean, scale),
+            lambda: m.multivariate_normal.logpdf(x, mean, scale, allow_singular=True),
+            lambda: m.multivariate_normal(mean, scale, seed=1).pdf(x),
+            lambda: m.multivariate_t.logpdf(x, mean, scale, None),
+        ):
+            try:
+                yield f()
+            except ValueError:
+                yield ValueError
+
+    for mean, scale, x in itertools.product(means, scales, points):
+        for ours, theirs in zip(
+            answers(stats, param(x), mean, scale), answers(own, x, mean, scale), strict=True
+        ):
+            if theirs is ValueError:
+                assert ours is ValueError
+                continue
+            assert type(data(ours)) is type(theirs)
+            np.testing.assert_allclose(data(ours), theirs, rtol=1e-9, strict=True)
+
+
+def test_what_a_frozen_distribution_of_plain_numbers_is_asked():
+    args = (np.array([0.0, 1.0]), np.array([[2.0, 0.3], [0.3, 1.0]]))
+    ours, theirs = (m.multivariate_normal(*args, seed=3) for m in (stats, own))
+    np.testing.assert_array_equal(ours.rvs(3), theirs.rvs(3))
+    np.testing.assert_array_equal(ours.cov, theirs.cov)
+    assert ours.entropy() == theirs.entropy()
+    assert data(ours.pdf(param(np.ones(2)))) == pytest.approx(theirs.pdf(np.ones(2)))
+    tracked = stats.multivariate_normal(param(args[0]), args[1])
+    for ask in (lambda: tracked.rvs(2), lambda: tracked.cov):
+        with pytest.raises(UnsupportedError, match="no derivative rule"):
+            ask()
+    with pytest.raises(ValueError, match="'df' must be greater than zero, not -1"):
+        stats.multivariate_t.logpdf(param(np.ones(2)), np.zeros(2), np.eye(2), -1.0)
+    far = stats.multivariate_t.logpdf(param(np.ones(2)), np.zeros(2), np.eye(2), np.inf)
+    assert data(far) == pytest.approx(own.multivariate_normal.logpdf(np.ones(2), np.zeros(2)))
+    for x, scale in ((np.array([1.0, 2.0]), np.array([1.0, 3.0])), (1.5, np.eye(2))):
+        density = stats.wishart.logpdf(param(x), 3.5, scale)
+        assert data(density) == pytest.approx(own.wishart.logpdf(x, 3.5, scale))
 
 
 def test_multivariate_densities_are_of_double_precision():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -31,9 +32,32 @@ class Multivariate:
         return refusing(theirs, f"scipy.stats.{self.name}.{name}", NOT_WANTED)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if is_tracked(*args, *kwargs.values()):
-            return Frozen(self, args, kwargs)  # type: ignore[arg-type]
-        return self.scipy(*args, **kwargs)
+        return _FrozenMany(self, args, kwargs)
+
+
+class _FrozenMany(Frozen):
+    """A distribution with its parameters. Where none is tracked, all but the densities are those of
+    SciPy's, which has looked at them."""
+
+    def __init__(self, dist: Multivariate, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        super().__init__(dist, args, kwargs)  # type: ignore[arg-type]
+        tracked = is_tracked(*args, *kwargs.values())
+        self.theirs = None if tracked else dist.scipy(*args, **kwargs)
+
+    def rvs(self, size: Any = 1, random_state: Any = None) -> Any:
+        if self.theirs is not None:
+            return self.theirs.rvs(size, random_state)
+        return super().rvs(size, random_state)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name in ("dist", "args", "kwds", "theirs"):
+            raise AttributeError(name)
+        if not hasattr(type(self.dist), name):
+            return super().__getattr__(name) if self.theirs is None else getattr(self.theirs, name)
+        method = getattr(self.dist, name)
+        known = inspect.signature(method).parameters
+        given = {key: x for key, x in self.kwds.items() if key in known}  # not the seed of `rvs`
+        return lambda *xs: method(*xs, *self.args, **given)
 
 
 class _Normal(Multivariate):
@@ -42,16 +66,12 @@ class _Normal(Multivariate):
     def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         if not is_tracked(x, mean, cov):
             return self.scipy.logpdf(x, mean, cov, allow_singular)
-        if allow_singular and np.ndim(cov) == 2:
-            return _flat_logpdf(_double(x), 0.0 if mean is None else _double(mean), _double(cov))
-        mean, root = self._shape(mean, cov)
-        size = np.shape(root)[-1]
-        away = _points(_double(x), size) - mean
-        lead = np.shape(away)[:-1]
-        columns = np.reshape(away, (-1, size)).T
-        scaled = np.linalg.solve(root, columns)
-        square = np.reshape(np.sum(np.square(scaled), axis=0), lead)
-        return -0.5 * (size * _LOG_2PI + square) - _half_logdet(root)
+        mean, cov = _parameters(mean, cov, "mean")
+        away = _points(_double(x), np.size(mean)) - mean
+        if allow_singular:
+            return _squeezed(_flat_logpdf(away, cov))
+        square, half_logdet = _whitened(away, cov)
+        return _squeezed(-0.5 * (np.size(mean) * _LOG_2PI + square) - half_logdet)
 
     def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         if not is_tracked(x, mean, cov):
@@ -61,19 +81,25 @@ class _Normal(Multivariate):
     def entropy(self, mean: Any = None, cov: Any = 1) -> Any:
         if not is_tracked(mean, cov):
             return self.scipy.entropy(mean, cov)
-        _, root = self._shape(mean, cov)
-        return 0.5 * np.shape(root)[-1] * (_LOG_2PI + 1) + _half_logdet(root)
+        mean, cov = _parameters(mean, cov, "mean")
+        return 0.5 * np.size(mean) * (_LOG_2PI + 1) + _half_logdet(np.linalg.cholesky(cov))
 
-    def _shape(self, mean: Any, cov: Any) -> tuple[Any, Any]:
-        """The mean as a vector, and a triangular root of the covariance."""
-        cov = _double(cov)
-        mean = 0.0 if mean is None else _double(mean)
-        size = max(np.size(mean), np.shape(cov)[-1] if np.ndim(cov) else 1)
-        if np.ndim(cov) == 2:
-            root = np.linalg.cholesky(cov)
-        else:
-            root = np.diag(np.sqrt(np.broadcast_to(cov, (size,))))
-        return mean, root
+
+def _parameters(mean: Any, cov: Any, name: str) -> tuple[Any, Any]:
+    """The mean as a vector, and the covariance as a matrix, by SciPy's rules: one number is that of
+    each component, a vector the diagonal."""
+    cov = _double(1.0 if cov is None else cov)
+    mean = np.zeros(np.shape(cov)[0] if np.ndim(cov) > 1 else 1) if mean is None else _double(mean)
+    size = np.size(mean)
+    if size == 1:
+        mean, cov = np.reshape(mean, (1,)), np.reshape(cov, (1, 1))
+    if np.ndim(mean) != 1:
+        raise ValueError(f"'{name}' must be a vector of length {size}, not {np.shape(mean)}")
+    if np.ndim(cov) < 2:
+        cov = cov * np.eye(size) if np.ndim(cov) == 0 else np.diag(cov)
+    if np.shape(cov) != (size, size):
+        raise ValueError(f"'{name}' has {size} components, the covariance shape {np.shape(cov)}")
+    return mean, cov
 
 
 def _double(x: Any) -> Any:
@@ -83,24 +109,38 @@ def _double(x: Any) -> Any:
 
 def _points(x: Any, size: int) -> Any:
     """The points along the last axis; of one dimension, that axis may be left out."""
-    if np.ndim(x) == 0:
-        return np.reshape(x, (1,))
-    return np.expand_dims(x, -1) if np.ndim(x) == 1 and size == 1 else x
+    if np.ndim(x) < 2:
+        x = np.expand_dims(x, -1 if size == 1 else 0)
+    if np.shape(x)[-1] not in (1, size):  # SciPy spreads the one component over all
+        raise ValueError(f"x has {np.shape(x)[-1]} components, the distribution {size}")
+    return x
 
 
-def _flat_logpdf(x: Any, mean: Any, cov: Any) -> Any:
+def _squeezed(x: Any) -> Any:
+    """Without axes of one element, as SciPy gives densities; of one point, a number."""
+    return np.squeeze(x)[()]
+
+
+def _whitened(away: Any, cov: Any) -> tuple[Any, Any]:
+    """The squares of distances in units of the covariance, and half of its log determinant."""
+    root = np.linalg.cholesky(cov)
+    size = np.shape(cov)[0]
+    scaled = np.linalg.solve(root, np.reshape(away, (-1, size)).T)
+    return np.reshape(np.sum(np.square(scaled), axis=0), np.shape(away)[:-1]), _half_logdet(root)
+
+
+def _flat_logpdf(away: Any, cov: Any) -> Any:
     """The density on the subspace that a covariance of any rank leaves, as SciPy's. The derivative
     is that along covariances of the same rank."""
     values, vectors = np.linalg.eigh(data(cov))
     least = 1e6 * np.finfo(values.dtype).eps * np.max(np.abs(values))  # SciPy's
     kept = values > least
-    away = _points(x, np.shape(cov)[-1]) - mean
     inverse = np.linalg.pinv(cov, rcond=least / np.max(np.abs(values)), hermitian=True)
     square = np.sum(away @ inverse * away, axis=-1)
     logdet = np.sum(np.log(np.linalg.eigvalsh(cov)[kept]))
     value = -0.5 * (np.sum(kept) * _LOG_2PI + square + logdet)
     outside = np.linalg.norm(data(away) @ vectors[:, ~kept], axis=-1) >= least * 1e3
-    return np.where(outside, -math.inf, value)[()]
+    return np.where(outside, -math.inf, value)
 
 
 def _half_logdet(root: Any) -> Any:
@@ -120,7 +160,7 @@ class _Dirichlet(Multivariate):
             raise ValueError(f"x has {np.shape(x)[0]} components, alpha has {np.shape(alpha)[0]}")
         norm = np.sum(sc.gammaln(alpha)) - sc.gammaln(np.sum(alpha))
         powers = np.reshape(alpha - 1, (-1,) + (1,) * (np.ndim(x) - 1))
-        return np.sum(sc.xlogy(powers, x), axis=0) - norm
+        return _squeezed(np.sum(sc.xlogy(powers, x), axis=0) - norm)
 
     def pdf(self, x: Any, alpha: Any) -> Any:
         if not is_tracked(x, alpha):
@@ -158,19 +198,29 @@ class _T(Multivariate):
     def logpdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
         if not is_tracked(x, loc, shape, df):
             return self.scipy.logpdf(x, loc, shape, df)
-        loc, root = _Normal._shape(multivariate_normal, loc, shape)
-        size = np.shape(root)[-1]
-        away = _points(_double(x), size) - loc
-        scaled = np.linalg.solve(root, np.reshape(away, (-1, size)).T)
-        square = np.reshape(np.sum(np.square(scaled), axis=0), np.shape(away)[:-1])
+        df = 1 if df is None else df
+        if np.isposinf(data(df)):
+            return multivariate_normal.logpdf(x, loc, shape)
+        if not data(df) > 0:
+            raise ValueError(f"'df' must be greater than zero, not {data(df)}")
+        loc, shape = _parameters(loc, shape, "loc")
+        size = np.size(loc)
+        square, half_logdet = _whitened(_points(_double(x), size) - loc, shape)
         top = sc.gammaln((df + size) / 2) - sc.gammaln(df / 2)
-        scale = size / 2 * np.log(df * math.pi) + _half_logdet(root)
-        return top - scale - (df + size) / 2 * np.log1p(square / df)
+        scale = size / 2 * np.log(df * math.pi) + half_logdet
+        return _squeezed(top - scale - (df + size) / 2 * np.log1p(square / df))
 
     def pdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
         if not is_tracked(x, loc, shape, df):
             return self.scipy.pdf(x, loc, shape, df)
         return np.exp(self.logpdf(x, loc, shape, df))
+
+
+def _matrix(x: Any, size: int) -> Any:
+    """A matrix; one number is that of each component, a vector the diagonal."""
+    if np.ndim(x) == 0:
+        return x * np.eye(size)
+    return np.diag(x) if np.ndim(x) == 1 else x
 
 
 class _Wishart(Multivariate):
@@ -183,7 +233,8 @@ class _Wishart(Multivariate):
     def logpdf(self, x: Any, df: Any, scale: Any) -> Any:
         if not is_tracked(x, df, scale):
             return self.scipy.logpdf(x, df, scale)
-        x, scale = np.atleast_2d(as_array(x)), np.atleast_2d(as_array(scale))
+        scale = _matrix(as_array(scale), 1)
+        x = _matrix(as_array(x), np.shape(scale)[0])
         if np.ndim(x) != 2 or np.shape(x) != np.shape(scale):
             raise no_rule(f"scipy.stats.{self.name}.logpdf of several", "Give one matrix")
         size = np.shape(x)[0]
