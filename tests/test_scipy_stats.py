@@ -226,7 +226,10 @@ def test_what_a_frozen_distribution_of_plain_numbers_is_asked():
     assert ours.entropy() == theirs.entropy()
     assert data(ours.pdf(param(np.ones(2)))) == pytest.approx(theirs.pdf(np.ones(2)))
     tracked = stats.multivariate_normal(param(args[0]), args[1])
-    for ask in (lambda: tracked.rvs(2), lambda: tracked.cov):
+    np.testing.assert_array_equal(data(tracked.mean), args[0])
+    np.testing.assert_array_equal(tracked.cov, args[1])
+    assert data(stats.multivariate_t(param(0.5), df=3).loc) == 0.5
+    for ask in (lambda: tracked.rvs(2), lambda: tracked.cov_object):
         with pytest.raises(UnsupportedError, match="no derivative rule"):
             ask()
     with pytest.raises(ValueError, match="'df' must be greater than zero, not -1"):

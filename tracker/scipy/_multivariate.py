@@ -34,6 +34,10 @@ class Multivariate:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return _FrozenMany(self, args, kwargs)
 
+    def attributes(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """What a distribution with these parameters is asked for, besides its methods."""
+        return {}
+
 
 class _FrozenMany(Frozen):
     """A distribution with its parameters. Where none is tracked, all but the densities are those of
@@ -52,6 +56,10 @@ class _FrozenMany(Frozen):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in ("dist", "args", "kwds", "theirs"):
             raise AttributeError(name)
+        if self.theirs is None:
+            found = self.dist.attributes(*self.args, **self.kwds)
+            if name in found:
+                return found[name]
         if not hasattr(type(self.dist), name):
             return super().__getattr__(name) if self.theirs is None else getattr(self.theirs, name)
         method = getattr(self.dist, name)
@@ -62,6 +70,10 @@ class _FrozenMany(Frozen):
 
 class _Normal(Multivariate):
     """Points are along the last axis of x."""
+
+    def attributes(self, mean: Any = None, cov: Any = 1, *_: Any, **__: Any) -> dict[str, Any]:
+        mean, cov = _parameters(mean, cov, "mean")
+        return {"mean": mean, "cov": cov, "dim": np.size(mean)}
 
     def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         if not is_tracked(x, mean, cov):
@@ -194,6 +206,12 @@ multinomial: Any = _Multinomial("multinomial")
 
 class _T(Multivariate):
     """Student's t: points are along the last axis of x."""
+
+    def attributes(
+        self, loc: Any = None, shape: Any = 1, df: Any = 1, *_: Any, **__: Any
+    ) -> dict[str, Any]:
+        loc, shape = _parameters(loc, shape, "loc")
+        return {"loc": loc, "shape": shape, "df": df, "dim": np.size(loc)}
 
     def logpdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
         if not is_tracked(x, loc, shape, df):
