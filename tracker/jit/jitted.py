@@ -253,6 +253,8 @@ class Jitted:
             self._give_up(family, f"{what} ({last_cause(family)})")
         reads = reads_of(self.function, static_leaves(call, leaves))
         family.may_change |= bool(reads.stored) or reads.fills
+        if reads.beyond:
+            self._refuse(family, f"a {reads.beyond} that it reads holds too many other objects")
         if family.eager or self._must_run(family, call, leaves, reads.places):
             if self.options.strict and family.eager == _ITERATES:
                 raise CompileError(f"{self.name} is strict, and {_ITERATES}")

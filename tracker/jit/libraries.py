@@ -1,6 +1,7 @@
 """Whose code is whose: the user's is followed, a library's is taken to stay as it is.
 
-Owns: `is_library_file`; `is_library`, which says it of modules, `is_library_code` of functions.
+Owns: `is_library_file`; `is_library`, which says it of modules, `is_library_code` of functions;
+`is_installed`, of the classes of packages that somebody has installed: nothing is known of them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ OURS = ("tracker", "numpy")
 _LIBRARIES = tuple(
     {sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
+_KNOWN = (*OURS, "scipy")
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")  # of the user, or of the system
 
 
@@ -38,6 +40,15 @@ def is_library(module: types.ModuleType | None, package: str) -> bool:
     if where is None:
         return module.__name__ in sys.builtin_module_names or hasattr(module, "__path__")
     return is_library_file(where)
+
+
+def is_installed(cls: type, package: str) -> bool:
+    """Whether a class is of a package that is not the user's, nor Python's, NumPy's, SciPy's."""
+    module = sys.modules.get(cls.__module__)
+    where = getattr(module, "__file__", None)
+    if where is None or cls.__module__.partition(".")[0] in _KNOWN:
+        return False
+    return is_library(module, package) and _INSTALLED.search(where) is not None
 
 
 def is_library_code(f: types.FunctionType, package: str) -> bool:

@@ -6,9 +6,10 @@ mentions, context variables, the environment, and the code of functions itself.
 
 Invariants: a place that the code reads by name is found (one too many does no harm, it is only
 looked at); library code is not followed, and what it holds is taken to stay as it is, but for lists
-and dicts that the user's code names; no code of the user's runs. Of an object it counts, too, which
-class it has, what that lends it (methods, properties, special methods: `lent.py`), and that it has
-nothing of its own in front of these. Start at `reads_of`.
+and dicts that the user's code names, and for objects of packages that somebody has installed: of
+these all attributes count, for their methods may read and change them; no code of the user's runs.
+Of an object it counts, too, which class it has, what that lends it (methods, properties, special
+methods: `lent.py`), and that it has nothing of its own in front of these. Start at `reads_of`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import numpy as np
 from tracker.jit import asking
 from tracker.jit.answers import QUESTIONS, Space
 from tracker.jit.compared import PROXIES, Static, items_of
-from tracker.jit.libraries import OURS, is_library, is_library_code
+from tracker.jit.libraries import OURS, is_installed, is_library, is_library_code
 from tracker.jit.places import Kind, Place, children_of, lent, own_dict
 from tracker.jit.reflection import Names, names_given, names_in
 from tracker.records import replace
@@ -54,6 +55,7 @@ _HELD = {  # where objects of the standard library keep what is in them
 }
 _NAMESPACES = {("types", "SimpleNamespace"), ("argparse", "Namespace"), ("_thread", "_local")}
 _HEAP = 1 << 9  # the flag of classes that are made while a program runs
+_MOST = 256  # objects of installed packages; a framework's hold thousands of others
 _STATE = (list, dict, set, deque, ContextVar, type(os.environ))  # of libraries, that users change
 
 
@@ -61,7 +63,7 @@ class Reads(NamedTuple):
     """The places that a call can read; whether it may ask what no place has (`asking.py`); the
     globals of code that asks what a value is, and how (`answers.py`). `stored`: the names under
     which it puts something; `fills`: it may put something elsewhere, too. `objects`: whose
-    attributes it may read."""
+    attributes it may read. `beyond`: what holds more objects than are looked at, if so."""
 
     places: list[Place]
     asks: bool
@@ -69,6 +71,7 @@ class Reads(NamedTuple):
     stored: set[str]
     fills: bool
     objects: list[Any]
+    beyond: str
 
 
 def places_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> list[Place]:
@@ -85,9 +88,9 @@ def reads_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> Reads:
         if not isinstance(x, _PLAIN):
             walk.reach(x)
     places = walk.run()
-    return Reads(
-        places, walk.asks, list(walk.spaces.values()), walk.stored, walk.fills, walk.objects
-    )
+    spaces = list(walk.spaces.values())
+    beyond = type(walk.installed[_MOST]).__name__ if len(walk.installed) > _MOST else ""
+    return Reads(places, walk.asks, spaces, walk.stored, walk.fills, walk.objects, beyond)
 
 
 class _Walk:
@@ -112,6 +115,7 @@ class _Walk:
         self.spaces: dict[tuple[int, frozenset[str]], Space] = {}
         self.seen: dict[int, Any] = {}
         self.objects: list[Any] = []
+        self.installed: list[Any] = []  # the objects among them of installed packages
         self.todo: list[Any] = []
 
     def run(self) -> list[Place]:
@@ -241,8 +245,9 @@ class _Walk:
             self.looked_at |= names_given(x)
         elif isinstance(x, types.ModuleType):
             self.objects.append(x)
-        elif self._is_ours(x) or _has_attributes(x):
+        elif (installed := self._comes_from_installed(x)) or self._is_ours(x) or _has_attributes(x):
             self.objects.append(x)
+            self.installed += [x] * installed
             self.asks |= type(x).__name__ == "SystemRandom"
             for cls in type(x).__mro__:
                 name = _HELD.get((cls.__module__, cls.__name__))
@@ -374,7 +379,11 @@ class _Walk:
         if isinstance(type(x).__getattribute__, types.FunctionType):
             return  # only its code can tell
         own = vars(x) if hasattr(x, "__dict__") and not isinstance(x, type) else {}
-        for name in sorted(own.keys() if every else self.attributes & own.keys()):
+        whole = every
+        if len(self.installed) <= _MOST and self._comes_from_installed(x):
+            self._methods_of_installed(x)
+            whole = True
+        for name in sorted(own.keys() if whole else self.attributes & own.keys()):
             if not _is_data_descriptor(lent(type(x), name)):
                 self._place("attribute", x, name, f"{type(x).__name__}.{name}")
         if every and self.whole and hasattr(x, "__dict__") and not isinstance(x, type):
@@ -383,6 +392,25 @@ class _Walk:
             for name in sorted(self.tested):
                 if self._is_ours(x) and _is_absent(x, name):
                     self._place("attribute", x, name, f"{type(x).__name__}.{name}")
+
+    def _methods_of_installed(self, x: Any) -> None:
+        """Note what methods that nobody follows may put where."""
+        for cls in filter(self._is_installed, type(x).__mro__):
+            for name, raw in vars(cls).items():
+                for f in (raw.fget, raw.fset) if isinstance(raw, property) else (raw,):
+                    if isinstance(f, types.FunctionType):
+                        names = names_in(f.__code__)
+                        self.stored |= names.stored
+                        self.fills |= names.fills
+                if isinstance(raw, types.MemberDescriptorType) and hasattr(x, name):
+                    self._place("attribute", x, name, f"{cls.__name__}.{name}")
+
+    def _comes_from_installed(self, x: Any) -> bool:
+        """Whether an object's class is, or is derived from, one of an installed package."""
+        return not isinstance(x, type) and any(map(self._is_installed, type(x).__mro__))
+
+    def _is_installed(self, cls: type) -> bool:
+        return is_installed(cls, self.package)
 
     def _module(self, x: types.ModuleType) -> None:
         """Of a library, only what users are known to change."""
@@ -402,6 +430,8 @@ class _Walk:
             value = vars(x)[name]
             if ours or type(value) in _STATE:
                 self._place("item", vars(x), name, f"{x.__name__}.{name}")
+            elif self._is_installed(type(value)):
+                self.reach(value)
             elif value is os.getenv:
                 self.reach(os.environ)
 
