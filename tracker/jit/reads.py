@@ -116,6 +116,7 @@ class _Walk:
         self.seen: dict[int, Any] = {}
         self.objects: list[Any] = []
         self.installed: list[Any] = []  # the objects among them of installed packages
+        self.derived: dict[type, bool] = {}  # which classes' objects these are
         self.todo: list[Any] = []
 
     def run(self) -> list[Place]:
@@ -407,7 +408,12 @@ class _Walk:
 
     def _comes_from_installed(self, x: Any) -> bool:
         """Whether an object's class is, or is derived from, one of an installed package."""
-        return not isinstance(x, type) and any(map(self._is_installed, type(x).__mro__))
+        known = self.derived.get(type(x))
+        if known is None:
+            cls = type(x)
+            known = not isinstance(x, type) and any(map(self._is_installed, cls.__mro__))
+            self.derived[cls] = known
+        return known
 
     def _is_installed(self, cls: type) -> bool:
         return is_installed(cls, self.package)
