@@ -4,9 +4,10 @@ Owns: `slope` (of a function of a step) and `difference` (of a function as one e
 moves); how numbers are moved, multiplied and compared by those who check derivatives
 (`testing.py`).
 
-A five-point stencil is taken at several steps; of these the estimate that agrees best with the one
-before it, element by element. Complex numbers are pairs of reals: the gradient of a real function
-of z = x + iy is df/dx + i df/dy, and <a, b> = real(conj(a) b) summed.
+A five-point stencil is taken at one step, which is all that a smooth function needs, or at several;
+of these the estimate that agrees best with the one before it, element by element. Complex numbers
+are pairs of reals: the gradient of a real function of z = x + iy is df/dx + i df/dy, and <a, b> =
+real(conj(a) b) summed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 
 from tracker import tree
 
+ONE_STEP = (4e-4,)
 STEPS = (1e-2, 2e-3, 4e-4, 8e-5)
 NEARER = (1.6e-5, 3.2e-6, 6.4e-7)
 _TOLERANCES = {4: (2e-3, 1e-4), 2: (5e-2, 5e-2)}  # bytes of a real: rtol, atol
@@ -126,7 +128,9 @@ def _wide(x: Any) -> Any:
 
 
 def _best(estimates: list[Any]) -> Any:
-    """Element by element, the estimate that agrees best with the one before it."""
+    """Element by element, the estimate that agrees best with the one before it, if there is one."""
+    if len(estimates) == 1:
+        return estimates[0]
     stacked = np.array(estimates)
     with np.errstate(all="ignore"):
         apart = np.abs(np.diff(stacked, axis=0))

@@ -5,8 +5,8 @@ that a user registered), `check_op` (an op's declaration against NumPy, differen
 `numerical_jvp`, `CHECKS` (the checks that
 `check_op` runs). Start at `check_derivatives`.
 
-How differences are taken is in `differences.py`. Where one disagrees with a derivative, nearer
-steps are taken: there may be a kink or a jump in between.
+How differences are taken is in `differences.py`. Where that of one step disagrees with a
+derivative, more steps are taken, at last nearer ones: there may be a kink or a jump in between.
 
 Invariant: arguments are copied before every call of the function under test.
 """
@@ -23,6 +23,7 @@ import numpy as np
 from tracker import tree
 from tracker.differences import (
     NEARER,
+    ONE_STEP,
     STEPS,
     as_gradient,
     assert_close,
@@ -241,14 +242,15 @@ def _check_entries(
 
 
 def _check_near(check: Callable[[list[Any]], None], differences: Callable[..., list[Any]]) -> None:
-    """Check derivatives against differences; if they disagree, against those of nearer steps."""
-    try:
-        check(differences(STEPS))
-    except AssertionError as error:
+    """Check derivatives against differences of one step; if they disagree, against the best of
+    several, and then of nearer ones."""
+    errors = []
+    for steps in (ONE_STEP, STEPS, NEARER):
         try:
-            check(differences(NEARER))
-        except AssertionError:
-            raise error from None
+            return check(differences(steps))
+        except AssertionError as error:
+            errors.append(error)
+    raise errors[1]
 
 
 def _with_moved(f: Callable[..., Any], xs: list[Any], at: int, moved: Any) -> list[Any]:
