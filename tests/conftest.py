@@ -31,6 +31,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # What pytest and hypothesis keep lives long: to go through it again and again took a tenth of all.
 gc.set_threshold(20_000, 20, 50)
 
+
+def pytest_collection_finish():
+    """What is there before the first test lives as long as the tests: to go through it took as long
+    as most tests that collect."""
+    gc.collect()
+    gc.freeze()
+
+
 _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ci", max_examples=10, derandomize=True, database=None, **_QUIET)
 settings.register_profile("dev", max_examples=50, **_QUIET)

@@ -1,5 +1,6 @@
 """What a call takes, for tests that something is bounded: steps and bytes, not seconds."""
 
+import gc
 import sys
 import tracemalloc
 from collections import Counter
@@ -21,32 +22,43 @@ def lines_run(call):
 
 def lines_by_file(call, root):
     """About how many lines of each file below `root` run in a call, by the file's path there."""
-    counts = Counter()
-    start = f"{root}/"
+    start, counters = f"{root}/", {}
 
     def trace(frame, event, arg):
         file = frame.f_code.co_filename
-        if not file.startswith(start):
-            return None
-
-        def count(frame, event, arg):
-            counts[file] += 1
-            return count
-
-        return count
+        if file not in counters:
+            counters[file] = _counter() if file.startswith(start) else (None, None)
+        return counters[file][0]
 
     _traced(call, trace)
-    return Counter({str(Path(file).relative_to(root)): n for file, n in counts.items()})
+    return Counter(
+        {str(Path(file).relative_to(root)): read() for file, (_, read) in counters.items() if read}
+    )
+
+
+def _counter():
+    """What counts the lines of a frame, and what reads how many there were."""
+    lines = 0
+
+    def count(frame, event, arg):
+        nonlocal lines
+        lines += 1
+        return count
+
+    return count, lambda: lines
 
 
 def _traced(call, trace):
-    """Run a call under a trace function."""
-    old = sys.gettrace()
+    """Run a call under a trace function; the collector's steps are none of the call's."""
+    old, collects = sys.gettrace(), gc.isenabled()
+    gc.disable()
     sys.settrace(trace)
     try:
         call()
     finally:
         sys.settrace(old)
+        if collects:
+            gc.enable()
 
 
 def peak_bytes(call):
