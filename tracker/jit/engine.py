@@ -49,9 +49,8 @@ NUMBERED_WRITES = 8000  # writes and calls of straight code: value numbering is 
 NUMBERED_LOOPS = 50  # of a function: it takes a pass for each, and LLVM ends the process at 100
 CALL_LINES = 4  # arithmetic lines to a call, below which code is "mostly calls"
 
-_BLOCK_END = re.compile(r'^(?:[-\w.$"]+:|\})', re.MULTILINE)
-_FUNCTION_END = re.compile(r"^\}", re.MULTILINE)
-_LOOPS = re.compile(r"\bphi\b")
+_BLOCK_END = re.compile(r'\n(?:[-\w.$"]+:|\})')  # what begins with one character is soon found
+_FUNCTION_END, _PHI = "\n}", " = phi "
 _FLOAT_SELECT = re.compile(
     r"^( *%([-\w.$]+)) = select i1 ([^,\n]+), (double|float) ([^,\n]+), \4 ([^,\n]+)$", re.MULTILINE
 )
@@ -245,7 +244,7 @@ def pipeline(text: str, level: int) -> Pipeline:
         return Pipeline(1, slp=False, straight=True, codegen=level - 1, numbered=numbered)
     longest = longest_block(text)
     long = longest > STRAIGHT_LINES or longest_function(text) > BRANCHING_LINES
-    straight = not _LOOPS.search(text)
+    straight = _PHI not in text
     codegen = _codegen(text, level, longest, long and straight)
     return Pipeline(
         level=level,
@@ -277,7 +276,7 @@ def longest_function(text: str) -> int:
 def _most_loops(text: str) -> int:
     """Loops in the function that has most of them: kernels count in a phi, the loops of `control`
     in memory."""
-    marks = (" = phi ", "\nloop.", "\nwhile.")
+    marks = (_PHI, "\nloop.", "\nwhile.")
     counts = (sum(text.count(mark, *span) for mark in marks) for span in _functions(text))
     return max(counts, default=0)
 
@@ -285,16 +284,16 @@ def _most_loops(text: str) -> int:
 def _functions(text: str) -> Iterator[tuple[int, int]]:
     """Where the functions lie in a text."""
     at = 0
-    for end in _FUNCTION_END.finditer(text):
-        yield at, end.start()
-        at = end.end()
+    while (end := text.find(_FUNCTION_END, at)) >= 0:
+        yield at, end + 1
+        at = end + len(_FUNCTION_END)
 
 
 def longest_block(text: str) -> int:
     """Lines in the longest basic block."""
     at, longest = 0, 0
     for end in _BLOCK_END.finditer(text):
-        longest = max(longest, text.count("\n", at, end.start()))
+        longest = max(longest, text.count("\n", at, end.start() + 1))
         at = end.end()
     return longest
 
