@@ -15,6 +15,7 @@ import threading
 import types
 import weakref
 
+import few_names
 import numpy as np
 import pytest
 
@@ -73,6 +74,10 @@ def _sets(*values):
     return [lambda s, v=v: setattr(s, "v", v) for v in values]
 
 
+def _puts_factor(*values):
+    return [lambda s, v=v: setattr(s, "factor", v) for v in values]
+
+
 def _puts(key, *values):
     return [lambda s, v=v: operator.setitem(s, key, v) for v in values]
 
@@ -87,12 +92,6 @@ def _by_from(x, s):
     from test_reflection import factor as scale
 
     return x * scale
-
-
-def _executed(x, s):
-    found = {}
-    exec("y = factor * 2", globals(), found)
-    return x * found["y"]
 
 
 def _defaulting(x, k=2.0, *, n=3.0):
@@ -111,7 +110,7 @@ def _by_default(x, s):
 READS = {
     "globals()[]": (lambda: 0, lambda x, s: x * globals()["factor"], _rebinds(3.0, 2.0)),
     "globals().get": (lambda: 0, lambda x, s: x * globals().get("factor"), _rebinds(3.0, 2.0)),
-    "globals()[name]": (lambda: 0, lambda x, s: x * globals()[which], _rebinds(3.0, 2.0)),
+    "globals()[name]": (lambda: few_names, few_names.by_name, _puts_factor(3.0, 2.0)),
     "vars(module)": (lambda: 0, lambda x, s: x * vars(HERE)["factor"], _rebinds(3.0)),
     "module.__dict__": (lambda: 0, lambda x, s: x * HERE.__dict__["factor"], _rebinds(3.0)),
     "getattr of a module": (lambda: 0, lambda x, s: x * getattr(HERE, "factor"), _rebinds(3.0)),  # noqa: B009
@@ -125,8 +124,8 @@ READS = {
         _rebinds(3.0),
     ),
     "eval": (lambda: 0, lambda x, s: x * eval("factor + 1"), _rebinds(3.0)),
-    "eval of text": (lambda: 0, lambda x, s: x * eval(which), _rebinds(3.0)),
-    "exec": (lambda: 0, _executed, _rebinds(3.0)),
+    "eval of text": (lambda: few_names, few_names.evaluated, _puts_factor(3.0)),
+    "exec": (lambda: few_names, few_names.executed, _puts_factor(3.0)),
     "getattr": (lambda: _Held(v=2.0), lambda x, s: x * getattr(s, "v"), _sets(3.0)),  # noqa: B009
     "getattr, default": (_Held, lambda x, s: x * getattr(s, "v", 7.0), _sets(3.0, 4.0)),
     "getattr in a loop": (
@@ -323,6 +322,7 @@ READS = {
 @pytest.fixture
 def restored(monkeypatch):
     monkeypatch.setattr(HERE, "factor", 2.0)
+    monkeypatch.setattr(few_names, "factor", 2.0)
     monkeypatch.setattr(_Meta, "v", 2.0)
     monkeypatch.setattr(sys, "argv", [*sys.argv])
     monkeypatch.setenv("TRIED", "2")
