@@ -380,8 +380,12 @@ def check(name: str, type: str, *xs: object) -> None:
         forms["straight"] = loop(name, type, straight=True)(*arrays)
     for at, operands in enumerate(zip(*arrays, strict=True)):
         want = exact(name, *map(float, operands))
+        with np.errstate(over="ignore"):
+            nearest = float(TYPES[type](float(want)))
         for form, results in forms.items():
             got = float(results[at])
+            if got == nearest and got != 0:
+                continue  # half a unit at most
             ulps = error(got, want, type, floor=1.0 if name in vmath.ABSOLUTE else 0.0)
             assert ulps <= vmath.ULP[name], f"{name}({operands}) = {got!r}: {ulps:.3f} ulp, {form}"
 
