@@ -10,7 +10,9 @@ BIN := $(VENV)/bin
 demo: $(VENV)/.examples
 	$(BIN)/python examples/digits.py
 
-test: check smoke
+# What takes one processor goes side by side, then what takes two.
+test: $(VENV)/.test
+	$(MAKE) -j 2 check smoke
 	$(BIN)/python -m pytest -n 2 tests
 
 # The native call on the other Pythons, where this machine has them.

@@ -122,8 +122,13 @@ def known_modules():
     return {name_of(p) for p in modules()}
 
 
+@functools.cache
 def imports(path):
     """(module, is it inside a function, is it for types only) of every import."""
+    return list(_imports(path))
+
+
+def _imports(path):
     tree = ast.parse(path.read_text())
     known = known_modules()
     typing_only = {
