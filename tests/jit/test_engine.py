@@ -39,6 +39,15 @@ def test_levels(level):
     assert function(module, "square", ctypes.c_double, ctypes.c_double)(3.0) == 9.0
 
 
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_what_nobody_calls_is_not_linked(level):
+    idle = (
+        "declare void @lost()\ndefine internal void @idle() {\n  call void @lost()\n  ret void\n}\n"
+    )
+    module = engine.compile_module(idle + SQUARE, level=level)
+    assert function(module, "square", ctypes.c_double, ctypes.c_double)(3.0) == 9.0
+
+
 def test_symbols_may_be_anywhere():
     """Functions and data at any distance, and one name with two meanings."""
     text = (

@@ -339,6 +339,7 @@ def _optimise(module: Any, machine: Any, plan: Pipeline) -> None:
         passes = _straight_passes(plan.numbered)
     else:
         passes = builder.getModulePassManager()
+        passes.add_global_dead_code_eliminate_pass()  # level 0 keeps what nobody calls
     try:
         passes.run(module, builder)
     finally:  # llvmlite's class does not: the first of its bases hides the other's method
