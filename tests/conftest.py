@@ -32,6 +32,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 gc.set_threshold(20_000, 20, 50)
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "optimised: LLVM optimises every program of the test")
+
+
 def pytest_collection_finish():
     """What is there before the first test lives as long as the tests: to go through it took as long
     as most tests that collect."""
@@ -45,31 +49,6 @@ settings.register_profile("dev", max_examples=50, **_QUIET)
 settings.register_profile("deep", max_examples=1000, **_QUIET)
 PROFILE = os.environ.get("TRACKER_HYPOTHESIS", "ci")
 settings.load_profile(PROFILE)
-# Beginnings of the names of files, and folders, that compile many small programs of a kind.
-ALIKE = {
-    "ops",
-    "test_complex_order",
-    "test_compose",
-    "test_control",
-    "test_deferral",
-    "test_gathers",
-    "test_guards",
-    "test_in_place",
-    "test_integers",
-    "test_layouts",
-    "test_native_ops",
-    "test_nesting",
-    "test_nn",
-    "test_parity",
-    "test_programs",
-    "test_scans",
-    "test_scipy",
-    "test_searching",
-    "test_selecting",
-    "test_sorted",
-    "test_strange",
-    "test_vmapping",
-}
 
 
 def _state():
@@ -98,21 +77,14 @@ def nothing_left_behind():
     assert not changed, f"the test left these changed: {', '.join(changed)}"
 
 
-def _beginnings(name):
-    words = name.split("_")
-    return {"_".join(words[:n]) for n in range(2, len(words) + 1)}
-
-
 @pytest.fixture(autouse=True)
 def compiled_quickly(request, monkeypatch):
-    """Where many programs are much alike, LLVM takes longer than all of the rest, and optimises
-    some only: which, their text decides."""
-    if PROFILE == "deep" and request.node.get_closest_marker("hypothesis"):
-        one_of = 8
-    elif not ALIKE.isdisjoint({request.path.parent.name, *_beginnings(request.path.stem)}):
-        one_of = 3
-    else:
+    """LLVM takes longer than all of the rest, for programs that are much alike: it optimises some
+    only; which, their text decides. Tests of what it makes of a text are marked `optimised`."""
+    if request.node.get_closest_marker("optimised"):
         return
+    deep = PROFILE == "deep" and request.node.get_closest_marker("hypothesis")
+    one_of = 8 if deep else 3
     compile_module = engine.compile_module
 
     def quickly(text, *, level=engine.OPTIMISED, symbols=None):

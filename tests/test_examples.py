@@ -9,6 +9,8 @@ import scipy.optimize  # noqa: F401  (imported here, because it changes warning 
 
 import tracker
 
+pytestmark = pytest.mark.optimised
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 

@@ -68,6 +68,7 @@ def test_a_loop_around_bodies_is_compiled_to_what_it_is():
     assert compiled.cache_info().traces == 1
 
 
+@pytest.mark.optimised
 def test_steps_that_share_their_bodies_are_a_loop():
     def f(x):
         for _ in range(120):

@@ -6,6 +6,8 @@ from test_integers import agree, numbers
 
 from tracker import gradient, jit
 
+pytestmark = pytest.mark.optimised
+
 FLOATS = ["f4", "f8"]
 WHOLE = ["i1", "u1", "i2", "i4", "u4", "i8", "u8"]
 

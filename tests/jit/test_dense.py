@@ -116,6 +116,7 @@ def test_stacks_of_products(kind):
             np.testing.assert_allclose(found, want, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("shape", [(48, 30), (60, 100), (2, 50, 20)])
 def test_half_of_a_gram_matrix_is_computed(shape):
     a = np.random.default_rng(0).normal(size=shape)
@@ -127,6 +128,7 @@ def test_half_of_a_gram_matrix_is_computed(shape):
     assert "@tk.dgram(" in compiled.llvm(a)
 
 
+@pytest.mark.optimised
 def test_a_matrix_is_factored_once():
     a, _, b, _ = given(25)
 

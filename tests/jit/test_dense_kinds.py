@@ -123,6 +123,7 @@ def test_gradients(name, kind, n):
         close(x, y, kind)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("kind", ["f4", "c16"])
 def test_a_matrix_of_any_dtype_is_factored_once(kind):
     a, b = matrix(kind, 25, 25), matrix(kind, 25)
@@ -188,6 +189,7 @@ def test_singular_determinants_are_zero():
         assert [x.dtype for x in found] == [kind, kind, a.real.dtype]
 
 
+@pytest.mark.optimised
 def test_half_of_a_gram_matrix_is_computed():
     for kind, letter in (("f4", "s"), ("c8", "c"), ("c16", "z")):
         a = matrix(kind, 60, 50)

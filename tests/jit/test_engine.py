@@ -11,6 +11,8 @@ import pytest
 from tracker.errors import CompileError
 from tracker.jit import engine
 
+pytestmark = pytest.mark.optimised
+
 SQUARE = "define double @square(double %x) {\n  %y = fmul double %x, %x\n  ret double %y\n}\n"
 
 

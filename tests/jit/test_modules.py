@@ -7,6 +7,8 @@ import tracker
 from tracker.jit import cache, engine, modules
 from tracker.jit.modules import Work, busy
 
+pytestmark = pytest.mark.optimised
+
 RNG = np.random.default_rng(0)
 
 

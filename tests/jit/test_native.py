@@ -109,6 +109,7 @@ def test_an_entry_can_come_from_an_object_file():
     np.testing.assert_array_equal(f(np.ones(3)), [2, 2, 2])
 
 
+@pytest.mark.optimised
 def test_the_plan_is_inlined_and_its_slots_are_registers():
     plan = smoke.plan(
         smoke.slot(1)

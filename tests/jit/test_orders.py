@@ -54,6 +54,7 @@ def padded(x):
     return np.sum(y * x, axis=0), np.sum(y, axis=1), y
 
 
+@pytest.mark.optimised  # sums of vectors keep more digits
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("f", [statistics, padded])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128, np.int64])
@@ -69,6 +70,7 @@ def test_any_order_gives_the_same(f, shape, dtype, threads):
                     np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_row_of_eight_is_a_vector(dtype):
     """It is not written out number by number, to be put together again by gathers."""

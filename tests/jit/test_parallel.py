@@ -11,6 +11,8 @@ import pytest
 import tracker
 from tracker.jit import parallel
 
+pytestmark = pytest.mark.optimised
+
 N = 300_001
 
 

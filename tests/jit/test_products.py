@@ -146,6 +146,7 @@ def test_a_matrix_times_a_vector(m, k, matrix, vector, dtype):
             np.testing.assert_allclose(found, want, rtol=rtol, atol=rtol)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("m, k, cut", [(100, 50, 0), (300, 50, 3), (30_000, 50, 0)])
 def test_middling_matrices_are_cut(m, k, cut):
     """A smaller one BLAS does on one thread, a larger one is worth several."""
