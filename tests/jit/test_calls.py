@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import gc
+import operator
 import threading
 import weakref
 
@@ -208,6 +209,38 @@ def test_the_same_array_twice():
     f = jit(lambda x, y: gradient(lambda a, b: np.sum(a * b * b), x, y))
     for _ in range(2):
         assert_same(f(A, A), (A * A, 2 * A * A))
+
+
+def by_identity(x, y):
+    return x * y if x is y else x + y
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        by_identity,
+        lambda x, y: by_identity(x, y),
+        lambda x, y: x * y if x is not y else x,
+        lambda x, y: x * y if operator.is_(x, y) else x,
+        lambda x, y: sum(a * 2 if a is y else a for a in (x, y, x)),
+        lambda x, y: {id(a): a for a in (x, y)}[id(x)] * len({id(x), id(y)}),
+    ],
+)
+def test_whether_two_arguments_are_one_array(f):
+    g, b = jit(f), A + 1
+    for x, y in ((A, b), (A, A), (b, A), (b, b), (A, A[:]), (A, 2.0)):
+        assert_same(g(x, y), f(x, y))
+    assert g.cache_info().traces == 2, "of two arrays, and of an array and a number"
+
+
+def test_many_arrays_that_may_be_one_run_plain():
+    def f(xs):
+        return sum(x for x in xs if x is not xs[0])
+
+    g, xs = jit(f), [np.full(2, float(i)) for i in range(50)]
+    with pytest.warns(RuntimeWarning, match="compares objects, and is given many arrays"):
+        assert_same(g(xs), f(xs))
+    assert_same(g(xs[:5] * 10), f(xs[:5] * 10))
 
 
 def test_results_that_are_arguments_and_constants():

@@ -78,6 +78,7 @@ def _direct(trace: Trace, lengths_vary: bool) -> tuple[Form, Outputs, list[Any]]
         tuple(out_leaves),
         writes=written,
         apart=trace.apart,
+        distinct=trace.distinct,
         updates=trace.updates,
     )
     inputs = call.offsets

@@ -189,7 +189,8 @@ def _python_call(
     trace: Trace, compiled: Compiled, leaves: Sequence[Any], given: Sequence[Any]
 ) -> Any:
     """How the slow path runs a trace: an executor's values in, structured results out."""
-    if compiled.run is None or ((trace.writes or trace.apart) and overlap(trace, leaves)):
+    may_be_wrong = trace.writes or trace.apart or trace.distinct
+    if compiled.run is None or (may_be_wrong and overlap(trace, leaves)):
         raise GuardFailed  # machine code has been asked already
     if any(
         _container(trace.call, given, one) is _container(trace.call, given, other)
@@ -235,7 +236,10 @@ def _container(call: signature.Signature, given: Sequence[Any], node: signature.
 
 
 def overlap(trace: Trace, leaves: Sequence[Any]) -> bool:
-    """Whether an array that the function writes into shares memory with another that it reads."""
+    """Whether an array that the function writes into shares memory with another that it reads, or
+    two that it compares are one."""
+    if any(leaves[one] is leaves[other] for one, other in trace.distinct):
+        return True
     fixed = [x for x in trace.captures if isinstance(x, np.ndarray)]
     alone = (*trace.writes, *trace.apart)
     return any(np.may_share_memory(leaves[number], x) for number in alone for x in fixed) or any(

@@ -255,6 +255,12 @@ class Jitted:
         family.may_change |= bool(reads.stored) or reads.fills
         if reads.beyond:
             self._refuse(family, f"a {reads.beyond} that it reads holds too many other objects")
+        if reads.compares and not family.eager:
+            alike = signature.alike_in(call)
+            if len(alike) > _MANY:
+                self._refuse(family, "it compares objects, and is given many arrays")
+            elif any(leaves[one] is leaves[other] for one, other in alike):
+                return self.function(*args, **kwargs) if run else None
         if family.eager or self._must_run(family, call, leaves, reads.places):
             if self.options.strict and family.eager == _ITERATES:
                 raise CompileError(f"{self.name} is strict, and {_ITERATES}")
@@ -507,6 +513,7 @@ _HISTORY = "it reads a param, whose history is recorded"
 _ITERATES = "it is given, or reads, an iterator"
 _WAIT = 0.3  # seconds; a call that has waited so long for another's trace runs in plain Python
 _TRACES_TO_LOOK = 3  # after which it is known what varies
+_MANY = 1000  # pairs of arrays that may be one
 _PATIENCE = 3  # after so many calls that changed what they read, a function runs in plain Python;
 # or in which random numbers were drawn unheard, maybe by another thread
 _UNTRACEABLE = (ConversionError, UnsupportedError, IRError)

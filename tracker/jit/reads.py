@@ -63,7 +63,8 @@ class Reads(NamedTuple):
     """The places that a call can read; whether it may ask what no place has (`asking.py`); the
     globals of code that asks what a value is, and how (`answers.py`). `stored`: the names under
     which it puts something; `fills`: it may put something elsewhere, too. `objects`: whose
-    attributes it may read. `beyond`: what holds more objects than are looked at, if so."""
+    attributes it may read. `beyond`: what holds more objects than are looked at, if so.
+    `compares`: it may ask whether two things are one object."""
 
     places: list[Place]
     asks: bool
@@ -72,6 +73,7 @@ class Reads(NamedTuple):
     fills: bool
     objects: list[Any]
     beyond: str
+    compares: bool
 
 
 def places_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> list[Place]:
@@ -90,7 +92,8 @@ def reads_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> Reads:
     places = walk.run()
     spaces = list(walk.spaces.values())
     beyond = type(walk.installed[_MOST]).__name__ if len(walk.installed) > _MOST else ""
-    return Reads(places, walk.asks, spaces, walk.stored, walk.fills, walk.objects, beyond)
+    asked = walk.objects, beyond, walk.compares
+    return Reads(places, walk.asks, spaces, walk.stored, walk.fills, *asked)
 
 
 class _Walk:
@@ -109,7 +112,7 @@ class _Walk:
         self.named: dict[int, tuple[dict[str, Any], set[str]]] = {}  # names looked up in a dict
         self.classifies = self.abstract = False  # whether classes are asked for; abstract ones
         self.stored: set[str] = set()
-        self.fills = False
+        self.fills = self.compares = False
         self.appended: set[str] = set()
         self.looked_at: set[str] = set()
         self.spaces: dict[tuple[int, frozenset[str]], Space] = {}
@@ -319,6 +322,7 @@ class _Walk:
             self.whole |= names.whole
         self.stored |= names.stored
         self.fills |= names.fills
+        self.compares |= names.compares
         self.appended |= names.appended
         self.looked_at |= names.looked_at
         self.classifies |= names.classifies

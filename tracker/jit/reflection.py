@@ -16,6 +16,7 @@ import re
 import sys
 import types
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from tracker.records import record
@@ -54,6 +55,7 @@ _FILL = {
 _FILLING = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"}
 _STORES = {"STORE_ATTR", "STORE_GLOBAL", "STORE_NAME", "STORE_DEREF"}
 _CELLS = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
+_SAME = {"id", "is_", "is_not"}  # what else asks whether two things are one
 _NULL_AFTER = sys.version_info >= (3, 13)  # what is called comes before its NULL
 _NAME = re.compile(r"[^\W\d]\w*")
 
@@ -67,7 +69,7 @@ class Names:
     `appended`: what something is appended to, `looked_at`: what is read in any other way.
     `every`: any attribute of an object may be read, `whole`: and which
     there are, `everywhere`: any global, `environment`: any key of it. `classifies`: it asks of what
-    class things are."""
+    class things are; `compares`: whether two are one object."""
 
     globals: frozenset[str] = frozenset()
     attributes: frozenset[str] = frozenset()
@@ -83,6 +85,7 @@ class Names:
     environment: bool = False
     fills: bool = False
     classifies: bool = False
+    compares: bool = False
 
 
 @functools.lru_cache(maxsize=4096)
@@ -105,6 +108,7 @@ def names_in(code: types.CodeType) -> Names:
         reader.environment or any(n.environment for n in inner),
         reader.fills or any(n.fills for n in inner),
         reader.classifies or any(n.classifies for n in inner),
+        reader.compares or any(n.compares for n in inner),
     )
 
 
@@ -138,6 +142,9 @@ class _Reader:
                 self.imports.add((level if isinstance(level, int) else 0, step.argval))
             elif step.opname == "MATCH_CLASS":
                 self._matched(step.arg or 0, self.steps[at - 1].argval)
+        self.compares = _compares(self.steps) or not _SAME.isdisjoint(
+            self.globals | self.attributes
+        )
         self.classifies |= not {"isinstance", "issubclass"}.isdisjoint(self.globals)
         if "AttributeError" in self.globals:  # it can tell that there is none
             self.tested |= self.attributes
@@ -193,6 +200,14 @@ class _Reader:
             self.variables |= {key} if key is not None else set()
         if name in ("import_module", "__import__"):
             self.imports |= {(0, c) for c in _texts(self.steps)}
+
+
+def _compares(steps: Sequence[dis.Instruction]) -> bool:
+    """Whether it asks if two things are one; a constant or a global is none that is given."""
+    return any(
+        step.opname == "IS_OP" and before.opname not in ("LOAD_CONST", "LOAD_GLOBAL")
+        for before, step in pairwise(steps)
+    )
 
 
 def _names_of(constant: object) -> list[str]:

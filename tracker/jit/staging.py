@@ -35,7 +35,7 @@ from tracker.jit.lasting import After
 from tracker.jit.libraries import is_library_file
 from tracker.jit.places import Spot, goes_on, with_places
 from tracker.jit.reads import Reads, places_of, reads_of
-from tracker.jit.signature import Node, Signature, Update, signature_of
+from tracker.jit.signature import Node, Signature, Update, alike_in, signature_of
 from tracker.jit.standins import (
     Containers,
     Known,
@@ -64,7 +64,8 @@ class Trace:
     `function` has the atoms of `outputs` that have one, then those of the leaves in `writes`.
     `call` is the signature of calls that the trace holds for; `lasting` whether a call leaves what
     the code reads as it was: else what it does to it happens only while plain Python runs. It holds
-    only while the leaves in `writes` and `apart` share memory with no other. `varying`: where
+    only while the leaves in `writes` and `apart` share memory with no other, and those of each pair
+    in `distinct` are two objects. `varying`: where
     numbers at places are inputs. `updates`: what is put at places and into containers; `outputs`
     has the leaves of that after those of the result. `moving`: where the function itself puts
     another number than the one that this trace has for a constant, or one that was not there.
@@ -80,6 +81,7 @@ class Trace:
     writes: list[int]
     lasting: bool = True
     apart: tuple[int, ...] = ()
+    distinct: tuple[tuple[int, int], ...] = ()
     varying: frozenset[Spot] = frozenset()
     updates: tuple[Update, ...] = ()
     is_sure: bool = True
@@ -239,6 +241,7 @@ def stage(
         [write.number for write in effects.writes],
         updates is not None and after.is_as_before(updates.of),
         inputs.among(run.listener.apart),
+        alike_in(given) if reads.compares else (),
         varying,
         tuple(updates.of) if updates else (),
         updates is None or updates.is_sure,
