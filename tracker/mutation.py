@@ -24,7 +24,7 @@ from tracker.ir.op import METHODS, NUMPY
 from tracker.ops import index, subscripts
 from tracker.ops.create import buffer, copy, identity, joined
 from tracker.ops.declare import as_array, fitted, implements, is_plain, refuse
-from tracker.ops.rearrange import along_axis
+from tracker.ops.rearrange import along_all, along_axis
 from tracker.stage import note_write
 from tracker.standing import HANDLES, is_settled, may_differ, settled, settled_within
 from tracker.tape import apply, form_of, value_of, wrap
@@ -338,7 +338,7 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> No
         np.put_along_axis(arr, whole(indices), values, axis)
         return
     if axis is None:
-        arr.flat[np.asarray(indices)] = values
+        arr.flat[np.asarray(along_all(indices))] = values
     else:
         arr[along_axis(arr, indices, axis)] = values
 

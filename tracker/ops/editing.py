@@ -46,6 +46,8 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
 
 @implements(np.rot90)
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    if len(axes) != 2:
+        raise ValueError("len(axes) must be 2.")
     one, two = axes
     if one == two or abs(one - two) == np.ndim(m):
         raise ValueError("Axes must be different.")
@@ -273,7 +275,9 @@ def _with(arr: Any, axis: int, n: int | None, values: Any) -> tuple[int, ...]:
 
 @implements(np.trim_zeros)
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
-    a = as_array(filt)
+    a, trim = as_array(filt), trim.lower()
+    if trim not in {"fb", "bf", "f", "b"}:
+        raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
     if np.ndim(a) == 0:
         return a
     places = np.nonzero(a)
@@ -282,8 +286,8 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     for i in axes:
         n = np.shape(a)[i]
         first, last = (int(min(places[i])), int(max(places[i])) + 1) if len(places[i]) else (n, n)
-        start = first if "f" in trim.lower() else 0
-        stop = last if "b" in trim.lower() else n
+        start = first if "f" in trim else 0
+        stop = last if "b" in trim else n
         cuts[i] = slice(start, stop) if len(places[i]) else slice(0, 0)
     return a[tuple(cuts)]
 

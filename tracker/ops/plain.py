@@ -33,12 +33,12 @@ CONSTANT.update((np.can_cast, np.may_share_memory, np.shares_memory))
 
 @constant(np.isreal)
 def isreal(x: Any) -> Any:
-    return np.imag(as_array(x)) == 0
+    return np.equal(np.imag(as_array(x)), 0)
 
 
 @constant(np.iscomplex)
 def iscomplex(x: Any) -> Any:
-    return np.imag(as_array(x)) != 0
+    return np.not_equal(np.imag(as_array(x)), 0)
 
 
 @constant(np.isposinf)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ops.declare import NO_VALUE, as_array, implements, into
+from tracker.ops.declare import NO_VALUE, as_array, as_large, implements, into
 from tracker.ops.ranks import ranked
 from tracker.ops.reduce import axes_of
 from tracker.tape import apply, form_of
@@ -183,7 +183,10 @@ def _quantile(
     shape = np.shape(a)
     keep = keepdims is not NO_VALUE and keepdims
     kept = tuple(1 if i in axes else n for i, n in enumerate(shape) if keep or i not in axes)
-    return into(out, np.reshape(found, (*np.shape(q), *kept))[()])
+    found = np.reshape(found, (*np.shape(q), *kept))
+    if weights is not None:  # NumPy puts each line into an array, even if there is one
+        return into(out, found)
+    return into(out, as_large(found[()], out))
 
 
 def _checked(q: Any, high: float, what: str) -> Any:

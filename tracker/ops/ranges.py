@@ -87,11 +87,11 @@ def geomspace(
     kind = np.result_type(form_of(start), form_of(stop), np.zeros((), dtype))
     start, stop = np.broadcast_arrays(np.astype(start, kind), np.astype(stop, kind))
     ratio = stop / start
-    if kind.kind != "c" and np.any(ratio < 0):
-        return np.full((num, *np.shape(ratio)), np.nan) * ratio
     share = linspace(0.0, 1.0, num, endpoint)
     share = np.reshape(share, (-1,) + (1,) * np.ndim(ratio))
-    y = start * np.exp(share * np.log(ratio))
+    y = start * np.exp(share * np.log(ratio))  # NaN between ends of two signs
+    if num > 0:
+        y = np.concatenate([start[None], y[1:]])
     if num > 1 and endpoint:
         y = np.concatenate([y[:-1], stop[None]])
     y = np.moveaxis(y, 0, axis)

@@ -10,16 +10,17 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import NUMPY
-from tracker.ops.declare import implements, into, one_axis, refuse
+from tracker.ops.declare import as_array, implements, into, one_axis, refuse
 from tracker.ops.places import positions
 from tracker.ops.shape import contiguous
-from tracker.tape import apply, data_of
+from tracker.tape import apply, data_of, form_of
 from tracker.tracked import Tracked, whole
 
 
 def along_axis(arr: Any, indices: Any, axis: int) -> tuple[Any, ...]:
     """The index that picks, in each line along an axis, the elements named for this line."""
     axis = normalize_axis_index(axis, np.ndim(arr))
+    _check_whole(indices)
     if np.ndim(indices) != np.ndim(arr):
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     place: list[Any] = []
@@ -29,13 +30,24 @@ def along_axis(arr: Any, indices: Any, axis: int) -> tuple[Any, ...]:
     return tuple(place)
 
 
+def along_all(indices: Any) -> Any:
+    """The same of an array as one line."""
+    if np.ndim(indices) != 1:
+        raise ValueError("when axis=None, `indices` must have a single dimension.")
+    _check_whole(indices)
+    return indices
+
+
+def _check_whole(indices: Any) -> None:
+    if np.result_type(form_of(indices)).kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
+
+
 @implements(np.take_along_axis)
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     if axis is not None:
         return arr[along_axis(arr, indices, axis)]
-    if np.ndim(indices) != 1:
-        raise ValueError("when axis=None, `indices` must have a single dimension.")
-    return np.ravel(arr)[indices]
+    return np.ravel(arr)[along_all(indices)]
 
 
 # Picking ------------------------------------------------------------------------------------------
@@ -89,7 +101,13 @@ def flip(m: Any, axis: Any = None) -> Any:
 
 
 NUMPY[np.flipud] = lambda m: flip(m, 0)
-NUMPY[np.fliplr] = lambda m: flip(m, 1)
+
+
+@implements(np.fliplr)
+def fliplr(m: Any) -> Any:
+    if np.ndim(m) < 2:
+        raise ValueError("Input must be >= 2-d.")
+    return flip(m, 1)
 
 
 @implements(np.resize)
@@ -159,6 +177,7 @@ def argwhere(a: Any) -> Any:
 
 @implements(np.array_split)
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    ary = as_array(ary)
     axis = normalize_axis_index(axis, np.ndim(ary))
     indices_or_sections = whole(indices_or_sections)
     pieces = np.array_split(np.arange(np.shape(ary)[axis]), indices_or_sections)

@@ -47,7 +47,9 @@ def _spread_weights(weights: Any, a: Any, axis: Any) -> Any:
     axes = axis if isinstance(axis, tuple) else (axis,)
     axes = tuple(i % np.ndim(a) for i in axes)
     if np.shape(weights) != tuple(np.shape(a)[i] for i in axes):
-        raise ValueError("Shape of weights must be consistent with shape of a along axis.")
+        raise ValueError(
+            "Shape of weights must be consistent with shape of a along specified axis."
+        )
     weights = np.transpose(weights, tuple(np.argsort(axes)))
     lined = tuple(n if i in axes else 1 for i, n in enumerate(np.shape(a)))
     return np.broadcast_to(np.reshape(weights, lined), np.shape(a))
@@ -292,6 +294,9 @@ def histogramdd(
     if len(each) != many:
         raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
     ranges = [None] * many if range is None else list(range)
+    for at, wanted in enumerate(each):
+        if np.ndim(joined(wanted)) == 0 and wanted < 1:
+            raise ValueError(f"`bins[{at}]` must be positive, when an integer")
     edges = [histogram_bin_edges(c, b, r) for c, b, r in zip(columns, each, ranges, strict=True)]
     shape = tuple(np.size(e) + 1 for e in edges)
     places: Any = 0

@@ -158,8 +158,10 @@ def _fit(v: Any, index: Index, x: Any) -> Any:
         return v
     while np.ndim(v) > len(place) and np.shape(v)[0] == 1:
         v = np.reshape(v, np.shape(v)[1:])
-    if np.broadcast_shapes(place, np.shape(v)) != place:
-        raise ValueError(
-            f"could not broadcast input array from shape {np.shape(v)} into shape {place}"
-        )
+    given = np.shape(v)
+    if len(given) > len(place) or any(
+        n not in (1, room) for n, room in zip(reversed(given), reversed(place), strict=False)
+    ):
+        one, other = (str(shape).replace(" ", "") for shape in (given, place))
+        raise ValueError(f"could not broadcast input array from shape {one} into shape {other}")
     return v
