@@ -10,7 +10,7 @@ import numpy as np
 from tracker.ir.op import METHODS, UFUNCS, Contract
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project
-from tracker.ops.declare import declare, implements, into
+from tracker.ops.declare import as_strong, declare, implements, into
 from tracker.ops.shape import adjoint, reshaped
 from tracker.tape import apply, shape_of
 from tracker.tracked import install
@@ -75,7 +75,7 @@ install("__rmatmul__")(lambda self, other: apply(matmul, (other, self)))
 
 @implements(np.dot, method="dot")
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    a, b = (x if hasattr(x, "shape") else np.asarray(x) for x in (a, b))
+    a, b = as_strong(a), as_strong(b)
     if np.ndim(a) == 0 or np.ndim(b) == 0:
         return into(out, a * b)
     if np.ndim(b) <= 2:
@@ -88,6 +88,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 @implements(np.inner)
 def inner(a: Any, b: Any) -> Any:
+    a, b = as_strong(a), as_strong(b)
     if np.ndim(a) == 0 or np.ndim(b) == 0:
         return a * b
     return dot(a, np.swapaxes(b, -1, -2) if np.ndim(b) > 1 else b)

@@ -438,6 +438,12 @@ def as_array(x: Any) -> Any:
     return np.asarray(x)
 
 
+def as_strong(x: Any) -> Any:
+    """The same, of a Python number, too, whose dtype then counts as an array's does."""
+    x = as_array(x)
+    return np.reshape(x, ()) if type(form_of(x)) in (int, float, complex) else x
+
+
 def order_of(order: Any) -> str:
     """What an `order=` says, in a capital letter."""
     if not isinstance(order, (str, type(None))):

@@ -98,7 +98,7 @@ def _most_axes(arrays: Any) -> int:
 def _block(arrays: Any, depth: int, ndim: int) -> Any:
     if not isinstance(arrays, list):
         a = as_array(arrays)
-        return np.reshape(a, (1,) * (ndim - np.ndim(a)) + np.shape(a)) if ndim else a
+        return np.reshape(a, (1,) * (ndim - np.ndim(a)) + np.shape(a))
     return np.concatenate([_block(a, depth - 1, ndim) for a in arrays], axis=-depth)
 
 

@@ -37,7 +37,7 @@ from tracker.ops.shape import broadcast_to, concatenate, laid_out, reshape, stac
 from tracker.ops.sorting import along_last, argsort, order_by, sort, sort_key
 from tracker.ops.sorting import order as sort_order
 from tracker.ops.unary import isnan, logical_not
-from tracker.tape import apply
+from tracker.tape import apply, form_of
 
 _INTP = np.dtype(np.intp)
 _MANY = 16  # keys; rows of more are put in order by NumPy
@@ -128,7 +128,7 @@ def _argpartition_build(
     b: Any, a: Any, *, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None
 ) -> Any:
     """Less than what stands at a `kth` place, equal to it, greater: each of them as they come."""
-    if axis is None:
+    if axis is None or not a.type.ndim:
         a, axis = _flat(b, a), 0
     axis = normalize_axis_index(axis, a.type.ndim)
     n = a.type.shape[axis]
@@ -357,6 +357,8 @@ def intersect1d(
     ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
 ) -> Any:
     first, second = np.ravel(as_array(ar1)), np.ravel(as_array(ar2))
+    kind = np.result_type(form_of(first), form_of(second))
+    first, second = np.astype(first, kind), np.astype(second, kind)
     if not return_indices:
         one, two = _unique_values(first, True), _unique_values(second, True)
         return one[np.isin(one, two)]

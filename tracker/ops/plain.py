@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.op import CONSTANT
-from tracker.ops.declare import as_array, constant, piecewise, refused
+from tracker.ops.declare import as_array, as_strong, constant, piecewise, refused
 from tracker.tape import data_of, form_of
 
 # Text ---------------------------------------------------------------------------------------------
@@ -33,12 +33,12 @@ CONSTANT.update((np.can_cast, np.may_share_memory, np.shares_memory))
 
 @constant(np.isreal)
 def isreal(x: Any) -> Any:
-    return np.equal(np.imag(as_array(x)), 0)
+    return np.imag(as_array(x)) == 0
 
 
 @constant(np.iscomplex)
 def iscomplex(x: Any) -> Any:
-    return np.not_equal(np.imag(as_array(x)), 0)
+    return np.not_equal(np.imag(as_strong(x)), 0)
 
 
 @constant(np.isposinf)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import NUMPY
-from tracker.ops.declare import as_array, implements, into, one_axis, refuse
+from tracker.ops.declare import as_array, as_strong, implements, into, one_axis, refuse
 from tracker.ops.places import positions
 from tracker.ops.shape import contiguous
 from tracker.tape import apply, data_of, form_of
@@ -96,6 +96,7 @@ def sliding_window_view(
 
 @implements(np.flip)
 def flip(m: Any, axis: Any = None) -> Any:
+    m = as_strong(m)
     axes = normalize_axis_tuple(range(np.ndim(m)) if axis is None else axis, np.ndim(m))
     return m[tuple(slice(None, None, -1 if i in axes else 1) for i in range(np.ndim(m)))]
 
@@ -180,6 +181,8 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     ary = as_array(ary)
     axis = normalize_axis_index(axis, np.ndim(ary))
     indices_or_sections = whole(indices_or_sections)
+    if not np.ndim(indices_or_sections):
+        indices_or_sections = int(indices_or_sections)
     pieces = np.array_split(np.arange(np.shape(ary)[axis]), indices_or_sections)
     front = (slice(None),) * axis
     ends = np.cumsum([len(p) for p in pieces]).tolist()

@@ -7,6 +7,7 @@ in NumPy, an `out=` takes what is folded in its own dtype, whatever is lost.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +27,7 @@ from tracker.ops.declare import (
 )
 from tracker.ops.short import fold
 from tracker.tape import apply, form_of
-from tracker.tracked import Tracked, whole
+from tracker.tracked import Tracked
 
 _NO = NO_VALUE
 
@@ -49,7 +50,7 @@ def folded_axes(x: Any, axis: Any) -> tuple[int, ...]:
     if type(axis) is int and axis in (0, -1):
         ndim = np.ndim(x)  # asked once: it is a tenth of a small call
         return (axis % ndim,) if ndim else ()
-    return folded_axes(x, whole(axis)) if type(axis) is Tracked else axes_of(x, axis)
+    return folded_axes(x, operator.index(axis)) if type(axis) is Tracked else axes_of(x, axis)
 
 
 def kept(shape: tuple[int, ...], axis: tuple[int, ...]) -> tuple[int, ...]:

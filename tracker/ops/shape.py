@@ -169,7 +169,7 @@ def atleast_2d(*arrays: Any) -> Any:
 
 
 def _each(f: Any, arrays: tuple[Any, ...]) -> Any:
-    done = tuple(f(a) for a in arrays)
+    done = tuple(f(as_array(a)) for a in arrays)
     return done[0] if len(done) == 1 else done
 
 
@@ -287,7 +287,7 @@ def broadcast_to_(array: Any, shape: Any, subok: bool = False) -> Any:
 @implements(np.broadcast_arrays)
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
     shape = np.broadcast_shapes(*(np.shape(a) for a in arrays))
-    return tuple(np.broadcast_to(a, shape) for a in arrays)
+    return tuple(np.broadcast_to(a, shape) if shape else np.reshape(a, ()) for a in arrays)
 
 
 # join -------------------------------------------------------------------------------------------

@@ -315,9 +315,12 @@ def histogramdd(
 
 def _columns_of(sample: Any) -> list[Any]:
     if isinstance(sample, (list, tuple)):
-        return [np.ravel(as_array(c)) for c in sample]
-    if np.ndim(sample) == 1:
-        return [sample]
+        columns = [as_array(c) for c in sample]
+        if any(np.ndim(c) for c in columns):
+            return [np.ravel(c) for c in columns]
+        sample = as_array(sample)
+    if np.ndim(sample) <= 1:
+        return [np.ravel(sample)]
     return list(np.transpose(sample))
 
 

@@ -138,7 +138,9 @@ def _reduce(
                 else f"zero-size array to reduction operation {ufunc.__name__} which has no "
                 "identity"
             )
-        start = [array.dtype.type(ufunc.identity)]
+        start = [
+            np.asarray(ufunc.identity).astype(array.dtype)[()]
+        ]  # -1 is all bits of any integer
     if start:
         left = tuple(n for i, n in enumerate(np.shape(array)) if i not in axes)
         start = [np.broadcast_to(start[0], left)[()]]

@@ -15,6 +15,7 @@ from tracker.ir.types import Type
 from tracker.ops.create import item
 from tracker.ops.declare import (
     as_array,
+    as_strong,
     declare,
     elementwise,
     implements,
@@ -243,6 +244,7 @@ conjugate = declare(
 def _conjugate(x: Any) -> Any:
     if np.iscomplexobj(x):
         return apply(conjugate, (x,))
+    x = as_strong(x)
     kind = np.result_type(form_of(x))
     return np.positive(np.astype(as_array(x), np.int8)) if kind.kind == "b" else apply1(positive, x)
 
