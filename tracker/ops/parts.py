@@ -15,6 +15,7 @@ from tracker.ir.types import Type, type_of
 from tracker.ops.cotangents import project
 from tracker.ops.declare import (
     as_array,
+    as_strong,
     broadcast,
     declare,
     elementwise,
@@ -77,7 +78,7 @@ def fix(x: Any, out: Any = None) -> Any:
 
 @implements(np.real_if_close)
 def real_if_close(a: Any, tol: float = 100) -> Any:
-    a = as_array(a)
+    a = as_strong(a)
     if a.dtype.kind != "c":
         return a
     if tol > 1:

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ops.declare import as_array, implements
+from tracker.ops.declare import as_array, as_strong, implements
 from tracker.tape import form_of
 
 
 @implements(np.polyval)
 def polyval(p: Any, x: Any) -> Any:
-    p, x = as_array(p), as_array(x)
+    p, x = as_array(p), as_strong(x)
     y = np.zeros_like(x)
     for i in range(np.shape(p)[0]):
         y = y * x + p[i]
@@ -92,13 +92,14 @@ def polyder(p: Any, m: int = 1) -> Any:
 def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     if m < 0:
         raise ValueError("Order of integral must be positive (see polyder)")
+    m = int(m)
     given = np.zeros(m) if k is None else np.atleast_1d(as_array(k))
     if np.size(given) == 1 and m > 1:
         given = given[0] * np.ones(m)
     if np.size(given) < m:
         raise ValueError("k must be a scalar or a rank-1 array of length 1 or >m.")
     p = as_array(p)
-    for i in range(int(m)):
+    for i in range(m):
         p = np.concatenate([p / np.arange(np.size(p), 0, -1), given[i : i + 1]])
     return p
 
@@ -148,7 +149,8 @@ def roots(p: Any) -> Any:
         return np.zeros(0)
     zeros = np.size(p) - 1 - places[-1]
     p = p[places[0] : places[-1] + 1]
-    kind = np.result_type(form_of(p), np.float64 if p.dtype.kind in "biu" else form_of(p))
+    p = np.astype(p, float) if p.dtype.kind in "biu" else p
+    kind = p.dtype
     n = np.size(p) - 1
     if n == 0:
         return np.zeros(int(zeros), kind)

@@ -26,6 +26,7 @@ from tracker.ops.declare import (
     NO_VALUE,
     as_array,
     as_large,
+    as_strong,
     computed_in,
     fitted,
     into,
@@ -66,7 +67,7 @@ def protocol(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
             inputs[0], **{k: v for k, v in given.items() if v is not None or k == "axis"}
         )
     if method == "outer" and ufunc.nin == 2:
-        a, b = map(as_array, inputs)
+        a, b = map(as_strong, inputs)
         return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
     if method == "at":
         return _at(ufunc, *inputs)
