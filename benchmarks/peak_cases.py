@@ -9,12 +9,15 @@ import numpy as np
 
 
 class Case(NamedTuple):
+    """`is_square`: what is large is made of pairs, or of steps, not as long as the argument."""
+
     loss: Callable[..., Any]
     by_hand: Callable[..., Any]
     make: Callable[[int], tuple[Any, ...]]
+    is_square: bool = False
 
 
-def _vectors(count: int) -> Callable[[int], tuple[Any, ...]]:
+def vectors(count: int) -> Callable[[int], tuple[Any, ...]]:
     return lambda n: tuple(np.random.default_rng(0).normal(size=(count, n)))
 
 
@@ -72,7 +75,7 @@ def _matmul(x: Any) -> Any:
     return np.sum(y * y), g @ x.T + x.T @ g
 
 
-def _rows(count: int) -> Callable[[int], tuple[Any, ...]]:
+def rows(count: int) -> Callable[[int], tuple[Any, ...]]:
     return lambda n: tuple(np.random.default_rng(0).normal(size=(count, *2 * (round(n**0.5),))))
 
 
@@ -320,35 +323,35 @@ def _heat_by_hand(u: Any) -> Any:
 
 
 CASES = {
-    "exp(-x**2)": Case(lambda x: np.sum(np.exp(-x * x)), _exp, _vectors(1)),
-    "tanh(x * w)": Case(lambda x, w: np.sum(np.tanh(x * w)), _tanh, _vectors(2)),
-    "cumsum": Case(lambda x: np.sum(np.cumsum(x) ** 2), _cumsum, _vectors(1)),
-    "sort": Case(lambda x: np.sum(np.sort(x) ** 2), _sort, _vectors(1)),
+    "exp(-x**2)": Case(lambda x: np.sum(np.exp(-x * x)), _exp, vectors(1)),
+    "tanh(x * w)": Case(lambda x, w: np.sum(np.tanh(x * w)), _tanh, vectors(2)),
+    "cumsum": Case(lambda x: np.sum(np.cumsum(x) ** 2), _cumsum, vectors(1)),
+    "sort": Case(lambda x: np.sum(np.sort(x) ** 2), _sort, vectors(1)),
     "x[i]": Case(lambda x, i: np.sum(x[i] ** 2), _take, _taken),
     "max of rows": Case(lambda x: np.sum(np.max(x, axis=1)), _max_of_rows, _square),
     "prod of rows": Case(lambda x: np.sum(np.prod(x, axis=1)), _prod_of_rows, _square),
     "x @ x": Case(lambda x: np.sum((x @ x) ** 2), _matmul, _square),
-    "logsumexp": Case(_logsumexp, _logsumexp_by_hand, _rows(1)),
-    "softmax": Case(_softmax, _softmax_by_hand, _rows(2)),
-    "batch norm": Case(_batch_norm, _batch_norm_by_hand, _rows(2)),
+    "logsumexp": Case(_logsumexp, _logsumexp_by_hand, rows(1)),
+    "softmax": Case(_softmax, _softmax_by_hand, rows(2)),
+    "batch norm": Case(_batch_norm, _batch_norm_by_hand, rows(2)),
     "layer of an MLP": Case(_mlp, _mlp_by_hand, _layer),
-    "x @ w @ w": Case(lambda x, w: np.sum((x @ w @ w) ** 2), _chain_by_hand, _rows(2)),
-    "Laplacian": Case(lambda u: np.sum(_laplacian(u) ** 2), _laplacian_by_hand, _rows(1)),
+    "x @ w @ w": Case(lambda x, w: np.sum((x @ w @ w) ** 2), _chain_by_hand, rows(2)),
+    "Laplacian": Case(lambda u: np.sum(_laplacian(u) ** 2), _laplacian_by_hand, rows(1)),
     "cholesky": Case(_determinant, _determinant_by_hand, _spd),
     "solve": Case(lambda a, b: np.sum(np.linalg.solve(a, b) ** 2), _solve_by_hand, _spd),
     "where": Case(
-        lambda x, w: np.sum(np.where(x > 0, x * w, np.exp(x))), _where_by_hand, _vectors(2)
+        lambda x, w: np.sum(np.where(x > 0, x * w, np.exp(x))), _where_by_hand, vectors(2)
     ),
     "concatenate": Case(
-        lambda x: np.sum(np.concatenate([x, x[::-1]]) ** 3), _concatenate_by_hand, _vectors(1)
+        lambda x: np.sum(np.concatenate([x, x[::-1]]) ** 3), _concatenate_by_hand, vectors(1)
     ),
-    "pad, diff": Case(lambda x: np.sum(np.diff(np.pad(x, 1)) ** 2), _diff_by_hand, _vectors(1)),
-    "fft": Case(lambda x: np.sum(np.abs(np.fft.fft(x)) ** 4), _fft_by_hand, _vectors(1)),
+    "pad, diff": Case(lambda x: np.sum(np.diff(np.pad(x, 1)) ** 2), _diff_by_hand, vectors(1)),
+    "fft": Case(lambda x: np.sum(np.abs(np.fft.fft(x)) ** 4), _fft_by_hand, vectors(1)),
     "1000 steps": Case(_recurrent, _recurrent_by_hand, _steps),
-    "in place": Case(_written, _written_by_hand, _vectors(2)),
-    "x[x > 0]": Case(lambda x: np.sum(x[x > 0] ** 2), _mask_by_hand, _vectors(1)),
+    "in place": Case(_written, _written_by_hand, vectors(2)),
+    "x[x > 0]": Case(lambda x: np.sum(x[x > 0] ** 2), _mask_by_hand, vectors(1)),
     "nearest of 4": Case(_nearest, _nearest_by_hand, _points),
     "logistic": Case(_logistic, _logistic_by_hand, _labelled),
     "convolution": Case(_convolved, _convolved_by_hand, _image),
-    "heat, 20 steps": Case(_heat, _heat_by_hand, _rows(1)),
+    "heat, 20 steps": Case(_heat, _heat_by_hand, rows(1)),
 }
