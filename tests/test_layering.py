@@ -82,7 +82,7 @@ JIT_LAYERS = [
     {"callable", "blas", "parallel"},
     {"lending", "sorting", "selecting", "searching", "dense"},
     {"layout"},
-    {"lowered", "chains", "pausing"},
+    {"lowered", "chains", "pausing", "overwriting"},
     {"rows", "modules", "routines", "program"},
     {"inplace", "accounts"},
     {"storing", "guests"},

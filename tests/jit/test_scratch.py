@@ -134,6 +134,52 @@ def test_what_a_loop_stacks_is_there_once():
     assert scratch_of(f, x) < 1.2 * stacks
 
 
+def softmax(q, k):
+    e = np.exp(q @ k.T)
+    return e / np.sum(e, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_loop_writes_where_it_reads_for_the_last_time(threads):
+    rng = np.random.default_rng(0)
+    q, k, v = rng.normal(size=(3, 512, 16))
+    labels, x = rng.integers(0, 16, 1 << 14), rng.normal(size=(1 << 14, 16))
+
+    def attention(q):
+        return np.sum((softmax(q, k) @ v) ** 2)
+
+    def chosen(x):
+        return np.sum(np.exp(x) / np.sum(np.exp(x)) + x[np.arange(len(x)), labels][:, None])
+
+    for f, a, most in ((attention, q, 3.2 * (8 << 18)), (chosen, x, 0.1 * x.nbytes)):
+        with tracker.config(threads=threads):
+            fast = tracker.jit(lambda a, f=f: tracker.gradient(f, a)[0])
+            found = scratch_of(fast, a)
+            assert found < most
+            for _ in range(2):
+                got = fast(a)
+        np.testing.assert_allclose(got, tracker.gradient(f, a)[0], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda y: y[::-1] + 1,  # another row
+        lambda y: y + y[:, ::-1],  # the element, and another
+        lambda y: (y + 1, y * 2),  # which is written once
+        lambda y: (y + 1, np.cumsum(y, axis=0)),  # and read later
+        lambda y: (y.T + 1).T,
+        lambda y: np.sin(1e6 * np.round(y)),  # a loop that runs again
+        lambda y: np.where(y > 0, y, y[0]),  # a row, by all others
+    ],
+)
+def test_what_is_read_elsewhere_is_not_overwritten(f):
+    a, b = np.random.default_rng(0).normal(size=(2, 400, 400))
+    fast, want = tracker.jit(lambda a, b: f(a @ b)), f(a @ b)
+    _, got = fast(a, b), fast(a, b)
+    np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+
+
 def scratch_of(f, *args):
     (found,) = re.findall(r"at most ([\d,]+) of scratch", f.explain(*args))
     return int(found.replace(",", ""))

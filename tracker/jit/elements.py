@@ -19,6 +19,7 @@ from tracker.jit.complexes import Emitter
 from tracker.jit.emit import Scalar, literal
 from tracker.jit.index import Tools
 from tracker.jit.layout import Kernel, Store
+from tracker.jit.overwriting import Access
 from tracker.jit.strides import c_strides
 
 Index = tuple[Any, ...]  # per axis: a formula or a number; None where no loop has begun yet
@@ -36,10 +37,14 @@ class Body:
         self.tools: Tools = writer.tools(ranges)
         self.done: dict[Any, Scalar] = {}
         self.casts: dict[tuple[str, Any], Scalar] = {}
+        self.access = Access()
+        writer.bodies.append(self.access)
 
     def write(self) -> None:
         for eqn in self.w.kernel.members:  # in order, so that recursion stays shallow
             self.value(eqn.out, self.index)
+        if self.w.overwritten:
+            self._read_all()
         for store in self.w.kernel.stores:
             self._store(store)
         for fold in self.w.own:
@@ -47,6 +52,13 @@ class Body:
             fold.add(self.cast(self.value(operand, self.index), fold.dtype), self)
         for guest, folds in self.w.guests:
             self._guest(guest, folds)
+
+    def _read_all(self) -> None:
+        """Have all that is read before anything is written."""
+        folded = [fold.eqn.operands[0] for fold in self.w.own]
+        for atom in (*(store.value for store in self.w.kernel.stores), *folded):
+            if atom is not None:
+                self.value(atom, self._index_of(atom, self.index))
 
     def _guest(self, guest: Kernel, folds: list[Any]) -> None:
         """Folds over a space that ends before the loops do."""
@@ -73,9 +85,10 @@ class Body:
         if store.by is not None:
             scattering.write(self, store, x)
             return
-        where = self.w.target(store.place, self._position(store.place, self.index), self.tools)
+        at = self._position(store.place, self.index)
+        self.access.writes(self.w.home(store.place.buffer), at + store.place.start)
+        where = self.w.target(store.place, at, self.tools)
         if store.adds:
-            self.w.loaded.add(store.place.buffer)
             x = self.e.add(self.e.load(where, dtype), x)
         self.e.store(x, where)
 
@@ -146,8 +159,9 @@ class Body:
         return self.e.load(where, var.type.dtype)
 
     def _load(self, var: Var, place: Any, index: tuple[Any, ...]) -> Scalar:
-        self.w.loaded.add(place.buffer)
-        where = self.w.source(place, self._position(place, index), self.tools)
+        at = self._position(place, index)
+        self.access.reads(self.w.home(place.buffer), at + place.start)
+        where = self.w.source(place, at, self.tools)
         return self.e.load(where, var.type.dtype)
 
     def _view(self, eqn: Eqn, lower: View, index: tuple[Any, ...]) -> Scalar:

@@ -34,6 +34,7 @@ from tracker.jit.folds import Fold
 from tracker.jit.index import Affine, Split, Tools, formulas, index_of
 from tracker.jit.layout import Kernel, Plan
 from tracker.jit.orders import Strides, best_order, strides_of
+from tracker.jit.overwriting import Access, is_made_where_read, pairs_of
 from tracker.jit.strides import is_packed, wide_strides
 from tracker.records import record
 
@@ -84,10 +85,11 @@ def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _Writer]:
                 if (better := writer.better_order(threads > 1)) != order:
                     order = better
                     continue
-            if writer.threads > 1 and not writer.is_repeatable():
+            if writer.threads > 1 and not writer.is_divisible():
                 threads = 1  # parts would see each other's writes
                 continue
             if not writer.e.limits:
+                driver.pairs += pairs_of(kernel, driver.step, writer.bodies)
                 return text, writer
             again = writer.is_repeatable()
             seldom = again and writer.is_seldom()
@@ -127,7 +129,9 @@ class _Writer:
         self.e = Emitter(
             self.lines, Names(), driver.needs, near="%far" if near else "", seldom=seldom
         )
-        self.loaded: set[Any] = set()
+        self.bodies: list[Access] = []
+        self.written = {self.home(store.place.buffer) for store in kernel.stores}
+        self.overwritten = self.written.intersection(driver.homes.values())
         self.parameters: list[str] = []
         self.arguments: list[str] = []
         self.names: dict[Any, str] = {}
@@ -176,9 +180,17 @@ class _Writer:
 
     def is_repeatable(self) -> bool:
         """Whether the kernel only writes what it does not read."""
-        return not any(
-            store.adds or scattering.adds(store) for store in self.kernel.stores
-        ) and self.loaded.isdisjoint(store.place.buffer for store in self.kernel.stores)
+        read = {buffer for access in self.bodies for buffer in access.read}
+        return not self._adds() and read.isdisjoint(self.written)
+
+    def is_divisible(self) -> bool:
+        """Whether no part of the loop reads what another writes."""
+        return not self._adds() and all(
+            is_made_where_read(self.bodies, buffer, buffer) for buffer in self.written
+        )
+
+    def _adds(self) -> bool:
+        return any(store.adds or scattering.adds(store) for store in self.kernel.stores)
 
     def is_seldom(self) -> bool:
         """Whether the kernel hardly ever runs again with general functions, or these are many:
@@ -223,10 +235,14 @@ class _Writer:
 
     # Parameters
 
+    def home(self, buffer: Any) -> Any:
+        """The buffer in whose memory one lies."""
+        return self.driver.homes.get(buffer, buffer)
+
     def pointer(self, buffer: Any, at: int) -> tuple[str, int]:
         """A parameter that points to about element `at` of a buffer, and how far it is from there.
         (Not to the first element: so loops over equal pieces of an array are equal text.)"""
-        known = self.pointers.setdefault(buffer, [])
+        known = self.pointers.setdefault(self.home(buffer), [])
         for start, name in known:
             if abs(at - start) < _NEAR:
                 return name, at - start
@@ -377,6 +393,8 @@ class _Writer:
 
     def source(self, place: Any, flat: Any, tools: Tools) -> str:
         """Where an element is that is read; its position in the place is a formula."""
+        if self.home(place.buffer) in self.overwritten:
+            return self.target(place, flat, tools)  # one pointer for all: see `noalias`
         self._accessed(flat)
         fixed = flat if isinstance(flat, int) else getattr(flat, "constant", 0)
         base, rest = self.pointer(place.buffer, place.start + fixed)

@@ -1,7 +1,7 @@
 """From a plan to LLVM IR: the driver `@plan(ptr %slots)` and one function per kernel.
 
 Owns: `lower`. The driver is straight-line code: unrolled values and guards (`unrolled.py`),
-products, and calls of kernels, level by level. Start at `_Driver.run`; loops are written in
+products, and calls of kernels, level by level. Start at `_Driver.write`; loops are written in
 `loops.py`.
 
 Invariants: a driver value, once computed, dominates everything after it (guards only branch away);
@@ -14,6 +14,7 @@ import math
 import operator
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from tracker.jit.layout import Buffer, Kernel, Plan, Slots, Store
 from tracker.jit.loops import Shared, work_of, write_kernel
 from tracker.jit.lowered import Loops, Lowered
 from tracker.jit.modules import Work, apart, busy, merge, urgent
+from tracker.jit.overwriting import homes_of
 from tracker.jit.scratch import Spot, lay_out
 from tracker.jit.sharing import KernelText, redirected, share
 from tracker.jit.unrolled import Unrolled
@@ -44,7 +46,14 @@ _SPOT = re.compile(r"<(\d+)>")  # stands for where a scratch buffer lies until i
 
 def lower(plan: Plan, slots: Slots) -> Lowered:
     """The module that computes a plan."""
-    return _Driver(plan, slots).run()
+    driver = _Driver(plan, slots)
+    driver.write()
+    homes = homes_of(driver.pairs, driver.life)
+    if homes:
+        driver = _Driver(plan, slots)
+        driver.homes = homes
+        driver.write()
+    return driver.lowered()
 
 
 class _Driver(Unrolled):
@@ -59,8 +68,8 @@ class _Driver(Unrolled):
         self.work: dict[str, Work] = parent.work if parent else defaultdict(Work)  # of each kernel
         self.elsewhere = 0  # operations of what is not a kernel
 
-    def run(self) -> Lowered:
-        self._write_levels()
+    def lowered(self) -> Lowered:
+        """The module, once it is written."""
         driver, scratch = self._function("@plan(ptr noalias %slots)")
         return self._modules(driver, scratch)
 
@@ -72,41 +81,49 @@ class _Driver(Unrolled):
         if found is not None:
             return found
         child = _Driver(plan, slots, self)
-        child._write_levels()
+        child.write()
         symbol = f"@body{len(self.bodies)}"
         text, scratch = child._function(f"{symbol}(ptr noalias %slots, ptr %scratch)", owns=False)
         self.bodies.append(text)
         self.shared[id(plan)] = symbol, scratch, child.has_guards
         return self.shared[id(plan)]
 
-    def _write_levels(self) -> None:
+    def write(self) -> None:
+        """Write the code, level by level."""
         kernels: dict[int, list[Any]] = {}
         for kernel in self.plan.kernels:
             kernels.setdefault(kernel.level, []).append(kernel)
         for level in range(self.plan.levels):
             self.level = level
-            for step in self.plan.scalars.get(self.level, ()):
+            for step in self.plan.scalars.get(level, ()):
                 if isinstance(step, Guard):
                     self.guard(step)
                 else:
                     self.unrolled(step)
             self.settle()
-            for eqn in self.plan.products.get(self.level, ()):
-                rare.write_product(self, eqn)
-            for call in self.plan.calls.get(self.level, ()):
-                rare.write_call(self, call)
-            for control in self.plan.controls.get(self.level, ()):
-                rare.write_control(self, control)
-            for kernel in kernels.get(self.level, ()):
-                self.kernel(kernel)
-            for write in self.plan.writes.get(self.level, ()):
-                if isinstance(write, Store):
-                    self.assign(write)
-                elif isinstance(write, Kernel):
-                    self.kernel(write)
-                else:
-                    write.write(self)
+            self._each(rare.write_product, self.plan.products.get(level, ()))
+            self._each(rare.write_call, self.plan.calls.get(level, ()))
+            self._each(rare.write_control, self.plan.controls.get(level, ()))
+            self._each(_Driver.kernel, kernels.get(level, ()))
+            self._each(_Driver._write, self.plan.writes.get(level, ()))
+            self.step += 1
         self.outputs()
+
+    def _each(self, write: Callable[[_Driver, Any], None], steps: Iterable[Any]) -> None:
+        """Write steps one after another: what one has read for the last time is free for the
+        next."""
+        for step in steps:
+            self.step += 1
+            write(self, step)
+
+    def _write(self, write: Any) -> None:
+        """Write a piece."""
+        if isinstance(write, Store):
+            self.assign(write)
+        elif isinstance(write, Kernel):
+            self.kernel(write)
+        else:
+            write.write(self)
 
     def _function(self, header: str, owns: bool = True) -> tuple[str, int]:
         """The text of the function, and how many bytes of scratch it needs."""

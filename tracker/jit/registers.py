@@ -27,6 +27,7 @@ from tracker.jit.emit import (
 )
 from tracker.jit.index import Tools
 from tracker.jit.layout import Buffer, Place, Plan, Slots
+from tracker.jit.overwriting import Pair
 from tracker.jit.strides import c_strides
 
 _INT64 = np.dtype(np.int64)
@@ -46,7 +47,10 @@ class Registers:
         self.pointers: dict[Buffer, str] = {}
         self.spilled: dict[Var, str] = {}
         self.spills: list[str] = []
-        self.life: dict[Buffer, tuple[int, int]] = {}  # levels
+        self.life: dict[Buffer, tuple[int, int]] = {}  # steps
+        self.homes: dict[Buffer, Buffer] = {}  # of buffers that lie where others do
+        self.pairs: list[Pair] = []
+        self.step = 0  # what is written now: nothing that it reads is read any later for it
         self.level = 0
         self.has_guards = False
         self.pending: Scalar | None = None  # what must hold, and is still to be checked
@@ -124,8 +128,9 @@ class Registers:
 
     def pointer(self, buffer: Buffer) -> str:
         """The address of a buffer."""
-        first, _ = self.life.get(buffer, (self.level, self.level))
-        self.life[buffer] = (first, self.level)
+        buffer = self.homes.get(buffer, buffer)
+        first, _ = self.life.get(buffer, (self.step, self.step))
+        self.life[buffer] = (first, self.step)
         if buffer.role == "scratch":  # taken afresh at each use: a register held long is dear
             return self.e.write(f"getelementptr i8, <{buffer.number}>")
         if buffer.role == "table":

@@ -1,18 +1,19 @@
 """Where scratch buffers lie: those whose lives do not overlap share memory.
 
 Owns: `lay_out`. Buffers come in the order in which their lives begin; what has ended leaves a hole,
-and the first hole that is large enough serves. A large result whose own memory is written later
-than a buffer's life ends has room for that buffer.
+and the first hole that is large enough serves. Small ones that lie in a hole for a large one are in
+its way: so the largest are laid out first, too, and the better layout is taken. A large result
+whose own memory is written later than a buffer's life ends has room for that buffer.
 
-Invariant: linear, but for a few holes looked at for each buffer: memory for time, where a program
-has very many buffers.
+Invariant: linear, but for a few holes (or buffers) looked at for each buffer: memory for time,
+where a program has very many buffers.
 """
 
 from __future__ import annotations
 
 import bisect
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from tracker.records import record
@@ -22,6 +23,7 @@ Key = TypeVar("Key")
 ALIGNMENT = 64  # bytes
 _LOOKS = 64  # holes that are looked at
 _ROOMS = 8  # results that are looked at
+_LARGEST = 64  # buffers that are laid out with all others before them in sight
 _WORTH = 1 << 16  # bytes of a buffer that is worth to be found room for in a result
 
 
@@ -36,12 +38,70 @@ class Spot:
 def lay_out(
     lives: Mapping[Key, tuple[int, int, int]], rooms: Mapping[int, tuple[int, int]] | None = None
 ) -> tuple[int, dict[Key, Spot]]:
-    """Bytes of scratch in all, and a spot for each buffer, of (first level, last level, bytes).
-    `rooms`: the results that are large, each (first level at which it is written, bytes)."""
-    memory = _Memory()
-    free = _largest(rooms or {})
+    """Bytes of scratch in all, and a spot for each buffer, of (first step, last step, bytes).
+    `rooms`: the results that are large, each (first step at which it is written, bytes). The better
+    of two ways: in the order in which lives begin, and the largest (and longest) first."""
+    rooms = rooms or {}
+    most, spots = _in_order(lives, rooms)
+    large = heapq.nlargest(_LARGEST, lives, key=lambda k: (lives[k][2], lives[k][1] - lives[k][0]))
+    if not most or lives[large[0]][2] < _WORTH:
+        return most, spots
+    high, found = _by_size({key: lives[key] for key in large}, rooms)
+    taken = {spot.room for spot in found.values()}
+    free = {name: room for name, room in rooms.items() if name not in taken}
+    low, others = _in_order({k: life for k, life in lives.items() if k not in found}, free)
+    if high + low >= most:
+        return most, spots
+    for key, spot in others.items():
+        found[key] = spot if spot.room is not None else Spot(spot.offset + high)
+    return high + low, found
+
+
+def _by_size(
+    lives: Mapping[Key, tuple[int, int, int]], rooms: Mapping[int, tuple[int, int]]
+) -> tuple[int, dict[Key, Spot]]:
+    """A layout of few buffers, each where it is in the way of none before it."""
+    most = 0
     spots: dict[Key, Spot] = {}
-    ends: list[tuple[int, int, int, int]] = []  # a heap of (last level, start, end, whose)
+    held: dict[int | None, list[tuple[int, int, int, int]]] = {}  # (start, end, first, last)
+    free = [
+        (name, rooms[name]) for name in heapq.nlargest(_ROOMS, rooms, key=lambda k: rooms[k][1])
+    ]
+    for key, (first, last, nbytes) in lives.items():
+        room, start, size = None, -1, max(nbytes, 1)
+        for name, (written, bytes_) in free if size >= _WORTH else ():
+            start = _gap(held.get(name, ()), first, last, size) if last < written else bytes_
+            if start + size <= bytes_:
+                room = name
+                break
+        if room is None:
+            start = _gap(held.get(None, ()), first, last, size)
+        end = start + -(-size // ALIGNMENT) * ALIGNMENT
+        held.setdefault(room, []).append((start, end, first, last))
+        spots[key] = Spot(start, room)
+        most = max(most, end if room is None else 0)
+    return most, spots
+
+
+def _gap(held: Iterable[tuple[int, int, int, int]], first: int, last: int, size: int) -> int:
+    """The lowest offset at which nothing lies from the first to the last step."""
+    at = 0
+    for start, end, begins, ends in sorted(held):
+        if begins <= last and first <= ends:
+            if start - at >= size:
+                break
+            at = max(at, end)
+    return at
+
+
+def _in_order(
+    lives: Mapping[Key, tuple[int, int, int]], rooms: Mapping[int, tuple[int, int]]
+) -> tuple[int, dict[Key, Spot]]:
+    """A layout in the order in which lives begin."""
+    memory = _Memory()
+    free = _largest(rooms)
+    spots: dict[Key, Spot] = {}
+    ends: list[tuple[int, int, int, int]] = []  # a heap of (last step, start, end, whose)
     held = [memory, *(inside for _, _, inside in free)]
     for key in sorted(lives, key=lambda key: lives[key][0]):
         first, last, size = lives[key]
