@@ -180,6 +180,25 @@ def test_what_is_read_elsewhere_is_not_overwritten(f):
     np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
 
 
+def test_a_loop_stacks_no_carry_that_its_pullback_does_not_read():
+    """Of an oscillator the positions, not the velocities."""
+
+    def loss(x):
+        def step(state, t):
+            x, v = state
+            v = v - 0.1 * np.sin(x)
+            return (x + 0.1 * v, v), None
+
+        (x, v), _ = tracker.scan(step, (x, np.zeros_like(x)), np.arange(50.0))
+        return np.sum(x * v)
+
+    x = np.linspace(0.1, 1.0, 1000)
+    fast = tracker.jit(lambda x: tracker.gradient(loss, x)[0])
+    assert scratch_of(fast, x) < 1.2 * 50 * x.nbytes
+    for _ in range(2):
+        np.testing.assert_allclose(fast(x), tracker.gradient(loss, x)[0], rtol=1e-12)
+
+
 def scratch_of(f, *args):
     (found,) = re.findall(r"at most ([\d,]+) of scratch", f.explain(*args))
     return int(found.replace(",", ""))
