@@ -92,6 +92,8 @@ class LastUses:
             result = room
             for number, index in _writes(value, given).parts:
                 room[index] = given[number]
+        elif room is not None and evaluate is np.where:
+            result = _chosen(given, room)
         elif room is not None:
             result = _UFUNCS.get(evaluate, evaluate)(*given, out=room, **params)
         else:
@@ -125,8 +127,18 @@ def _candidates(value: Value, evaluate: Callable[..., Any], given: Sequence[Any]
     if value.op is not None and isinstance(value.op.lower, View):
         base = None if value.op.lower.writes is None else _writes(value, given).base
         return () if base is None else (base,)
+    if evaluate is np.where:
+        return (1, 2)
     ufunc = _UFUNCS.get(evaluate, evaluate)
     return range(len(given)) if isinstance(ufunc, np.ufunc) and ufunc.nout == 1 else ()
+
+
+def _chosen(given: Sequence[Any], room: Any) -> Any:
+    """`np.where(*given)` in the memory of one of its sides."""
+    takes = np.asarray(given[0], bool)
+    other, where = (given[2], ~takes) if given[1] is room else (given[1], takes)
+    np.copyto(room, other, where=where)
+    return room
 
 
 def _is_alone(given: Sequence[Any], at: int) -> bool:

@@ -246,6 +246,23 @@ def test_what_is_used_again_is_not_overwritten(monkeypatch):
     same(f, *arrays(1), tolerance=0)
 
 
+def test_a_choice_takes_the_place_of_either_side(monkeypatch):
+    monkeypatch.setattr(first_calls, "SOON", LATER)
+
+    def f(x):
+        a, b = x * 2.0, x * 3.0
+        c = np.where(x > 0, a, 1)
+        return (
+            np.where(x > 1, -2.0, x + 1.0),
+            np.where(np.floor(x), c, b),
+            np.where((x * x).astype(int), x - 1.0, x[:1]),
+            np.where(x > 0, c, c),
+            np.where(x < 0, x > 1, x < 2),
+        )
+
+    same(f, *arrays(1), tolerance=0)
+
+
 def peak(f, *args):
     return peak_bytes(lambda: f(*args)) / ARRAY
 

@@ -120,14 +120,30 @@ def take_by_hand(x):
     return np.sum(y * y), np.bincount(i, 2 * y, len(x))
 
 
+def masked(x):
+    y = x * 2.0
+    y[x < 0] = 0.1
+    return y
+
+
+def masked_by_hand(x):
+    y, negative = x * 2.0, x < 0
+    y[negative] = 0.1
+    total = np.sum(y * y)
+    y *= 4
+    y[negative] = 0
+    return total, y
+
+
 @pytest.mark.parametrize(
     ("f", "by_hand"),
     [
         (np.cumsum, cumsum_by_hand),
         (np.sort, sort_by_hand),
         (lambda x: x[np.arange(len(x))[::-1].copy()], take_by_hand),
+        (masked, masked_by_hand),
     ],
-    ids=["cumsum", "sort", "take"],
+    ids=["cumsum", "sort", "take", "masked"],
 )
 def test_numpy_needs_no_more_memory_than_by_hand(f, by_hand, monkeypatch):
     monkeypatch.setattr(first_calls, "SOON", LATER)
