@@ -9,6 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
+from counting import peak_bytes
 from op_rows import row, sample, x, z
 
 import tracker
@@ -542,3 +543,8 @@ def test_a_zero_singular_value_has_derivative_zero_in_both_modes(values, a):
     np.testing.assert_array_equal(ds[s == 0], 0)
     (g,) = tracker.pullback(values, a)[1](np.ones_like(s))
     np.testing.assert_allclose(np.sum(g * t), np.sum(ds))
+
+
+def test_the_pullback_of_cholesky_works_in_few_arrays():
+    y, g = 3 * np.eye(200) + np.tri(200) / 200, np.ones((200, 200))
+    assert peak_bytes(lambda: factors.cholesky_pull.evaluate(y, g)) < 3.3 * y.nbytes
