@@ -248,3 +248,20 @@ def test_matrices_of_nothing(name, shape):
         pairs = zip(found, want, strict=True) if isinstance(want, tuple) else [(found, want)]
         for x, y in pairs:
             np.testing.assert_array_equal(x, y, strict=True)
+
+
+@pytest.mark.parametrize("shape", [(2, 40, 40), (40, 40)])
+def test_matrices_with_gaps_are_copied_and_factored_once(shape):
+    """The pullback asks for their transposes."""
+    rng = np.random.default_rng(0)
+    whole = np.zeros((*shape[:-2], 45, 80))
+    whole[..., :40, ::2] = rng.normal(size=shape) + 20 * np.eye(40)
+    a, b = whole[..., :40, ::2], rng.normal(size=(40, 3))
+
+    def loss(a):
+        return np.sum(np.linalg.solve(a, b) ** 2) + np.sum(np.linalg.inv(a) ** 3)
+
+    fast = tracker.jit(lambda a: tracker.gradient(loss, a)[0])
+    for _ in range(2):
+        np.testing.assert_allclose(fast(a), tracker.gradient(loss, a)[0], rtol=1e-9, atol=1e-12)
+    assert fast.explain(a).count("routine: lu of") == 1

@@ -132,6 +132,7 @@ class _Planner(Storing):
         self.in_place = InPlace(self, function, tiny)
         self.bundles: dict[Var, list[Place]] = {}
         self.factors: dict[Any, tuple[Buffer, Buffer, int]] = {}  # see `dense/planning.py`
+        self.gapless: dict[Any, Place] = {}  # likewise
         for number, var in enumerate(function.inputs):
             self.arrive(var, "input", number, strides[number])
         for number, var in enumerate(function.captures, start=len(function.inputs)):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.graph import Atom, Const, Eqn
+from tracker.ir.graph import Atom, Eqn, Var
 from tracker.ir.op import Routine
 from tracker.ir.types import Type
 from tracker.jit.dense.code import Kind
@@ -85,7 +85,7 @@ def _operand(planner: Any, atom: Atom, axes: int, may_turn: bool) -> Operand:
     type = atom.type
     stack = type.shape[: type.ndim - axes]
     step = math.prod(type.shape[len(stack) :]) * _words_of(type)
-    if isinstance(atom, Const):
+    if not isinstance(atom, Var):
         return Operand(atom, None, stack, step, False, 0)
     place = planner.stored(atom)
     if place.kind == "tiny":
@@ -94,8 +94,27 @@ def _operand(planner: Any, atom: Atom, axes: int, may_turn: bool) -> Operand:
         return Operand(atom, place, stack, step, False, place.ready)
     if may_turn and place.strides == _turned(type.shape):
         return Operand(atom, place, stack, step, True, place.ready)
-    copied = planner.copied(atom)
-    return Operand(atom, copied, stack, step, False, copied.ready)
+    copied, flipped = _without_gaps(planner, atom, place, may_turn)
+    return Operand(atom, copied, stack, step, flipped, copied.ready)
+
+
+def _without_gaps(planner: Any, atom: Var, place: Any, may_turn: bool) -> tuple[Any, bool]:
+    """A copy of matrices that lie with gaps, and whether it is that of their transposes: these are
+    asked for by the pullback, and the factors are those of the copy."""
+    source = place.buffer, place.start, planner.in_place.version(atom)
+    shape, strides = atom.type.shape, place.strides
+    known = planner.gapless.get((*source, _swapped(shape), _swapped(strides)))
+    if may_turn and known is not None:
+        return known, True
+    key = (*source, shape, strides)
+    if key not in planner.gapless:
+        planner.gapless[key] = planner.copied(atom)
+    return planner.gapless[key], False
+
+
+def _swapped(of: tuple[int, ...]) -> tuple[int, ...]:
+    """Shape or strides of transposed matrices."""
+    return (*of[:-2], *of[:-3:-1])
 
 
 def _words_of(type: Type) -> int:
