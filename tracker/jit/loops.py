@@ -41,6 +41,7 @@ from tracker.records import record
 _NEAR = 32  # elements; so far from where a pointer points, another one is used
 _LONG = 2_000_000  # weighted operations; from here on threads share a loop
 _BLOCK = 4096  # elements of a float32 sum that are added up before they go to a float64 total
+_DEAR = 20  # operations; rows of so many become vectors only where they are written apart
 _FAR = 2.0**30  # an argument that hardly ever is
 _FEW_FAR = 2  # general functions that a loop over far arguments inlines
 _SHORT_ROW, _LONG_ROW = 5, 9  # elements; of fewer, gathers are cheap; more are not unrolled
@@ -89,7 +90,8 @@ def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _Writer]:
                 threads = 1  # parts would see each other's writes
                 continue
             if not writer.e.limits:
-                driver.pairs += pairs_of(kernel, driver.step, writer.bodies)
+                if writer.flat or work_of(driver.plan, kernel) < _DEAR * math.prod(kernel.space):
+                    driver.pairs += pairs_of(kernel, driver.step, writer.bodies)
                 return text, writer
             again = writer.is_repeatable()
             seldom = again and writer.is_seldom()
