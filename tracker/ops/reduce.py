@@ -27,7 +27,7 @@ from tracker.ops.declare import (
 )
 from tracker.ops.short import fold
 from tracker.tape import apply, form_of
-from tracker.tracked import Tracked
+from tracker.tracked import Tracked, whole
 
 _NO = NO_VALUE
 
@@ -50,7 +50,10 @@ def folded_axes(x: Any, axis: Any) -> tuple[int, ...]:
     if type(axis) is int and axis in (0, -1):
         ndim = np.ndim(x)  # asked once: it is a tenth of a small call
         return (axis % ndim,) if ndim else ()
-    return folded_axes(x, operator.index(axis)) if type(axis) is Tracked else axes_of(x, axis)
+    if type(axis) is Tracked:
+        axis = whole(axis)
+        return folded_axes(x, operator.index(axis) if type(axis) is Tracked else axis)
+    return axes_of(x, axis)
 
 
 def kept(shape: tuple[int, ...], axis: tuple[int, ...]) -> tuple[int, ...]:
