@@ -69,6 +69,27 @@ class Tree:
 
 
 SHARED = Filter(2.0)
+_scale, _calls, _table = 1.0, 0, __import__("numpy").ones(2)
+
+
+def set_scale(x):
+    global _scale
+    _scale = x
+
+
+def scaled(x):
+    return _helped(x)
+
+
+def _helped(x):
+    global _calls
+    _calls += 1
+    return x * _scale * _table
+
+
+class Scaler:
+    def __call__(self, x):
+        return scaled(x)
 """
 
 
@@ -173,3 +194,15 @@ def test_too_many_objects_to_look_at(package):
     assert f(1.0) == 2.0
     with pytest.raises(CompileError, match="function cannot be traced: a Tree that"):
         jit(lambda x: tree.total(x), strict=True)(1.0)
+
+
+def test_numbers_and_arrays_of_its_modules(package):
+    given, scaler = package.scaled, package.Scaler()
+    compiled = [jit(lambda x: package.scaled(x)), jit(lambda x: given(x)), jit(lambda x: scaler(x))]
+    for scale in (1.0, 2.0, 3.0):
+        package.set_scale(scale)
+        package._table[0] = package._calls = scale
+        for f in compiled:
+            np.testing.assert_array_equal(f(1.5), [1.5 * scale * scale, 1.5 * scale])
+        assert package._calls == scale + 3
+    assert all(f.cache_info().eager == 0 for f in compiled)

@@ -1,7 +1,7 @@
 """Whose code is whose: the user's is followed, a library's is taken to stay as it is.
 
 Owns: `is_library_file`; `is_library`, which says it of modules, `is_library_code` of functions;
-`is_installed`, of the classes of packages that somebody has installed: nothing is known of them.
+`is_installed`, of the modules of packages that somebody has installed: nothing is known of them.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def is_library(module: types.ModuleType | None, package: str) -> bool:
     return is_library_file(where)
 
 
-def is_installed(cls: type, package: str) -> bool:
-    """Whether a class is of a package that is not the user's, nor Python's, NumPy's, SciPy's."""
-    module = sys.modules.get(cls.__module__)
-    where = getattr(module, "__file__", None)
-    if where is None or cls.__module__.partition(".")[0] in _KNOWN:
+def is_installed(module: str, package: str) -> bool:
+    """Whether a module is of a package that is not the user's, nor Python's, NumPy's, SciPy's."""
+    found = sys.modules.get(module)
+    where = getattr(found, "__file__", None)
+    if where is None or module.partition(".")[0] in _KNOWN:
         return False
-    return is_library(module, package) and _INSTALLED.search(where) is not None
+    return is_library(found, package) and _INSTALLED.search(where) is not None
 
 
 def is_library_code(f: types.FunctionType, package: str) -> bool:

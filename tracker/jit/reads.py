@@ -7,7 +7,8 @@ mentions, context variables, the environment, and the code of functions itself.
 Invariants: a place that the code reads by name is found (one too many does no harm, it is only
 looked at); library code is not followed, and what it holds is taken to stay as it is, but for lists
 and dicts that the user's code names, and for objects of packages that somebody has installed: of
-these all attributes count, for their methods may read and change them; no code of the user's runs.
+these all attributes count, for their methods may read and change them, and of their functions the
+numbers and arrays of their modules, so far as names lead; no code of the user's runs.
 Of an object it counts, too, which class it has, what that lends it (methods, properties, special
 methods: `lent.py`), and that it has nothing of its own in front of these. Start at `reads_of`.
 """
@@ -55,7 +56,7 @@ _HELD = {  # where objects of the standard library keep what is in them
 }
 _NAMESPACES = {("types", "SimpleNamespace"), ("argparse", "Namespace"), ("_thread", "_local")}
 _HEAP = 1 << 9  # the flag of classes that are made while a program runs
-_MOST = 256  # objects of installed packages; a framework's hold thousands of others
+_MOST = 256  # objects, and functions, of installed packages; frameworks have thousands
 _STATE = (list, dict, set, deque, ContextVar, type(os.environ))  # of libraries, that users change
 
 
@@ -120,6 +121,7 @@ class _Walk:
         self.objects: list[Any] = []
         self.installed: list[Any] = []  # the objects among them of installed packages
         self.derived: dict[type, bool] = {}  # which classes' objects these are
+        self.followed = 0  # functions of such packages
         self.todo: list[Any] = []
 
     def run(self) -> list[Place]:
@@ -292,6 +294,8 @@ class _Walk:
                 self._all(filter(callable, _and_inside(_contents(cell))))
             if f is os.getenv:
                 self.reach(os.environ)
+            if is_installed(f.__module__ or "", self.package):
+                self._installed_function(f)
             return
         names = names_in(f.__code__)
         self._note(names, f.__name__)
@@ -404,9 +408,9 @@ class _Walk:
             for name, raw in vars(cls).items():
                 for f in (raw.fget, raw.fset) if isinstance(raw, property) else (raw,):
                     if isinstance(f, types.FunctionType):
-                        names = names_in(f.__code__)
-                        self.stored |= names.stored
-                        self.fills |= names.fills
+                        self.stored |= names_in(f.__code__).stored
+                        self.fills |= names_in(f.__code__).fills
+                        self.reach(f)
                 if isinstance(raw, types.MemberDescriptorType) and hasattr(x, name):
                     self._place("attribute", x, name, f"{cls.__name__}.{name}")
 
@@ -420,7 +424,22 @@ class _Walk:
         return known
 
     def _is_installed(self, cls: type) -> bool:
-        return is_installed(cls, self.package)
+        return is_installed(cls.__module__, self.package)
+
+    def _installed_function(self, f: types.FunctionType) -> None:
+        """Numbers, text and arrays that a function of an installed package finds in its module, and
+        those that it calls. (Not lists and dicts: libraries keep there what they have seen.)"""
+        self.followed += 1
+        if self.followed > _MOST:
+            return
+        names = names_in(f.__code__)
+        self.stored |= names.stored
+        for name in sorted(names.globals & f.__globals__.keys()):
+            value = f.__globals__[name]
+            if isinstance(value, types.FunctionType):
+                self.reach(value)
+            elif isinstance(value, _PLAIN):
+                self._place("item", f.__globals__, name, f"{f.__module__}.{name}")
 
     def _module(self, x: types.ModuleType) -> None:
         """Of a library, only what users are known to change."""
@@ -440,7 +459,7 @@ class _Walk:
             value = vars(x)[name]
             if ours or type(value) in _STATE:
                 self._place("item", vars(x), name, f"{x.__name__}.{name}")
-            elif self._is_installed(type(value)):
+            elif self._is_installed(type(value)) or _is_function_of(value, x):
                 self.reach(value)
             elif value is os.getenv:
                 self.reach(os.environ)
@@ -538,6 +557,12 @@ def _is_namespace(x: Any) -> bool:
     return (
         isinstance(x, types.FunctionType) or (type(x).__module__, type(x).__name__) in _NAMESPACES
     )
+
+
+def _is_function_of(x: Any, module: types.ModuleType) -> bool:
+    """Whether it is a function of a module's package."""
+    first = module.__name__.partition(".")[0]
+    return isinstance(x, types.FunctionType) and (x.__module__ or "").partition(".")[0] == first
 
 
 def _is_absent(x: Any, name: str) -> bool:
