@@ -70,7 +70,7 @@ JIT_LAYERS = [
     {"orders", "unusual"},
     {"libraries", "reflection"},
     {"answers", "asking"},
-    {"places", "reads", "standins", "varying"},
+    {"places", "reads", "inspection", "standins", "varying"},
     {"inputs"},
     {"lasting"},
     {"state"},

@@ -23,7 +23,7 @@ import sys
 import types
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -32,6 +32,19 @@ import numpy as np
 from tracker.jit import asking
 from tracker.jit.answers import QUESTIONS, Space
 from tracker.jit.compared import PROXIES, Static, items_of
+from tracker.jit.inspection import (
+    and_inside,
+    contents,
+    has_attributes,
+    is_absent,
+    is_data,
+    is_data_descriptor,
+    is_function_of,
+    is_jitted,
+    is_namespace,
+    lists_in,
+    package_of,
+)
 from tracker.jit.libraries import OURS, is_installed, is_library, is_library_code
 from tracker.jit.places import Kind, Place, children_of, lent, own_dict
 from tracker.jit.reflection import Names, names_given, names_in
@@ -54,7 +67,6 @@ _HELD = {  # where objects of the standard library keep what is in them
     ("queue", "LifoQueue"): "queue",
     ("queue", "PriorityQueue"): "queue",
 }
-_NAMESPACES = {("types", "SimpleNamespace"), ("argparse", "Namespace"), ("_thread", "_local")}
 _HEAP = 1 << 9  # the flag of classes that are made while a program runs
 _MOST = 256  # objects, and functions, of installed packages; frameworks have thousands
 _STATE = (list, dict, set, deque, ContextVar, type(os.environ))  # of libraries, that users change
@@ -85,7 +97,7 @@ def places_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> list[
 def reads_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> Reads:
     """What a call of `function` can read, by functions and objects among its arguments' leaves,
     too; a holder's own place comes before the places in it."""
-    walk = _Walk(_package(function))
+    walk = _Walk(package_of(function))
     walk.reach(function)
     for x in values:
         if not isinstance(x, _PLAIN):
@@ -181,7 +193,7 @@ class _Walk:
         found: list[str] = []
         for name in sorted(names - own.keys()):
             raw = lent(cls, name)
-            lends = is_ours and hasattr(type(raw), "__get__") and not _is_data_descriptor(raw)
+            lends = is_ours and hasattr(type(raw), "__get__") and not is_data_descriptor(raw)
             is_tested = name in self.tested and not is_ours
             if not name.startswith("__") and (
                 lends or is_tested or (asks and is_ours and raw is None)
@@ -200,7 +212,7 @@ class _Walk:
         }
         if not found:
             return set()
-        times = Counter(id(x) for place in self.places for x in _lists(place.read(), ()))
+        times = Counter(id(x) for place in self.places for x in lists_in(place.read(), ()))
         return {p for p, x in found.items() if type(x) is list and times[id(x)] == 1}
 
     def _known(self) -> tuple[Any, ...]:
@@ -251,7 +263,7 @@ class _Walk:
             self.looked_at |= names_given(x)
         elif isinstance(x, types.ModuleType):
             self.objects.append(x)
-        elif (installed := self._comes_from_installed(x)) or self._is_ours(x) or _has_attributes(x):
+        elif (installed := self._comes_from_installed(x)) or self._is_ours(x) or has_attributes(x):
             self.objects.append(x)
             self.installed += [x] * installed
             self.asks |= type(x).__name__ == "SystemRandom"
@@ -291,7 +303,7 @@ class _Walk:
             return
         if is_library_code(f, self.package):
             for cell in f.__closure__ or ():  # what a library wraps may be the user's
-                self._all(filter(callable, _and_inside(_contents(cell))))
+                self._all(filter(callable, and_inside(contents(cell))))
             if f is os.getenv:
                 self.reach(os.environ)
             if is_installed(f.__module__ or "", self.package):
@@ -303,7 +315,7 @@ class _Walk:
             self.spaces[id(f.__globals__), questions] = f.__globals__, questions
         self._place("slot", f, "__code__", f"code of {f.__name__}")
         for cell, name in zip(f.__closure__ or (), f.__code__.co_freevars, strict=True):
-            if _contents(cell):
+            if contents(cell):
                 self._place("cell", cell, name, f"closure variable {name}")
         for name in sorted(self._globals(f, names)):
             self._place("item", f.__globals__, name, f"global {name}")
@@ -342,7 +354,7 @@ class _Walk:
         self.named.setdefault(id(f.__globals__), (f.__globals__, set()))[1].update(missing)
         space = vars(builtins)
         self.named.setdefault(id(space), (space, set()))[1].update(missing)
-        data = [n for n, x in f.__globals__.items() if names.everywhere and _is_data(n, x)]
+        data = [n for n, x in f.__globals__.items() if names.everywhere and is_data(n, x)]
         return {*data, *(n for n in names.globals if n in f.__globals__)}
 
     def _import(self, f: types.FunctionType, level: int, name: str) -> None:
@@ -374,7 +386,7 @@ class _Walk:
         if x is os.environ:
             self._environ()
             return
-        every = self.every and (_is_namespace(x) or self._is_ours(x))
+        every = self.every and (is_namespace(x) or self._is_ours(x))
         own_classes = x.__mro__ if isinstance(x, type) else ()
         for cls in filter(self._is_ours, (*own_classes, *type(x).__mro__)):
             for name, raw in vars(cls).items():
@@ -393,13 +405,13 @@ class _Walk:
             self._methods_of_installed(x)
             whole = True
         for name in sorted(own.keys() if whole else self.attributes & own.keys()):
-            if not _is_data_descriptor(lent(type(x), name)):
+            if not is_data_descriptor(lent(type(x), name)):
                 self._place("attribute", x, name, f"{type(x).__name__}.{name}")
         if every and self.whole and hasattr(x, "__dict__") and not isinstance(x, type):
             self._place("attribute", x, "__dict__", f"{type(x).__name__}.__dict__")
         if not hasattr(type(x), "__getattr__"):
             for name in sorted(self.tested):
-                if self._is_ours(x) and _is_absent(x, name):
+                if self._is_ours(x) and is_absent(x, name):
                     self._place("attribute", x, name, f"{type(x).__name__}.{name}")
 
     def _methods_of_installed(self, x: Any) -> None:
@@ -459,7 +471,7 @@ class _Walk:
             value = vars(x)[name]
             if ours or type(value) in _STATE:
                 self._place("item", vars(x), name, f"{x.__name__}.{name}")
-            elif self._is_installed(type(value)) or _is_function_of(value, x):
+            elif self._is_installed(type(value)) or is_function_of(value, x):
                 self.reach(value)
             elif value is os.getenv:
                 self.reach(os.environ)
@@ -492,81 +504,3 @@ class _Walk:
             return not is_library(x, self.package)
         module = (x if isinstance(x, type) else type(x)).__module__
         return not is_library(sys.modules.get(module), self.package) and module != "builtins"
-
-
-def _package(function: Any) -> str:
-    """The first name of the module of the user's function: its package is not a library."""
-    while True:
-        if is_jitted(function):
-            function = function._jitted.function
-        elif isinstance(function, functools.partial):
-            function = function.func
-        elif isinstance(getattr(function, "__wrapped__", None), types.FunctionType):
-            function = function.__wrapped__
-        else:
-            name: str = getattr(function, "__module__", None) or ""
-            first = name.partition(".")[0]
-            return "" if first in OURS else first
-
-
-def is_jitted(x: Any) -> bool:
-    return hasattr(type(x), "_tracker_derive")
-
-
-def _has_attributes(x: Any) -> bool:
-    """Whether an object of a library's holds what the user's code may have put there: a namespace,
-    a model. Only what the code names is looked at."""
-    if isinstance(x, (type, types.ModuleType)) or not hasattr(x, "__dict__"):
-        return False
-    return type(x).__module__.partition(".")[0] != OURS[0]
-
-
-def _lists(x: Any, above: tuple[int, ...]) -> Iterator[Any]:
-    """All lists in what stands at a place."""
-    if type(x) is list:
-        yield x
-    parts = children_of(x) if id(x) not in above else None
-    for child in () if parts is None else parts[1]:
-        yield from _lists(child, (*above, id(x)))
-
-
-def _contents(cell: types.CellType) -> list[Any]:
-    try:
-        return [cell.cell_contents]
-    except ValueError:
-        return []
-
-
-def _is_data_descriptor(raw: Any) -> bool:
-    return hasattr(type(raw), "__set__") or hasattr(type(raw), "__delete__")
-
-
-def _and_inside(xs: list[Any]) -> list[Any]:
-    """Some objects, and what the dicts among them hold."""
-    return xs + [value for x in xs if isinstance(x, dict) for value in x.values()]
-
-
-def _is_data(name: str, x: Any) -> bool:
-    """Whether a global is what code may read by a name that is not in it, and not a tool."""
-    return (
-        not name.startswith("_") and not isinstance(x, (types.ModuleType, type)) and not callable(x)
-    )
-
-
-def _is_namespace(x: Any) -> bool:
-    return (
-        isinstance(x, types.FunctionType) or (type(x).__module__, type(x).__name__) in _NAMESPACES
-    )
-
-
-def _is_function_of(x: Any, module: types.ModuleType) -> bool:
-    """Whether it is a function of a module's package."""
-    first = module.__name__.partition(".")[0]
-    return isinstance(x, types.FunctionType) and (x.__module__ or "").partition(".")[0] == first
-
-
-def _is_absent(x: Any, name: str) -> bool:
-    """Whether there is no such attribute, without running code of the user's."""
-    if isinstance(lent(type(x), name), types.MemberDescriptorType):  # a slot, maybe empty
-        return not hasattr(x, name)
-    return name not in getattr(x, "__dict__", {}) and not hasattr(type(x), name)
