@@ -265,7 +265,8 @@ class _Walk:
             self.objects.append(x)
         elif (installed := self._comes_from_installed(x)) or self._is_ours(x) or has_attributes(x):
             self.objects.append(x)
-            self.installed += [x] * installed
+            if installed:
+                self.installed.append(x)
             self.asks |= type(x).__name__ == "SystemRandom"
             for cls in type(x).__mro__:
                 name = _HELD.get((cls.__module__, cls.__name__))
@@ -402,7 +403,7 @@ class _Walk:
         own = vars(x) if hasattr(x, "__dict__") and not isinstance(x, type) else {}
         whole = every
         if len(self.installed) <= _MOST and self._comes_from_installed(x):
-            self._methods_of_installed(x)
+            self._installed_object(x)
             whole = True
         for name in sorted(own.keys() if whole else self.attributes & own.keys()):
             if not is_data_descriptor(lent(type(x), name)):
@@ -414,14 +415,14 @@ class _Walk:
                 if self._is_ours(x) and is_absent(x, name):
                     self._place("attribute", x, name, f"{type(x).__name__}.{name}")
 
-    def _methods_of_installed(self, x: Any) -> None:
-        """Note what methods that nobody follows may put where."""
+    def _installed_object(self, x: Any) -> None:
+        """Note what methods that nobody follows may put where, and look into slots."""
         for cls in filter(self._is_installed, type(x).__mro__):
             for name, raw in vars(cls).items():
                 for f in (raw.fget, raw.fset) if isinstance(raw, property) else (raw,):
                     if isinstance(f, types.FunctionType):
-                        self.stored |= names_in(f.__code__).stored
                         self.fills |= names_in(f.__code__).fills
+                        self.stored |= names_in(f.__code__).stored  # also beyond `_MOST`
                         self.reach(f)
                 if isinstance(raw, types.MemberDescriptorType) and hasattr(x, name):
                     self._place("attribute", x, name, f"{cls.__name__}.{name}")
