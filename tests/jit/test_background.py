@@ -230,3 +230,17 @@ def test_a_program_may_end_meanwhile():
     out = subprocess.run(run, capture_output=True, text=True, timeout=300, check=True)
     assert out.stdout.startswith("[2.124, ")
     assert out.stderr == "", f"after {time.perf_counter() - started} s"
+
+
+def test_a_call_does_not_wait_for_the_interpreters_lock_while_a_job_begins(monkeypatch):
+    order = []
+
+    def seen():
+        order.append("job")
+
+    monkeypatch.setattr(background, "_GRACE", 0.2)
+    job = background.later(seen)
+    background.begin(job)
+    order.append("caller")
+    job.wait()
+    assert order == ["caller", "job"]

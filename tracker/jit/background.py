@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -22,6 +23,7 @@ import tracker.jit.engine  # noqa: F401  (its hook of `os.fork` must be older th
 _Result = TypeVar("_Result")
 _COMPILING = threading.RLock()
 _MOST = 4  # jobs that wait for each other; who wants more does the work himself
+_GRACE = 0.0003  # seconds until a thread begins with its job
 _threads: list[threading.Thread] = []
 _unfinished: dict[int, Job[Any]] = {}  # by id, those that a thread is to do
 
@@ -101,13 +103,20 @@ def _has_thread(job: Job[Any]) -> bool:
     if len(_threads) >= _MOST:
         return False
     run = contextvars.copy_context().run
-    thread = threading.Thread(target=run, args=(job.run,), name="tracker-compile")
+    thread = threading.Thread(target=run, args=(_run_soon, job), name="tracker-compile")
     try:
         thread.start()
     except RuntimeError:  # the interpreter is ending, or the system has no more threads
         return False
     _threads.append(thread)
     return True
+
+
+def _run_soon(job: Job[Any]) -> None:
+    """Do a job, once who began it has gone on: a thread that starts has the interpreter's lock for
+    a switch interval (5 ms), and the call would return no sooner."""
+    time.sleep(_GRACE)
+    job.run()
 
 
 def _unless_over(work: Callable[[], _Result]) -> Callable[[], _Result]:
