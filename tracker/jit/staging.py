@@ -33,7 +33,7 @@ from tracker.jit.compared import Compared, Static
 from tracker.jit.inputs import Effects, Inputs
 from tracker.jit.lasting import After
 from tracker.jit.libraries import is_library_file
-from tracker.jit.places import Spot, goes_on, with_places
+from tracker.jit.places import Place, Spot, goes_on, same_objects, with_places
 from tracker.jit.reads import Reads, places_of, reads_of
 from tracker.jit.signature import Node, Signature, Update, alike_in, signature_of
 from tracker.jit.standins import (
@@ -229,7 +229,7 @@ def stage(
     shown = [*outputs, *updates.leaves] if updates else outputs
     with collecting_seldom():
         built = build(name or _name(f), run.listener, inputs, shown, run.views, run.nodes)
-    after = After(places_of(f, static_leaves(given, own)), given, own, call, leaves, varying)
+    after = After(run.places_now(f), given, own, call, leaves, varying)
     staged.trace = Trace(
         built.function,
         call,
@@ -263,7 +263,7 @@ class _Run:
         reads: Reads,
         deferral: Deferral | None,
     ) -> None:
-        own = len(given.leaves)
+        self.own = own = len(given.leaves)
         self.deferral = deferral
         self.inputs = Inputs(call, leaves, own, deferral)
         self.positional, self.named = _rebuilt(given, self.inputs.whole, args, kwargs)
@@ -353,10 +353,18 @@ class _Run:
     def _put_back(self, f: Callable[..., Any]) -> None:
         """Have plain data stand wherever `f` can look."""
         self.stand_ins.take_back()
-        self.stand_ins.tidy(places_of(f, self.objects))
+        self.stand_ins.tidy(self.places_now(f))
         for x in self.objects:
             with_plain_keys(x)
         self.inputs.close()
+
+    def places_now(self, f: Callable[..., Any]) -> list[Place]:
+        """What `f` can read now: the same as before its run, if it puts nothing anywhere and the
+        very same objects stand there; names need not be followed again for that."""
+        puts = self.reads.stored or self.reads.fills
+        if not puts and same_objects(self.call, self.own) is not None:
+            return self.reads.places
+        return places_of(f, self.objects)
 
     def _explain(self, error: Exception) -> None:
         """UnsupportedError for an error that plain arrays may not give rise to."""
