@@ -24,7 +24,8 @@ from tracker.records import field, record
 if TYPE_CHECKING:
     from tracker.jit.partition import HostCall
 
-_LONG = 50_000  # elements and numbers of scratch; beyond, a call lets other threads run
+_CALL = "  call void @"  # of a loop, or of BLAS: there are none where all is unrolled
+_FEW = 10  # a number of two digits is one that the text does not show (`lifting.py`)
 
 
 @record()
@@ -85,7 +86,8 @@ def bind(
         captures,
         symbols=symbols,
         keep=keep,
-        release_gil=pauses or size > _LONG,
+        release_gil=pauses,
+        work=max(size, _FEW) if _CALL in lowered.text else 0,
         raises=pauses or bool(lowered.borrowed),
         level=lowered.level,
     )

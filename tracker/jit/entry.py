@@ -29,6 +29,7 @@ from tracker.jit.updates import Updates
 from tracker.jit.writer import ACTIVE, Objects, Writer
 from tracker.jit.writes import Writes
 
+_LONG = 50_000  # elements and numbers of scratch; beyond, a call lets other threads run
 
 def entry_text(
     signature: Signature,
@@ -37,10 +38,12 @@ def entry_text(
     objects: Objects,
     *,
     release_gil: bool = False,
+    work: int = 0,
     raises: bool = False,
 ) -> str:
-    """The text of `@entry` and its globals, without the declarations of C functions. `raises`: what
-    the plan calls may set an exception."""
+    """The text of `@entry` and its globals, without the declarations of C functions. `release_gil`:
+    a call lets other threads run; otherwise that depends on its `work`, in elements (0: it is over
+    at once). `raises`: what the plan calls may set an exception."""
     w = Writer(objects)
     returned = frozenset(o.leaf for o in outputs.leaves if isinstance(o, (InputOut, ViewOut)))
     nodes = [o.node for o in outputs.leaves if isinstance(o, NodeOut)]
@@ -56,7 +59,7 @@ def entry_text(
     writes.check(captures)
     results.allocate()
     writes.allocate(results)
-    _call_plan(w, release_gil, raises)
+    _call_plan(w, release_gil, work, raises)
     writes.carry_out()
     root = results.build()
     Updates(w, outputs.updates, inputs, results).carry_out()
@@ -86,13 +89,32 @@ def _prologue(w: Writer, slots: int) -> list[str]:
     ]
 
 
-def _call_plan(w: Writer, release_gil: bool, raises: bool) -> None:
-    if release_gil:
+def _call_plan(w: Writer, release_gil: bool, work: int, raises: bool) -> None:
+    """Whether there is work enough for other threads to run meanwhile is a matter of sizes, which
+    another shape finds in its table."""
+    depends = work > 0 and not release_gil
+    if depends:
+        thread = w.alloca("ptr")
+        is_long = w.let(f"icmp ugt i64 {work}, {_LONG}")
+        w.branch(is_long, "unlock", "run")
+        w.label("unlock")
+    if depends or release_gil:
         w.emit("%thread = call ptr @PyEval_SaveThread()")
+    if depends:
+        w.store("ptr", "%thread", thread, 0)
+        w.emit("br label %run")
+        w.label("run")
     status = "%plan" if raises else "%status"
     w.emit(f"{status} = call i64 @plan(ptr %slots) alwaysinline")
-    if release_gil:
-        w.emit("call void @PyEval_RestoreThread(ptr %thread)")
+    if depends:
+        w.branch(is_long, "lock", "ran")
+        w.label("lock")
+    if depends or release_gil:
+        held = w.load("ptr", thread, 0) if depends else "%thread"
+        w.emit(f"call void @PyEval_RestoreThread(ptr {held})")
+    if depends:
+        w.emit("br label %ran")
+        w.label("ran")
     if raises:
         w.emit("%error = call ptr @PyErr_Occurred()")
         w.emit("%fine = icmp eq ptr %error, null")

@@ -90,6 +90,7 @@ def compile_entry(
     symbols: Mapping[str, int] | None = None,
     keep: Sequence[Any] = (),
     release_gil: bool = False,
+    work: int = 0,
     raises: bool = False,
     level: int = engine.OPTIMISED,
 ) -> Entry:
@@ -104,6 +105,7 @@ def compile_entry(
         captures,
         symbols=symbols,
         release_gil=release_gil,
+        work=work,
         raises=raises,
     )
     module = cache.compile_or_load(prepared.text, level=level, symbols=prepared.symbols)
@@ -120,11 +122,20 @@ def prepare(
     *,
     symbols: Mapping[str, int] | None = None,
     release_gil: bool = False,
+    work: int = 0,
     raises: bool = False,
 ) -> Prepared:
     """The whole text (equal for equal calls in any process: a key for a cache) and its bindings."""
     objects = writer.Objects()
-    body = entry_text(signature, outputs, captures, objects, release_gil=release_gil, raises=raises)
+    body = entry_text(
+        signature,
+        outputs,
+        captures,
+        objects,
+        release_gil=release_gil,
+        work=work,
+        raises=raises,
+    )
     text, tables = without_sizes(f"{_declarations(plan, body)}\n{body}\n{plan}")
     bound = {**(symbols or {}), **addresses(tables)}
     bound.update((name, address_of(name)) for name in set(C_NAME.findall(text)))
