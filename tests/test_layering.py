@@ -89,6 +89,7 @@ JIT_LAYERS = [
     {"plan"},
     {"multiply", "rowcode"},
     {"products", "partition", "structured", "scratch"},
+    {"taking"},
     {"folds", "scattering"},
     {"elements"},
     {"loops"},

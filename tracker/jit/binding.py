@@ -106,7 +106,8 @@ def _addresses(lowered: Lowered) -> dict[str, int]:
         if library is not None and name in library.symbols:
             symbols[name] = library.symbols[name]
         elif name in memory.NAMES:
-            symbols.update(memory.symbols())
+            kept = lowered.scratch >= memory.LEAST
+            symbols[name] = memory.symbols()[name] if kept else relinking.NOWHERE
         elif name == parallel.NAME:
             symbols.update(parallel.symbols())
         elif name == pausing.NAME:

@@ -31,6 +31,7 @@ from tracker.jit.writes import Writes
 
 _LONG = 50_000  # elements and numbers of scratch; beyond, a call lets other threads run
 
+
 def entry_text(
     signature: Signature,
     outputs: Outputs,
@@ -95,8 +96,8 @@ def _call_plan(w: Writer, release_gil: bool, work: int, raises: bool) -> None:
     depends = work > 0 and not release_gil
     if depends:
         thread = w.alloca("ptr")
-        is_long = w.let(f"icmp ugt i64 {work}, {_LONG}")
-        w.branch(is_long, "unlock", "run")
+        w.store("ptr", "null", thread, 0)
+        w.branch(w.let(f"icmp ugt i64 {work}, {_LONG}"), "unlock", "run")
         w.label("unlock")
     if depends or release_gil:
         w.emit("%thread = call ptr @PyEval_SaveThread()")
@@ -106,11 +107,12 @@ def _call_plan(w: Writer, release_gil: bool, work: int, raises: bool) -> None:
         w.label("run")
     status = "%plan" if raises else "%status"
     w.emit(f"{status} = call i64 @plan(ptr %slots) alwaysinline")
-    if depends:
-        w.branch(is_long, "lock", "ran")
+    held = "%thread"
+    if depends:  # a load that LLVM cannot see through: it writes no plan twice for the two cases
+        held = w.let(f"load volatile ptr, ptr {thread}")
+        w.branch(w.let(f"icmp eq ptr {held}, null"), "ran", "lock")
         w.label("lock")
     if depends or release_gil:
-        held = w.load("ptr", thread, 0) if depends else "%thread"
         w.emit(f"call void @PyEval_RestoreThread(ptr {held})")
     if depends:
         w.emit("br label %ran")

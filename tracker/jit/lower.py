@@ -35,12 +35,13 @@ from tracker.jit.modules import Work, apart, busy, merge, urgent
 from tracker.jit.overwriting import homes_of
 from tracker.jit.scratch import Spot, lay_out
 from tracker.jit.sharing import KernelText, redirected, share
+from tracker.jit.taking import Taking
 from tracker.jit.unrolled import Unrolled
 
 _LONG = 400  # lines of driver; beyond, it is compiled apart from the loops, without loop passes
-_ON_STACK = 4096  # bytes of scratch that go on the stack
 _FLOAT64 = np.dtype(np.float64)
 _INT64 = np.dtype(np.int64)
+_CALL = re.compile(r"  call void @| *%\w+ = call i64 @body")  # of a loop, BLAS, or a body
 _SPOT = re.compile(r"<(\d+)>")  # stands for where a scratch buffer lies until it is known
 
 
@@ -127,21 +128,23 @@ class _Driver(Unrolled):
 
     def _function(self, header: str, owns: bool = True) -> tuple[str, int]:
         """The text of the function, and how many bytes of scratch it needs."""
-        scratch, places = self._layout(owns)
+        size, places = self._layout(owns)
+        varies = any(_CALL.match(line) for line in self.lines)
+        taking = Taking(size, varies, self.needs, self.symbols)
         rooms = sorted({spot.room for spot in places.values() if spot.room is not None})
         head = [f"define internal i64 {header} {{", *self.spills, *map(self._room, rooms)]
-        body = [*(self._scratch_lines(scratch) if owns else ()), *self.lines]
-        free = self._freeing(scratch) if owns else []
-        tail = [*free, "  ret i64 0"]
+        body = [*(taking.take() if owns else ()), *self.lines]
+        tail = [*(taking.give("done") if owns else ()), "  ret i64 0"]
         if self.has_guards:
-            tail += ["fail:", *free, "  ret i64 1"]
+            tail += ["fail:", *(taking.give("failed") if owns else ()), "  ret i64 1"]
         driver = "\n".join([*head, *body, *tail, "}"])
         where = {
-            str(buffer.number): f"ptr %{'scratch' if spot.room is None else f'room{spot.room}'}, "
-            f"i64 {spot.offset}"
+            str(buffer.number): f"ptr %scratch, i64 {spot.offset + taking.margin}"
+            if spot.room is None
+            else f"ptr %room{spot.room}, i64 {spot.offset}"
             for buffer, spot in places.items()
         }
-        return _SPOT.sub(lambda m: where[m[1]], driver), scratch
+        return _SPOT.sub(lambda m: where[m[1]], driver), taking.size
 
     def _modules(self, driver: str, scratch: int) -> Lowered:
         """One module; several, where the driver is long, or not all is worth optimising."""
@@ -279,24 +282,3 @@ class _Driver(Unrolled):
         """The memory of a result, for what is done before it is written."""
         cell = f"getelementptr i64, ptr %slots, i64 {slot}"
         return f"  %room{slot}.cell = {cell}\n  %room{slot} = load ptr, ptr %room{slot}.cell"
-
-    def _scratch_lines(self, size: int) -> list[str]:
-        if not size:
-            return []
-        if size <= _ON_STACK:  # as much for every size: another shape gives the same text
-            return [f"  %scratch = alloca i8, i64 {_ON_STACK}, align 64"]
-        if size < memory.LEAST:
-            self.needs.intrinsics.add("declare noalias ptr @malloc(i64)")
-            return [f"  %scratch = call ptr @malloc(i64 {size})"]
-        self.symbols |= set(memory.NAMES)
-        self.needs.intrinsics.add("declare noalias ptr @tk.take(i64)")
-        return [f"  %scratch = call ptr @tk.take(i64 {size})"]
-
-    def _freeing(self, size: int) -> list[str]:
-        if size <= _ON_STACK:
-            return []
-        if size < memory.LEAST:
-            self.needs.intrinsics.add("declare void @free(ptr)")
-            return ["  call void @free(ptr %scratch)"]
-        self.needs.intrinsics.add("declare void @tk.give(ptr, i64)")
-        return [f"  call void @tk.give(ptr %scratch, i64 {size})"]

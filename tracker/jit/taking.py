@@ -1,0 +1,84 @@
+"""How a plan gets its scratch, and gives it back.
+
+Owns: `Taking`, the lines of both. Little scratch is on the stack, some is `malloc`'s, much is taken
+from memory that is kept (`memory.py`).
+
+Invariant: another shape of a program that has loops gives the same text: which of these it is, is
+asked when the plan runs, of a number that the text does not show (`lifting.py`), and no buffer lies
+at an offset that it would show.
+"""
+
+from __future__ import annotations
+
+from tracker.jit import memory
+from tracker.jit.emit import Needs
+from tracker.jit.scratch import ALIGNMENT
+
+_ON_STACK = 4096  # bytes of scratch that go on the stack, the same for every size
+_DECLARED = {
+    "declare noalias ptr @malloc(i64)",
+    "declare void @free(ptr)",
+    "declare noalias ptr @tk.take(i64)",
+    "declare void @tk.give(ptr, i64)",
+}
+
+
+class Taking:
+    """The lines for `size` bytes; `varies`: another shape may need more or less."""
+
+    def __init__(self, size: int, varies: bool, needs: Needs, symbols: set[str]) -> None:
+        self.margin = ALIGNMENT if varies and size else 0  # of all offsets
+        self.size = size + self.margin
+        self.is_local = not varies and size <= _ON_STACK
+        self.needs, self.symbols = needs, symbols
+
+    def take(self) -> list[str]:
+        """The lines that define `%scratch`."""
+        if not self.size:
+            return []
+        room = f"alloca i8, i64 {_ON_STACK}, align 64"
+        if self.is_local:
+            return [f"  %scratch = {room}"]
+        self.symbols |= set(memory.NAMES)
+        self.needs.intrinsics |= _DECLARED
+        return [
+            f"  %scratch.room = {room}",
+            "  %scratch.cell = alloca ptr, align 8",
+            "  store ptr %scratch.room, ptr %scratch.cell, align 8",
+            f"  %scratch.much = icmp ugt i64 {self.size}, {_ON_STACK}",
+            f"  %scratch.kept = icmp ugt i64 {self.size}, {memory.LEAST - 1}",
+            "  br i1 %scratch.much, label %scratch.ask, label %scratch.taken",
+            "scratch.ask:",
+            "  br i1 %scratch.kept, label %scratch.take, label %scratch.make",
+            *self._taken("make", "malloc"),
+            *self._taken("take", "tk.take"),
+            "scratch.taken:",
+            "  %scratch = load ptr, ptr %scratch.cell, align 8",
+        ]
+
+    def _taken(self, label: str, function: str) -> list[str]:
+        return [
+            f"scratch.{label}:",
+            f"  %{label}n.scratch = call ptr @{function}(i64 {self.size})",
+            f"  store ptr %{label}n.scratch, ptr %scratch.cell, align 8",
+            "  br label %scratch.taken",
+        ]
+
+    def give(self, way: str) -> list[str]:
+        """The lines that give it back; `way` names this way out of the function."""
+        if not self.size or self.is_local:
+            return []
+        return [  # a load that LLVM cannot see through: it writes no code twice for the two cases
+            f"  %{way}.scratch = load volatile ptr, ptr %scratch.cell, align 8",
+            f"  %{way}.much = icmp ne ptr %{way}.scratch, %scratch.room",
+            f"  br i1 %{way}.much, label %{way}.ask, label %{way}.given",
+            f"{way}.ask:",
+            f"  br i1 %scratch.kept, label %{way}.give, label %{way}.free",
+            f"{way}.give:",
+            f"  call void @tk.give(ptr %scratch, i64 {self.size})",
+            f"  br label %{way}.given",
+            f"{way}.free:",
+            "  call void @free(ptr %scratch)",
+            f"  br label %{way}.given",
+            f"{way}.given:",
+        ]
