@@ -82,6 +82,40 @@ def test_vectors_of_another_length(f, dtype, compiled):
     assert fast.cache_info().slow == 4
 
 
+def logistic(x, w):
+    z = x @ w
+    return np.mean(np.logaddexp(0.0, z) - 0.3 * z)
+
+
+def centred(x, w):
+    y = x * w
+    y = y - np.mean(y, axis=0)
+    return np.sum(np.sqrt(1.0 + np.cumsum(y, axis=0) ** 2))
+
+
+@pytest.mark.parametrize("f", [logistic, centred], ids=lambda f: f.__name__)
+def test_wherever_scratch_comes_from_the_text_is_one(f, compiled):
+    """A few kilobytes of it are on the stack, some are malloc's, from a megabyte on it is kept; in
+    a call of some length other threads run; the longest of these is compiled apart otherwise."""
+
+    def derived(*a):
+        return tracker.withgradient(f, *a)
+
+    fast = tracker.jit(derived)
+    w = RNG.standard_normal(20)
+    with tracker.config(threads=1):
+        for rows in (170, 200, 1000, 5000, 14_000, 300):
+            x = RNG.standard_normal((rows, 20))
+            done = len(compiled)
+            for k in (1.0, -0.5):
+                got, want = fast(x * k, w), derived(x * k, w)
+                np.testing.assert_allclose(got.val, want.val, rtol=1e-10)
+                for a, b in zip(got.grad, want.grad, strict=True):
+                    np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+            new = [text for text in compiled[done:] if "@plan(" in text or "@k0(" in text]
+            assert rows == 170 or not new
+
+
 def test_more_rows(compiled):
     def f(w, b, x, y):
         z = np.maximum(x @ w + b, 0.0)

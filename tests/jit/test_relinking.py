@@ -23,6 +23,7 @@ def compiled(monkeypatch):
     monkeypatch.setattr(engine, "compile_module", noted)
     monkeypatch.setattr(cache, "_recent", {})
     monkeypatch.setattr(relinking, "_places", {})
+    monkeypatch.setattr(modules, "_chosen", {})
     monkeypatch.setattr(modules, "_RUNS_LONG", 1)
     monkeypatch.setenv("TRACKER_CACHE", "0")
     return seen

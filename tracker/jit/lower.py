@@ -31,7 +31,7 @@ from tracker.jit.engine import ONCE, OPTIMISED
 from tracker.jit.layout import Buffer, Kernel, Plan, Slots, Store
 from tracker.jit.loops import Shared, work_of, write_kernel
 from tracker.jit.lowered import Loops, Lowered
-from tracker.jit.modules import Work, apart, busy, merge, urgent
+from tracker.jit.modules import Work, apart, as_before, busy, merge, urgent
 from tracker.jit.overwriting import homes_of
 from tracker.jit.scratch import Spot, lay_out
 from tracker.jit.sharing import KernelText, redirected, share
@@ -152,6 +152,9 @@ class _Driver(Unrolled):
         written, moved = share(list(self.kernels.values()))
         merge(self.work, {name: to for name, (to, _) in moved.items()})
         chosen = None if self.bodies else busy(self.work, self.elsewhere)
+        if not self.bodies:
+            texts = (driver, *(kernel.text for kernel in written))
+            chosen = as_before(texts, chosen, self.work, self.elsewhere)
         loops: tuple[Loops, ...] = ()
         if chosen is not None or len(self.lines) > _LONG:
             loops = apart(written, chosen, urgent(self.work, self.elsewhere), self.needs)

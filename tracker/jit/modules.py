@@ -1,17 +1,17 @@
 """Which loops of a plan are worth optimising: these become a module of their own.
 
-Owns: `Work`, `busy`, `urgent` and `apart`. LLVM's pipeline takes 10 to 40 ms for the least of
-loops, a few passes and a code generator in a hurry a quarter of that, for loops that take two or
-three times as long; the quick code generator, for the driver, a tenth. In a plan that runs long,
-what hardly shows is compiled so: the driver, and loops over few elements.
+Owns: `Work`, `busy`, `urgent`, `as_before` and `apart`. LLVM's pipeline takes 10 to 40 ms for the
+least of loops, a few passes and a code generator in a hurry a quarter of that, for loops that take
+two or three times as long; the quick code generator, for the driver, a tenth. In a plan that runs
+long, what hardly shows is compiled so: the driver, and loops over few elements.
 
-Invariant: which loops these are follows from the plan alone; a plan that is over soon is compiled
-as one module, well.
+Invariants: which loops these are follows from the plan, and from what was chosen for another shape
+of it, whose code is there already; a plan that is over soon is compiled as one module, well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
 from tracker.jit import vmath
 from tracker.jit.emit import Needs, module_text
@@ -23,6 +23,10 @@ from tracker.records import record
 _RUNS_LONG = 1_000_000  # operations of a plan, about as many as take 100 us
 _HARDLY = 1000  # operations for each element that is not optimised: all of these take 2% then
 _STILL = 250  # and 8%: no reason to compile loops again that another shape has compiled in a hurry
+_SOON = 100_000  # operations; a plan of fewer has a driver that is compiled well
+_MOST = 1000  # choices that are remembered
+_DIGITS = b"0123456789ABCDEF"
+_chosen: dict[int, set[str] | None] = {}  # by a text without its numbers
 
 
 @record()
@@ -48,13 +52,17 @@ def busy(
     total = sum(work.operations for work in loops.values()) + elsewhere
     if total < _RUNS_LONG:
         return None
-    left = total // (allowance or _HARDLY)
-    found = set(loops)
+    return loops.keys() - _hardly(loops, total // (allowance or _HARDLY))
+
+
+def _hardly(loops: Mapping[str, Work], left: int) -> set[str]:
+    """The loops over the fewest elements, up to so many of these in all."""
+    found = set()
     for name in sorted(loops, key=lambda name: loops[name].elements):
         left -= loops[name].elements
         if left < 0:
             break
-        found.discard(name)
+        found.add(name)
     return found
 
 
@@ -69,6 +77,24 @@ def merge(loops: MutableMapping[str, Work], same: Mapping[str, str]) -> None:
 def urgent(loops: Mapping[str, Work], elsewhere: int) -> set[str] | None:
     """The loops that are optimised even where there is code of them that was not; None: all."""
     return busy(loops, elsewhere, _STILL)
+
+
+def as_before(
+    texts: Iterable[str], chosen: set[str] | None, loops: Mapping[str, Work], elsewhere: int
+) -> set[str] | None:
+    """What was chosen for another shape of these texts, if it will do for this one, too: nothing
+    needs to be compiled again then. That is, all was optimised, or what was not hardly shows."""
+    key = hash(tuple(text.encode().translate(None, _DIGITS) for text in texts))
+    before = _chosen.get(key, chosen)
+    if before != chosen and before is not None:
+        total = sum(work.operations for work in loops.values()) + elsewhere
+        few = _hardly(loops, total // _STILL)
+        if total < _SOON or not loops.keys() - few <= before:
+            before = chosen
+    _chosen[key] = before
+    while len(_chosen) > _MOST:
+        _chosen.pop(next(iter(_chosen), 0), None)
+    return before
 
 
 def apart(
