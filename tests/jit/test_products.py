@@ -146,15 +146,22 @@ def test_a_matrix_times_a_vector(m, k, matrix, vector, dtype):
             np.testing.assert_allclose(found, want, rtol=rtol, atol=rtol)
 
 
-@pytest.mark.optimised
-@pytest.mark.parametrize("m, k, cut", [(100, 50, 0), (300, 50, 3), (30_000, 50, 0)])
-def test_middling_matrices_are_cut(m, k, cut):
-    """A smaller one BLAS does on one thread, a larger one is worth several."""
-    x, v, w = np.ones((m, k)), np.ones(k), np.ones(m)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_middling_matrices_are_cut(dtype):
+    """A smaller one BLAS does on one thread, a larger one is worth several; which of these it is,
+    is asked when the product runs: the text is one, and so is the result."""
+    rng = np.random.default_rng(0)
     compiled = jit(lambda x, v, w: (x @ v, x.T @ w, w @ x), strict=True)
-    compiled(x, v, w)
-    text = compiled.llvm(x, v, w)
-    assert len(re.findall(r"call .*@tk\.dgemv\(", text)) == cut
+    for m, k in ((100, 50), (179, 50), (181, 50), (300, 50), (360, 50), (30_000, 50), (60, 3000)):
+        x, v, w = (rng.normal(size=s).astype(dtype) for s in ((m, k), k, m))
+        for _ in range(2):
+            got = compiled(x, v, w)
+        x, v, w = (a.astype(np.float64) for a in (x, v, w))
+        for found, want in zip(got, (x @ v, x.T @ w, w @ x), strict=True):
+            assert found.dtype == dtype
+            np.testing.assert_allclose(found, want, rtol=1e-3, atol=np.finfo(dtype).eps * 4000)
+        calls = re.findall(r"call .*@tk\.dgemv\(", compiled.llvm(x, v, w))
+        assert len(calls) == 3
 
 
 @pytest.mark.parametrize("turned", [False, True])

@@ -147,6 +147,8 @@ def prepare(
     versions = (ctypes.c_uint64 * objects.versions)()
     bound.update((f"version.{n}", ctypes.addressof(versions) + 8 * n) for n in range(len(versions)))
     bound.update((f"alloc.{n}", _allocator(cls)) for n, cls in enumerate(objects.allocators))
+    makers = [address_of(writer.MAKERS[kind]) for kind in objects.makers]
+    bound.update((f"maker.{n}", address) for n, address in enumerate(makers))
     keep = (*objects.held, *cells, *tags, versions, *tables.values())
     return Prepared(text, bound, keep, dispatch.mark(signature))
 
@@ -213,7 +215,7 @@ def helpers() -> engine.Module:
 
 @once
 def _big() -> engine.Module:
-    """The function that makes big arrays."""
+    """The functions that make big arrays."""
     names = ("Py_DecRef", *_NUMPY)
     symbols = {name: address_of(name) for name in names}
     symbols["ndarray"] = id(np.ndarray)
@@ -260,7 +262,7 @@ def _pointer_at(address: int) -> int:
 def address_of(name: str) -> int:
     """The address of a function of CPython's or NumPy's C API, or of a helper of ours."""
     if name.startswith("native."):
-        return (_big() if name == "native.big" else helpers()).address(name)
+        return (_big() if name in writer.MAKERS.values() else helpers()).address(name)
     if name in _NUMPY:
         return int(_numpy_api()[_NUMPY[name]])
     try:

@@ -194,17 +194,14 @@ def _gemv(product: Product) -> _Gemv | None:
 
 
 def _is_cut(product: Product, batch: tuple[int, ...]) -> bool:
-    """Whether it is a matrix times a vector for which BLAS would wake threads that are not worth
-    it: on a busy machine it waits for them a hundred times as long as the product takes."""
-    found = _gemv(product)
-    if found is None or math.prod(batch) != 1:
-        return False
-    middling = _ALONE < found.rows * found.columns <= _WORTH_THREADS
-    return middling and found.columns * _LEAST_ROWS <= _ALONE
+    """Whether it is a matrix times a vector. For those of middling size BLAS would wake threads
+    that are not worth it: on a busy machine it waits for them a hundred times as long as the
+    product takes. Which these are is asked when it runs: another shape has the same text."""
+    return _gemv(product) is not None and math.prod(batch) == 1
 
 
 def _write_cut(driver: Any, product: Product, where: tuple[str, str, str]) -> None:
-    """Multiply so many rows at a time that BLAS does them alone."""
+    """Multiply so many rows at a time that BLAS does them alone, where that is better."""
     gemv, library, letter = _gemv(product), blas.find(), product.letter
     assert gemv is not None and library is not None
     integer = f"i{library.int_bits}"
@@ -216,7 +213,8 @@ def _write_cut(driver: Any, product: Product, where: tuple[str, str, str]) -> No
     ]
     numbers = {"letter": letter, "t": _TEXT[letter], "int": integer, "lines": "\n".join(lines)}
     text = _CUT
-    for name, value in {**numbers, "ROWS": ROWS, "TURNED": TURNED, "ALONE": _ALONE}.items():
+    bounds = {"ALONE": _ALONE, "WORTH": _WORTH_THREADS, "WIDE": _ALONE // _LEAST_ROWS}
+    for name, value in {**numbers, **bounds, "ROWS": ROWS, "TURNED": TURNED}.items():
         text = text.replace(f"${name}$", str(value))
     t = _TEXT[letter]
     given = (
@@ -237,10 +235,19 @@ define internal void @tk.$letter$gemv(
 ) noinline {
 start:
   %turned = icmp eq i32 %how, $TURNED$
-  %most = sdiv i64 $ALONE$, %columns
+  %all = mul i64 %rows, %columns
+  %few = icmp sle i64 %all, $ALONE$
+  %many = icmp sgt i64 %all, $WORTH$
+  %wide = icmp sgt i64 %columns, $WIDE$
+  %extreme = or i1 %few, %many
+  %whole = or i1 %extreme, %wide
+  br i1 %whole, label %part, label %cut
+cut:
+  %so.many = sdiv i64 $ALONE$, %columns
   br label %part
 part:
-  %r = phi i64 [ 0, %start ], [ %next, %part ]
+  %r = phi i64 [ 0, %start ], [ 0, %cut ], [ %next, %part ]
+  %most = phi i64 [ %rows, %start ], [ %so.many, %cut ], [ %most, %part ]
   %left = sub i64 %rows, %r
   %last = icmp slt i64 %left, %most
   %count = select i1 %last, i64 %left, i64 %most

@@ -73,14 +73,14 @@ class Results:
         descr = w.objects.name(np.dtype(leaf.dtype.type))
         w.emit(f"call void @Py_IncRef(ptr {descr})")
         rank = f"i32 {len(leaf.shape)}"
-        if math.prod(leaf.shape) * leaf.dtype.itemsize >= BIG_BYTES:
-            made = w.make(f"call ptr @native.big({rank}, ptr {dims}, ptr {strides}, ptr {descr})")
-        elif leaf.strides is None:
-            made = w.make(f"call ptr @PyArray_Empty({rank}, ptr {dims}, ptr {descr}, i32 0)")
+        is_big = math.prod(leaf.shape) * leaf.dtype.itemsize >= BIG_BYTES
+        maker = w.objects.maker(leaf.strides is not None, is_big)
+        if leaf.strides is None:
+            made = w.make(f"call ptr {maker}({rank}, ptr {dims}, ptr {descr}, i32 0)")
         else:
             made = w.make(
-                f"call ptr @PyArray_NewFromDescr(ptr {w.objects.name(np.ndarray)}, ptr {descr}, "
-                f"{rank}, ptr {dims}, ptr {strides}, ptr null, i32 0, ptr null)"
+                f"call ptr {maker}(ptr {w.objects.name(np.ndarray)}, ptr {descr}, {rank}, "
+                f"ptr {dims}, ptr {strides}, ptr null, i32 0, ptr null)"
             )
         w.store("ptr", w.load("ptr", made[0], DATA), "%slots", 8 * slot)
         return made

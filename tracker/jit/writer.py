@@ -33,7 +33,14 @@ KIND, BYTEORDER, TYPE_NUMBER, ITEMSIZE = 24, 26, 28, 40
 CALL, DICT, WEAKREFS, SLOW, KEEP, ACTIVE, TABLE, OBJECT_SIZE = 16, 24, 32, 40, 48, 56, 64, 72
 
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
-BIG_BYTES = 1 << 18  # arrays from here on are made by `native.big`
+BIG_BYTES = 1 << 18  # arrays from here on are made by functions of ours
+MAKERS = {  # by whether it has strides of its own, and is big
+    (False, False): "PyArray_Empty",
+    (True, False): "PyArray_NewFromDescr",
+    (False, True): "native.empty",
+    (True, True): "native.big",
+}
+_MADE_OF = {False: "i32, ptr, ptr, i32", True: "ptr, ptr, i32, ptr, ptr, ptr, i32, ptr"}
 _FLOATS = {2: "i16", 4: "float", 8: "double"}
 
 DECLARATIONS = {
@@ -44,7 +51,6 @@ DECLARATIONS = {
     "native.copy": "void @native.copy(ptr, ptr, i64)",
     "native.equal": "i1 @native.equal(ptr, ptr) cold",
     "native.dtype": "i1 @native.dtype(ptr, i8, i64) cold",
-    "native.big": "ptr @native.big(i32, ptr, ptr, ptr)",
     "Py_IncRef": "void @Py_IncRef(ptr)",
     "Py_DecRef": "void @Py_DecRef(ptr)",
     "PyBool_FromLong": "ptr @PyBool_FromLong(i64)",
@@ -331,7 +337,8 @@ method:
 
 
 # A big array, in C order or with these strides: in our own blocks, unless the user has chosen a
-# memory handler.
+# memory handler. They are called as NumPy's functions for others, and an entry's text does not say
+# which is which: how big an array is, is a matter of its shape.
 BIG = """
 @ndarray = external global ptr
 @handler = external global ptr
@@ -341,7 +348,14 @@ declare ptr @PyDataMem_SetHandler(ptr)
 declare ptr @PyArray_NewFromDescr(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
 declare void @Py_DecRef(ptr)
 
-define ptr @native.big(i32 %rank, ptr %dims, ptr %strides, ptr %descr) {
+define ptr @native.empty(i32 %rank, ptr %dims, ptr %descr, i32 %order) {
+  %made = call ptr @native.big(ptr @ndarray, ptr %descr, i32 %rank, ptr %dims, ptr null, ptr null,
+    i32 0, ptr null)
+  ret ptr %made
+}
+
+define ptr @native.big(ptr %class, ptr %descr, i32 %rank, ptr %dims, ptr %strides, ptr %data,
+    i32 %flags, ptr %like) {
   %now = call ptr @PyDataMem_GetHandler()
   %usual = icmp eq ptr %now, @handler.numpy
   call void @Py_DecRef(ptr %now)
@@ -376,6 +390,7 @@ class Objects:
         self.held: list[Any] = []
         self.watched: list[Static] = []
         self.allocators: list[type] = []
+        self.makers: list[tuple[bool, bool]] = []  # of arrays: see MAKERS
         self.checks: list[Check] = []
         self.versions = 0
         self._names: dict[int, str] = {}
@@ -409,6 +424,11 @@ class Objects:
             self.allocators.append(cls)
         return f"@alloc.{self.allocators.index(cls)}"
 
+    def maker(self, has_strides: bool, is_big: bool) -> str:
+        """The symbol of the function that makes an array."""
+        self.makers.append((has_strides, is_big))
+        return f"@maker.{len(self.makers) - 1}"
+
     def declarations(self) -> str:
         lines = ["%PyObject = type opaque"]
         lines += [f"@obj.{n} = external global %PyObject" for n in range(len(self.held))]
@@ -416,6 +436,7 @@ class Objects:
         lines += [f"@version.{n} = external global i64" for n in range(self.versions)]
         lines += [f"@tag.{n} = external global i32" for n in range(len(self.checks))]
         lines += [f"declare ptr @alloc.{n}(ptr, i64)" for n in range(len(self.allocators))]
+        lines += [f"declare ptr @maker.{n}({_MADE_OF[s]})" for n, (s, _) in enumerate(self.makers)]
         return "\n".join(lines)
 
 
