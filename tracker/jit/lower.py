@@ -153,8 +153,8 @@ class _Driver(Unrolled):
         merge(self.work, {name: to for name, (to, _) in moved.items()})
         chosen = None if self.bodies else busy(self.work, self.elsewhere)
         if not self.bodies:
-            texts = (driver, *(kernel.text for kernel in written))
-            chosen = as_before(texts, chosen, self.work, self.elsewhere)
+            all_of_it = (driver, *(kernel.text for kernel in written))
+            chosen = as_before(all_of_it, chosen, self.work, self.elsewhere)
         loops: tuple[Loops, ...] = ()
         if chosen is not None or len(self.lines) > _LONG:
             loops = apart(written, chosen, urgent(self.work, self.elsewhere), self.needs)
