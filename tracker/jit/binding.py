@@ -24,6 +24,7 @@ from tracker.records import field, record
 if TYPE_CHECKING:
     from tracker.jit.partition import HostCall
 
+_RAW = {"tk.take": "PyMem_RawMalloc", "tk.give": "PyMem_RawFree"}  # needs no lock of Python's
 _CALL = "  call void @"  # of a loop, or of BLAS: there are none where all is unrolled
 _FEW = 10  # a number of two digits is one that the text does not show (`lifting.py`)
 
@@ -106,8 +107,7 @@ def _addresses(lowered: Lowered) -> dict[str, int]:
         if library is not None and name in library.symbols:
             symbols[name] = library.symbols[name]
         elif name in memory.NAMES:
-            kept = lowered.scratch >= memory.LEAST
-            symbols[name] = memory.symbols()[name] if kept else relinking.NOWHERE
+            symbols[name] = _memory_of(name, lowered.scratch)
         elif name == parallel.NAME:
             symbols.update(parallel.symbols())
         elif name == pausing.NAME:
@@ -115,6 +115,13 @@ def _addresses(lowered: Lowered) -> dict[str, int]:
         else:
             symbols[name] = rare.routine_address(name)
     return symbols
+
+
+def _memory_of(name: str, size: int) -> int:
+    """The function that takes scratch of this size, or gives it back."""
+    if size >= memory.LEAST:
+        return memory.symbols()[name]
+    return native.address_of(_RAW[name])
 
 
 # How things lie --------------------------------------------------------------------------------

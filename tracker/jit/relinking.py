@@ -25,7 +25,7 @@ from tracker.records import field, record
 _MOST = 1000  # loops that are remembered
 _EACH = 4  # modules for each
 _TABLE = re.compile(rf"\n@({re.escape(lifting.table_of(''))}[\w.]+) = external")
-NOWHERE = 8  # an address for what is named, and not called
+_NOWHERE = 8  # an address for the table of a loop that nobody calls
 
 _Module = tuple[str, int]
 _places: dict[str, list[tuple[_Module, str]]] = {}
@@ -117,7 +117,7 @@ def _linked(link: _Link, tables: Mapping[str, int]) -> engine.Module:
         function = symbol[len(lifting.table_of("")) :]
         loop = _loop_of(function)
         here = link.names.get(loop, "") + function[len(loop) :]
-        symbols[symbol] = tables.get(lifting.table_of(here), NOWHERE)
+        symbols[symbol] = tables.get(lifting.table_of(here), _NOWHERE)
     return cache.compile_or_load(text, level=level, symbols=symbols)
 
 

@@ -1,11 +1,11 @@
 """How a plan gets its scratch, and gives it back.
 
-Owns: `Taking`, the lines of both. Little scratch is on the stack, some is `malloc`'s, much is taken
-from memory that is kept (`memory.py`).
+Owns: `Taking`, the lines of both. Little scratch is on the stack, some is Python's raw memory, much
+is taken from memory that is kept (`memory.py`).
 
-Invariant: another shape of a program that has loops gives the same text: which of these it is, is
-asked when the plan runs, of a number that the text does not show (`lifting.py`), and no buffer lies
-at an offset that it would show.
+Invariant: another shape of a program that has loops gives the same text: whether the stack will do
+is asked when the plan runs, of a number that the text does not show (`lifting.py`), whose memory it
+is otherwise is bound when it is linked, and no buffer lies at an offset that the text would show.
 """
 
 from __future__ import annotations
@@ -15,12 +15,7 @@ from tracker.jit.emit import Needs
 from tracker.jit.scratch import ALIGNMENT
 
 _ON_STACK = 4096  # bytes of scratch that go on the stack, the same for every size
-_DECLARED = {
-    "declare noalias ptr @malloc(i64)",
-    "declare void @free(ptr)",
-    "declare noalias ptr @tk.take(i64)",
-    "declare void @tk.give(ptr, i64)",
-}
+_DECLARED = {"declare noalias ptr @tk.take(i64)", "declare void @tk.give(ptr, i64)"}
 
 
 class Taking:
@@ -46,22 +41,13 @@ class Taking:
             "  %scratch.cell = alloca ptr, align 8",
             "  store ptr %scratch.room, ptr %scratch.cell, align 8",
             f"  %scratch.much = icmp ugt i64 {self.size}, {_ON_STACK}",
-            f"  %scratch.kept = icmp ugt i64 {self.size}, {memory.LEAST - 1}",
-            "  br i1 %scratch.much, label %scratch.ask, label %scratch.taken",
-            "scratch.ask:",
-            "  br i1 %scratch.kept, label %scratch.take, label %scratch.make",
-            *self._taken("make", "malloc"),
-            *self._taken("take", "tk.take"),
+            "  br i1 %scratch.much, label %scratch.take, label %scratch.taken",
+            "scratch.take:",
+            f"  %scratch.made = call ptr @tk.take(i64 {self.size})",
+            "  store ptr %scratch.made, ptr %scratch.cell, align 8",
+            "  br label %scratch.taken",
             "scratch.taken:",
             "  %scratch = load ptr, ptr %scratch.cell, align 8",
-        ]
-
-    def _taken(self, label: str, function: str) -> list[str]:
-        return [
-            f"scratch.{label}:",
-            f"  %{label}n.scratch = call ptr @{function}(i64 {self.size})",
-            f"  store ptr %{label}n.scratch, ptr %scratch.cell, align 8",
-            "  br label %scratch.taken",
         ]
 
     def give(self, way: str) -> list[str]:
@@ -71,14 +57,9 @@ class Taking:
         return [  # a load that LLVM cannot see through: it writes no code twice for the two cases
             f"  %{way}.scratch = load volatile ptr, ptr %scratch.cell, align 8",
             f"  %{way}.much = icmp ne ptr %{way}.scratch, %scratch.room",
-            f"  br i1 %{way}.much, label %{way}.ask, label %{way}.given",
-            f"{way}.ask:",
-            f"  br i1 %scratch.kept, label %{way}.give, label %{way}.free",
+            f"  br i1 %{way}.much, label %{way}.give, label %{way}.given",
             f"{way}.give:",
-            f"  call void @tk.give(ptr %scratch, i64 {self.size})",
-            f"  br label %{way}.given",
-            f"{way}.free:",
-            "  call void @free(ptr %scratch)",
+            f"  call void @tk.give(ptr %{way}.scratch, i64 {self.size})",
             f"  br label %{way}.given",
             f"{way}.given:",
         ]
