@@ -125,6 +125,7 @@ class Tools:
         self.name_of = name_of or _no_code
         self.may_split = may_split
         self.read: Callable[[int, Sequence[Any]], str] = _no_reading
+        self.written: dict[Any, str] = {}
 
     def reading(
         self, read: Callable[[int, Sequence[Any]], str], ask: Callable[[], _Answer]
@@ -136,6 +137,12 @@ class Tools:
             return ask()
         finally:
             self.read = before
+
+    def once(self, key: Any, write: Callable[[], str]) -> str:
+        """The SSA name of what `write` puts into the loop body, if it has not done so before."""
+        if key not in self.written:
+            self.written[key] = write()
+        return self.written[key]
 
     # Formulas the View declarations use
 

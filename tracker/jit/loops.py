@@ -41,7 +41,6 @@ from tracker.records import record
 _NEAR = 32  # elements; so far from where a pointer points, another one is used
 _LONG = 2_000_000  # weighted operations; from here on threads share a loop
 _BLOCK = 4096  # elements of a float32 sum that are added up before they go to a float64 total
-_DEAR = 20  # operations; rows of so many become vectors only where they are written apart
 _FAR = 2.0**30  # an argument that hardly ever is
 _FEW_FAR = 2  # general functions that a loop over far arguments inlines
 _SHORT_ROW, _LONG_ROW = 5, 9  # elements; of fewer, gathers are cheap; more are not unrolled
@@ -90,8 +89,7 @@ def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _Writer]:
                 threads = 1  # parts would see each other's writes
                 continue
             if not writer.e.limits:
-                if writer.flat or work_of(driver.plan, kernel) < _DEAR * math.prod(kernel.space):
-                    driver.pairs += pairs_of(kernel, driver.step, writer.bodies)
+                driver.pairs += pairs_of(kernel, driver.step, writer.bodies)
                 return text, writer
             again = writer.is_repeatable()
             seldom = again and writer.is_seldom()
@@ -406,10 +404,14 @@ class _Writer:
         return self.e.address(base, dtype, index)
 
     def target(self, place: Any, flat: Any, tools: Tools) -> str:
-        """Where an element is that is written: always by way of one pointer."""
+        """Where an element is that is written: always by way of one pointer, and the same element
+        by the same name, or LLVM asks whether rows overlap, and makes no vectors if they do."""
         self._accessed(flat)
         base, rest = self.pointer(place.buffer, place.start)
-        return self.e.address(base, place.buffer.type.dtype, tools.name(flat + rest))
+        dtype, index = place.buffer.type.dtype, flat + rest
+        return tools.once(
+            (base, dtype, index), lambda: self.e.address(base, dtype, tools.name(index))
+        )
 
     def _accessed(self, flat: Any) -> None:
         strides = strides_of(flat)
