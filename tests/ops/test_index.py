@@ -103,6 +103,12 @@ ROWS = [
         sample(x(2, 2, 1), FIRST, SECOND, index=APART, shape=(3, 2, 3)),
     ),
     row(
+        places.scattered_added,
+        sample(x(3, 3), x(3, 3, seed=1), TWICE, index=MIXED),
+        sample(x(3, 1, 3), x(2, 2, 1, seed=1), FIRST, SECOND, index=DOTS),
+        sample(x(3, 2, 3), x(2, 2, 1, seed=1), FIRST, SECOND, index=APART),
+    ),
+    row(
         places.scattered,
         sample(x(3, 3), x(3, 3, seed=1), TWICE, index=MIXED),
         sample(x(3, 1, 3), x(1, seed=1), FIRST, SECOND, index=DOTS),

@@ -16,6 +16,7 @@ from tracker.ir.layouts import common_layouts
 from tracker.ir.outer import outer_products
 from tracker.ir.prune import unused_results
 from tracker.ir.residuals import residuals
+from tracker.ir.scattering import add_in_place
 from tracker.ir.simplify import simplify
 from tracker.ir.sorts import sort_once
 from tracker.ir.unseen import unseen_writes
@@ -44,6 +45,7 @@ PASSES = (
     join_products,
     factor_products,
     outer_products,
+    add_in_place,
     passes.common_subexpressions,
     passes.dead_code,
     unused_results,

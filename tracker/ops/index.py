@@ -10,6 +10,7 @@ An index travels as a param: a tuple of slices, ints, None, and `HOLE` where an 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from tracker.ir.op import LINEAR, Expand, Op, View, Writes
 from tracker.ir.types import Type
 from tracker.ops.comparing import equal
 from tracker.ops.cotangents import project
-from tracker.ops.create import iota
+from tracker.ops.create import astype, iota
 from tracker.ops.declare import as_array, declare
 from tracker.ops.indices import lengths
 from tracker.ops.places import (
@@ -278,10 +279,16 @@ def _winners(shape: tuple[int, ...], arrays: tuple[Any, ...], index: Index) -> A
     """Which written elements survive, where one place is written more than once (the last one)."""
     place = filled(index, tuple(data_of(a) for a in arrays))
     count = np.broadcast_to(np.int8(0), shape)[place].size
-    turn = np.arange(count).reshape(np.broadcast_to(np.int8(0), shape)[place].shape)
-    last = np.zeros(shape, np.intp)
+    turn = np.arange(count, dtype=_turns(count))
+    turn = turn.reshape(np.broadcast_to(np.int8(0), shape)[place].shape)
+    last = np.zeros(shape, turn.dtype)
     last[place] = turn
     return last[place] == turn
+
+
+def _turns(count: int) -> np.dtype[Any]:
+    """The dtype of the numbers of so many elements: the array that they are written to is large."""
+    return np.dtype(np.int32 if count < 2**31 else np.int64)
 
 
 def _winners_build(
@@ -292,8 +299,10 @@ def _winners_build(
         return found
     merged, places, holes = found
     room = result_shape(merged, places, [a.type for a in holes])
-    turn = _shaped(b, b(iota, shape=(int(np.prod(room)),), axis=0), room)
-    none = b(broadcast_to, np.intp(0), shape=merged)
+    count = math.prod(room)
+    dtype = _turns(count)
+    turn = _shaped(b, b(astype, b(iota, shape=(count,), axis=0), dtype=dtype), room)
+    none = b(broadcast_to, dtype.type(0), shape=merged)
     last = b(scattered, none, turn, *holes, index=places)
     return b(equal, b(taken, last, *holes, index=places), turn)
 

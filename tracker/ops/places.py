@@ -1,8 +1,8 @@
 """Which element an array index names: what `gather` and `scatter` are compiled to.
 
-Owns: `taken`, `scattered` and `scattered_sum`, whose index arrays are integers known to be in
-range, `compacted` (the positions of a mask), and `normal`, which brings any index to that form in
-an expansion. The ops that users' subscripts become are in `index.py`.
+Owns: `taken`, `scattered`, `scattered_sum` and `scattered_added`, whose index arrays are integers
+known to be in range, `compacted` (the positions of a mask), and `normal`, which brings any index to
+that form in an expansion. The ops that users' subscripts become are in `index.py`.
 
 A normal index has one entry for each axis: a slice with an explicit start and step, a non-negative
 int, or `HOLE` for an array; and None, and at most one ellipsis, which stands for no axis but keeps
@@ -170,6 +170,30 @@ scattered_sum = declare(
         lambda e, at, g, *arrays, index, shape: _source(e, at, shape, index, arrays, 1),
         base=None,
         value=0,
+        adds=True,
+    ),
+)
+
+
+def _scattered_added(x: Any, v: Any, *arrays: Any, index: Index) -> Any:
+    out = np.array(x)
+    np.add.at(out, filled(index, arrays), v)
+    return out
+
+
+scattered_added = declare(
+    "scattered_added",
+    method=None,
+    entry=None,
+    infer=lambda x, v, *arrays, index: x,
+    evaluate=_scattered_added,
+    jvp=[None, None, None],
+    vjp=[None, None, None],
+    lower=Scatter(
+        lambda x, v, *arrays, index: v.shape,
+        lambda e, at, x, v, *arrays, index: _source(e, at, x.shape, index, arrays, 2),
+        base=0,
+        value=1,
         adds=True,
     ),
 )
