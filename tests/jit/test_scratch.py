@@ -205,6 +205,24 @@ def test_a_loop_stacks_no_carry_that_its_pullback_does_not_read():
         np.testing.assert_allclose(fast(x), tracker.gradient(loss, x)[0], rtol=1e-12)
 
 
+def test_a_mask_of_what_was_gathered_frees_it():
+    """Which write to a place is the last is found in the memory of the gradient."""
+    rng = np.random.default_rng(0)
+    x, places, y = rng.normal(size=1 << 18), rng.integers(0, 1 << 18, 1 << 17), np.ones(1 << 17)
+
+    def added(x, y):
+        z = x.copy()
+        z[places] += y
+        return np.sum(z**3)
+
+    fast = tracker.jit(lambda *args: tracker.gradient(added, *args))
+    got, again = fast(x, y), fast(x, y)
+    assert scratch_of(fast, x, y) < 1.2 * x.nbytes  # z, and the mask
+    for a, b, want in zip(got, again, tracker.gradient(added, x, y), strict=True):
+        np.testing.assert_allclose(a, want, rtol=1e-12)
+        np.testing.assert_allclose(b, want, rtol=1e-12)
+
+
 def scratch_of(f, *args):
     (found,) = re.findall(r"at most ([\d,]+) of scratch", f.explain(*args))
     return int(found.replace(",", ""))

@@ -23,7 +23,9 @@ def add_in_place(function: Function) -> Function:
     """a + scattered_sum(x, i) -> scattered_added(a, x, i)."""
     if not (function.has("scattered_sum") and function.has("add")):
         return function
-    sums = {eqn.out: eqn for eqn in function.eqns if eqn.op.name == "scattered_sum"}
+    sums: dict[Atom, Eqn] = {
+        eqn.out: eqn for eqn in function.eqns if eqn.op.name == "scattered_sum"
+    }
     uses = function.uses
     positive: set[Atom] = set(sums)  # arrays without -0.0
     new = Writer()

@@ -65,6 +65,7 @@ _IN_LOOP = 16  # elements; up to here a value in a loop is unrolled: its code is
 _UNROLLED_IN_LOOP = 500  # elements of all unrolled values of a body, or of what stands around it
 _MATH = 20  # what a transcendental function costs
 _MANY = 8  # elements for each of an operand, for which a division or root is not made again
+_LARGE = 1 << 20  # bytes of scratch that is worth to be freed soon
 _HEAVY = 30  # what a transcendental function adds to the crowd: its code is long
 
 
@@ -213,7 +214,9 @@ class _Planner(Storing):
         same = []
         for o in operands:
             place = self.places[o]
-            if place.kind == "expression" and o.type.shape == space:
+            if self._is_asked_of_gathered(o):
+                level = max(level, self.store(o))
+            elif place.kind == "expression" and o.type.shape == space:
                 assert place.home is not None
                 same.append(o)
                 level = max(level, place.home.level)
@@ -238,6 +241,21 @@ class _Planner(Storing):
         if is_slow(eqn):
             self.slow.add(eqn.out)
         self._expression(eqn, kernel, cost, operands)
+
+    def _is_asked_of_gathered(self, o: Var) -> bool:
+        """Whether a value is a mask of what is gathered from a large array of scratch: once it is
+        stored, in a fraction of the memory, the array is free."""
+        if o.type.dtype.kind != "b" or self.places[o].kind != "expression":
+            return False
+        for gathered in self.plan.definitions[o].operands:
+            eqn = self.plan.definitions.get(gathered) if isinstance(gathered, Var) else None
+            if eqn is None or not isinstance(eqn.op.lower, View) or len(eqn.operands) == 1:
+                continue
+            base = eqn.operands[0]
+            buffer = self.places[base].buffer if isinstance(base, Var) else None
+            if buffer is not None and buffer.role == "scratch" and buffer.type.nbytes >= _LARGE:
+                return True
+        return False
 
     def _is_spread(self, o: Var, eqn: Eqn) -> bool:
         """Whether a division or a root would be made again for many elements of a result. Storing
