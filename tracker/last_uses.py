@@ -78,7 +78,7 @@ class LastUses:
     def compute(self) -> None:
         """Give those that are wanted their numbers."""
         for value in self.wanted:
-            fill(value, self._one)
+            fill(value, self._one, last=True)
         for value in self.due:
             if not is_due(value) and any(np.may_share_memory(value.form, x) for x in self.given):
                 value.form = own_copy(value.form)

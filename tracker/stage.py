@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.deferral import Deferral
+from tracker.deferral import LARGE, Deferral
 from tracker.errors import (
     ConversionError,
     TrackerError,
@@ -137,6 +137,11 @@ class Stage:
         if self.deferral is not None:
             self.deferral.spent += nbytes
         if self.fresh > self.allowance:
+            self.let_go()
+
+    def look_back(self) -> None:
+        """The function has run: what is left to compute has the memory of what served it."""
+        if self.deferral is not None and self.fresh > max(LARGE, _SCAN * len(self.notes)):
             self.let_go()
 
     def let_go(self) -> None:

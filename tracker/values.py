@@ -282,9 +282,15 @@ def _fill(value: Value) -> None:
     fill(value, lambda at, evaluate, given, params: kept(evaluate(*given, **params)))
 
 
-def fill(value: Value, one: Callable[[Value, Callable[..., Any], Sequence[Any], Any], Any]) -> None:
+def fill(
+    value: Value,
+    one: Callable[[Value, Callable[..., Any], Sequence[Any], Any], Any],
+    *,
+    last: bool = False,
+) -> None:
     """Compute the numbers of a value, and of those that it is made of. `one` gives those of one
-    value: of its function, the operands' numbers, and the parameters."""
+    value: of its function, the operands' numbers, and the parameters. `last`: nobody is going to
+    ask for them again, so they need not stay."""
     todo = [value]
     with np.errstate(all="ignore"):
         while todo:
@@ -299,7 +305,7 @@ def fill(value: Value, one: Callable[[Value, Callable[..., Any], Sequence[Any], 
                 _settle(id(at))
                 trace = due.trace()
                 if trace is not None:
-                    if not due.again:
+                    if last or not due.again:
                         due.alive = weak(at, _met)
                         _met[id(at)] = due
                     trace.computed(getattr(at.form, "nbytes", 0), value)

@@ -159,3 +159,29 @@ def test_numpy_needs_no_more_memory_than_by_hand(f, by_hand, monkeypatch):
     have, want = fast(x), by_hand(x)
     np.testing.assert_allclose(have[0], want[0], rtol=1e-9)
     np.testing.assert_allclose(have[1][0], want[1], rtol=1e-9, atol=1e-9)
+
+
+def process(x):
+    """Some of which is computed at once, for it may raise, and some later, and again."""
+    d = x[:, None] - x
+    low = np.linalg.cholesky(np.exp(-(d**2)) + np.eye(len(x)))
+    return np.sum(np.log(np.diag(low)))
+
+
+def middle(x):
+    return np.sum(np.median(x.reshape(300, -1), axis=1) ** 2)
+
+
+@pytest.mark.parametrize(("f", "size", "most"), [(process, 600, 9.5), (middle, 240_000, 3.5)])
+def test_what_has_served_for_the_last_time_makes_room(f, size, most, monkeypatch):
+    monkeypatch.setattr(first_calls, "SOON", LATER)
+    x = RNG.normal(size=size)
+
+    def gradient_of():
+        return jit(lambda x: tracker.gradient(f, x)[0])
+
+    gradient_of()(x[:300])  # loads what is needed
+    fast = gradient_of()
+    unit = x.nbytes if f is middle else 8 * size**2
+    assert peak_bytes(lambda: fast(x)) < most * unit
+    np.testing.assert_allclose(fast(x), tracker.gradient(f, x)[0], rtol=1e-9, atol=1e-9)

@@ -332,6 +332,7 @@ class _Run:
         for handle in (*shown, *self.inputs.handles):
             if isinstance(handle, Tracked):
                 value_of(handle)
+        self.listener.look_back()
 
     def _made_anew(self, outputs: list[Any]) -> None:
         """What the function makes without its arguments it makes at each call: an array is a copy;

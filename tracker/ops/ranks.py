@@ -23,6 +23,7 @@ from tracker.ops.subscripts import added
 from tracker.tape import apply
 
 _INTP = np.dtype(np.intp)
+_BLOCK = 1 << 16  # elements of rows that are looked at together
 _MOST = 16  # places; for more, whole rows are put in order
 
 # Keys ---------------------------------------------------------------------------------------------
@@ -87,19 +88,25 @@ def _from(b: Any, rows: Any, positions: Any) -> Any:
     return b(taken, rows, own, positions, index=(HOLE, HOLE))
 
 
+def _sources_in(rows: Any, value: Any, place: Any) -> Any:
+    """Where the value at a place of each row in order comes from."""
+    lost, hole = np.isnan(value), np.isnan(rows)
+    equal = (rows == value) | (lost & hole)
+    before = place - np.count_nonzero((rows < value) | (lost & ~hole), axis=1)
+    number = np.cumsum(equal, axis=1) - 1
+    return np.argmax(equal & (number == before[:, None]), axis=1)
+
+
 def _rank_sources(rows: Any, ranked: Any, places: Any) -> Any:
     if rows.dtype.kind == "c":
         order = np.argsort(rows, axis=1, kind="stable").T
         return np.take_along_axis(order, np.broadcast_to(places, ranked.shape), axis=0)
-    hole = np.isnan(rows)
     found = np.empty(ranked.shape, _INTP)
-    for q, (value, place) in enumerate(zip(ranked, places, strict=True)):
-        lost = np.isnan(value)[:, None]
-        value = value[:, None]
-        equal = (rows == value) | (lost & hole)
-        before = place - np.count_nonzero((rows < value) | (lost & ~hole), axis=1)
-        number = np.cumsum(equal, axis=1) - 1
-        found[q] = np.argmax(equal & (number == before[:, None]), axis=1)
+    some = max(_BLOCK // max(rows.shape[1], 1), 1)
+    for first in range(0, len(rows), some):  # what is asked of a few rows takes little memory
+        part = slice(first, first + some)
+        for q, place in enumerate(np.broadcast_to(places, ranked.shape)):
+            found[q, part] = _sources_in(rows[part], ranked[q, part, None], place[part])
     return found
 
 
