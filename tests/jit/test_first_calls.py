@@ -172,7 +172,7 @@ def middle(x):
     return np.sum(np.median(x.reshape(300, -1), axis=1) ** 2)
 
 
-@pytest.mark.parametrize(("f", "size", "most"), [(process, 600, 9.5), (middle, 240_000, 3.5)])
+@pytest.mark.parametrize(("f", "size", "most"), [(process, 600, 8.5), (middle, 240_000, 3.5)])
 def test_what_has_served_for_the_last_time_makes_room(f, size, most, monkeypatch):
     monkeypatch.setattr(first_calls, "SOON", LATER)
     x = RNG.normal(size=size)

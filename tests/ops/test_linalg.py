@@ -548,3 +548,11 @@ def test_a_zero_singular_value_has_derivative_zero_in_both_modes(values, a):
 def test_the_pullback_of_cholesky_works_in_few_arrays():
     y, g = 3 * np.eye(200) + np.tri(200) / 200, np.ones((200, 200))
     assert peak_bytes(lambda: factors.cholesky_pull.evaluate(y, g)) < 3.3 * y.nbytes
+
+
+@pytest.mark.parametrize("make", [positive, cpositive])
+def test_the_pullback_of_cholesky_goes_some_rows_at_a_time(make, monkeypatch):
+    y, g = np.linalg.cholesky(make(7, 2)), z(2, 7, 7) if make is cpositive else x(2, 7, 7)
+    whole = factors._pull(y, g)
+    monkeypatch.setattr(factors, "_ROWS", 3)
+    np.testing.assert_allclose(factors._pull(y, g), whole, rtol=1e-12, atol=1e-12)

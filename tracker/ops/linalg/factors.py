@@ -29,6 +29,8 @@ from tracker.ops.linalg.solves import triangular
 from tracker.ops.shape import adjoint
 from tracker.tape import apply
 
+_ROWS = 128  # of a triangular system, that are solved for together
+
 # Cholesky -----------------------------------------------------------------------------------------
 
 
@@ -53,16 +55,25 @@ def _between(y: Any, m: Any) -> Any:
     return adjoint(triangular(y, adjoint(left), trans="C"))
 
 
+def _substitute(y: Any, m: Any) -> None:
+    """L^-H m in the place of m, some rows at a time."""
+    for first in reversed(range(0, y.shape[-1], _ROWS)):
+        rows, after = slice(first, first + _ROWS), slice(first + _ROWS, None)
+        part = m[..., rows, :]
+        part -= adjoint(y[..., after, rows]) @ m[..., after, :]
+        part[...] = np.linalg.solve(adjoint(np.tril(y[..., rows, rows])), part)
+
+
 def _pull(y: Any, g: Any) -> Any:
     """L^-H half(L^H g) L^-1, brought to the triangle that was read; of plain arrays, in few."""
     above = ~np.tri(y.shape[-1], dtype=bool)
-    upper = adjoint(np.tril(y))
-    m = upper @ g
+    m = adjoint(np.tril(y)) @ g
     np.copyto(m, 0, where=above)
     np.einsum("...ii->...i", m)[...] *= 0.5
-    m = np.linalg.solve(upper, m)
-    m = adjoint(np.linalg.solve(upper, adjoint(m)))
-    del upper
+    _substitute(y, m)
+    np.conjugate(m, out=m)
+    _substitute(y, np.swapaxes(m, -1, -2))
+    np.conjugate(m, out=m)
     diagonal = np.real(np.einsum("...ii->...i", m)).copy()
     m = m + adjoint(m)
     np.copyto(m, 0, where=above)
