@@ -83,6 +83,32 @@ def _cross_entropy_by_hand(z: Any, t: Any) -> Any:
     return np.mean(np.log(s) - chosen), p
 
 
+def _weighted_classes(n: int) -> tuple[Any, ...]:
+    rng, rows = _rng(), n // 16
+    w, x, t = rng.normal(size=(8, 16)), rng.normal(size=(rows, 8)), rng.integers(0, 16, rows)
+    return w, x, t, rng.uniform(size=rows)
+
+
+def _regression(w: Any, x: Any, t: Any, s: Any) -> Any:
+    z = x @ w
+    z = z - np.max(z, axis=1, keepdims=True)
+    logp = z - np.log(np.sum(np.exp(z), axis=1, keepdims=True))
+    return -np.sum(s * logp[np.arange(len(t)), t]) / np.sum(s)
+
+
+def _regression_by_hand(w: Any, x: Any, t: Any, s: Any) -> Any:
+    z = x @ w
+    z -= np.max(z, axis=1, keepdims=True)
+    at = np.arange(len(t)), t
+    chosen = z[at]
+    p = np.exp(z, out=z)
+    total = np.sum(p, axis=1)
+    p /= total[:, None]
+    p[at] -= 1
+    p *= (s / np.sum(s))[:, None]
+    return np.sum(s * (np.log(total) - chosen)) / np.sum(s), x.T @ p
+
+
 def _picture(n: int) -> tuple[Any, ...]:
     side = round(n**0.5) // 2 * 2
     return _rng().normal(size=(side + 2, side + 2)), _rng().normal(size=(3, 3))
@@ -325,6 +351,7 @@ PROGRAMS = {
     "attention": Case(_attention, _attention_by_hand, _tokens, is_square=True),
     "layer norm": Case(_layer_norm, _layer_norm_by_hand, rows(2)),
     "cross entropy": Case(_cross_entropy, _cross_entropy_by_hand, _classes),
+    "softmax regr.": Case(_regression, _regression_by_hand, _weighted_classes, is_square=True),
     "conv, pool": Case(_pooled, _pooled_by_hand, _picture),
     "LSTM": Case(_lstm, _lstm_by_hand, _sequence),
     "n bodies": Case(_energy, _energy_by_hand, _bodies, is_square=True),

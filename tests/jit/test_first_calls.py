@@ -185,3 +185,27 @@ def test_what_has_served_for_the_last_time_makes_room(f, size, most, monkeypatch
     unit = x.nbytes if f is middle else 8 * size**2
     assert peak_bytes(lambda: fast(x)) < most * unit
     np.testing.assert_allclose(fast(x), tracker.gradient(f, x)[0], rtol=1e-9, atol=1e-9)
+
+
+def test_what_somebody_holds_has_its_numbers(monkeypatch):
+    """Though it was computed for a branch, again for the result, and served for the last time."""
+    monkeypatch.setattr(first_calls, "SOON", LATER)
+    held = []
+
+    def f(x):
+        d = x[:, None] - x
+        k = np.exp(-(d**2))
+        if np.sum(k) > 0:
+            k = k + np.eye(len(x))
+        low = np.linalg.cholesky(k)
+        waves = [np.sin(low + i) for i in range(9)]
+        held[:] = [d, k[::2], low, *waves]
+        return np.sum(np.log(np.diag(low))) + sum(map(np.sum, waves))
+
+    def numbers_of(run, x):
+        return [*run(x), *map(tracker.data, held)]
+
+    x = RNG.normal(size=520)
+    plain = numbers_of(lambda x: tracker.gradient(f, x), x)
+    for got, want in zip(numbers_of(jit(lambda x: tracker.gradient(f, x)), x), plain, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
