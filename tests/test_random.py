@@ -1,5 +1,6 @@
 """Random numbers: the plain function's, in its order, on every call."""
 
+import copy
 import random
 import warnings
 
@@ -21,6 +22,7 @@ from tracker import (
 )
 
 X = numpy.array([0.5, 2.0, 1.5])
+STATE = numpy.random.default_rng(5).bit_generator.state
 
 
 def streams(f, x, seed=3, calls=4, **kwargs):
@@ -238,6 +240,26 @@ def test_what_a_trace_cannot_record_runs_in_plain_python():
             assert numpy.any(second != third)
         with pytest.raises(tracker.CompileError, match=text):
             jit(f, strict=True)(X)
+
+
+def _resets(x, rng):
+    rng.bit_generator.state = STATE  # the same numbers for each x
+    return x * rng.normal(size=3)
+
+
+def _looks_ahead(x, rng):
+    return x * copy.deepcopy(rng).normal(size=3) + rng.random()
+
+
+def _jumps(x, rng):
+    return x * numpy.random.Generator(rng.bit_generator.jumped()).random() + rng.random()
+
+
+@pytest.mark.parametrize("f", [_resets, _looks_ahead, _jumps])
+def test_the_state_of_a_generator_is_no_constant(f):
+    text = "(bit_generator|copy) of a generator under a trace"
+    with pytest.warns(RuntimeWarning, match=text):
+        same(f)
 
 
 def test_draws_as_constants_in_a_derivative():

@@ -192,6 +192,13 @@ def is_generator(x: Any) -> bool:
     return module is not None and type(x) in (module.Generator, module.RandomState)
 
 
+def is_entropy(x: Any) -> bool:
+    """Whether `x` is what generators of NumPy's draw from: its state is told by what it has
+    given. (Nothing stands in for it while a function is traced.)"""
+    module = sys.modules.get("numpy.random")
+    return module is not None and isinstance(x, (module.BitGenerator, module.SeedSequence))
+
+
 def stand_in(x: Any) -> Any:
     """What records the draws of a generator of NumPy's."""
     from tracker import recorders

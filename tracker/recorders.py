@@ -27,7 +27,7 @@ from tracker.tracked import Tracked
 
 _default_rng = own.default_rng  # while a function is traced, ours stands there
 _SAMPLES = {"rand": "random_sample", "randn": "standard_normal"}  # take a size as *args
-_NO_DRAW = {"bit_generator", "bytes", "get_state", "spawn", "set_state", "seed"}
+_NO_DRAW = {"bytes", "get_state", "spawn", "set_state", "seed"}
 _REORDERS = {"shuffle", "permutation", "permuted"}
 
 
@@ -39,6 +39,10 @@ class _Source:
     _within: tuple[Stage, ...]
     _fills = True  # whether what it draws in a derivative can be written into
 
+    def __reduce__(self) -> Any:
+        _refuse(self, "copy")
+        return self._own.__reduce__()
+
 
 class Generator(_Source, own.Generator):
     """`numpy.random.Generator`; under a trace its draws are recorded."""
@@ -47,6 +51,11 @@ class Generator(_Source, own.Generator):
         super().__init__(bit_generator)
         self._own = own.Generator(bit_generator)
         self._within = stages()
+
+    @property
+    def bit_generator(self) -> Any:
+        _refuse(self, "bit_generator")
+        return self._own.bit_generator
 
 
 class RandomState(_Source, own.RandomState):
@@ -206,16 +215,21 @@ def _into(out: Any, made: Any) -> Any:
 
 def _unrecorded(base: type, name: str) -> Callable[..., Any]:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        stage = current_stage()
-        if stage is not None and stage not in self._within and name != "get_state":
-            raise UnsupportedError(
-                message(f"{name} of a generator under a trace", "Call it outside of the function")
-            )
+        _refuse(self, name)
         return getattr(self._own, name)(*args, **kwargs)
 
     call.__name__ = name
     call.__doc__ = getattr(base, name).__doc__
     return call
+
+
+def _refuse(source: _Source, what: str) -> None:
+    """What tells or changes the state of a generator is not for a trace of one it was given."""
+    stage = current_stage()
+    if stage is not None and stage not in source._within:
+        raise UnsupportedError(
+            message(f"{what} of a generator under a trace", "Call it outside of the function")
+        )
 
 
 def _install() -> None:

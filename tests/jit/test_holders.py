@@ -52,6 +52,15 @@ def _reads(x, s):
 
 
 # By name: what makes the object, what is computed of it, what is done to it between the calls.
+def _counts(x, s):
+    s.v = s.v + 1.0
+    return x * s.v
+
+
+def _spawns(x, s):
+    return x * np.random.default_rng(s.spawn(1)[0]).normal()
+
+
 HOLDERS = {
     "set": (lambda: {1.0}, lambda x, s: x * sum(s), [lambda s: s.add(2.0), lambda s: s.clear()]),
     "deque": (
@@ -100,6 +109,14 @@ HOLDERS = {
         lambda x, s: x * s.v,
         [_set("v", 3.0), _set("v", _ones())],
     ),
+    "threading.local, put": (threading.local, _counts, [lambda s: None, _set("v", _ones())]),
+    "SeedSequence": (lambda: np.random.SeedSequence(1), _spawns, [lambda s: s.spawn(2)]),
+    "PCG64": (lambda: np.random.PCG64(1), lambda x, s: x * (s.random_raw() % 7), [lambda s: None]),
+    "RandomState": (
+        lambda: np.random.RandomState(1),
+        lambda x, s: x * s.get_state()[2],
+        [lambda s: s.rand(), lambda s: s.seed(3)],
+    ),
     "random.Random": (lambda: random.Random(0), lambda x, s: x * s.random(), [lambda s: None] * 2),
     "count": (itertools.count, lambda x, s: x * next(s), [lambda s: None] * 3),
     "iterator": (lambda: iter([1.0, 2.0, 3.0, 4.0]), lambda x, s: x * next(s), [lambda s: None]),
@@ -107,6 +124,7 @@ HOLDERS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*runs in plain Python")
 @pytest.mark.parametrize("name", HOLDERS)
 def test_changes_inside_are_seen(name):
     make, compute, changes = HOLDERS[name]
@@ -125,6 +143,7 @@ def test_changes_inside_are_seen(name):
         np.testing.assert_allclose(fast(X), plain(X), rtol=1e-14)
 
 
+@pytest.mark.filterwarnings("ignore:.*runs in plain Python")
 @pytest.mark.parametrize("name", HOLDERS)
 def test_changes_inside_of_an_argument_are_seen(name):
     make, compute, changes = HOLDERS[name]

@@ -510,7 +510,7 @@ class Jitted:
 
 
 _HISTORY = "it reads a param, whose history is recorded"
-_ITERATES = "it is given, or reads, an iterator"
+_ITERATES = "it is given, or reads, an iterator or a source of random bits"
 _WAIT = 0.3  # seconds; a call that has waited so long for another's trace runs in plain Python
 _TRACES_TO_LOOK = 3  # after which it is known what varies
 _MANY = 1000  # pairs of arrays that may be one

@@ -16,12 +16,13 @@ import math
 import reprlib
 import types
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from tracker import tree
+from tracker.draws import is_entropy
 from tracker.jit.compared import NESTED, Compared, Static, is_changing, items_of
 from tracker.jit.lent import Lent
 from tracker.jit.signature import (
@@ -141,9 +142,9 @@ class Place:
         elif self.kind == "class":
             object.__setattr__(holder, "__class__", x)
         elif x is MISSING or (not own and self.is_own and self._is_lent(x)):
-            object.__delattr__(holder, self.name)
+            written_in_c(holder, "__delattr__")(holder, self.name)
         elif own and not isinstance(holder, (type, functools.partial)):
-            object.__setattr__(holder, self.name, x)
+            written_in_c(holder, "__setattr__")(holder, self.name, x)
         else:
             _set_attribute(holder, self.name, x)
 
@@ -179,6 +180,13 @@ def own_dict(x: Any) -> dict[str, Any]:
     except AttributeError:
         return {}
     return found
+
+
+def written_in_c(x: Any, name: str) -> Callable[..., Any]:
+    """What sets (`__setattr__`) or deletes an attribute of an object without code of the user's:
+    `object`'s, but for classes that keep attributes elsewhere (`threading.local`: each thread)."""
+    found = (vars(cls)[name] for cls in type(x).__mro__ if name in vars(cls))
+    return next(f for f in found if isinstance(f, types.WrapperDescriptorType))
 
 
 def _lender(cls: type, name: str) -> type | None:
@@ -346,8 +354,11 @@ def is_number(x: Any) -> bool:
 
 
 def goes_on(x: Any) -> bool:
-    """Whether it is an iterator, of the library or a generator: what it gives next is told by what
-    it has given. (Of an iterator of the user's class, the code says what it reads.)"""
+    """Whether it is an iterator, of the library or a generator, or what random numbers are drawn
+    from: what it gives next is told by what it has given. (Of an iterator of the user's class, the
+    code says what it reads.)"""
+    if is_entropy(x):
+        return True
     step = getattr(type(x), "__next__", None)
     return step is not None and not isinstance(step, types.FunctionType)
 

@@ -30,7 +30,7 @@ from tracker.draws import Journal
 from tracker.jit.compared import Static
 from tracker.jit.inputs import Inputs
 from tracker.jit.lasting import by_place
-from tracker.jit.places import MISSING, Place, below, children_of, lent, own_dict
+from tracker.jit.places import MISSING, Place, below, children_of, lent, own_dict, written_in_c
 from tracker.jit.reads import Reads
 from tracker.jit.signature import Log, Node, Signature, Update, apart_of
 from tracker.jit.standins import Containers, root_of, with_plain_keys
@@ -114,7 +114,7 @@ class Attempt(Journal):
         self._before.restore()
         for x, names in self._names:
             for name in (own_dict(x).keys() - names) & self._stored:
-                object.__delattr__(x, name)
+                written_in_c(x, "__delattr__")(x, name)
 
     @property
     def has_put(self) -> bool:
@@ -376,6 +376,8 @@ def _can_be_put(place: Place, was: Any, own: bool) -> bool:
     if place.kind != "attribute" or place.name.startswith("__"):
         return False
     if isinstance(holder, (type, functools.partial)):
+        return False
+    if written_in_c(holder, "__setattr__") is not object.__setattr__:
         return False
     raw = lent(type(holder), place.name)
     if isinstance(raw, types.MemberDescriptorType):
