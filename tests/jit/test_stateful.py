@@ -7,6 +7,7 @@ import sys
 import threading
 import warnings
 from collections import OrderedDict, defaultdict, deque
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -190,8 +191,26 @@ class Counted:
         return x * self.sums["n"] + sum(self.last) + self.queue[0]
 
 
+class State(NamedTuple):
+    x: object
+    v: object
+    n: int = 0
+
+
+class Named:
+    """A named tuple takes the place of another."""
+
+    def __init__(self):
+        self.state = State(np.zeros(3), np.ones(3))
+
+    def step(self, x):
+        self.state = self.state._replace(v=self.state.v + x)
+        self.state = State(self.state.x + self.state.v, self.state.v, self.state.n + 1)
+        return self.state.x * self.state.n
+
+
 MACHINES = [
-    *(Adam, Slots, Behind, Lent, Record, Nested, Types, Trained, Buffered, Moved, Counted),
+    *(Named, Adam, Slots, Behind, Lent, Record, Nested, Types, Trained, Buffered, Moved, Counted),
 ]
 
 

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tracker import tree
 from tracker.jit import asking
 from tracker.jit.answers import QUESTIONS, Space
 from tracker.jit.compared import PROXIES, Static, items_of
@@ -175,8 +176,9 @@ class _Walk:
             cls = type(x)
             if cls.__flags__ & _HEAP and self._is_ours(cls):
                 classes.setdefault(cls)
-                label = f"class of a {cls.__name__}"
-                self.places.setdefault(Place("class", Static(x), "", label))
+                if not tree.is_namedtuple(cls):  # of which the signature says the class
+                    label = f"class of a {cls.__name__}"
+                    self.places.setdefault(Place("class", Static(x), "", label))
         for cls in classes:
             label = f"what {cls.__name__} lends"
             self.places.setdefault(Place("lent", Static(cls), names, label))
