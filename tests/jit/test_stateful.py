@@ -5,6 +5,7 @@ import dataclasses
 import gc
 import sys
 import threading
+import types
 import warnings
 from collections import OrderedDict, defaultdict, deque
 from typing import NamedTuple
@@ -352,6 +353,33 @@ def test_what_is_appended_to(name):
         r.log = None
         with pytest.raises(AttributeError, match="append"):
             step(r, np.ones(3))
+
+
+def _shared(x, s):
+    s.kept["n"] += 1.0
+    s.kept = dict(s.kept, x=x)
+    return x * s.kept["n"]
+
+
+def _within_a_tuple(x, s):
+    s.pair[1]["n"] += 1.0
+    s.pair = s.pair[0] + x, s.pair[1]
+    return s.pair[0] * s.pair[1]["n"]
+
+
+@pytest.mark.parametrize("f", [_shared, _within_a_tuple])
+def test_what_leaves_a_place_was_changed_before(f):
+    """Somebody else knows the container that was changed there."""
+    warnings.simplefilter("ignore", RuntimeWarning)
+    found = []
+    for call in (f, jit(f)):
+        s = types.SimpleNamespace(kept={"n": 0.0}, pair=(np.ones(3), {"n": 0.0}))
+        known = []
+        for k in range(1, 7):
+            known += [(s.kept, s.pair)]
+            known += [call(np.ones(3) * k, s)]
+        found.append(_shown(known))
+    assert_same(found[1], found[0])
 
 
 def test_a_list_that_is_known_by_two_names_is_looked_at():

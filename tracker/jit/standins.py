@@ -83,6 +83,7 @@ class StandIns:
         self.handles = handles
         self.numbers = numbers
         self.out: dict[Spot, Tracked] = {}  # the handles that stand somewhere
+        self.stood: list[tuple[Place, Any]] = []  # what the function finds
         self.lent: list[Place] = []  # where they do for objects that may get one of their own
         self.known = Known({})  # what belongs in the place of each handle
         self._is_over = False  # whether the function has run
@@ -96,12 +97,16 @@ class StandIns:
         self.known = Known({**originals, **{id(x): x for x in leaves if type(x) is Tracked}})
         self.lent = [lender for place in self.places if (lender := place.lender)]
         self._everywhere(self._handle, self.places)
+        self.stood = [(place, place.read()) for place in self.places]
 
     def take_back(self) -> None:
         """Have what it was stand there again, and plain data for handles that are new: `surely`."""
         self._is_over = True
         try:
             self._everywhere(self._plain, (*self.places, *self.lent))
+            for place, x in self.stood:
+                if place.read() is not x:  # it has left, and somebody else may know it
+                    self._changed(x, self._plain, (), (place, ()))
             for new, old in self.rebuilt.values():
                 self.known.keep(new, old)
         finally:

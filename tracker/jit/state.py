@@ -225,9 +225,9 @@ class _Finder:
         """Look at a place, the structure of this number."""
         references = sys.getrefcount(place.read())
         now = place.read()
+        if was is not MISSING:
+            self._within(was, (number, ()))  # others may know what has left this place
         if now is was or place.kind in _FIXED:
-            if was is not MISSING:
-                self._within(now, (number, ()))
             return
         if not self.reads.fills and place.name not in self.reads.stored:
             raise _Unsaid  # it was another thread
