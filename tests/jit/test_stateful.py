@@ -210,12 +210,42 @@ class Named:
         return self.state.x * self.state.n
 
 
+@dataclasses.dataclass(frozen=True)
+class Body:
+    x: object
+    v: object
+    spin: object = None
+    n: int = 0
+
+    @property
+    def energy(self):
+        return np.sum(self.v**2)
+
+
+class Simulated:
+    """A frozen dataclass takes the place of another, and of one inside of it."""
+
+    def __init__(self):
+        self.body, self.before = Body(np.zeros(3), np.ones(3), Body(np.ones(3), 1.0)), None
+
+    def step(self, x):
+        old = self.body
+        v = old.v + 0.1 * x
+        spin = dataclasses.replace(old.spin, x=old.spin.x * 1.1)
+        self.before = old
+        self.body = dataclasses.replace(old, x=old.x + 0.1 * v, v=v, spin=spin, n=old.n + 1)
+        return self.body.x * self.body.n + self.body.energy * self.before.spin.x
+
+
 MACHINES = [
-    *(Named, Adam, Slots, Behind, Lent, Record, Nested, Types, Trained, Buffered, Moved, Counted),
+    *(Adam, Slots, Behind, Lent, Record, Nested, Types, Trained, Buffered, Moved, Counted),
+    *(Named, Simulated),
 ]
 
 
 def _shown(machine):
+    if isinstance(machine, Body):
+        return vars(machine)
     if isinstance(machine, (list, tuple, deque)):
         return [_shown(x) for x in machine]
     if isinstance(machine, dict):
@@ -367,16 +397,35 @@ def _within_a_tuple(x, s):
     return s.pair[0] * s.pair[1]["n"]
 
 
-@pytest.mark.parametrize("f", [_shared, _within_a_tuple])
+def _within_a_dataclass(x, s):
+    s.body.spin["n"] += 1.0
+    s.body = dataclasses.replace(s.body, x=s.body.x + x)
+    return s.body.x * s.body.spin["n"]
+
+
+def _forced(x, s):
+    object.__setattr__(s.body, "n", s.body.n + 1)
+    s.body = dataclasses.replace(s.body, x=s.body.x + x)
+    return s.body.x * s.body.n
+
+
+def _compared(x, s):
+    was = s.body is s.other
+    s.body = dataclasses.replace(s.body, x=s.body.x + x)
+    return x * was
+
+
+@pytest.mark.parametrize("f", [_shared, _within_a_tuple, _within_a_dataclass, _forced, _compared])
 def test_what_leaves_a_place_was_changed_before(f):
     """Somebody else knows the container that was changed there."""
     warnings.simplefilter("ignore", RuntimeWarning)
     found = []
     for call in (f, jit(f)):
-        s = types.SimpleNamespace(kept={"n": 0.0}, pair=(np.ones(3), {"n": 0.0}))
-        known = []
+        body = Body(np.ones(3), np.ones(3), {"n": 0.0})
+        s = types.SimpleNamespace(kept={"n": 0.0}, pair=(np.ones(3), {"n": 0.0}), body=body)
+        s.other, known = body, []
         for k in range(1, 7):
-            known += [(s.kept, s.pair)]
+            known += [(s.kept, s.pair, s.body.n, s.body)]
             known += [call(np.ones(3) * k, s)]
         found.append(_shown(known))
     assert_same(found[1], found[0])

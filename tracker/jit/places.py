@@ -67,7 +67,8 @@ class Place:
     globals where nothing stands, has under the names `name`; the token of abstract classes.
 
     `label` says to people what it is. `is_log`: the function appends to the list there, and does
-    not look at it.
+    not look at it. `is_apart`: the function puts frozen dataclasses there, which are known by
+    their fields.
     """
 
     kind: Kind
@@ -75,6 +76,7 @@ class Place:
     name: Any
     label: str = field(compare=False)
     is_log: bool = field(default_factory=bool, compare=False)
+    is_apart: bool = field(default_factory=bool, compare=False)
 
     def read(self) -> Any:
         """What stands there; MISSING if nothing does."""
@@ -220,12 +222,27 @@ def _set_attribute(holder: Any, name: str, x: Any) -> None:
             type.__setattr__(lender, name, x)
 
 
-def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+def children_of(x: Any, apart: bool = False) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     """(names, children) of what a place's value is taken apart into; a dataclass is an object,
-    whose attributes are places."""
+    whose attributes are places, but for frozen ones at a place that is `apart`."""
+    if is_frozen(x):
+        return tree.children_of(x) if apart else None
     if hasattr(type(x), "__dataclass_fields__") and not isinstance(x, (tuple, list, dict)):
         return None
     return ((), tuple(x)) if isinstance(x, deque) else tree.children_of(x)
+
+
+def is_frozen(x: Any) -> bool:
+    """Whether it is a frozen dataclass that is no more than its fields."""
+    params = getattr(type(x), "__dataclass_params__", None)
+    if params is None or not params.frozen or isinstance(x, (type, tuple, list, dict)):
+        return False
+    fields = type(x).__dataclass_fields__.keys()
+    return own_dict(x).keys() <= fields and not any(
+        isinstance(raw, functools.cached_property)
+        for cls in type(x).__mro__
+        for raw in vars(cls).values()
+    )
 
 
 def with_places(
@@ -292,7 +309,7 @@ class _Taken:
         return tree.LEAF
 
     def take(self, x: Any, above: tuple[int, ...], spot: Spot, number: int) -> Structure:
-        parts = children_of(x) if id(x) not in above else None
+        parts = children_of(x, spot[0].is_apart) if id(x) not in above else None
         if parts is None or _is_many(parts[1]):
             self._leaf(x, parts is not None, spot)
             return tree.LEAF

@@ -47,7 +47,7 @@ from tracker.jit.inspection import (
     package_of,
 )
 from tracker.jit.libraries import OURS, is_installed, is_library, is_library_code
-from tracker.jit.places import Kind, Place, children_of, lent, own_dict
+from tracker.jit.places import Kind, Place, children_of, is_frozen, lent, own_dict
 from tracker.jit.reflection import Names, names_given, names_in
 from tracker.records import replace
 
@@ -127,10 +127,13 @@ class _Walk:
         self.classifies = self.abstract = False  # whether classes are asked for; abstract ones
         self.stored: set[str] = set()
         self.fills = self.compares = False
+        self.forces = False  # whether it sets attributes of what is frozen
         self.appended: set[str] = set()
         self.looked_at: set[str] = set()
         self.spaces: dict[tuple[int, frozenset[str]], Space] = {}
         self.seen: dict[int, Any] = {}
+        self.held: dict[int, set[Place]] = {}  # ids of frozen dataclasses: where they stand
+        self.beside: set[int] = set()  # ids of what can be reached in another way
         self.objects: list[Any] = []
         self.installed: list[Any] = []  # the objects among them of installed packages
         self.derived: dict[type, bool] = {}  # which classes' objects these are
@@ -151,7 +154,36 @@ class _Walk:
         self._classes()
         unknown = self.every or self.whole or "__self__" in self.attributes
         logs = set() if unknown else self._logs()
-        return [replace(p, is_log=True) if p in logs else p for p in self.places]
+        tells = self.compares or self.forces  # whether it is the very same, or a copy of it
+        apart, inside = (set(), set()) if tells else self._apart()
+        return [
+            replace(p, is_log=p in logs, is_apart=p in apart) if p in logs or p in apart else p
+            for p in self.places
+            if id(p.holder.value) not in inside
+        ]
+
+    def _apart(self) -> tuple[set[Place], set[int]]:
+        """The places where the code puts frozen dataclasses, each another, and the ids of all that
+        stand only there, or inside of these: their attributes are no places of their own."""
+        odd = {
+            id(p.holder.value)
+            for p in self.places
+            if id(p.holder.value) in self.held
+            and p.kind == "attribute"
+            and p.name not in type(p.holder.value).__dataclass_fields__
+        }
+        inside, before = self.held.keys() - self.beside - odd, -1
+        while len(inside) != before:
+            before = len(inside)
+            out = {
+                key
+                for key in inside
+                for p in self.held[key]
+                if p.name not in self.stored and id(p.holder.value) not in inside
+            }
+            inside -= out
+        found = {p for key in inside for p in self.held[key] if p.name in self.stored}
+        return found, inside
 
     def _classes(self) -> None:
         """Which classes objects have, and what these lend them under the names that were met."""
@@ -221,9 +253,15 @@ class _Walk:
         texts = len(self.texts) * self.every
         return len(self.attributes), len(self.tested), texts, self.whole, self.environment
 
-    def reach(self, x: Any) -> None:
-        """Something that the code can get hold of."""
-        if isinstance(x, _PLAIN) or id(x) in self.seen:
+    def reach(self, x: Any, place: Place | None = None) -> None:
+        """Something that the code can get hold of; what stands at a place."""
+        if isinstance(x, _PLAIN):
+            return
+        if place is None or place.kind not in ("cell", "item", "attribute"):
+            self.beside.add(id(x))
+        elif is_frozen(x):
+            self.held.setdefault(id(x), set()).add(place)
+        if id(x) in self.seen:
             return
         self.seen[id(x)] = x
         self.todo.append(x)
@@ -297,7 +335,7 @@ class _Walk:
             self.places.setdefault(place)
         if type(value) is str:
             self.texts.add(value)
-        self.reach(value)
+        self.reach(value, place)
 
     def _function(self, f: types.FunctionType) -> None:
         if type(vars(f).get("registry")) is types.MappingProxyType:  # of `functools.singledispatch`
@@ -314,6 +352,9 @@ class _Walk:
             return
         names = names_in(f.__code__)
         self._note(names, f.__name__)
+        if not _is_generated(f):
+            self.compares |= names.compares
+            self.forces |= "__setattr__" in names.attributes and f.__name__ not in _OF_OTHERS
         if questions := QUESTIONS & names.globals:
             self.spaces[id(f.__globals__), questions] = f.__globals__, questions
         self._place("slot", f, "__code__", f"code of {f.__name__}")
@@ -341,7 +382,6 @@ class _Walk:
             self.whole |= names.whole
         self.stored |= names.stored
         self.fills |= names.fills
-        self.compares |= names.compares
         self.appended |= names.appended
         self.looked_at |= names.looked_at
         self.classifies |= names.classifies
@@ -507,3 +547,8 @@ class _Walk:
             return not is_library(x, self.package)
         module = (x if isinstance(x, type) else type(x)).__module__
         return not is_library(sys.modules.get(module), self.package) and module != "builtins"
+
+
+def _is_generated(f: types.FunctionType) -> bool:
+    """Whether `dataclasses` wrote it: such code asks whether two things have one class."""
+    return f.__name__.startswith("__") and f.__code__.co_filename == "<string>"

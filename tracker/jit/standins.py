@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tracker import tree
-from tracker.jit.places import MISSING, Place, Spot, below, children_of
+from tracker.jit.places import MISSING, Place, Spot, below, children_of, is_frozen
 from tracker.jit.signature import Node
 from tracker.standing import stand, withdraw
 from tracker.tape import value_of
@@ -80,6 +80,7 @@ class StandIns:
         self, places: Sequence[Place], handles: Mapping[int, Any], numbers: Mapping[Spot, Any]
     ) -> None:
         self.places = places
+        self.holders = {id(place.holder.value) for place in places}
         self.handles = handles
         self.numbers = numbers
         self.out: dict[Spot, Tracked] = {}  # the handles that stand somewhere
@@ -158,7 +159,9 @@ class StandIns:
         if id(x) in self.known.of:
             return change(x, spot)
         with_plain_keys(x)
-        parts = children_of(x) if x is not MISSING and id(x) not in above else None
+        is_in = x is MISSING or id(x) in above
+        apart = spot[0].is_apart or (self._is_over and id(x) not in self.holders)
+        parts = None if is_in else children_of(x, apart)
         if parts is None:
             return change(x, spot)
         names, children = parts
@@ -179,7 +182,10 @@ class StandIns:
         if known is not None:
             return known[1]
         new = tree.rebuild(type(x), names, made, x)
-        self.rebuilt[id(new)] = new, x
+        if self._is_over and is_frozen(x):
+            self.rebuilt[id(x)] = x, new  # the function has made it, and may have put it twice
+        else:
+            self.rebuilt[id(new)] = new, x
         return new
 
 

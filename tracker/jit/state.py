@@ -30,7 +30,16 @@ from tracker.draws import Journal
 from tracker.jit.compared import Static
 from tracker.jit.inputs import Inputs
 from tracker.jit.lasting import by_place
-from tracker.jit.places import MISSING, Place, below, children_of, lent, own_dict, written_in_c
+from tracker.jit.places import (
+    MISSING,
+    Place,
+    below,
+    children_of,
+    is_frozen,
+    lent,
+    own_dict,
+    written_in_c,
+)
 from tracker.jit.reads import Reads
 from tracker.jit.signature import Log, Node, Signature, Update, apart_of
 from tracker.jit.standins import Containers, root_of, with_plain_keys
@@ -62,7 +71,7 @@ class Before:
     def _look_into(self, x: Any, way: tuple[int, tuple[int, ...]]) -> None:
         if x is MISSING or id(x) in self.inside:
             return
-        parts = children_of(x)
+        parts = children_of(x, self.at[way[0]][0].is_apart)
         if type(x) is np.ndarray and self.arrays is not None:
             self.arrays.append((x, own_copy(x)))
         elif parts is not None:
@@ -77,7 +86,7 @@ class Before:
         inside = self.inside.values()
         found = ((place.read(), was) for place, was, _ in self.at if place.kind not in _FIXED)
         return any(now is not was for now, was in found) or not all(
-            _is_same(children_of(x), parts) for x, parts in inside
+            _is_same(children_of(x, True), parts) for x, parts in inside
         )
 
     def restore(self) -> None:
@@ -89,7 +98,7 @@ class Before:
             if place.kind not in _FIXED and place.read() is not was:
                 place.put(was, own)
         for x, (names, children) in self.inside.values():
-            if _is_same(children_of(x), (names, children)):
+            if _is_same(children_of(x, True), (names, children)):
                 continue
             if isinstance(x, (list, deque)):
                 x.clear()
@@ -242,7 +251,7 @@ class _Finder:
         if known is None:
             return
         was = known[1]
-        now = children_of(with_plain_keys(x))
+        now = children_of(with_plain_keys(x), True)
         assert now is not None
         if id(x) in self.looked_at:
             if id(x) in self.nodes:
@@ -310,7 +319,7 @@ class _Finder:
             self.leaves.append(x)
             return tree.LEAF
         parts = tree.children_of(with_plain_keys(x)) if _is_plain_container(x) else None
-        if parts is not None and (id(x) not in self.kept or type(x) is tuple):
+        if parts is not None and (id(x) not in self.kept or _is_value(x)):
             self.kept.add(id(x))
             before = len(self.leaves)
             kids = tuple(map(self._taken, parts[1]))
@@ -353,7 +362,12 @@ def _containers(x: Any) -> Iterator[Any]:
 
 
 def _is_plain_container(x: Any) -> bool:
-    return type(x) in (list, dict, tuple) or tree.is_namedtuple(type(x))
+    return type(x) in (list, dict) or _is_value(x)
+
+
+def _is_value(x: Any) -> bool:
+    """Whether it is a container that cannot be changed: one like it is as good."""
+    return type(x) is tuple or tree.is_namedtuple(type(x)) or is_frozen(x)
 
 
 def _structure_at(call: Signature, node: Node) -> Structure:
