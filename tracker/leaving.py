@@ -66,6 +66,7 @@ def lent(handle: Any, dtype: Any, copy: bool | None) -> Any:
         while getattr(owner, "_view", None) is not None:
             owner = owner._view.base
         stage.shared.add(value_of(owner))
+        stage.lenders[id(array)] = owner
         _lock(array, stage)
     return array
 
@@ -73,6 +74,13 @@ def lent(handle: Any, dtype: Any, copy: bool | None) -> Any:
 def _lock(array: Any, stage: Stage) -> None:
     array.flags.writeable = False
     stage.lent.append(array)
+
+
+def memory_of(result: Any, stage: Stage) -> Any:
+    """The handle whose memory a result has in the plain function, as a lent array; or None."""
+    if type(result) is not np.ndarray:
+        return None
+    return stage.lenders.get(id(result), stage.lenders.get(id(result.base)))
 
 
 def unlock(stage: Stage, results: Sequence[Any]) -> None:

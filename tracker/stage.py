@@ -55,8 +55,8 @@ class Stage:
     those that were dead by then were let go (they leave their type), `allowance` how many may come.
     `spoilt`: why the trace cannot be used, if it cannot: what goes on is a plain run. `errors`:
     those raised because of values: who goes on after one has branched on values unheard.
-    `lent`: arrays with a value's data that plain NumPy was given to read; `shared`: the values
-    whose memory they are in the plain function.
+    `lent`: arrays with a value's data that plain NumPy was given to read; `lenders`, by their ids:
+    the handles whose memory they are in the plain function; `shared`: the values of these.
     `deferral`: what is put off, if anything may be.
     """
 
@@ -78,6 +78,7 @@ class Stage:
         self.spoilt = ""
         self.errors: list[Exception] = []
         self.lent: list[np.ndarray[Any, Any]] = []
+        self.lenders: dict[int, Any] = {}
         self.shared: set[Value] = set()
         self.errstate: Any = None  # NumPy's settings when the last equation was noted
         self.where: tuple[Any, int, int] = (None, 0, 0)  # code, instruction, line of the last one

@@ -6,6 +6,7 @@ import fractions
 import json
 import statistics
 import struct
+import warnings
 
 import numpy as np
 import pytest
@@ -211,6 +212,23 @@ def test_what_has_left_can_be_written_into_by_the_caller(f):
         y = compiled(x)
         np.testing.assert_array_equal(y, f(x))
         y[0] = 7.0
+
+
+@pytest.mark.parametrize("kind", [int, float])
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_array_that_comes_back_by_way_of_plain_numpy_is_the_caller_s(kind, whole):
+    def f(x):
+        back = np.ascontiguousarray(x)
+        return (x * 2, back if whole else back[1:])
+
+    compiled = jit(f)
+    for x in (np.arange(3).astype(kind), np.arange(6).astype(kind)[::2]):
+        for _ in range(2):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                back = compiled(x)[1]
+            assert np.shares_memory(back, x) == np.shares_memory(f(x)[1], x)
+            np.testing.assert_array_equal(back, x if whole else x[1:])
 
 
 def test_an_error_of_the_function_s_own_is_its_own():

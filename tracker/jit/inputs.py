@@ -20,9 +20,10 @@ from tracker.jit.compared import Compared, Static
 from tracker.jit.places import Spot, spots_of
 from tracker.jit.signature import Array, Foreign, Scalar, Signature, Twin
 from tracker.jit.standins import Containers, Known
+from tracker.leaving import memory_of
 from tracker.records import record
 from tracker.snapshots import own_copy
-from tracker.stage import close
+from tracker.stage import Stage, close
 from tracker.tape import value_of, wrap
 from tracker.tracked import Tracked
 from tracker.values import Value, is_anything_due, leaf
@@ -161,6 +162,17 @@ class Inputs:
                         "Make a new array: x = x.reshape(shape), np.resize(x, shape)",
                     )
                 )
+
+    def check_memory(self, stage: Stage, outputs: Sequence[Any]) -> None:
+        """Refuse a trace that gives back, by way of plain NumPy, an array that it was given."""
+        numbers = self.numbers()
+        if any(id(memory_of(x, stage)) in numbers for x in outputs):
+            raise UnsupportedError(
+                message(
+                    "the function returns an array that it was given, by way of plain NumPy",
+                    "np.array(x) is a copy; np.asarray and its kin in tracker.numpy are traced",
+                )
+            )
 
     def effects(self, containers: Containers, known: Known) -> Effects:
         return Effects(self.written(), containers, self.originals(), known)

@@ -299,6 +299,7 @@ class _Run:
                 plain_keys_within(result)
                 self.nodes = nodes_of(self.call, before, self.containers)
                 outputs, structure = tree.flatten(result, lambda x: id(x) in self.nodes)
+                self.inputs.check_memory(self.listener, outputs)
                 self._made_anew(outputs)
                 self._look_back(before, outputs, result, with_views)
             except Exception as error:

@@ -61,7 +61,9 @@ def is_view(arrays: tuple[Any, ...]) -> bool:
 
 
 def cut(x: Any, index: Index, arrays: tuple[Any, ...]) -> Any:
-    """Read a part that is a view again."""
+    """Read a part that is a view again; of a plain array, which is a result's, the view."""
+    if type(x) is np.ndarray and not arrays:
+        return x[(*index, Ellipsis)]
     part = gathered(x, arrays, index) if arrays else apply(getitem, (x,), {"index": index})
     return apply(as_view, (part,)) if np.ndim(part) == 0 else part
 
@@ -142,13 +144,15 @@ def _fix_masks(arrays: tuple[Any, ...]) -> None:
 
 
 def _cast(v: Any, x: Any) -> Any:
+    want, given = np.result_type(form_of(x)), form_of(v)
+    if type(given) is complex and want.kind != "c":
+        kinds = "a string" if want.kind == "f" else "a string, a bytes-like object"
+        name = "float" if want.kind == "f" else "int"
+        raise TypeError(f"{name}() argument must be {kinds} or a real number, not 'complex'")
     v = as_array(v)
-    want, have = np.result_type(form_of(x)), np.result_type(form_of(v))
-    if have == want:
+    if np.result_type(form_of(v)) == want:
         return v
-    if have.kind == "c" != want.kind:
-        raise TypeError(f"cannot write complex values into an array of dtype {want}")
-    return np.astype(v, want)
+    return np.astype(v, want)  # of complex numbers the real parts, with NumPy's warning
 
 
 def _fit(v: Any, index: Index, x: Any) -> Any:
