@@ -561,6 +561,46 @@ def test_a_refused_write_changes_nothing(write, error, text):
     assert tracker.isleaf(x)
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda a, z: a.__setitem__(slice(None), z),
+        lambda a, z: a.__setitem__([0, 2], z[0]),
+        lambda a, z: a.__setitem__(a > 0, z[1]),
+        lambda a, z: a.fill(z[1]),
+        lambda a, z: a.put([0, 1], z),
+        lambda a, z: np.copyto(a, z, casting="unsafe"),
+    ],
+)
+def test_of_complex_values_the_real_parts_are_written(write):
+    """With NumPy's warning."""
+
+    def f(x, z):
+        a = x * 1
+        write(a, z)
+        return a
+
+    z, want = V + 1j * V, f(V, np.real(V + 1j * V))
+    with pytest.warns(np.exceptions.ComplexWarning):
+        assert f(V, z).tolist() == want.tolist()
+    with pytest.warns(np.exceptions.ComplexWarning):
+        assert jit(f)(V, z).tolist() == want.tolist()
+    with pytest.warns(np.exceptions.ComplexWarning):
+        assert gradcheck(f, V, z)
+
+
+@pytest.mark.parametrize("kind", [float, complex])
+def test_a_whole_number_that_is_written_has_a_real_gradient(kind):
+    def loss(a, n):
+        a = a * 1
+        a[...] = n
+        return np.sum(np.real(a) + 2 * np.imag(a))
+
+    for g in (gradient, jit(lambda *args: gradient(loss, *args[1:]))):
+        _, n = g(loss, np.ones(3, kind), 2)
+        assert (type(n), n) == (float, 3.0)
+
+
 def test_writing_into_a_number_is_refused():
     with pytest.raises(TypeError, match="item assignment"):
         param(2.0)[0] = 1.0

@@ -30,11 +30,9 @@ def _converted(x: Any, *, dtype: Any) -> Any:
 
 def _astype_vjp(g: Any, y: Any, x: Any, *, dtype: Any) -> Any:
     have = np.result_type(x)
-    if have.kind not in "fc":
-        return g
-    if have.kind == "f" and np.iscomplexobj(g):
+    if have.kind != "c" and np.iscomplexobj(g):
         g = np.real(g)
-    return np.astype(g, have)
+    return np.astype(g, have) if have.kind in "fc" else g
 
 
 astype = declare(
