@@ -88,6 +88,10 @@ CASES = {
     "reshape": (lambda a: a.reshape(3, -1) * np.reshape(a, (3, 2)) + a.reshape((3, 2)), A),
     "reshape F": (lambda a: a.reshape(3, 2, order="F") * np.arange(6).reshape(3, 2), A),
     "ravel": (lambda a: np.ravel(a) * a.ravel() * a.flatten(), A),
+    "reshape a vector F": (
+        lambda a: a.ravel().reshape((3, -1), order="F") * np.arange(6).reshape(3, 2),
+        A,
+    ),
     "ravel F": (lambda a: a.ravel(order="F") * np.arange(6) + a.T.flatten("F"), A),
     "T": (lambda a: a.T * np.transpose(a) * a.transpose(1, 0) + a.transpose().mT.mT, A),
     "transpose": (lambda a: np.transpose(a, (2, 0, 1)) * a.transpose((2, 0, 1)), C),

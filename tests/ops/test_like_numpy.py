@@ -85,6 +85,10 @@ CALLS = {
     "integrals of float32": (lambda x: integrate.cumulative_trapezoid(x, dx=3.0), S),
     "logsumexp of a number": (lambda x: special.logsumexp(x, axis=(0,)), numpy.array(2.0)),
     "logsumexp, axes kept": (lambda x: special.logsumexp(x, keepdims=True), numpy.array(2.0)),
+    "a vector in Fortran's order": (lambda x: x.reshape(2, 3, order="F"), F),
+    "a row in its order": (lambda x: x[None].reshape(2, 3, order="A"), F),
+    "a matrix in its order": (lambda x: x.reshape(2, 3).T.reshape(2, 3, order="A"), F),
+    "a number in Fortran's order": (lambda x: x.reshape(1, 1, order="F"), numpy.float64(2.0)),
     "at a mask": (_added, F, numpy.array([True, False, True, False, True, False])),
 }  # fmt: skip
 

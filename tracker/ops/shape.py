@@ -51,9 +51,8 @@ def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None
         order = order_of(order)
         if order == "K":
             raise ValueError("order 'K' is not permitted for reshaping")
-    if order in ("F", "A") and np.ndim(a) > 1:
-        if order == "A" and not form_of(a).flags.f_contiguous:
-            return reshape_(a, shape)
+    form = form_of(a)
+    if order == "F" or (order == "A" and type(form) is np.ndarray and form.flags.fnc):
         return np.transpose(reshape_(np.transpose(a), tuple(reversed(_full_shape(a, shape)))))
     return apply(reshape, (a,), {"shape": _full_shape(a, shape)})
 
