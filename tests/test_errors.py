@@ -253,6 +253,12 @@ def test_numpys_own_errors_stay():
         p + np.ones(2)
     with pytest.raises(ValueError, match="match"):
         p @ np.ones(2)
+    with pytest.raises(ValueError, match=r"shapes \(3,\) and \(2,\) not aligned: 3 \(dim 0\) != 2"):
+        np.dot(p, np.ones(2))
+    with pytest.raises(ValueError, match=r"\(3,\) and \(4,2\) not aligned: 3 \(dim 0\) != 4"):
+        p.dot(np.ones((4, 2)))
+    with pytest.raises(ValueError, match="mask and data must be the same size"):
+        np.place(np.zeros_like(p), [True, False], p)
     with pytest.raises(np.exceptions.AxisError):
         np.sum(p, axis=1)
     with pytest.raises(ValueError, match="reshape"):

@@ -601,6 +601,13 @@ def test_a_whole_number_that_is_written_has_a_real_gradient(kind):
         assert (type(n), n) == (float, 3.0)
 
 
+@pytest.mark.parametrize("write", [np.place, np.putmask])
+def test_masks_may_be_tracked_numbers(write):
+    a = np.zeros(3)
+    write(a, param([0.0, 2.0, 0.5]), [7.0, 8.0, 9.0])
+    assert a.tolist() == ([0.0, 7.0, 8.0] if write is np.place else [0.0, 8.0, 9.0])
+
+
 def test_writing_into_a_number_is_refused():
     with pytest.raises(TypeError, match="item assignment"):
         param(2.0)[0] = 1.0

@@ -96,6 +96,37 @@ def test_binomials_at_the_edges(repetition):
     np.testing.assert_allclose(got, want, rtol=1e-14)
 
 
+@pytest.mark.parametrize(
+    "name, args, kwargs",
+    [
+        ("comb", ([10, 10], [3, 4]), {}),
+        ("comb", (10, 3), {}),
+        ("comb", (np.array([10.0], "f"), 3), {}),
+        ("perm", ([10, 10], [3, 4]), {}),
+        ("perm", (10, 3.5), {}),
+        ("factorial", ([3, -4],), {}),
+        ("factorial", (-1.1,), {}),
+        ("factorial", (-1.1,), {"extend": "complex"}),
+        ("factorial", ([-1.0, -2.0, 2.5],), {"extend": "complex"}),
+        ("factorial", (0.5 + 1j,), {"extend": "complex"}),
+        ("logsumexp", (np.zeros(0),), {}),
+        ("logsumexp", (np.zeros((0, 2), "f"), 0), {}),
+    ],
+)
+def test_as_scipy(name, args, kwargs):
+    want = getattr(own, name)(*args, **kwargs)
+    got = jit(lambda *args: getattr(special, name)(*args, **kwargs))(*args)
+    assert (type(got), np.result_type(got)) == (type(want), np.result_type(want))
+    np.testing.assert_allclose(got, want, rtol=1e-14)
+
+
+def test_factorials_of_complex_numbers_are_asked_for():
+    with pytest.raises(ValueError, match="extend='complex'"):
+        special.factorial(param(1j))
+    with pytest.raises(ValueError, match="'zero' or 'complex', not 'one'"):
+        special.factorial(param(1.0), extend="one")
+
+
 def test_lists_of_tracked_values():
     assert gradient(lambda x: special.logsumexp([x, 2 * x]), 0.0) == (1.5,)
 

@@ -319,12 +319,19 @@ def _put(a: Any, ind: Any, v: Any, mode: Literal["raise", "wrap", "clip"] = "rai
     a.flat[places] = np.resize(v, places.shape) if np.size(v) != 1 else np.reshape(v, ())
 
 
+def _flags(mask: Any) -> Any:
+    """A mask as a plain one; of numbers, where they are not 0."""
+    return whole(np.not_equal(mask, 0) if np.result_type(form_of(mask)).kind in "fc" else mask)
+
+
 @implements(np.place)
 def _place(arr: Any, mask: Any, vals: Any) -> None:
     if is_plain("np.place", arr, vals):
-        np.place(arr, whole(mask), vals)
+        np.place(arr, _flags(mask), vals)
         return
     _is_array("place()", arr)
+    if np.size(mask) != np.size(arr):
+        raise ValueError("place: mask and data must be the same size")
     places = np.flatnonzero(mask)
     if len(places):
         if np.size(vals) == 0:
@@ -346,7 +353,7 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> No
 @implements(np.putmask)
 def _putmask(a: Any, mask: Any, values: Any) -> None:
     if is_plain("np.putmask", a, values):
-        np.putmask(a, whole(mask), values)
+        np.putmask(a, _flags(mask), values)
         return
     _is_array("putmask()", a)
     if np.size(mask) != np.size(a):

@@ -89,6 +89,9 @@ CALLS = {
     "a row in its order": (lambda x: x[None].reshape(2, 3, order="A"), F),
     "a matrix in its order": (lambda x: x.reshape(2, 3).T.reshape(2, 3, order="A"), F),
     "a number in Fortran's order": (lambda x: x.reshape(1, 1, order="F"), numpy.float64(2.0)),
+    "how close to a number": (lambda x: np.isclose(x, 2, 1 - 1e-12, 0.0), 2 * S - S),
+    "how close to a whole number": (
+        lambda x: np.isclose(x, 2, rtol=0.4999999999999999, atol=0), numpy.float32(1.0)),
     "at a mask": (_added, F, numpy.array([True, False, True, False, True, False])),
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ from test_linalg import cpositive, csquare, herm, positive, square
 
 import tracker
 import tracker.scipy.linalg as sl
-from tracker import gradient, jit, param
+from tracker import data, gradient, jit, param, pullback
 from tracker.scipy import _factors, _functions
 from tracker.testing import gradcheck
 
@@ -376,3 +376,28 @@ def test_draws_beside_those_of_an_op_are_still_noticed():
 
     with pytest.warns(RuntimeWarning, match="random numbers were drawn"):
         jit(f)(np.ones((4, 4)))
+
+
+@pytest.mark.parametrize(
+    "name, args",
+    [
+        ("norm", (np.array([1e200, 2e200]),)),
+        ("norm", (np.array([1e20, 1e-20], "f"),)),
+        ("norm", (np.array([3e-200j, 4e-200]), 2)),
+        ("norm", (np.zeros(3),)),
+        ("norm", (np.array([3, 4]),)),
+        ("norm", (np.array([3.0, 4.0]), None, 0)),
+        ("pinv", (np.array([[1, 2], [3, 4], [5, 7]]),)),
+        ("pinvh", ([[3, 1], [1, 2]],)),
+        ("cholesky_banded", (HALF.astype("f"),)),
+        ("eigvals_banded", (HALF.astype("f"),)),
+        ("cholesky_banded", (np.where(HALF == 0, np.nan, HALF), False, False, False)),
+    ],
+)
+def test_values_and_types(name, args):
+    """Squares that are not finite, whole numbers, float32, and what is not looked at."""
+    want = getattr(scipy.linalg, name)(*args)
+    for got in (jit(getattr(sl, name))(*args), data(pullback(getattr(sl, name), *args)[0])):
+        assert (type(got), np.result_type(got)) == (type(want), np.result_type(want))
+        single = np.result_type(want) == np.float32
+        np.testing.assert_allclose(got, want, rtol=1e-6 if single else 1e-12)

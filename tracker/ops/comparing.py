@@ -130,9 +130,11 @@ def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
 @implements(np.isclose)
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     a, b = (x if isinstance(x, (int, float, complex)) else as_array(x) for x in (a, b))
-    if np.result_type(form_of(b)).kind not in "fc":  # no difference of bools, and none that wraps
+    if isinstance(form_of(b), int):  # as weak as a float is
+        b = 1.0 * b
+    elif np.result_type(form_of(b)).kind not in "fc":  # no difference of bools, and none that wraps
         b = np.astype(as_array(b), np.result_type(form_of(b), 1.0))
-    near = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b) | (a == b)
+    near = (abs(a - b) <= atol + rtol * abs(b)) & np.isfinite(b) | (a == b)
     return near | (np.isnan(a) & np.isnan(b)) if equal_nan else near
 
 

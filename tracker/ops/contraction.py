@@ -78,9 +78,14 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     a, b = as_strong(a), as_strong(b)
     if np.ndim(a) == 0 or np.ndim(b) == 0:
         return into(out, a * b)
-    if np.ndim(b) <= 2:
-        return into(out, np.matmul(a, b))
     left, right = np.shape(a), np.shape(b)
+    at = max(len(right) - 2, 0)
+    if left[-1] != right[at]:
+        shapes = " and ".join(str(shape).replace(" ", "") for shape in (left, right))
+        unlike = f"{left[-1]} (dim {len(left) - 1}) != {right[at]} (dim {at})"
+        raise ValueError(f"shapes {shapes} not aligned: {unlike}")
+    if len(right) <= 2:
+        return into(out, np.matmul(a, b))
     flat = np.reshape(np.moveaxis(b, -2, 0), (right[-2], -1))
     product = np.matmul(a, flat)
     return into(out, np.reshape(product, (*left[:-1], *right[:-2], right[-1])))

@@ -26,7 +26,7 @@ def _full(ab: Any, lower: bool) -> Any:
     """The Hermitian matrix of which a band is given, as LAPACK stores it."""
     ab = as_array(ab)
     depth, n = np.shape(ab)
-    whole = np.zeros((n, n)) * ab[0, 0]
+    whole = np.zeros((n, n), ab.dtype)
     for k in range(depth):
         row = ab[k if lower else depth - 1 - k]
         part = np.diag(row[: n - k], -k) if lower else np.diag(row[k:], k)

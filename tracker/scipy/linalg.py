@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from tracker.cuts import ignore_derivatives
 from tracker.errors import UnsupportedError, message
+from tracker.leaves import data
 from tracker.ops.declare import refuse
 from tracker.ops.linalg.parts import as_array, hermitian_of
 from tracker.ops.linalg.solves import triangular
@@ -301,7 +303,15 @@ def cho_solve(
 def norm(
     a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True
 ) -> Any:
-    return np.linalg.norm(a, ord, axis, keepdims)
+    """A vector's length is a Python number, as SciPy's, and finite where its squares are not."""
+    a = as_array(a)
+    is_two = ord is None or (isinstance(data(ord), int) and ord == 2)
+    is_length = is_two and np.ndim(a) == 1 and axis is None and not keepdims
+    if not is_length or not np.size(a) or a.dtype.kind not in "fc":
+        return np.linalg.norm(a, ord, axis, keepdims)
+    top = np.max(np.abs(ignore_derivatives(a)))
+    top = np.where(np.isfinite(top) & (top > 0), top, 1).astype(top.dtype)
+    return (top * np.linalg.norm(a / top)).item()
 
 
 @drop_in(scipy.linalg)
@@ -357,7 +367,7 @@ def pinvh(
 def _pinv(a: Any, atol: Any, rtol: Any, return_rank: bool, hermitian: bool) -> Any:
     a = as_array(a)
     if rtol is None:
-        rtol = max(np.shape(a)[-2:]) * float(np.finfo(a.dtype).eps)
+        rtol = max(np.shape(a)[-2:]) * float(np.finfo(np.result_type(a.dtype, 1.0)).eps)
     if atol:  # NumPy's bound is one of the largest singular value
         rtol = rtol + atol / np.linalg.norm(a, 2, axis=(-2, -1))
     found = np.linalg.pinv(a, rtol)

@@ -17,6 +17,7 @@ import scipy.special
 
 from tracker.cuts import ignore_derivatives
 from tracker.errors import UnsupportedError, message
+from tracker.ops.declare import as_strong
 from tracker.ops.special.table import ufunc_named
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._harmonics import (  # noqa: F401
@@ -48,7 +49,8 @@ def logsumexp(
         a = np.where(b == 0, -math.inf, a)
     a = np.atleast_1d(a)
     axis = tuple(range(np.ndim(a))) if axis is None else axis
-    top = ignore_derivatives(np.max(np.real(a), axis=axis, keepdims=True))
+    lowest: dict[str, Any] = {} if np.size(a) else {"initial": -math.inf}
+    top = ignore_derivatives(np.max(np.real(a), axis=axis, keepdims=True, **lowest))
     finite = np.where(np.isfinite(top), top, 0.0)
     parts = np.exp(a - finite)
     parts = parts if b is None else b * parts
@@ -149,27 +151,37 @@ def multigammaln(a: Any, d: Any) -> Any:
 
 @drop_in(scipy.special)
 def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
-    """Gamma(n + 1); 0 for negative n."""
+    """Gamma(n + 1); 0 for negative n, or with `extend="complex"` NaN for whole ones."""
+    if extend not in ("zero", "complex"):
+        raise ValueError(f"argument `extend` must be 'zero' or 'complex', not {extend!r}")
     _refuse_exact("factorial", exact)
-    return np.where(n < 0, 0.0, scipy.special.gamma(np.where(n < 0, 0.0, n) + 1))
+    n = as_strong(n)
+    if extend == "complex":
+        y = scipy.special.gamma(n + 1)
+        return y if np.iscomplexobj(n) else np.where(n == -1, math.nan, y)[()]
+    if np.iscomplexobj(n):
+        raise ValueError("the factorial of complex numbers: pass extend='complex'")
+    return np.where(n < 0, 0.0, scipy.special.gamma(np.where(n < 0, 0.0, n) + 1))[()]
 
 
 @drop_in(scipy.special)
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
     """binom(N, k), 0 outside 0 <= k <= N; with repetition binom(N + k - 1, k)."""
     _refuse_exact("comb", exact)
+    N, k = as_strong(N), as_strong(k)
     if repetition:
-        return np.where((k == 0) & (N >= 0), 1.0, scipy.special.binom(N + k - 1, k))
+        return np.where((k == 0) & (N >= 0), 1.0, scipy.special.binom(N + k - 1, k))[()]
     inside = (k <= N) & (N >= 0) & (k >= 0)
-    return np.where(inside, scipy.special.binom(N, k), 0.0)
+    return np.where(inside, scipy.special.binom(N, k), 0.0)[()]
 
 
 @drop_in(scipy.special)
 def perm(N: Any, k: Any, exact: bool = False) -> Any:
     """N! / (N - k)!, 0 outside 0 <= k <= N."""
     _refuse_exact("perm", exact)
+    N, k = as_strong(N), as_strong(k)
     inside = (k <= N) & (N >= 0) & (k >= 0)
-    return np.where(inside, scipy.special.poch(N - k + 1, k), 0.0)
+    return np.where(inside, scipy.special.poch(N - k + 1, k), 0.0)[()]
 
 
 def _refuse_exact(name: str, exact: bool) -> None:
