@@ -28,6 +28,15 @@ def test_integrals_of_samples(name, count):
     assert gradcheck(lambda y: f(y, axis=0), y)
 
 
+@pytest.mark.parametrize("count", [3, 4, 5, 6])
+@pytest.mark.parametrize("places", [[0, 1, 1, 2, 2, 2], [0, 0, 1, 2, 3, 3]])
+def test_points_that_coincide(places, count):
+    y, x = SAMPLES[:, :count], np.array(places[:count])
+    want = scipy.integrate.simpson(y, x=x)
+    np.testing.assert_allclose(jit(lambda y, x: integrate.simpson(y, x=x))(y, x), want)
+    assert gradcheck(lambda y: integrate.simpson(y, x=x), y)
+
+
 def test_integrals_with_a_start_and_wrong_shapes():
     for_each = integrate.cumulative_trapezoid(param(SAMPLES), initial=0)
     np.testing.assert_allclose(

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.special
 import scipy.stats
 
+from tracker.cuts import ignore_derivatives
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._passing import as_array, no_rule
 from tracker.tracked import Tracked
@@ -204,7 +205,7 @@ def circvar(
     samples: Any, high: Any = 2 * math.pi, low: Any = 0, axis: Any = None, **options: Any
 ) -> Any:
     x, axis = _laid("circvar", samples, axis, options)
-    return 1 - np.abs(_mean_direction(x, high, low, axis))
+    return 1 - _length(_mean_direction(x, high, low, axis))
 
 
 @drop_in(scipy.stats)
@@ -218,8 +219,14 @@ def circstd(
     **options: Any,
 ) -> Any:
     x, axis = _laid("circstd", samples, axis, options)
-    spread = np.sqrt(-2 * np.log(np.abs(_mean_direction(x, high, low, axis))))
+    spread = np.sqrt(-2 * np.log(_length(_mean_direction(x, high, low, axis)))) + 0.0
     return spread if normalize else spread * ((high - low) / (2 * math.pi))
+
+
+def _length(mean: Any) -> Any:
+    """How long a mean of directions is: rounding makes it no longer than one of them."""
+    length = np.abs(mean)
+    return np.where(length > 1, 1, length)[()]
 
 
 @drop_in(scipy.stats)
@@ -232,8 +239,14 @@ def boxcox(x: Any, lmbda: Any = None, alpha: Any = None, **options: Any) -> Any:
 
 @drop_in(scipy.stats)
 def boxcox_llf(lmb: Any, data: Any, *, axis: Any = 0, **options: Any) -> Any:
-    """The logarithm of the likelihood of a power."""
+    """The logarithm of the likelihood of a power. Only ratios of the data are raised to it: with
+    the constant of the transformation, and where powers are huge or tiny, the variance is lost."""
     x, axis = _laid("boxcox_llf", data, axis, options)
     n = np.shape(x)[axis]
-    spread = np.var(scipy.special.boxcox(x, lmb), axis=axis)
-    return (lmb - 1) * np.sum(np.log(x), axis=axis) - n / 2 * np.log(spread)
+    unit: Any = 1.0
+    if n:
+        low, high = (f(ignore_derivatives(x), axis=axis, keepdims=True) for f in (np.min, np.max))
+        unit = np.where(ignore_derivatives(lmb) > 0, high, low)
+    spread = np.log(np.var(scipy.special.boxcox(x / unit, lmb), axis=axis))
+    scale = 2 * lmb * (np.squeeze(np.log(unit), axis) if n else 0.0)
+    return (lmb - 1) * np.sum(np.log(x), axis=axis) - n / 2 * (spread + scale)

@@ -32,7 +32,7 @@ def mode(a: Any, axis: Any = 0, nan_policy: str = "propagate", keepdims: bool = 
         y = np.max(np.where(chosen, a, -math.inf), axis=axis, keepdims=True)
         found = np.where(np.any(chosen, axis=axis, keepdims=True), y, found)
     if not keepdims:
-        found, count = (np.squeeze(part, axis) for part in (found, count))
+        found, count = (np.squeeze(part, axis)[()] for part in (found, count))
     kind: Any = type(scipy.stats.mode([0]))
     return kind(found, count)
 

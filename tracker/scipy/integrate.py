@@ -78,9 +78,9 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     if count == 2:
         return 0.5 * h[..., 0] * (y[..., 0] + y[..., 1])
     a, b = h[..., -2], h[..., -1]
-    last = (2 * b**2 + 3 * a * b) / (6 * (a + b)) * y[..., -1]
-    last = last + (b**2 + 3 * a * b) / (6 * a) * y[..., -2]
-    last = last - b**3 / (6 * a * (a + b)) * y[..., -3]
+    last = _quotient(2 * b**2 + 3 * a * b, 6 * (a + b)) * y[..., -1]
+    last = last + _quotient(b**2 + 3 * a * b, 6 * a) * y[..., -2]
+    last = last - _quotient(b**3, 6 * a * (a + b)) * y[..., -3]
     return _parabolas(y[..., :-1], h[..., :-1]) + last
 
 
@@ -88,10 +88,15 @@ def _parabolas(y: Any, h: Any) -> Any:
     """Simpson's rule over pairs of intervals."""
     a, b = h[..., ::2], h[..., 1::2]
     both = a + b
-    low = y[..., :-2:2] * (2 - b / a)
-    middle = y[..., 1::2] * both**2 / (a * b)
-    high = y[..., 2::2] * (2 - a / b)
+    low = y[..., :-2:2] * (2 - np.where(b == 0, 0, _quotient(b, a)))
+    middle = y[..., 1::2] * (both * _quotient(both, a * b))
+    high = y[..., 2::2] * (2 - _quotient(a, b))
     return np.sum(both / 6 * (low + middle + high), axis=-1)
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    """a / b, and 0 where b is 0: points that coincide, as SciPy takes them."""
+    return np.where(b == 0, 0, a / np.where(b == 0, 1, b))
 
 
 @drop_in(scipy.integrate)
