@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 
 import tracker
-from tracker import back, data, gradient, jvp, param, pullback, update, value_and_grad, withgradient
+from tracker import (
+    back,
+    data,
+    gradient,
+    jit,
+    jvp,
+    param,
+    pullback,
+    update,
+    value_and_grad,
+    withgradient,
+)
 from tracker.errors import TrackerError
 
 V = np.array([1.0, 2.0, 3.0])
@@ -269,6 +280,22 @@ def test_numpys_own_errors_stay():
         p[0, 0]
     with pytest.raises(TypeError):
         np.sin(p, p, p, p)
+
+
+@pytest.mark.parametrize(
+    "call, error, text",
+    [
+        (lambda x: np.sort(x, kind="odd"), ValueError, "sort kind must be"),
+        (lambda x: np.sort(x, kind="stable", stable=True), ValueError, "at the same time"),
+        (lambda x: x.argsort(kind="odd"), ValueError, "sort kind must be"),
+        (lambda x: np.searchsorted(x, 1.0, sorter=[0.5] * 3), TypeError, "only contain integers"),
+        (lambda x: np.searchsorted(x, 1.0, sorter=[0, 1]), ValueError, "sorter.size must equal"),
+    ],
+)
+def test_ways_to_sort_that_numpy_does_not_know(call, error, text):
+    for f in (call, lambda x: call(param(x)), jit(call)):
+        with pytest.raises(error, match=text):
+            f(np.arange(3.0))
 
 
 def test_errors_are_what_a_caller_would_catch():

@@ -21,6 +21,11 @@ CASES = {
     "pchip outside": (lambda m, y: m.PchipInterpolator(X, y)(np.array([-1.0, 6.0])), Y),
     "pchip of two": (lambda m, y: m.PchipInterpolator(X[:2], y)(AT), Y[:2]),
     "pchip_interpolate": (lambda m, y, at: m.pchip_interpolate(X, y, at, 1), Y, AT),
+    "pchip_interpolate twice": (
+        lambda m, y, at: np.stack(m.pchip_interpolate(X, y, at, [1, 0])),
+        Y,
+        AT,
+    ),
     "akima": (lambda m, x, y, at: m.Akima1DInterpolator(x, y)(at), X, Y, AT),
     "makima": (lambda m, y, at: m.Akima1DInterpolator(X, y, method="makima")(at), TABLE, AT),
     "akima of a line": (lambda m, y: m.Akima1DInterpolator(X, X * y)(AT), 1.3),
@@ -131,5 +136,7 @@ def test_refusals():
     ):
         with pytest.raises(ValueError, match=match):
             wrong()
+    with pytest.raises(TypeError, match="integer"):
+        m.CubicSpline(X, p)(1.0, [0, 1])
     with pytest.raises(NotImplementedError, match="unsupported"):
         gradient(lambda y: m.Akima1DInterpolator(X, y, method="x")(1.0), Y)

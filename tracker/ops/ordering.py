@@ -171,6 +171,12 @@ isin = discrete(
 @constant(np.searchsorted, method="searchsorted")
 def searchsorted_(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     a, v = as_array(a), as_array(v)
+    if sorter is not None:
+        sorter = as_array(sorter)
+        if sorter.dtype.kind not in "iu":
+            raise TypeError("sorter must only contain integers")
+        if np.shape(sorter) != np.shape(a):
+            raise ValueError("sorter.size must equal a.size")
     return apply(searchsorted, (a if sorter is None else a[sorter], v), {"side": side})
 
 

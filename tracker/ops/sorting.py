@@ -194,9 +194,15 @@ sort = declare(
 )
 
 
+def _check_kind(kind: Any, stable: Any) -> None:
+    """NumPy's error for a kind that it does not know, or one beside `stable=`."""
+    if kind is not None or stable is not None:
+        np.sort(np.empty(0), kind=kind, stable=stable)
+
+
 @implements(np.sort)
 def sort_(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, **rest: Any) -> Any:
-    rest.pop("stable", None)
+    _check_kind(kind, rest.pop("stable", None))
     refuse("np.sort", order=order, **rest)
     if axis is None:
         a, axis = np.ravel(a), 0
@@ -207,7 +213,7 @@ def sort_(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, **
 def argsort_(
     a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, **rest: Any
 ) -> Any:
-    rest.pop("stable", None)
+    _check_kind(kind, rest.pop("stable", None))
     refuse("np.argsort", order=order, **rest)
     a, axis = one_axis(a, axis)
     return apply(argsort, (a,), {"axis": axis})

@@ -5,6 +5,7 @@ the slopes of `PchipInterpolator` (F. Fritsch, J. Butland, 1984) and `Akima1DInt
 from __future__ import annotations
 
 import functools
+import operator
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ class Hermite:
         if extrapolate == "periodic":
             flat = self.x[0] + (flat - self.x[0]) % (self.x[-1] - self.x[0])
         i = piece(self.x, flat)
-        value = _polynomial(column(flat - self.x[i], self.y), self._pieces(i), nu)
+        value = _polynomial(column(flat - self.x[i], self.y), self._pieces(i), operator.index(nu))
         if not extrapolate:
             inside = (flat >= self.x[0]) & (flat <= self.x[-1])
             value = np.where(column(inside, self.y), value, np.nan)
@@ -126,9 +127,10 @@ def _end_slope(h: Any, other: Any, rise: Any, next_rise: Any) -> Any:
     return np.where(np.sign(d) != np.sign(rise), 0.0, np.where(turns, 3 * rise, d))
 
 
-def pchip_interpolate(xi: Any, yi: Any, x: Any, der: int = 0, axis: int = 0) -> Any:
-    """As a call of `PchipInterpolator`."""
-    return PchipInterpolator(xi, yi, axis)(x, der)
+def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
+    """As a call of `PchipInterpolator`; of several derivatives, a list of their values."""
+    found = PchipInterpolator(xi, yi, axis)
+    return found(x, der) if np.ndim(der) == 0 else [found(x, n) for n in der]
 
 
 class Akima1DInterpolator(Hermite):
