@@ -101,7 +101,7 @@ JIT_LAYERS = [
     {"executor", "compiling"},
     {"background"},
     {"families"},
-    {"first_calls"},
+    {"first_calls", "odd_calls"},
     {"jitted"},
     {"kept"},
     {"decorator", "export"},

@@ -20,14 +20,11 @@ from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from tracker import tree
 from tracker.config import current
 from tracker.deferral import Misjudged
 from tracker.draws import Journal, UnheardDraws
 from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError
-from tracker.jit import signature, unusual
+from tracker.jit import signature
 from tracker.jit.building import Entangled
 from tracker.jit.collecting import collecting_seldom
 from tracker.jit.families import (
@@ -42,15 +39,15 @@ from tracker.jit.families import (
     run_one,
 )
 from tracker.jit.inputs import Effects
+from tracker.jit.odd_calls import call_with_copies
 from tracker.jit.places import goes_on, with_places
-from tracker.jit.reads import Reads, places_of, reads_of
+from tracker.jit.reads import Reads, reads_of
 from tracker.jit.staging import Staged, Trace, stage, static_leaves
 from tracker.jit.standins import TURN, bare
 from tracker.jit.state import Attempt
 from tracker.jit.varying import Varying
 from tracker.listening import current_stage, current_watch
 from tracker.records import record
-from tracker.snapshots import same_bytes
 from tracker.tape import value_of
 from tracker.tracked import Tracked
 from tracker.values import is_constant
@@ -100,7 +97,7 @@ class Jitted:
             return self._arrived(family)(*args, **kwargs)
         self.slow_calls += 1
         if not call.native:
-            return self._unusual(args, kwargs, call, leaves)
+            return call_with_copies(self.function, self.native(), args, kwargs, call, leaves)
         if not TURN.take(_WAIT):  # who traces may be waiting for this very thread
             return self.function(*args, **kwargs)
         try:
@@ -141,53 +138,6 @@ class Jitted:
         except (Entangled, *_UNTRACEABLE):
             return self.function(*args, **kwargs)
         return staged.finish()
-
-    def _unusual(
-        self,
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        call: signature.Signature,
-        leaves: list[Any],
-    ) -> Any:
-        """Arguments that no entry takes as they lie: arrays are laid out anew, others run plain."""
-        usual = [unusual.laid_out(x) for x in leaves]
-        if any(s.cls is not None for s in call.structures) and self._may_change(call, leaves):
-            return self.function(*args, **kwargs)  # a container made anew is not the caller's
-        if any(x is unusual.NOT_TAKEN for x in usual) or self._share_memory(call, leaves, usual):
-            return self.function(*args, **kwargs)
-        given = iter(usual)
-        templates = (*args, *kwargs.values())
-        rebuilt = [
-            tree.unflatten(structure, [next(given) for _ in range(structure.count)], template)
-            for structure, template in zip(call.structures, templates, strict=True)
-        ]
-        try:
-            named = dict(zip(kwargs, rebuilt[len(args) :], strict=True))
-            result = self.native()(*rebuilt[: len(args)], **named)
-            return unusual.over_given(result, leaves, usual)
-        finally:  # what was written into a copy belongs into the caller's array
-            for x, copy in zip(leaves, usual, strict=True):
-                if x is not copy and not same_bytes(np.asarray(x, copy.dtype), copy):
-                    x[...] = copy
-
-    def _may_change(self, call: signature.Signature, leaves: list[Any]) -> bool:
-        """Whether the code may put something somewhere."""
-        with TURN:
-            reads = reads_of(self.function, static_leaves(call, leaves))
-        return bool(reads.stored) or reads.fills
-
-    def _share_memory(self, call: signature.Signature, leaves: list[Any], usual: list[Any]) -> bool:
-        """Whether an array to be laid out anew shares memory with another that the code sees."""
-        with TURN:
-            places = places_of(self.function, static_leaves(call, leaves))
-            _, everything = with_places(call, leaves, places)
-        arrays = [(i, x) for i, x in enumerate(everything) if isinstance(x, np.ndarray)]
-        return any(
-            i != j and np.may_share_memory(x, y)
-            for j, (x, copy) in enumerate(zip(leaves, usual, strict=True))
-            if x is not copy
-            for i, y in arrays
-        )
 
     def lookup(
         self,
@@ -253,14 +203,11 @@ class Jitted:
             self._give_up(family, f"{what} ({last_cause(family)})")
         reads = reads_of(self.function, static_leaves(call, leaves))
         family.may_change |= bool(reads.stored) or reads.fills
-        if reads.beyond:
-            self._refuse(family, f"a {reads.beyond} that it reads holds too many other objects")
-        if reads.compares and not family.eager:
-            alike = signature.alike_in(call)
-            if len(alike) > _MANY:
-                self._refuse(family, "it compares objects, and is given many arrays")
-            elif any(leaves[one] is leaves[other] for one, other in alike):
-                return self.function(*args, **kwargs) if run else None
+        alike = signature.alike_in(call) if reads.compares else ()
+        if not family.eager and (why := _too_much(reads, alike)):
+            self._refuse(family, why)
+        if any(leaves[one] is leaves[other] for one, other in alike):
+            return self.function(*args, **kwargs) if run else None
         if family.eager or self._must_run(family, call, leaves, reads.places):
             if self.options.strict and family.eager == _ITERATES:
                 raise CompileError(f"{self.name} is strict, and {_ITERATES}")
@@ -517,6 +464,13 @@ _MANY = 1000  # pairs of arrays that may be one
 _PATIENCE = 3  # after so many calls that changed what they read, a function runs in plain Python;
 # or in which random numbers were drawn unheard, maybe by another thread
 _UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
+
+
+def _too_much(reads: Reads, alike: Sequence[tuple[int, int]]) -> str:
+    """What there is too much of for calls to be looked at, if so."""
+    if reads.beyond:
+        return f"a {reads.beyond} that it reads holds too many other objects"
+    return "it compares objects, and is given many arrays" if len(alike) > _MANY else ""
 
 
 def _is_untraceable(error: BaseException | None) -> bool:

@@ -1,0 +1,75 @@
+"""Calls with arguments that no entry takes as they lie: of another byte order, alignment or class.
+
+Owns: `call_with_copies`. Arrays are laid out anew (`unusual.py`), machine code is called with the
+copies, and what it has written into these goes back. Where that could be told from the plain call,
+the function runs plain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.jit import unusual
+from tracker.jit.places import with_places
+from tracker.jit.reads import places_of, reads_of
+from tracker.jit.signature import Signature
+from tracker.jit.staging import static_leaves
+from tracker.jit.standins import TURN
+from tracker.snapshots import same_bytes
+
+
+def call_with_copies(
+    function: Callable[..., Any],
+    native: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    call: Signature,
+    leaves: list[Any],
+) -> Any:
+    """The result of `native`, which is `function` jitted, or of `function`."""
+    usual = [unusual.laid_out(x) for x in leaves]
+    if any(s.cls is not None for s in call.structures) and _may_change(function, call, leaves):
+        return function(*args, **kwargs)  # a container made anew is not the caller's
+    if any(x is unusual.NOT_TAKEN for x in usual) or _share_memory(function, call, leaves, usual):
+        return function(*args, **kwargs)
+    given = iter(usual)
+    templates = (*args, *kwargs.values())
+    rebuilt = [
+        tree.unflatten(structure, [next(given) for _ in range(structure.count)], template)
+        for structure, template in zip(call.structures, templates, strict=True)
+    ]
+    try:
+        named = dict(zip(kwargs, rebuilt[len(args) :], strict=True))
+        result = native(*rebuilt[: len(args)], **named)
+        return unusual.over_given(result, leaves, usual)
+    finally:  # what was written into a copy belongs into the caller's array
+        for x, copy in zip(leaves, usual, strict=True):
+            if x is not copy and not same_bytes(np.asarray(x, copy.dtype), copy):
+                x[...] = copy
+
+
+def _may_change(function: Callable[..., Any], call: Signature, leaves: list[Any]) -> bool:
+    """Whether the code may put something somewhere."""
+    with TURN:
+        reads = reads_of(function, static_leaves(call, leaves))
+    return bool(reads.stored) or reads.fills
+
+
+def _share_memory(
+    function: Callable[..., Any], call: Signature, leaves: list[Any], usual: list[Any]
+) -> bool:
+    """Whether an array to be laid out anew shares memory with another that the code sees."""
+    with TURN:
+        places = places_of(function, static_leaves(call, leaves))
+        _, everything = with_places(call, leaves, places)
+    arrays = [(i, x) for i, x in enumerate(everything) if isinstance(x, np.ndarray)]
+    return any(
+        i != j and np.may_share_memory(x, y)
+        for j, (x, copy) in enumerate(zip(leaves, usual, strict=True))
+        if x is not copy
+        for i, y in arrays
+    )
