@@ -308,6 +308,17 @@ def test_prod_through_zeros_to_second_order():
     assert found.tolist() == [3, 0, 0]
 
 
+@pytest.mark.parametrize("n", [8, 9, 12, 13, 21, 100])
+def test_prod_of_rows_of_any_length(n):
+    """One level of blocks, several, and what is left over of either."""
+    x = np.random.default_rng(n).uniform(0.5, 1.5, (4, n))
+    x[1, n // 2] = x[2, 0] = x[2, n - 1] = 0.0
+    by_hand = [[np.prod(np.delete(r, i)) for i in range(n)] for r in x]
+    for axis, data, expected in ((1, x, by_hand), (0, x.T.copy(), np.transpose(by_hand))):
+        (found,) = gradient(lambda a, axis=axis: np.sum(np.prod(a, axis=axis)), data)
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
 @pytest.mark.parametrize(
     "f, x",
     [

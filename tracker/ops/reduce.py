@@ -241,19 +241,21 @@ def _unmasked(a: Any, where: Any, axis: Any, keepdims: Any) -> Any:
 
 
 _BLOCKS = 8  # into which a row is cut: few levels, and few enough values to stay in registers
+_AT_ONCE = 12  # elements of a short row
 
 
 def others_of(x: Any, axis: int = -1) -> Any:
     """Along an axis: the product of all other elements, without dividing.
 
     The axis is cut into blocks, which are multiplied with each other element by element; the
-    "others" of these products are found recursively: linear work.
+    "others" of these products are found recursively: linear work. In a short row each element is
+    a block: no second level for what is left over.
     """
     axis %= np.ndim(x)
     n = np.shape(x)[axis]
     if n <= 1:
         return np.ones_like(x)
-    count = min(n, _BLOCKS)
+    count = n if n <= _AT_ONCE else _BLOCKS
     length, end = n // count, n - n % count
     blocks = [_cut(x, axis, i, i + length) for i in range(0, end, length)]
     product = _multiplied(blocks)
