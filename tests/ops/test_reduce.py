@@ -64,6 +64,17 @@ def test_short_axes_of_large_arrays(shape, axis, kind):
             assert found.dtype == want.dtype
 
 
+@pytest.mark.parametrize("f", [np.max, np.min])
+def test_extremes_of_columns_are_stored_without_masks(f):
+    """LLVM is not told that zeros are alike where an extreme is kept in memory."""
+    x = np.random.default_rng(0).normal(size=(40, 300))
+    x[4, 5] = np.nan
+    columns = jit(lambda x: f(x, axis=0))
+    np.testing.assert_array_equal(columns(x), f(x, axis=0))
+    np.testing.assert_array_equal(columns(x), f(x, axis=0))
+    assert "imum" in columns.llvm(x) and "nsz" not in columns.llvm(x)
+
+
 def test_what_an_extreme_shares_out():
     """Equal shares; nothing to the others, whatever arrives; NaN where the extreme is NaN."""
     x = np.array([[1.0, 3.0, 3.0, 2.0], [5.0, np.nan, 0.0, 5.0]])

@@ -125,7 +125,9 @@ class Fold:
         e = self.w.e
         where = self.cell if self.in_register else self._address(body.index, body.tools)
         acc = e.load(where, self.dtype)
-        e.reassociate = self.lower.reorder
+        # Not in memory: each result has its order there, and told that zeros are alike, LLVM makes
+        # the choice of a NaN a store under a mask, for which the next row's load waits.
+        e.reassociate = self.lower.reorder and self.in_register
         total = self.lower.combine(e, acc, x)
         e.reassociate = False
         e.store(total, where)
