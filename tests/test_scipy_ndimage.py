@@ -259,3 +259,20 @@ def test_between_integers(dtype):
         found = jit(lambda x, at, call=call: call(tracker.scipy.ndimage, x, at))(image, at)
         assert found.dtype == wanted.dtype, name
         np.testing.assert_allclose(found, wanted, rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int32])
+def test_regions_have_scipys_types(kind):
+    labels, x = np.array([0, 1, 1, 2]), np.array([5, 1, 2, 3], kind)
+    names = ["sum", "mean", "variance", "standard_deviation", "minimum", "maximum", "median"]
+
+    def measured(m, x):
+        ways = (), (labels,), (labels, [1, 2])
+        return [getattr(m, name)(x, *way) for name in names for way in ways]
+
+    expected = measured(scipy.ndimage, x)
+    compiled = jit(lambda x: measured(tracker.scipy.ndimage, x))
+    for got in (compiled(x), compiled(x)):
+        for one, right in zip(got, expected, strict=True):
+            np.testing.assert_allclose(one, right, rtol=1e-6)
+            assert np.asarray(one).dtype == np.asarray(right).dtype

@@ -30,9 +30,13 @@ def _regions(x: Any, labels: Any, index: Any) -> Any:
     return [x[labels == i] for i in np.ravel(index)]
 
 
-def _over(name: str, measure: Callable[[Any], Any]) -> Callable[..., Any]:
+def _over(name: str, measure: Callable[[Any], Any], many: bool, one: bool) -> Callable[..., Any]:
+    """Whether SciPy measures in double precision: several regions (`many`), or one (`one`)."""
+
     def measured(input: Any, labels: Any = None, index: Any = None) -> Any:
-        found = _regions(as_array(input) * 1.0, labels, index)
+        x = as_array(input)
+        several = labels is not None and np.ndim(index) > 0
+        found = _regions(x * np.float64(1) if (many if several else one) else x, labels, index)
         if isinstance(found, list):
             return np.reshape(np.stack([measure(part) for part in found]), np.shape(index))
         return measure(found)
@@ -42,14 +46,14 @@ def _over(name: str, measure: Callable[[Any], Any]) -> Callable[..., Any]:
     return drop_in(scipy.ndimage)(measured)
 
 
-sum = _over("sum", np.sum)
-sum_labels = _over("sum_labels", np.sum)
-mean = _over("mean", np.mean)
-variance = _over("variance", np.var)
-standard_deviation = _over("standard_deviation", np.std)
-minimum = _over("minimum", np.min)
-maximum = _over("maximum", np.max)
-median = _over("median", np.median)
+sum = _over("sum", np.sum, many=True, one=False)
+sum_labels = _over("sum_labels", np.sum, many=True, one=False)
+mean = _over("mean", np.mean, many=True, one=True)
+variance = _over("variance", np.var, many=True, one=True)
+standard_deviation = _over("standard_deviation", np.std, many=True, one=True)
+minimum = _over("minimum", np.min, many=False, one=False)
+maximum = _over("maximum", np.max, many=False, one=False)
+median = _over("median", np.median, many=False, one=False)
 
 
 @drop_in(scipy.ndimage)
