@@ -268,6 +268,8 @@ def test_numpys_own_errors_stay():
         np.dot(p, np.ones(2))
     with pytest.raises(ValueError, match=r"\(3,\) and \(4,2\) not aligned: 3 \(dim 0\) != 4"):
         p.dot(np.ones((4, 2)))
+    with pytest.raises(TypeError, match="`pad_width` must be of integral type"):
+        np.pad(p, 1.0)
     with pytest.raises(ValueError, match="mask and data must be the same size"):
         np.place(np.zeros_like(p), [True, False], p)
     with pytest.raises(np.exceptions.AxisError):

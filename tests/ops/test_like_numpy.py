@@ -53,6 +53,8 @@ CALLS = {
     "poly of int8": (lambda x: np.poly(x), INT8),
     "poly of float16": (lambda x: np.poly(x[:3]), F.astype("e")),
     "poly of nothing": (lambda x: np.poly(x[:0]), F),
+    "numbers joined to int8": (lambda x: np.concatenate([x, 100, True], axis=None), INT8),
+    "numbers joined to float32": (lambda x: np.concatenate([0.5, x, 3, 1e30], axis=None), S),
     "put nothing": (_put, F, F[:0]),
     "put": (_put, F, F[:1]),
     "raveled places": (lambda x, i: x[np.ravel_multi_index((i, 1, COLUMNS), (2, 3, 2))],

@@ -312,6 +312,8 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 @implements(np.pad)
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     a = as_array(array)
+    if not isinstance(pad_width, dict) and as_array(pad_width).dtype.kind != "i":
+        raise TypeError("`pad_width` must be of integral type.")
     widths = _pairs(pad_width, np.ndim(a))
     if callable(mode):
         return _pad_by_function(a, widths, mode, kwargs)

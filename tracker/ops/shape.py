@@ -354,13 +354,25 @@ def _cast(parts: list[Any], dtype: Any, casting: Any) -> list[Any]:
     return [np.astype(part, dtype) for part in parts]
 
 
+def _alike(arrays: list[Any], parts: list[Any]) -> list[Any]:
+    """Parts in the dtype that they have together: numbers of Python have none of their own."""
+    forms = map(form_of, arrays)
+    weak = [type(x)() if type(x) in (int, float, complex) else None for x in forms]
+    pairs = zip(weak, parts, strict=True)
+    kind = np.result_type(*(part.dtype if x is None else x for x, part in pairs))
+    return [
+        part if x is None else np.astype(part, kind) for x, part in zip(weak, parts, strict=True)
+    ]
+
+
 @implements(np.concatenate, np.concat)
 def concatenate_(
     arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
 ) -> Any:
+    arrays = list(arrays)
     parts = [as_array(a) for a in arrays]
     if axis is None:
-        parts, axis = [np.ravel(a) for a in parts], 0
+        parts, axis = [np.ravel(a) for a in _alike(arrays, parts)], 0
     parts = _cast(parts, dtype, casting)
     axis = normalize_axis_index(axis, np.ndim(parts[0]))
     y = apply(concatenate, tuple(parts), {"axis": axis})
