@@ -116,6 +116,25 @@ def test_wherever_scratch_comes_from_the_text_is_one(f, most, compiled):
             assert rows == 170 or not new
 
 
+def test_every_call_that_may_take_long_lets_other_threads_run():
+    """Loops, BLAS, stacks of products, routines, blocks of zeros; nothing that is over at once."""
+    stack = np.ones((200, 30, 30))
+    long = [
+        (lambda a: np.sum(np.tanh(a)), stack),
+        (lambda a: a @ a, stack),
+        (lambda a: a @ a, np.ones((90, 90))),
+        (np.linalg.cholesky, np.eye(90)),
+        (lambda a: tracker.gradient(np.trace, a)[0], np.eye(90)),
+    ]
+    for f, a in long:
+        fast = tracker.jit(f)
+        fast(a)
+        assert "PyEval_SaveThread" in fast.llvm(a)
+    quick = tracker.jit(lambda x: x[0] * np.sin(x[1]))
+    quick(np.ones(3))
+    assert "PyEval_SaveThread" not in quick.llvm(np.ones(3))
+
+
 def test_more_rows(compiled):
     def f(w, b, x, y):
         z = np.maximum(x @ w + b, 0.0)

@@ -15,7 +15,7 @@ from tracker.config import current, dump
 from tracker.ir.graph import Atom, Function
 from tracker.jit import blas, engine, memory, native, parallel, pausing, rare, relinking, signature
 from tracker.jit.layout import Plan
-from tracker.jit.lowered import Lowered
+from tracker.jit.lowered import CALLS, Lowered
 from tracker.jit.program import Program
 from tracker.jit.signature import ArrayOut, OutLeaf, Outputs, ScalarOut, Signature
 from tracker.jit.strides import MemoryOrder, c_strides
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tracker.jit.partition import HostCall
 
 _RAW = {"tk.take": "PyMem_RawMalloc", "tk.give": "PyMem_RawFree"}  # needs no lock of Python's
-_CALL = "  call void @"  # of a loop, or of BLAS: there are none where all is unrolled
 _FEW = 10  # a number of two digits is one that the text does not show (`lifting.py`)
 
 
@@ -88,7 +87,7 @@ def bind(
         symbols=symbols,
         keep=keep,
         release_gil=pauses,
-        work=max(size, _FEW) if _CALL in lowered.text else 0,
+        work=max(size, _FEW) if CALLS.search(lowered.text) else 0,
         raises=pauses or bool(lowered.borrowed),
         level=lowered.level,
     )

@@ -40,7 +40,7 @@ from tracker.records import record
 
 _NEAR = 32  # elements; so far from where a pointer points, another one is used
 _LONG = 2_000_000  # weighted operations; from here on threads share a loop
-_BLOCK = 4096  # elements of a float32 sum that are added up before they go to a float64 total
+_BLOCK = 1024  # elements of a float32 sum that are added up before they go to a float64 total
 _FAR = 2.0**30  # an argument that hardly ever is
 _FEW_FAR = 2  # general functions that a loop over far arguments inlines
 _SHORT_ROW, _LONG_ROW = 5, 9  # elements; of fewer, gathers are cheap; more are not unrolled

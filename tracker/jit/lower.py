@@ -30,7 +30,7 @@ from tracker.jit.emit import (
 from tracker.jit.engine import ONCE, OPTIMISED
 from tracker.jit.layout import Buffer, Kernel, Plan, Slots, Store
 from tracker.jit.loops import Shared, work_of, write_kernel
-from tracker.jit.lowered import Loops, Lowered
+from tracker.jit.lowered import CALLS, Loops, Lowered
 from tracker.jit.modules import Work, apart, as_before, busy, merge, urgent
 from tracker.jit.overwriting import homes_of
 from tracker.jit.scratch import Spot, lay_out
@@ -41,7 +41,6 @@ from tracker.jit.unrolled import Unrolled
 _LONG = 400  # lines of driver; beyond, it is compiled apart from the loops, without loop passes
 _FLOAT64 = np.dtype(np.float64)
 _INT64 = np.dtype(np.int64)
-_CALL = re.compile(r"  call void @| *%\w+ = call i64 @body")  # of a loop, BLAS, or a body
 _SPOT = re.compile(r"<(\d+)>")  # stands for where a scratch buffer lies until it is known
 
 
@@ -129,7 +128,7 @@ class _Driver(Unrolled):
     def _function(self, header: str, owns: bool = True) -> tuple[str, int]:
         """The text of the function, and how many bytes of scratch it needs."""
         size, places = self._layout(owns)
-        varies = any(_CALL.match(line) for line in self.lines)
+        varies = any(map(CALLS.search, self.lines))
         taking = Taking(size, varies, self.needs, self.symbols)
         rooms = sorted({spot.room for spot in places.values() if spot.room is not None})
         head = [f"define internal i64 {header} {{", *self.spills, *map(self._room, rooms)]

@@ -6,12 +6,16 @@ here, and not where they are made, so that who finds them in a file need not rea
 
 from __future__ import annotations
 
+import re
 import zlib
 from typing import Any
 
 from tracker.jit.borrowed import Loop
 from tracker.records import record
 
+# Calls of loops, bodies, BLAS and routines, and writes of whole blocks. A driver without them is
+# over soon, and another shape has another one: all is unrolled.
+CALLS = re.compile(r"\bcall (?:void|i64) @(?!llvm\.(?!mem))")
 _QUICKLY = 1  # zlib's level
 
 
