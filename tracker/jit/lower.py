@@ -150,9 +150,10 @@ class _Driver(Unrolled):
         symbols, borrowed = frozenset(self.symbols), frozenset(self.needs.borrowed)
         written, moved = share(list(self.kernels.values()))
         merge(self.work, {name: to for name, (to, _) in moved.items()})
-        chosen = None if self.bodies else busy(self.work, self.elsewhere)
+        chosen = None
         if not self.bodies:
             all_of_it = (driver, *(kernel.text for kernel in written))
+            chosen = busy(self.work, self.elsewhere)
             chosen = as_before(all_of_it, chosen, self.work, self.elsewhere)
         loops: tuple[Loops, ...] = ()
         if chosen is not None or len(self.lines) > _LONG:
