@@ -16,6 +16,7 @@ import numpy as np
 from tracker import tree
 from tracker.jit import callable as native_callable
 from tracker.jit import native
+from tracker.jit.entry import Running
 from tracker.jit.signature import (
     ArrayOut,
     ConstOut,
@@ -510,7 +511,8 @@ def call_often(f, args, times):
 def check_threads():
     x = np.arange(1000.0)
     for release in (False, True):
-        f = compiled(scaling(0, 1, 1000, 2.0), (x,), [ArrayOut(F8, (1000,))], release_gil=release)
+        leaves = [ArrayOut(F8, (1000,))]
+        f = compiled(scaling(0, 1, 1000, 2.0), (x,), leaves, running=Running(unlocked=release))
         wrong = []
 
         def work(f=f, wrong=wrong):

@@ -92,23 +92,19 @@ class Inputs:
                 continue
             cls = self._holder(leaf.cls)
             cell, check = w.objects.tag(leaf)
-            other, then = w.block(), w.block()
             tag = w.equal("i32", w.load("i32", cls, VERSION_TAG), w.load("i32", cell, 0))
-            w.branch(tag, then, other)
-            w.label(other)
-            given = w.alloca("ptr")
-            w.emit(f"store ptr {cls}, ptr {given}")
-            w.check(self._answer(check, given))
-            w.emit(f"br label %{then}")
-            w.label(then)
+            with w.unless(tag):
+                self._ask(check, cls)
 
-    def _answer(self, test: str, given: str) -> str:
-        """Whether a function of Python's says True of the object in a cell."""
+    def _ask(self, test: str, x: str) -> None:
+        """Go on when a function of Python's says True of an object."""
         w = self.w
+        given = w.alloca("ptr")
+        w.store("ptr", x, given, 0)
         answer = w.let(f"call ptr @PyObject_Vectorcall(ptr {test}, ptr {given}, i64 1, ptr null)")
         w.check(w.let(f"icmp ne ptr {answer}, null"), "fail")
         w.emit(f"call void @Py_DecRef(ptr {answer})")  # True and False are not freed
-        return w.equal("ptr", answer, w.objects.name(True))
+        w.check(w.equal("ptr", answer, w.objects.name(True)))
 
     def _place(self, place: Place, structure: Structure, node: Node) -> None:
         w = self.w
@@ -180,15 +176,11 @@ class Inputs:
 
     def _names(self, names: tuple[str, ...]) -> None:
         w = self.w
-        present = w.let("icmp ne ptr %kwnames, null")
         if not names:
-            some, none = w.block(), w.block()
-            w.branch(present, some, none)
-            w.label(some)
-            w.branch(w.equal("i64", w.load("i64", "%kwnames", SIZE), 0), none, "miss")
-            w.label(none)
+            with w.unless(w.let("icmp eq ptr %kwnames, null")):
+                w.check(w.equal("i64", w.load("i64", "%kwnames", SIZE), 0))
             return
-        w.check(present)
+        w.check(w.let("icmp ne ptr %kwnames, null"))
         w.check(w.equal("i64", w.load("i64", "%kwnames", SIZE), len(names)))
         for at, name in enumerate(names):
             self._same(w.load("ptr", "%kwnames", ITEMS + 8 * at), name)
@@ -196,11 +188,8 @@ class Inputs:
     def _same(self, x: str, expected: Any) -> None:
         """`x` is this object, or equal to it and of its type (text, bytes, integers)."""
         w, name = self.w, self.w.objects.name(expected)
-        other, then = w.block(), w.block()
-        w.branch(w.equal("ptr", x, name), then, other)
-        w.label(other)
-        w.branch(w.let(f"call i1 @native.equal(ptr {x}, ptr {name})"), then, "miss")
-        w.label(then)
+        with w.unless(w.equal("ptr", x, name)):
+            w.check(w.let(f"call i1 @native.equal(ptr {x}, ptr {name})"))
 
     def _is(self, x: str, cls: type) -> None:
         w = self.w
@@ -304,12 +293,9 @@ class Inputs:
 
     def _dtype(self, descr: str, dtype: np.dtype[Any]) -> None:
         w = self.w
-        other, then = w.block(), w.block()
-        w.branch(w.equal("ptr", descr, w.objects.name(np.dtype(dtype.type))), then, other)
-        w.label(other)
-        call = f"@native.dtype(ptr {descr}, i8 {ord(dtype.kind)}, i64 {dtype.itemsize})"
-        w.branch(w.let(f"call i1 {call}"), then, "miss")
-        w.label(then)
+        with w.unless(w.equal("ptr", descr, w.objects.name(np.dtype(dtype.type)))):
+            call = f"@native.dtype(ptr {descr}, i8 {ord(dtype.kind)}, i64 {dtype.itemsize})"
+            w.check(w.let(f"call i1 {call}"))
 
     def _extents(self, x: str, offset: int, expected: tuple[int, ...]) -> None:
         if not expected:
@@ -370,20 +356,12 @@ class Inputs:
 
     def _compared(self, x: str, leaf: Compared) -> None:
         """A large container, or a value: Python compares it, unless it is the very one."""
-        w = self.w
-        other, then = w.block(), w.block()
-        if leaf.whole is not None:
-            w.branch(w.equal("ptr", x, w.objects.name(leaf.whole)), then, other)
-            w.label(other)
-        cell = w.alloca("ptr")
-        w.emit(f"store ptr {x}, ptr {cell}")
-        test = w.objects.name(functools.partial(leaf.holds))
-        same = self._answer(test, cell)
+        w, test = self.w, self.w.objects.name(functools.partial(leaf.holds))
         if leaf.whole is None:
-            w.check(same)
-        else:
-            w.branch(same, then, "miss")
-            w.label(then)
+            self._ask(test, x)
+            return
+        with w.unless(w.equal("ptr", x, w.objects.name(leaf.whole))):
+            self._ask(test, x)
 
 
 def _is_plain_dict(structure: Structure) -> bool:

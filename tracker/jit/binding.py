@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tracker.config import current, dump
 from tracker.ir.graph import Atom, Function
 from tracker.jit import blas, engine, memory, native, parallel, pausing, rare, relinking, signature
+from tracker.jit.entry import Running
 from tracker.jit.layout import Plan
 from tracker.jit.lowered import CALLS, Lowered
 from tracker.jit.program import Program
@@ -86,9 +87,11 @@ def bind(
         captures,
         symbols=symbols,
         keep=keep,
-        release_gil=pauses,
-        work=max(size, _FEW) if CALLS.search(lowered.text) else 0,
-        raises=pauses or bool(lowered.borrowed),
+        running=Running(
+            unlocked=pauses,
+            work=max(size, _FEW) if CALLS.search(lowered.text) else 0,
+            raises=pauses or bool(lowered.borrowed),
+        ),
         level=lowered.level,
     )
     for module in (entry.module, *modules):

@@ -28,8 +28,23 @@ from tracker.jit.signature import InputOut, NodeOut, Outputs, Signature, ViewOut
 from tracker.jit.updates import Updates
 from tracker.jit.writer import ACTIVE, Objects, Writer
 from tracker.jit.writes import Writes
+from tracker.records import record
 
 _LONG = 50_000  # elements and numbers of scratch; beyond, a call lets other threads run
+
+
+@record(frozen=True)
+class Running:
+    """What the entry does about the plan's run. `unlocked`: other threads run meanwhile; otherwise
+    that depends on its `work`, in elements (0: it is over at once). `raises`: what the plan calls
+    may set an exception."""
+
+    unlocked: bool = False
+    work: int = 0
+    raises: bool = False
+
+
+AT_ONCE = Running()
 
 
 def entry_text(
@@ -37,14 +52,9 @@ def entry_text(
     outputs: Outputs,
     captures: Sequence[np.ndarray[Any, Any]],
     objects: Objects,
-    *,
-    release_gil: bool = False,
-    work: int = 0,
-    raises: bool = False,
+    running: Running,
 ) -> str:
-    """The text of `@entry` and its globals, without the declarations of C functions. `release_gil`:
-    a call lets other threads run; otherwise that depends on its `work`, in elements (0: it is over
-    at once). `raises`: what the plan calls may set an exception."""
+    """The text of `@entry` and its globals, without the declarations of C functions."""
     w = Writer(objects)
     returned = frozenset(o.leaf for o in outputs.leaves if isinstance(o, (InputOut, ViewOut)))
     nodes = [o.node for o in outputs.leaves if isinstance(o, NodeOut)]
@@ -60,7 +70,7 @@ def entry_text(
     writes.check(captures)
     results.allocate()
     writes.allocate(results)
-    _call_plan(w, release_gil, work, raises)
+    _run(w, running)
     writes.carry_out()
     root = results.build()
     Updates(w, outputs.updates, inputs, results).carry_out()
@@ -90,34 +100,27 @@ def _prologue(w: Writer, slots: int) -> list[str]:
     ]
 
 
-def _call_plan(w: Writer, release_gil: bool, work: int, raises: bool) -> None:
-    """Whether there is work enough for other threads to run meanwhile is a matter of sizes, which
-    another shape finds in its table."""
-    depends = work > 0 and not release_gil
-    if depends:
-        thread = w.alloca("ptr")
-        w.store("ptr", "null", thread, 0)
-        w.branch(w.let(f"icmp ugt i64 {work}, {_LONG}"), "unlock", "run")
-        w.label("unlock")
-    if depends or release_gil:
-        w.emit("%thread = call ptr @PyEval_SaveThread()")
-    if depends:
-        w.store("ptr", "%thread", thread, 0)
-        w.emit("br label %run")
-        w.label("run")
-    status = "%plan" if raises else "%status"
-    w.emit(f"{status} = call i64 @plan(ptr %slots) alwaysinline")
-    held = "%thread"
-    if depends:  # a load that LLVM cannot see through: it writes no plan twice for the two cases
-        held = w.let(f"load volatile ptr, ptr {thread}")
-        w.branch(w.let(f"icmp eq ptr {held}, null"), "ran", "lock")
-        w.label("lock")
-    if depends or release_gil:
-        w.emit(f"call void @PyEval_RestoreThread(ptr {held})")
-    if depends:
-        w.emit("br label %ran")
-        w.label("ran")
-    if raises:
+def _run(w: Writer, running: Running) -> None:
+    """The plan's status. Whether there is work enough for other threads to run meanwhile is a
+    matter of sizes, which another shape finds in its table."""
+    call = f"%{'plan' if running.raises else 'status'} = call i64 @plan(ptr %slots) alwaysinline"
+    if running.unlocked:
+        thread = w.let("call ptr @PyEval_SaveThread()")
+        w.emit(call)
+        w.emit(f"call void @PyEval_RestoreThread(ptr {thread})")
+    elif running.work:
+        cell = w.alloca("ptr")
+        w.store("ptr", "null", cell, 0)
+        with w.unless(w.let(f"icmp ule i64 {running.work}, {_LONG}")):
+            w.store("ptr", w.let("call ptr @PyEval_SaveThread()"), cell, 0)
+        w.emit(call)
+        # a load that LLVM cannot see through: it writes no plan twice for the two cases
+        thread = w.let(f"load volatile ptr, ptr {cell}")
+        with w.unless(w.let(f"icmp eq ptr {thread}, null")):
+            w.emit(f"call void @PyEval_RestoreThread(ptr {thread})")
+    else:
+        w.emit(call)
+    if running.raises:
         w.emit("%error = call ptr @PyErr_Occurred()")
         w.emit("%fine = icmp eq ptr %error, null")
         w.emit("%status = select i1 %fine, i64 %plan, i64 -1")

@@ -27,7 +27,7 @@ import numpy as np
 from tracker.errors import CompileError
 from tracker.jit import borrowed, cache, dispatch, engine, lifting, memory, writer
 from tracker.jit.compared import NUMPY_SCALARS, Static
-from tracker.jit.entry import entry_text
+from tracker.jit.entry import AT_ONCE, Running, entry_text
 from tracker.jit.lent import Check
 from tracker.jit.locking import once
 from tracker.jit.signature import Outputs, Signature
@@ -89,25 +89,14 @@ def compile_entry(
     *,
     symbols: Mapping[str, int] | None = None,
     keep: Sequence[Any] = (),
-    release_gil: bool = False,
-    work: int = 0,
-    raises: bool = False,
+    running: Running = AT_ONCE,
     level: int = engine.OPTIMISED,
 ) -> Entry:
     """A native entry around `plan`, IR text that defines `internal i64 @plan(ptr)`.
 
     `keep` is what the addresses in `symbols` need to stay alive.
     """
-    prepared = prepare(
-        plan,
-        signature,
-        outputs,
-        captures,
-        symbols=symbols,
-        release_gil=release_gil,
-        work=work,
-        raises=raises,
-    )
+    prepared = prepare(plan, signature, outputs, captures, symbols=symbols, running=running)
     module = cache.compile_or_load(prepared.text, level=level, symbols=prepared.symbols)
     entry = finish(prepared, module)
     entry.keep += tuple(keep)
@@ -121,21 +110,11 @@ def prepare(
     captures: Sequence[np.ndarray[Any, Any]] = (),
     *,
     symbols: Mapping[str, int] | None = None,
-    release_gil: bool = False,
-    work: int = 0,
-    raises: bool = False,
+    running: Running = AT_ONCE,
 ) -> Prepared:
     """The whole text (equal for equal calls in any process: a key for a cache) and its bindings."""
     objects = writer.Objects()
-    body = entry_text(
-        signature,
-        outputs,
-        captures,
-        objects,
-        release_gil=release_gil,
-        work=work,
-        raises=raises,
-    )
+    body = entry_text(signature, outputs, captures, objects, running)
     text, tables = without_sizes(f"{_declarations(plan, body)}\n{body}\n{plan}")
     bound = {**(symbols or {}), **addresses(tables)}
     bound.update((name, address_of(name)) for name in set(C_NAME.findall(text)))

@@ -8,9 +8,10 @@ Invariant: the text names objects and functions, never addresses.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -482,6 +483,16 @@ class Writer:
         then = self.block()
         self.branch(condition, then, otherwise)
         self.label(then)
+
+    @contextlib.contextmanager
+    def unless(self, condition: str) -> Iterator[None]:
+        """What is written meanwhile runs only if the condition does not hold."""
+        other, after = self.block(), self.block()
+        self.branch(condition, after, other)
+        self.label(other)
+        yield
+        self.emit(f"br label %{after}")
+        self.label(after)
 
     def load(self, type_: str, base: str, offset: int) -> str:
         return self.let(f"load {type_}, ptr {self.at(base, offset)}")
