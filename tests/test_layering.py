@@ -70,7 +70,7 @@ JIT_LAYERS = [
     {"orders", "unusual"},
     {"libraries", "reflection"},
     {"answers", "asking"},
-    {"places", "reads", "inspection", "standins", "varying"},
+    {"places", "reads", "putting", "inspection", "standins", "varying"},
     {"inputs"},
     {"lasting"},
     {"state"},

@@ -22,7 +22,7 @@ import os
 import sys
 import types
 import weakref
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -43,11 +43,11 @@ from tracker.jit.inspection import (
     is_function_of,
     is_jitted,
     is_namespace,
-    lists_in,
     package_of,
 )
 from tracker.jit.libraries import OURS, is_installed, is_library, is_library_code
-from tracker.jit.places import Kind, Place, children_of, is_frozen, lent, own_dict
+from tracker.jit.places import Kind, Place, children_of, lent, own_dict
+from tracker.jit.putting import Replaced, logs
 from tracker.jit.reflection import Names, names_given, names_in
 from tracker.records import replace
 
@@ -132,8 +132,7 @@ class _Walk:
         self.looked_at: set[str] = set()
         self.spaces: dict[tuple[int, frozenset[str]], Space] = {}
         self.seen: dict[int, Any] = {}
-        self.held: dict[int, set[Place]] = {}  # ids of frozen dataclasses: where they stand
-        self.beside: set[int] = set()  # ids of what can be reached in another way
+        self.replaced = Replaced()
         self.objects: list[Any] = []
         self.installed: list[Any] = []  # the objects among them of installed packages
         self.derived: dict[type, bool] = {}  # which classes' objects these are
@@ -150,40 +149,18 @@ class _Walk:
             new, looked_at = self.objects[looked_at:], len(self.objects)
             for x in new:
                 self._object(x)
-        # by `__self__` code would come from the method that appends to the list
         self._classes()
+        # by `__self__` code would come from the method that appends to the list
         unknown = self.every or self.whole or "__self__" in self.attributes
-        logs = set() if unknown else self._logs()
+        appended = set() if unknown else logs(self.places, self.appended, self.looked_at)
         tells = self.compares or self.forces  # whether it is the very same, or a copy of it
-        apart, inside = (set(), set()) if tells else self._apart()
+        apart, inside = (set(), set()) if tells else self.replaced.apart(self.places, self.stored)
+        marked = appended | apart
         return [
-            replace(p, is_log=p in logs, is_apart=p in apart) if p in logs or p in apart else p
+            replace(p, is_log=p in appended, is_apart=p in apart) if p in marked else p
             for p in self.places
             if id(p.holder.value) not in inside
         ]
-
-    def _apart(self) -> tuple[set[Place], set[int]]:
-        """The places where the code puts frozen dataclasses, each another, and the ids of all that
-        stand only there, or inside of these: their attributes are no places of their own."""
-        odd = {
-            id(p.holder.value)
-            for p in self.places
-            if id(p.holder.value) in self.held
-            and p.kind == "attribute"
-            and p.name not in type(p.holder.value).__dataclass_fields__
-        }
-        inside, before = self.held.keys() - self.beside - odd, -1
-        while len(inside) != before:
-            before = len(inside)
-            out = {
-                key
-                for key in inside
-                for p in self.held[key]
-                if p.name not in self.stored and id(p.holder.value) not in inside
-            }
-            inside -= out
-        found = {p for key in inside for p in self.held[key] if p.name in self.stored}
-        return found, inside
 
     def _classes(self) -> None:
         """Which classes objects have, and what these lend them under the names that were met."""
@@ -237,18 +214,6 @@ class _Walk:
             label = f"what a {cls.__name__} has in front of its class"
             self.places.setdefault(Place("own", Static(x), tuple(found), label))
 
-    def _logs(self) -> set[Place]:
-        """The places of lists which the code appends to, and does nothing else with."""
-        found = {
-            place: place.read()
-            for place in self.places
-            if place.name in self.appended and place.name not in self.looked_at
-        }
-        if not found:
-            return set()
-        times = Counter(id(x) for place in self.places for x in lists_in(place.read(), ()))
-        return {p for p, x in found.items() if type(x) is list and times[id(x)] == 1}
-
     def _known(self) -> tuple[Any, ...]:
         texts = len(self.texts) * self.every
         return len(self.attributes), len(self.tested), texts, self.whole, self.environment
@@ -257,10 +222,7 @@ class _Walk:
         """Something that the code can get hold of; what stands at a place."""
         if isinstance(x, _PLAIN):
             return
-        if place is None or place.kind not in ("cell", "item", "attribute"):
-            self.beside.add(id(x))
-        elif is_frozen(x):
-            self.held.setdefault(id(x), set()).add(place)
+        self.replaced.note(x, place)
         if id(x) in self.seen:
             return
         self.seen[id(x)] = x

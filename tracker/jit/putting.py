@@ -1,0 +1,67 @@
+"""What the code of a function puts at places, where that needs less than a place for all of it.
+
+Owns: `logs`, the lists that are only appended to; `Replaced`, the frozen dataclasses each of which
+is put in the place of another. Both are asked once all names are known (`reads.py`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from tracker.jit.inspection import lists_in
+from tracker.jit.places import Place, is_frozen
+
+
+def logs(places: Iterable[Place], appended: set[str], looked_at: set[str]) -> set[Place]:
+    """The places of lists which the code appends to, and does nothing else with."""
+    found = {
+        place: place.read()
+        for place in places
+        if place.name in appended and place.name not in looked_at
+    }
+    if not found:
+        return set()
+    times = Counter(id(x) for place in places for x in lists_in(place.read(), ()))
+    return {p for p, x in found.items() if type(x) is list and times[id(x)] == 1}
+
+
+class Replaced:
+    """Which frozen dataclasses stand at places, and at no others but inside of each other."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, set[Place]] = {}  # ids of frozen dataclasses: where they stand
+        self._beside: set[int] = set()  # ids of what can be reached in another way
+
+    def note(self, x: Any, place: Place | None) -> None:
+        """Something that the code can get hold of, at a place or in another way."""
+        if place is None or place.kind not in ("cell", "item", "attribute"):
+            self._beside.add(id(x))
+        elif is_frozen(x):
+            self._held.setdefault(id(x), set()).add(place)
+
+    def apart(self, places: Iterable[Place], stored: set[str]) -> tuple[set[Place], set[int]]:
+        """The places where the code puts such objects, each another, and the ids of all that stand
+        only there, or inside of these: their attributes are no places of their own. `stored`: the
+        names under which the code puts something."""
+        held = self._held
+        odd = {
+            id(p.holder.value)
+            for p in places
+            if id(p.holder.value) in held
+            and p.kind == "attribute"
+            and p.name not in type(p.holder.value).__dataclass_fields__
+        }
+        inside, before = held.keys() - self._beside - odd, -1
+        while len(inside) != before:
+            before = len(inside)
+            out = {
+                key
+                for key in inside
+                for p in held[key]
+                if p.name not in stored and id(p.holder.value) not in inside
+            }
+            inside -= out
+        found = {p for key in inside for p in held[key] if p.name in stored}
+        return found, inside
