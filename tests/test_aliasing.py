@@ -99,6 +99,7 @@ READ = {  # what NumPy does not let write into
     "diag": lambda x: np.diag(x.T),
     "linalg.diagonal": np.linalg.diagonal,
     "broadcast_to": lambda x: np.broadcast_to(x[0], (2, 3)),
+    "broadcast_to its own shape": lambda x: np.broadcast_to(x, x.shape),
     "part of a broadcast array": lambda x: np.broadcast_to(x, (2, 3, 3))[1, :2],
     "sliding windows": lambda x: np.lib.stride_tricks.sliding_window_view(x, 2, axis=1),
 }

@@ -292,9 +292,12 @@ def test_numpys_own_errors_stay():
         (lambda x: x.argsort(kind="odd"), ValueError, "sort kind must be"),
         (lambda x: np.searchsorted(x, 1.0, sorter=[0.5] * 3), TypeError, "only contain integers"),
         (lambda x: np.searchsorted(x, 1.0, sorter=[0, 1]), ValueError, "sorter.size must equal"),
+        (lambda x: np.searchsorted(x, 1.0, sorter=[0, -1, 3]), ValueError, "Sorter index out"),
+        (lambda x: np.take(x, np.array([1.0])), TypeError, "Cannot cast array data from dtype"),
+        (lambda x: np.take(x, np.array(1.0)), TypeError, "Cannot cast scalar from dtype"),
     ],
 )
-def test_ways_to_sort_that_numpy_does_not_know(call, error, text):
+def test_ways_to_sort_and_to_take_that_numpy_does_not_know(call, error, text):
     for f in (call, lambda x: call(param(x)), jit(call)):
         with pytest.raises(error, match=text):
             f(np.arange(3.0))

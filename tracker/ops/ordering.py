@@ -177,6 +177,8 @@ def searchsorted_(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any
             raise TypeError("sorter must only contain integers")
         if np.shape(sorter) != np.shape(a):
             raise ValueError("sorter.size must equal a.size")
+        if type(sorter) is np.ndarray and np.any((sorter < 0) | (sorter >= sorter.size)):
+            raise ValueError("Sorter index out of range.")
     return apply(searchsorted, (a if sorter is None else a[sorter], v), {"side": side})
 
 

@@ -65,12 +65,28 @@ def take(
     a, axis = one_axis(a, axis)
     _check_mode(mode)
     n = np.shape(a)[axis]
-    where = indices if hasattr(indices, "dtype") else np.asarray(indices)
+    where = _to_take(indices)
     if mode == "wrap":
         where = where % n
     elif mode == "clip":
         where = np.clip(where, 0, n - 1)
     return into(out, contiguous(a[(slice(None),) * axis + (where,)]), "unsafe")
+
+
+def _to_take(indices: Any) -> Any:
+    """As NumPy's `take` reads them: what is no array is cut down to integers, whatever it is."""
+    if not isinstance(indices, (np.ndarray, Tracked)):
+        return np.asarray(indices, np.intp)
+    kind = indices.dtype
+    if kind == np.bool_:  # numbers, no mask
+        return np.astype(indices, np.intp)
+    if not np.can_cast(kind, np.intp, "same_kind"):
+        what = "array data" if np.ndim(indices) else "scalar"
+        raise TypeError(
+            f"Cannot cast {what} from {kind!r} to {np.dtype(np.intp)!r} according to the rule "
+            "'same_kind'"
+        )
+    return indices
 
 
 @implements(np.lib.stride_tricks.sliding_window_view)

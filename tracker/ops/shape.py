@@ -278,14 +278,14 @@ broadcast_to = declare(
 @implements(np.broadcast_to)
 def broadcast_to_(array: Any, shape: Any, subok: bool = False) -> Any:
     target = (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
-    if target == np.shape(array):
-        return array
     return apply(broadcast_to, (array,), {"shape": target})
 
 
 @implements(np.broadcast_arrays)
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
     shape = np.broadcast_shapes(*(np.shape(a) for a in arrays))
+    if shape and all(np.shape(a) == shape for a in arrays):
+        return tuple(map(as_array, arrays))  # themselves: they may be written into
     return tuple(np.broadcast_to(a, shape) if shape else np.reshape(a, ()) for a in arrays)
 
 
