@@ -213,6 +213,13 @@ ROWS = [
     ),
     (
         "read_past_writes",
+        "a: f64[3] = embed s {index=(1,), shape=(3,)};"
+        "c: f64[3] = embed w {index=(1,), shape=(3,)};"
+        "d: f64[3] = add a c; r: f64[] = getitem d {index=(1,)}",
+        "r: f64[] = add s w",
+    ),
+    (
+        "read_past_writes",
         "a: f64[3] = put x s {index=(1,)}; c: f64[3] = put x w {index=(1,)};"
         "r: f64[] = getitem c {index=(0,)}",
         "r: f64[] = getitem x {index=(0,)}",

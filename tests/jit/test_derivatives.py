@@ -137,3 +137,26 @@ def test_random_numbers_are_those_of_one_run():
         want, plainly = tracker.pushforward(drawing, X, theirs)
         _same(y, want)
         _same(push(V, None), plainly(V, None))
+
+
+def test_two_arrays_that_are_read_where_one_was_made_of_the_other():
+    """At each step two cotangents arrive at the same element, each of another array's."""
+
+    def spread(p, r):
+        levels, sizes, total = np.zeros_like(r), np.zeros_like(r), 0.0
+        for t in range(len(r)):
+            level = p[0]
+            if t:
+                level = level + p[1] * sizes[t - 1] + p[2] * levels[t - 1]
+            levels[t] = r[t] * level
+            sizes[t] = np.abs(levels[t])
+            total = total + level**2
+        return total
+
+    p, r = np.array([0.1, 0.2, 0.15]), np.array([1.0, -0.5, 0.7, 0.4])
+    compiled = jit(lambda p, r: tracker.gradient(spread, p, r))
+    want = tracker.gradient(spread, p, r)
+    for _ in range(2):
+        for ours, theirs in zip(compiled(p, r), want, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-14)
+    np.testing.assert_allclose(want[0], tracker.ngradient(spread, p, r)[0], rtol=1e-6)

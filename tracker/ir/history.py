@@ -33,11 +33,13 @@ _LEAST = 64  # elements of an array; parts of smaller ones may as well be carrie
 @record(frozen=True)
 class Write:
     """The version `out`, which differs from the one before at a basic index; `below`: how many
-    writes there were when the part at the index got its numbers before (None: not asked)."""
+    writes there were when the part at the index got its numbers before (None: not asked).
+    `added`: what was added to the part, where nothing is known to stand there."""
 
     out: Var
     index: tuple[Any, ...]
     value: Atom | None
+    added: Atom | None = None
     below: int | None = None
 
 
@@ -135,7 +137,7 @@ class History:
             index, below = part.params["index"], None
             if part.operands[0].type.size == 1 and (chain := self._newest_of(total)) is not None:
                 below = chain.newest(index)
-            self._append(total, Write(eqn.out, index, None, below))
+            self._append(total, Write(eqn.out, index, None, part.operands[0], below))
 
     def _append(self, base: Atom, write: Write) -> None:
         found = self._places.get(base)

@@ -422,7 +422,7 @@ def read_past_writes(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
             steady = bool(defs.steady) and part_of(eqn) in defs.steady
             return None if steady else spread(eqn, found.value)
         if found.value is None and found.index == index and eqn.out.type.size == 1:
-            return _read_sum(eqn, found.out, defs)
+            return _read_sum(eqn, found, defs)
         source: Atom | None = found.out
     else:
         source = found.root
@@ -431,26 +431,23 @@ def read_past_writes(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     return None if source is x else become(eqn, "getitem", (source,), index=index)
 
 
-def _read_sum(eqn: Eqn, out: Atom, defs: Definitions) -> Eqn | None:
-    """(x + embed(v, i))[i] -> x[i] + v, with what stood there in x, if that is known."""
-    total, index = defs.of(out, "add"), eqn.params["index"]
-    under = defs.history.under(out)
-    if total is None or under is None:
+def _read_sum(eqn: Eqn, write: Write, defs: Definitions) -> Eqn | None:
+    """(x + embed(v, i))[i] -> x[i] + v, with what stood there in x, if that is known. Which of the
+    two terms is x the history says: both may be embeds at this index."""
+    under = defs.history.under(write.out)
+    if under is None or write.added is None:
         return None
-    for part in total.operands:
-        embedded = defs.of(part, "embed")
-        if embedded is None or embedded.params["index"] != index:
-            continue
-        source = under.out if isinstance(under, Write) else under.root
-        if isinstance(under, Write) and under.index == index and under.value is not None:
-            read: Atom | None = under.value
-        elif source is None:
-            return None
-        else:
-            read = defs.emit(eqn, eqn.out.type, "getitem", (source,), index=index)
-        if read is not None and read.type == eqn.out.type:
-            return become(eqn, "add", (read, embedded.operands[0]))
-    return None
+    source = under.out if isinstance(under, Write) else under.root
+    read: Atom | None
+    if isinstance(under, Write) and under.index == write.index and under.value is not None:
+        read = under.value
+    elif source is None:
+        return None
+    else:
+        read = defs.emit(eqn, eqn.out.type, "getitem", (source,), index=write.index)
+    if read is None or read.type != eqn.out.type:
+        return None
+    return become(eqn, "add", (read, write.added))
 
 
 @rule("put")
