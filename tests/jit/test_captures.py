@@ -342,6 +342,51 @@ def test_slots_frozen_dataclasses_and_modules():
         _same(g, f, x)
 
 
+class Named:
+    def __init__(self, name):
+        self.name = name
+
+    def __call__(self, x):
+        return getattr(np, self.name)(x)
+
+
+class Answering:
+    """A proxy: to every name that it has not, also to `__dict__`, it answers with a function."""
+
+    __slots__ = ("k",)
+
+    def __init__(self):
+        self.k = 2.0
+
+    def __getattr__(self, name):
+        return Named(name)
+
+
+class Items(dict):
+    __slots__ = ()
+    __setattr__ = dict.__setitem__
+    __getattr__ = dict.__getitem__  # KeyError for `__dict__`
+
+
+def test_objects_without_attributes_that_answer_to_every_name():
+    proxy, items = Answering(), Items(a=2.0)
+
+    def f(x):
+        return proxy.sin(x) * proxy.k * items.a
+
+    def counted(x):
+        proxy.k, items.a = proxy.k + 1.0, items.a * 2.0
+        return x * proxy.k * items.a
+
+    g, x = jit(f), np.arange(3.0)
+    _same(g, f, x)
+    proxy.k, items.a = 3.0, 5.0
+    _same(g, f, x)
+    h = jit(counted)
+    assert [float(h(x)[1]) for _ in range(3)] == [40.0, 100.0, 240.0]
+    assert proxy.k == 6.0 and items == {"a": 40.0}
+
+
 def test_many_objects_of_one_class():
     models = [Model() for _ in range(5)]
     for k, m in enumerate(models):

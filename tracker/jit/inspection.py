@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tracker.jit.libraries import OURS
-from tracker.jit.places import children_of, lent
+from tracker.jit.places import attributes_of, children_of, has_dict, lent
 
 _NAMESPACES = {("types", "SimpleNamespace"), ("argparse", "Namespace"), ("_thread", "_local")}
 
@@ -38,7 +38,7 @@ def is_jitted(x: Any) -> bool:
 def has_attributes(x: Any) -> bool:
     """Whether an object of a library's holds what the user's code may have put there: a namespace,
     a model. Only what the code names is looked at."""
-    if isinstance(x, (type, types.ModuleType)) or not hasattr(x, "__dict__"):
+    if isinstance(x, (type, types.ModuleType)) or not has_dict(x):
         return False
     return type(x).__module__.partition(".")[0] != OURS[0]
 
@@ -91,4 +91,4 @@ def is_absent(x: Any, name: str) -> bool:
     """Whether there is no such attribute, without running code of the user's."""
     if isinstance(lent(type(x), name), types.MemberDescriptorType):  # a slot, maybe empty
         return not hasattr(x, name)
-    return name not in getattr(x, "__dict__", {}) and not hasattr(type(x), name)
+    return name not in attributes_of(x) and not hasattr(type(x), name)

@@ -16,7 +16,7 @@ import math
 import reprlib
 import types
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -109,7 +109,7 @@ class Place:
         holder = self.holder.value
         if self.kind != "attribute" or isinstance(holder, type):
             return True
-        return self.name in getattr(holder, "__dict__", ()) or isinstance(
+        return self.name in attributes_of(holder) or isinstance(
             lent(type(holder), self.name), types.MemberDescriptorType
         )
 
@@ -175,6 +175,19 @@ _At = TypeVar("_At")
 Spot: TypeAlias = tuple[Place, tuple[int, ...]]  # a place, and the way from there to a leaf
 
 
+def has_dict(x: Any) -> bool:
+    """Whether an object has attributes of its own. Where a `__getattr__` may answer to every name,
+    the classes are asked instead of it."""
+    if not hasattr(type(x), "__getattr__"):
+        return hasattr(x, "__dict__")
+    return any("__dict__" in vars(cls) for cls in type(x).__mro__)
+
+
+def attributes_of(x: Any) -> Mapping[str, Any]:
+    """The attributes that an object has of its own."""
+    return vars(x) if has_dict(x) else {}
+
+
 def own_dict(x: Any) -> dict[str, Any]:
     """The attributes of an object itself; no code of the user's runs."""
     try:
@@ -212,7 +225,7 @@ def _set_attribute(holder: Any, name: str, x: Any) -> None:
         setattr(holder, name, x)
     else:
         cls = holder if isinstance(holder, type) else type(holder)
-        own = not isinstance(holder, type) and name in getattr(holder, "__dict__", {})
+        own = not isinstance(holder, type) and name in attributes_of(holder)
         lender = _lender(cls, name)
         if own:
             vars(holder)[name] = x

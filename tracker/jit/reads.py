@@ -46,7 +46,7 @@ from tracker.jit.inspection import (
     package_of,
 )
 from tracker.jit.libraries import OURS, is_installed, is_library, is_library_code
-from tracker.jit.places import Kind, Place, children_of, lent, own_dict
+from tracker.jit.places import Kind, Place, children_of, has_dict, lent, own_dict
 from tracker.jit.putting import Replaced, logs
 from tracker.jit.reflection import Names, names_given, names_in
 from tracker.records import replace
@@ -197,7 +197,7 @@ class _Walk:
         own = own_dict(x)
         if isinstance(x, type) or isinstance(cls.__getattribute__, types.FunctionType):
             return
-        if not hasattr(x, "__dict__"):
+        if not has_dict(x):
             return
         asks, is_ours = hasattr(cls, "__getattr__"), self._is_ours(x)
         names = {n for c in cls.__mro__ for n in vars(c)} if self.every else self.attributes
@@ -404,7 +404,8 @@ class _Walk:
                     self._any_attribute(x, cls, name, raw)
         if isinstance(type(x).__getattribute__, types.FunctionType):
             return  # only its code can tell
-        own = vars(x) if hasattr(x, "__dict__") and not isinstance(x, type) else {}
+        keeps = has_dict(x) and not isinstance(x, type)
+        own = vars(x) if keeps else {}
         whole = every
         if len(self.installed) <= _MOST and self._comes_from_installed(x):
             self._installed_object(x)
@@ -412,7 +413,7 @@ class _Walk:
         for name in sorted(own.keys() if whole else self.attributes & own.keys()):
             if not is_data_descriptor(lent(type(x), name)):
                 self._place("attribute", x, name, f"{type(x).__name__}.{name}")
-        if every and self.whole and hasattr(x, "__dict__") and not isinstance(x, type):
+        if every and self.whole and keeps:
             self._place("attribute", x, "__dict__", f"{type(x).__name__}.__dict__")
         if not hasattr(type(x), "__getattr__"):
             for name in sorted(self.tested):

@@ -33,7 +33,7 @@ from tracker.jit.compared import Compared, Static
 from tracker.jit.inputs import Effects, Inputs
 from tracker.jit.lasting import After
 from tracker.jit.libraries import is_library_file
-from tracker.jit.places import Place, Spot, goes_on, same_objects, with_places
+from tracker.jit.places import Place, Spot, goes_on, has_dict, same_objects, with_places
 from tracker.jit.reads import Reads, places_of, reads_of
 from tracker.jit.signature import Node, Signature, Update, alike_in, signature_of
 from tracker.jit.standins import (
@@ -402,7 +402,7 @@ def _can_be_changed(x: Any) -> bool:
     """Whether it matters if a result is the same object at each call."""
     if isinstance(x, (Tracked, type, types.ModuleType)):
         return False
-    return isinstance(x, _CHANGEABLE) or goes_on(x) or (hasattr(x, "__dict__") and not callable(x))
+    return isinstance(x, _CHANGEABLE) or goes_on(x) or (has_dict(x) and not callable(x))
 
 
 def _refuse_holders(outputs: list[Any]) -> None:

@@ -35,6 +35,7 @@ from tracker.jit.places import (
     Place,
     below,
     children_of,
+    has_dict,
     is_frozen,
     lent,
     own_dict,
@@ -134,7 +135,7 @@ class Attempt(Journal):
 
 
 def _has_names(x: Any) -> bool:
-    return hasattr(x, "__dict__") and not isinstance(x, (type, types.ModuleType))
+    return has_dict(x) and not isinstance(x, (type, types.ModuleType))
 
 
 def nodes_of(call: Signature, before: Before, containers: Containers) -> dict[int, Node]:
