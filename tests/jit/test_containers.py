@@ -173,3 +173,29 @@ def test_what_was_there_before_is_the_same_object():
         a, b, _ = f(1.0)
         assert a is kept and b is table
     assert f.cache_info().eager == 0
+
+
+class _Fixed(list):
+    def __setitem__(self, key, value):
+        raise TypeError("fixed")
+
+
+class _Counting(dict):
+    writes = 0
+
+    def __setitem__(self, key, value):
+        self.writes += 1
+        super().__setitem__(key, value)
+
+
+def test_what_classes_do_when_they_are_written_is_not_run_for_a_trace():
+    fixed, counting = _Fixed([np.ones(3), np.arange(3.0)]), _Counting(w=np.ones(3))
+
+    def f(x):
+        return x * fixed[0] + fixed[1] * counting["w"]
+
+    compiled, x = jit(f), np.arange(3.0)
+    for _ in range(3):
+        np.testing.assert_array_equal(compiled(x), f(x))
+        np.add(fixed[0], 1.0, out=fixed[0])
+    assert counting.writes == 0 and type(fixed[0]) is type(counting["w"]) is np.ndarray

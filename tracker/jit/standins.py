@@ -190,10 +190,12 @@ class StandIns:
 
 
 def _replace(x: Any, key: Any, old: Any, new: Any) -> None:
-    """An item of a list or dict by another, unless it is a third by now."""
+    """An item of a list or dict by another, unless it is a third by now. What the user's class does
+    when it is asked or written is not run: it may count, or refuse."""
+    base: Any = next(cls for cls in (list, dict, deque) if isinstance(x, cls))
     try:
-        if new is not old and x[key] is old:
-            x[key] = new
+        if new is not old and base.__getitem__(x, key) is old:
+            base.__setitem__(x, key, new)
     except LookupError:  # another thread has taken it out
         pass
 
