@@ -43,7 +43,7 @@ _OF_PAIR = re.compile(rf"{_TYPED}|(?<=, )-?\d{{2,}}$")
 _OF_PHI = re.compile(rf"{_TYPED}|(?<=\[ )-?\d{{2,}}(?=, %)")
 _LATCH = re.compile(r"  %cv\d+ = icmp ult i64 %nv\d+, (\d+)$")
 # In the entry:
-_CHECKED = re.compile(r"\n  (?:store i64 -?\d\d|%[\w.]+ = icmp (?:eq|ugt) i64 )[^\n]*")
+_CHECKED = re.compile(r"\n  (?:store i64 -?\d\d|%[\w.]+ = icmp (?:eq|ule) i64 )[^\n]*")
 _FLOAT = re.compile(r"0x[0-9A-F]{16}\b")
 _KIND = re.compile(r"(?:= [^@(\[]*?\b|store )(float|double)\b")
 
