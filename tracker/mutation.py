@@ -223,6 +223,8 @@ for _name, _operator in {
 
 
 def _fill(self: Tracked, value: Any) -> None:
+    if np.ndim(value):
+        raise ValueError("setting an array element with a sequence.")
     self[...] = value
 
 

@@ -77,7 +77,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         raise TypeError("invalid number of arguments")
     if edge_order > 2:
         raise ValueError("'edge_order' greater than 2 not supported")
-    if f.dtype.kind not in "fc":
+    if f.dtype.kind in "iu":  # booleans have no differences
         f = np.astype(f, float)
     slopes = [
         laid_out(_slope(f, h, i, edge_order), "K", f) for i, h in zip(axes, spacings, strict=True)

@@ -169,7 +169,9 @@ def _plain(obj: Any) -> Any:
     if isinstance(obj, (slice, int)):
         return obj
     places = np.asarray(obj)
-    return places.astype(np.intp) if isinstance(obj, list) and not obj else places
+    # NumPy's rule: no place at all is whole, whatever the type, unless somebody chose a dtype
+    chosen = isinstance(obj, np.ndarray) or places.size
+    return places if chosen else places.astype(np.intp)
 
 
 @implements(np.delete)

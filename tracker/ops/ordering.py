@@ -285,6 +285,7 @@ def _unique(ar: Any, axis: int | None, equal_nan: bool) -> Unique:
     else:
         axis = normalize_axis_index(axis, np.ndim(ar))
         shape = (shape[axis],)
+        equal_nan = equal_nan and np.ndim(ar) == 1  # to NumPy, no two rows with a NaN are equal
     both = apply(unique_order, (ar,), {"axis": axis, "equal_nan": bool(equal_nan)})
     order, first = both[0], both[1]
     group = np.cumsum(first) - 1
