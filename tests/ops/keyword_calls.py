@@ -353,6 +353,11 @@ np.unique_values(A)
 np.unique(np.vstack([N,N]),True,True,True,axis=0)
 np.unique(np.ravel(N),axis=0)
 np.delete(v,())
+np.histogramdd(f4.T,3,range=[(-2,2)]*3)
+np.histogramdd(f4.T,3)
+np.histogramdd([v,f4[0]],[2,[0,1,2]])
+f4.astype('e')[np.zeros((3,0),bool)]
+A[np.zeros((3,0),bool)]
 np.insert(v,(),3.)
 np.union1d(v,w)
 np.setxor1d(v,w)
@@ -801,6 +806,10 @@ np.nanquantile(A,.5,weights=B,method='inverted_cdf')
 
 # Calls that raise, with tracked values as without, the same class of exception.
 RAISING = """
+np.quantile(v,np.full((1,1,1),.3))
+np.nanpercentile(A,np.full((1,1,1),.3),axis=1)
+np.dot(S,S,out=np.zeros_like(S,'f4'))
+np.dot(S,S,out=np.zeros_like(S[None]))
 np.gradient(A>1)
 np.delete(v,np.zeros(0))
 A.fill(v[:1])

@@ -12,7 +12,7 @@ from tracker.ir.types import Type
 from tracker.ops.cotangents import project
 from tracker.ops.declare import as_strong, declare, implements, into
 from tracker.ops.shape import adjoint, reshaped
-from tracker.tape import apply, shape_of
+from tracker.tape import apply, form_of, shape_of
 from tracker.tracked import install
 
 
@@ -77,7 +77,7 @@ install("__rmatmul__")(lambda self, other: apply(matmul, (other, self)))
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     a, b = as_strong(a), as_strong(b)
     if np.ndim(a) == 0 or np.ndim(b) == 0:
-        return into(out, a * b)
+        return _stored(a * b, out)
     left, right = np.shape(a), np.shape(b)
     at = max(len(right) - 2, 0)
     if left[-1] != right[at]:
@@ -85,10 +85,21 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
         unlike = f"{left[-1]} (dim {len(left) - 1}) != {right[at]} (dim {at})"
         raise ValueError(f"shapes {shapes} not aligned: {unlike}")
     if len(right) <= 2:
-        return into(out, np.matmul(a, b))
+        return _stored(np.matmul(a, b), out)
     flat = np.reshape(np.moveaxis(b, -2, 0), (right[-2], -1))
     product = np.matmul(a, flat)
-    return into(out, np.reshape(product, (*left[:-1], *right[:-2], right[-1])))
+    return _stored(np.reshape(product, (*left[:-1], *right[:-2], right[-1])), out)
+
+
+def _stored(product: Any, out: Any) -> Any:
+    """`dot(out=)` casts nothing, unlike ufuncs."""
+    like = (np.shape(product), np.result_type(form_of(product)))
+    if out is not None and (np.shape(out), np.result_type(form_of(out))) != like:
+        raise ValueError(
+            "output array is not acceptable (must have the right datatype, number of dimensions, "
+            "and be a C-Array)"
+        )
+    return into(out, product)
 
 
 @implements(np.inner)

@@ -12,6 +12,7 @@ result: these stand where the first array (or int) did, or in front if the array
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -304,7 +305,8 @@ def normal(
         entries.append(HOLE)
         if array.type.dtype == np.bool_:
             axes = array.type.ndim
-            merged.append(array.type.size)
+            # NumPy lets a mask without elements be shorter than what it is of
+            merged.append(math.prod(shape[axis : axis + axes]))
             holes.append(_positions(b, array, next(count)))
         else:
             axes = 1

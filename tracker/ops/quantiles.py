@@ -156,6 +156,8 @@ def _quantile(
     axes = axes_of(a, axis)
     weak = type(form_of(q)) in (int, float)
     q = as_array(q)
+    if np.ndim(q) > 2:
+        raise ValueError("q must be a scalar or 1d")
     flat = np.reshape(q, (-1, 1))
     rows = _rows(a, axes)
     hole = np.isnan(rows)

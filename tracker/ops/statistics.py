@@ -297,7 +297,7 @@ def histogramdd(
     for at, wanted in enumerate(each):
         if np.ndim(joined(wanted)) == 0 and wanted < 1:
             raise ValueError(f"`bins[{at}]` must be positive, when an integer")
-    edges = [histogram_bin_edges(c, b, r) for c, b, r in zip(columns, each, ranges, strict=True)]
+    edges = [_edges(c, b, r) for c, b, r in zip(columns, each, ranges, strict=True)]
     shape = tuple(np.size(e) + 1 for e in edges)
     places: Any = 0
     for column, edge, n, wanted in zip(columns, edges, shape, each, strict=True):
@@ -313,11 +313,20 @@ def histogramdd(
     return counts, edges
 
 
+def _edges(column: Any, bins: Any, range: Any) -> Any:
+    """The edges along one axis. Those of a given range are of its type, whatever the sample's."""
+    if np.ndim(joined(bins)):
+        return _given_edges(as_array(joined(bins)))
+    low, high = _outer_edges(column, range)
+    return np.linspace(low, high, _whole_count(bins) + 1)
+
+
 def _columns_of(sample: Any) -> list[Any]:
     if isinstance(sample, (list, tuple)):
         columns = [as_array(c) for c in sample]
         if any(np.ndim(c) for c in columns):
-            return [np.ravel(c) for c in columns]
+            kind = np.result_type(*map(form_of, columns))
+            return [np.astype(np.ravel(c), kind) for c in columns]
         sample = as_array(sample)
     if np.ndim(sample) <= 1:
         return [np.ravel(sample)]
