@@ -70,9 +70,8 @@ def extract(condition: Any, arr: Any) -> Any:
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     x = as_array(x)
     functions = list(funclist)
-    if (isinstance(condlist, (list, tuple)) and np.ndim(form_of(condlist[0]))) or (
-        isinstance(condlist, (list, tuple)) and np.ndim(x) == 0
-    ):
+    several = isinstance(condlist, (list, tuple)) or np.ndim(condlist) > 0
+    if several and (np.ndim(x) == 0 or np.ndim(form_of(condlist[0]))):
         conditions = [np.astype(as_array(c), bool) for c in condlist]
     else:
         conditions = [np.astype(as_array(condlist), bool)]
@@ -85,7 +84,8 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
         )
     flat, y = np.reshape(x, (-1,)), np.zeros_like(np.reshape(x, (-1,)))
     for condition, function in zip(conditions, functions, strict=True):
-        here = np.reshape(condition, (-1,))
+        everywhere = np.ndim(condition) == 0
+        here = np.full(flat.shape, condition) if everywhere else np.reshape(condition, (-1,))
         if not callable(function):
             y[here] = function
             continue

@@ -105,15 +105,23 @@ def _slide_build(b: Any, a: Any, v: Any) -> Any:
         return _added_up(b, [b(times, x, b(getitem, v, index=(k,))) for k, x in enumerate(parts)])
     if many <= _FEW:
         sums = [
-            b(sum_, b(times, _part(b, a, k, n), v), axis=(0,), keepdims=True) for k in range(many)
+            _narrow_sum(b, b(times, _part(b, a, k, n), v), 0, keepdims=True) for k in range(many)
         ]
         return sums[0] if many == 1 else b(concatenate, *sums, axis=0)
     parts = b(windows, a, kernel=(n,), stride=(1,), dilation=(1,))  # (n, many)
     if n <= many:  # a sum for each part
         products = b(times, b(transpose, parts, axes=(1, 0)), b(reshape, v, shape=(1, n)))
-        return b(sum_, products, axis=(1,), keepdims=False)
+        return _narrow_sum(b, products, 1)
     column = b(broadcast_to, b(reshape, v, shape=(n, 1)), shape=(n, many))
-    return b(sum_, b(times, parts, column), axis=(0,), keepdims=False)
+    return _narrow_sum(b, b(times, parts, column), 0)
+
+
+def _narrow_sum(b: Any, x: Any, axis: int, keepdims: bool = False) -> Any:
+    """A sum of the type of what is added up: `np.sum` widens whole numbers, `np.convolve` does not
+    (of truths it says whether there is one)."""
+    total = b(sum_, x, axis=(axis,), keepdims=keepdims)
+    dtype = x.type.dtype
+    return total if total.type.dtype == dtype else b(astype, total, dtype=dtype)
 
 
 slide: Op = declare(  # the sums over i of a[j + i] * v[i], where v is not longer than a

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ops.contraction import added
-from tracker.ops.declare import dtype_of, implements, into, refuse
+from tracker.ops.declare import as_strong, dtype_of, implements, into, refuse
 from tracker.ops.linalg.parts import as_array
 from tracker.ops.shape import laid_out
 from tracker.tape import data_of
@@ -56,6 +56,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: A
             made = _pair(made, other, later | set(wanted))
         terms.append(made)
     made = laid_out(_finish(terms[0], wanted), order)
+    made = made if wanted else as_strong(made)[()]  # a number, also where nothing is computed
     return into(out, made, "same_kind" if casting == "safe" else casting)
 
 
