@@ -290,17 +290,30 @@ METHODS["resize"] = _resize
 
 @implements(np.copyto)
 def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    flags = form_of(where)
+    if isinstance(flags, (np.ndarray, np.generic)) and flags.dtype != np.bool_:
+        raise TypeError(
+            f"Cannot cast array data from {flags.dtype!r} to dtype('bool') according to the rule "
+            "'safe'"
+        )
     if is_plain("np.copyto", dst, src):
         np.copyto(dst, src, casting, whole(where))
         return
     _is_array("copyto()", dst)
+    number = type(form_of(src)) in (bool, int, float, complex)
     kind = np.result_type(form_of(src))
-    if not np.can_cast(kind, dst.dtype, casting) and not isinstance(form_of(src), (int, float)):
+    if not np.can_cast(_fitting(form_of(src), dst) if number else kind, dst.dtype, casting):
         raise TypeError(
-            f"Cannot cast array data from {kind!r} to {dst.dtype!r} according to the rule "
-            f"{casting!r}"
+            f"Cannot cast {'scalar' if number else 'array data'} from {kind!r} to {dst.dtype!r} "
+            f"according to the rule {casting!r}"
         )
     dst[...] = src if where is True else np.where(where, src, dst)
+
+
+def _fitting(number: Any, dst: Any) -> np.dtype[Any]:
+    """The type that a Python number has next to an array: the array's, if that is of its kind."""
+    kind = np.result_type(number)
+    return np.dtype(dst.dtype) if np.result_type(dst.dtype, number) == dst.dtype else kind
 
 
 def _is_array(name: str, target: Tracked) -> None:

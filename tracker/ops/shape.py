@@ -127,14 +127,31 @@ def ravel(a: Any, order: str = "C") -> Any:
     form = form_of(a)
     order = order if order == "C" else order_of(order)
     if order == "K":  # as the elements lie in memory
-        axes = memory_axes(form, order) if type(form) is np.ndarray else None
-        return ravel(a if axes is None else np.transpose(a, axes))
+        return ravel(np.transpose(a, _read_axes(form)) if type(form) is np.ndarray else a)
     flat = reshape_(a, (-1,), order)
     if isinstance(form, np.ndarray) and np.may_share_memory(form, form_of(flat)):
         flags = form.flags
         if not (flags.f_contiguous if order == "F" else flags.c_contiguous):
             return np.copy(flat)  # reshape sees a view where ravel makes a copy
     return flat
+
+
+def _read_axes(form: np.ndarray) -> tuple[int, ...]:
+    """The axes of an array in the order in which NumPy reads it: long strides first. An axis along
+    which nothing moves has its place among the others by its number alone, which no sorting key
+    says (`memory_axes`, for new arrays, has it last)."""
+    steps = [abs(s) if n > 1 else 0 for s, n in zip(form.strides, form.shape, strict=True)]
+    axes: list[int] = []  # the last one first
+    for axis in reversed(range(form.ndim)):
+        place = len(axes)
+        for at in reversed(range(len(axes))):
+            other = steps[axes[at]]
+            if steps[axis] and other:
+                if other <= steps[axis]:
+                    break
+                place = at
+        axes.insert(place, axis)
+    return tuple(reversed(axes))
 
 
 METHODS["flatten"] = lambda a, order="C": np.copy(ravel(a, order))
