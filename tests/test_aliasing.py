@@ -91,6 +91,7 @@ PARTS = {  # of a square matrix
     "asfortranarray": lambda x: tnp.asfortranarray(x)[0],
     "asfortranarray of a transpose": lambda x: tnp.asfortranarray(x.T)[0],
     "slice of the flat iterator": lambda x: x.flat[1:3],
+    "what needs no broadcast": lambda x: np.broadcast_arrays(x, x[0].copy())[0],
     "array in an order": lambda x: tnp.array(x, copy=None, order="F")[0],
 }
 READ = {  # what NumPy does not let write into

@@ -301,9 +301,10 @@ def broadcast_to_(array: Any, shape: Any, subok: bool = False) -> Any:
 @implements(np.broadcast_arrays)
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
     shape = np.broadcast_shapes(*(np.shape(a) for a in arrays))
-    if shape and all(np.shape(a) == shape for a in arrays):
-        return tuple(map(as_array, arrays))  # themselves: they may be written into
-    return tuple(np.broadcast_to(a, shape) if shape else np.reshape(a, ()) for a in arrays)
+    if not shape:
+        return tuple(np.reshape(a, ()) for a in arrays)
+    # those of this shape are themselves: they may be written into
+    return tuple(as_array(a) if np.shape(a) == shape else np.broadcast_to(a, shape) for a in arrays)
 
 
 # join -------------------------------------------------------------------------------------------
