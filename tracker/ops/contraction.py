@@ -3,6 +3,7 @@ in `products.py` and `einsum.py`."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
         raise ValueError(f"shapes {shapes} not aligned: {unlike}")
     if len(right) <= 2:
         return _stored(np.matmul(a, b), out)
-    flat = np.reshape(np.moveaxis(b, -2, 0), (right[-2], -1))
+    flat = np.reshape(np.moveaxis(b, -2, 0), (right[-2], math.prod((*right[:-2], right[-1]))))
     product = np.matmul(a, flat)
     return _stored(np.reshape(product, (*left[:-1], *right[:-2], right[-1])), out)
 
