@@ -1,6 +1,7 @@
 """One thread traces; what it puts at places, other threads never meet as anything but the array."""
 
 import copy
+import gc
 import os
 import pickle
 import queue
@@ -359,16 +360,24 @@ print(len(results), all(results))
     assert (out.stdout.strip(), out.stderr) == ("72 True", "")
 
 
-def test_an_interrupt_while_machine_code_is_freed_comes_afterwards():
+@pytest.mark.parametrize("cycle", [False, True])
+def test_an_interrupt_while_machine_code_is_freed_comes_afterwards(cycle):
     class Library:
         def close(self):
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.01)
-            done.append(True)
+            if not done:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.01)
+                done.append(True)
+
+        __del__ = close
 
     done = []
-    engine.Module(Library(), b"", (), "", 0)
+    module = engine.Module(Library(), b"", (), "", 0)
+    if cycle:
+        module.text = module
+    del module
     with pytest.raises(KeyboardInterrupt):
+        gc.collect()
         time.sleep(60)
     assert done and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

@@ -29,6 +29,8 @@ from tracker.jit.locking import LOCK, once
 from tracker.records import record, replace
 
 _NAMES = itertools.count()
+_LIBRARIES: dict[int, Any] = {}  # of the living modules (a collector that finds a module in a cycle
+# would run the library's own finaliser, too, maybe before the module's, and outside of the lock)
 _SHARE = 64  # libraries of one linker, which takes a millisecond to make
 _Result = TypeVar("_Result")
 
@@ -92,7 +94,8 @@ class Module:
     def __init__(
         self, library: Any, object_code: bytes, exports: tuple[str, ...], text: str, level: int
     ) -> None:
-        self._library = library
+        self._number = next(_NAMES)
+        _LIBRARIES[self._number] = library
         self._level = level
         self.object_code = object_code
         self.exports = exports
@@ -104,14 +107,13 @@ class Module:
             LOCK.dispose(self._close)
 
     def _close(self) -> None:
-        self._library.close()
-        del self._library  # it has a finaliser too
+        _LIBRARIES.pop(self._number).close()
 
     def address(self, name: str) -> int:
         """Where the exported function or variable is."""
         if name not in self.exports:
             raise CompileError(f"no symbol {name!r} in this module; it has {self.exports}")
-        return int(self._library[name])
+        return int(_LIBRARIES[self._number][name])
 
     @functools.cached_property
     def llvm(self) -> str:
