@@ -334,9 +334,9 @@ class Emitter(Reals, Arcs):
             return Complex(super().cast(x, part), literal(0, part))
         return super().cast(x, dtype)
 
-    def load(self, pointer: str, dtype: np.dtype[Any]) -> Scalar:
+    def load(self, pointer: str, dtype: np.dtype[Any], ours: bool = True) -> Scalar:
         if dtype.kind != "c":
-            return super().load(pointer, dtype)
+            return super().load(pointer, dtype, ours)
         part = part_of(dtype)
         second = super().address(pointer, part, "1")
         return Complex(super().load(pointer, part), super().load(second, part))

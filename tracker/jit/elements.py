@@ -162,7 +162,7 @@ class Body:
         at = self._position(place, index)
         self.access.reads(self.w.home(place.buffer), at + place.start)
         where = self.w.source(place, at, self.tools)
-        return self.e.load(where, var.type.dtype)
+        return self.e.load(where, var.type.dtype, place.buffer.is_ours)
 
     def _view(self, eqn: Eqn, lower: View, index: tuple[Any, ...]) -> Scalar:
         if self.w.flat:  # one element, spread

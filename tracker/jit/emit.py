@@ -466,11 +466,14 @@ class Reals(Division, Bits):
 
     # Memory
 
-    def load(self, pointer: str, dtype: np.dtype[Any]) -> Scalar:
+    def load(self, pointer: str, dtype: np.dtype[Any], ours: bool = True) -> Scalar:
+        """ours: our code wrote what is there, so a bool's byte is 0 or 1 (users have others, such
+        as those of `int8s.view(bool)`, which are true)."""
         text = memory_type(dtype)
         name = self.write(f"load {text}, ptr {pointer}, align {dtype.itemsize}")
         if dtype == _BOOL:
-            return Scalar(self.write(f"trunc i8 {name} to i1"), dtype)
+            test = f"trunc i8 {name} to i1" if ours else f"icmp ne i8 {name}, 0"
+            return Scalar(self.write(test), dtype)
         return Scalar(name, dtype)
 
     def store(self, x: Scalar, pointer: str) -> None:

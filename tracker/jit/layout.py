@@ -56,6 +56,11 @@ class Buffer:
     slot: int = -1
     values: tuple[Any, ...] = ()
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether our own code, or NumPy for it, wrote all that is there."""
+        return self.role not in ("input", "capture")
+
 
 @record(eq=False)
 class Place:

@@ -88,7 +88,8 @@ class Registers:
             rest, i = divmod(rest, extent)
             index += i * stride
         pointer = self.pointer(buffer)
-        return self.e.load(self.e.address(pointer, var.type.dtype, str(index)), var.type.dtype)
+        where = self.e.address(pointer, var.type.dtype, str(index))
+        return self.e.load(where, var.type.dtype, buffer.is_ours)
 
     def _fetch_at(self, var: Var, index: Sequence[Any]) -> Scalar:
         """Load an element whose index is known when the code runs."""
@@ -97,12 +98,18 @@ class Registers:
             if var.type.size == 1:
                 return self.element(var, 0)
             pointer, flat = self.spill(var), self.tools.flatten(index, var.type.shape)
+            ours = True
         else:
             assert place.buffer is not None, var
             pointer, flat = self.pointer(place.buffer), place.start
+            ours = place.buffer.is_ours
             for i, stride in zip(index, place.strides, strict=True):
                 flat = i * stride + flat
-        return self.e.load(self.e.address(pointer, dtype, self.tools.name(flat)), dtype)
+        return self.e.load(self.e.address(pointer, dtype, self.tools.name(flat)), dtype, ours)
+
+    def _is_usable(self, buffer: Buffer) -> bool:
+        """Whether what the user gave can be read as it is."""
+        return self._is_array(buffer) and buffer.type.dtype != bool  # whose bytes may be any
 
     def _is_array(self, buffer: Buffer) -> bool:
         if buffer.role == "input":
@@ -159,7 +166,7 @@ class Registers:
         place = self.plan.places[var]
         if (
             place.buffer is not None
-            and (place.buffer.role in ("scratch", "output") or self._is_array(place.buffer))
+            and (place.buffer.is_ours or self._is_usable(place.buffer))
             and place.start == 0
             and place.strides == c_strides(var.type.shape)
         ):
