@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-import sys
 import threading
 import weakref
 
@@ -243,17 +242,6 @@ def test_a_forked_child_can_compile():
 
 def test_host_names_processor_and_llvm():
     assert "llvm-" in engine.host()
-
-
-def test_machine_code_that_outlives_its_files_names_is_let_go_in_silence(monkeypatch):
-    """As at the end of a program, in which names go first."""
-    failed = []
-    monkeypatch.setattr(sys, "unraisablehook", failed.append)
-    module = engine.compile_module(SQUARE)
-    with monkeypatch.context() as context:
-        context.setattr(engine, "sys", None)
-        del module
-    assert not failed
 
 
 def counting(loops):

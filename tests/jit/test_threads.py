@@ -36,6 +36,14 @@ def switching_often():
     sys.setswitchinterval(kept)
 
 
+@pytest.fixture
+def collector_off():
+    """It calls what others have asked it to (hypothesis has): an interrupt there is lost."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
 def _elsewhere(work):
     """The result of a call in another thread, while a traced function waits."""
     with ThreadPoolExecutor(1) as pool:
@@ -306,7 +314,7 @@ def test_a_fork_within_a_trace():
     assert children == [True]
 
 
-def test_interrupts_at_any_time():
+def test_interrupts_at_any_time(collector_off):
     """A signal while a function is traced and compiled: nothing stays at the places."""
     f = jit(lambda x: np.sum(np.sin(shared * x) + table["w"][0][0]))
     hits = 0
@@ -323,7 +331,7 @@ def test_interrupts_at_any_time():
         timer.join()
         assert type(shared) is np.ndarray and type(table["w"][0]) is np.ndarray and not OUT
         assert np.isclose(f(2.0), np.sum(np.sin(shared * 2.0) + 1.0))
-    assert hits > 0
+    assert hits == 12
 
 
 def test_an_interrupt_waits_until_llvm_is_done():
@@ -362,6 +370,9 @@ print(len(results), all(results))
 
 @pytest.mark.parametrize("cycle", [False, True])
 def test_an_interrupt_while_machine_code_is_freed_comes_afterwards(cycle):
+    """What is gone is freed with the next link: in a finaliser an interrupt would be lost, and the
+    collector runs those of a whole cycle, the library's own before the module's."""
+
     class Library:
         def close(self):
             if not done:
@@ -376,9 +387,10 @@ def test_an_interrupt_while_machine_code_is_freed_comes_afterwards(cycle):
     if cycle:
         module.text = module
     del module
+    gc.collect()
+    assert not done
     with pytest.raises(KeyboardInterrupt):
-        gc.collect()
-        time.sleep(60)
+        engine.compile_module("define void @f() {\n  ret void\n}\n")
     assert done and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

@@ -5,9 +5,10 @@ machine code). Start at `compile_module`; `load` takes an object file compiled b
 
 Invariants: external names are bound to addresses when an object is linked, so neither text nor
 object holds an address of this process, and code is position independent: any symbol may be any
-distance away. Machine code lives exactly as long as its `Module`. Every call into LLVM holds
-`LOCK` (`locking.py`), and forking waits for it; so does an interrupt (Ctrl-C). llvmlite's objects
-have finalisers: they die while the lock is held, or in `LOCK.dispose`.
+distance away. Machine code lives as long as its `Module`; of modules that are gone, the next link
+frees it. Every call into LLVM holds `LOCK` (`locking.py`), and forking waits for it; so does an
+interrupt (Ctrl-C). llvmlite's objects have finalisers, and nobody hears of an interrupt in one:
+they die while the lock is held. No Python runs when a module goes, wherever that is.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import functools
 import itertools
 import os
 import re
-import sys
 import time
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -29,8 +31,8 @@ from tracker.jit.locking import LOCK, once
 from tracker.records import record, replace
 
 _NAMES = itertools.count()
-_LIBRARIES: dict[int, Any] = {}  # of the living modules (a collector that finds a module in a cycle
-# would run the library's own finaliser, too, maybe before the module's, and outside of the lock)
+_libraries: dict[weakref.ref[Module], Any] = {}  # of modules, and of those that are _gone
+_gone: deque[weakref.ref[Module]] = deque()
 _SHARE = 64  # libraries of one linker, which takes a millisecond to make
 _Result = TypeVar("_Result")
 
@@ -89,31 +91,24 @@ class Timings:
 
 
 class Module:
-    """Machine code in memory: freed when the last reference to this object goes."""
+    """Machine code in memory, for as long as this object lives."""
 
     def __init__(
         self, library: Any, object_code: bytes, exports: tuple[str, ...], text: str, level: int
     ) -> None:
-        self._number = next(_NAMES)
-        _LIBRARIES[self._number] = library
+        self._library = library
+        _libraries[weakref.ref(self, _gone.append)] = library
         self._level = level
         self.object_code = object_code
         self.exports = exports
         self.text = text
         self.timings = Timings()
 
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not is_finalizing():  # llvmlite disposes of nothing then; this file's names may be gone
-            LOCK.dispose(self._close)
-
-    def _close(self) -> None:
-        _LIBRARIES.pop(self._number).close()
-
     def address(self, name: str) -> int:
         """Where the exported function or variable is."""
         if name not in self.exports:
             raise CompileError(f"no symbol {name!r} in this module; it has {self.exports}")
-        return int(_LIBRARIES[self._number][name])
+        return int(self._library[name])
 
     @functools.cached_property
     def llvm(self) -> str:
@@ -213,10 +208,17 @@ def load(
     names = tuple(exports)
     with LOCK:
         started = time.perf_counter()
+        _free()
         library = _linked_library(object_code, names, symbols or {}, text)
         module = Module(library, object_code, names, text, level)
         module.timings = Timings(link=time.perf_counter() - started)
     return module
+
+
+def _free() -> None:
+    """Free the machine code of modules that are gone; the caller holds the lock."""
+    while _gone:
+        _libraries.pop(_gone.popleft()).close()
 
 
 def _linked_library(

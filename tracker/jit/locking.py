@@ -1,21 +1,18 @@
 """The lock that every call into LLVM holds, and what is made once under it.
 
 Owns: `LOCK` and `once`.
-Invariant: an interrupt (Ctrl-C) that comes while the main thread holds the lock, or frees machine
-code, is raised when it has ended, and is never lost.
+Invariant: an interrupt (Ctrl-C) that comes while the main thread holds the lock is raised when it
+is released, and is never lost.
 """
 
 from __future__ import annotations
 
 import functools
 import signal
-import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-_SOON = 0.01  # seconds, after which a finaliser should have ended
 _Result = TypeVar("_Result")
 
 
@@ -38,16 +35,6 @@ class _Lock:
         if self._came_meanwhile():
             raise KeyboardInterrupt
 
-    def dispose(self, close: Callable[[], None]) -> None:
-        """Free machine code, from a finaliser: nobody would hear of an interrupt there, so that it
-        comes afterwards. Without the lock: a finaliser runs anywhere, and waits for nobody."""
-        self._put_off()
-        try:
-            close()
-        finally:
-            if self._came_meanwhile():
-                threading.Timer(_SOON, _interrupt).start()
-
     def _put_off(self) -> None:
         if threading.current_thread() is threading.main_thread():
             first = signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -65,21 +52,6 @@ class _Lock:
 
     def _note(self, *_: object) -> None:
         self._came = True
-
-
-def _interrupt() -> None:
-    """Send the main thread an interrupt, which also ends a sleep, when no finaliser runs there."""
-    main = threading.main_thread().ident or 0
-    while _is_finalising(main):
-        time.sleep(_SOON)
-    signal.pthread_kill(main, signal.SIGINT)
-
-
-def _is_finalising(thread: int) -> bool:
-    frame = sys._current_frames().get(thread)
-    while frame is not None and frame.f_code.co_name != "__del__":
-        frame = frame.f_back
-    return frame is not None
 
 
 LOCK = _Lock()
