@@ -69,7 +69,7 @@ JIT_LAYERS = [
     {"engine"},
     {"orders", "unusual"},
     {"libraries", "reflection"},
-    {"answers", "asking"},
+    {"answers", "asking", "installed"},
     {"places", "reads", "putting", "inspection", "standins", "varying"},
     {"inputs"},
     {"lasting"},

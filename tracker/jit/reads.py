@@ -45,13 +45,13 @@ from tracker.jit.inspection import (
     is_namespace,
     package_of,
 )
+from tracker.jit.installed import PLAIN, Installed
 from tracker.jit.libraries import OURS, is_installed, is_library, is_library_code
 from tracker.jit.places import Kind, Place, children_of, has_dict, lent, own_dict
 from tracker.jit.putting import Replaced, logs
 from tracker.jit.reflection import Names, names_given, names_in
 from tracker.records import replace
 
-_PLAIN = (str, bytes, int, float, complex, bool, type(None), np.ndarray, np.generic, np.dtype)
 _NEVER = {"__repr__", "__str__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"}
 _OF_OTHERS = {  # methods whose reflection is on objects being made, copied or compared
     *("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"),
@@ -69,7 +69,6 @@ _HELD = {  # where objects of the standard library keep what is in them
     ("queue", "PriorityQueue"): "queue",
 }
 _HEAP = 1 << 9  # the flag of classes that are made while a program runs
-_MOST = 256  # objects, and functions, of installed packages; frameworks have thousands
 _STATE = (list, dict, set, deque, ContextVar, type(os.environ))  # of libraries, that users change
 
 
@@ -101,12 +100,11 @@ def reads_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> Reads:
     walk = _Walk(package_of(function))
     walk.reach(function)
     for x in values:
-        if not isinstance(x, _PLAIN):
+        if not isinstance(x, PLAIN):
             walk.reach(x)
     places = walk.run()
     spaces = list(walk.spaces.values())
-    beyond = type(walk.installed[_MOST]).__name__ if len(walk.installed) > _MOST else ""
-    asked = walk.objects, beyond, walk.compares
+    asked = walk.objects, walk.installed.beyond, walk.compares
     return Reads(places, walk.asks, spaces, walk.stored, walk.fills, *asked)
 
 
@@ -134,9 +132,7 @@ class _Walk:
         self.seen: dict[int, Any] = {}
         self.replaced = Replaced()
         self.objects: list[Any] = []
-        self.installed: list[Any] = []  # the objects among them of installed packages
-        self.derived: dict[type, bool] = {}  # which classes' objects these are
-        self.followed = 0  # functions of such packages
+        self.installed = Installed(package)
         self.todo: list[Any] = []
 
     def run(self) -> list[Place]:
@@ -220,7 +216,7 @@ class _Walk:
 
     def reach(self, x: Any, place: Place | None = None) -> None:
         """Something that the code can get hold of; what stands at a place."""
-        if isinstance(x, _PLAIN):
+        if isinstance(x, PLAIN):
             return
         self.replaced.note(x, place)
         if id(x) in self.seen:
@@ -265,10 +261,8 @@ class _Walk:
             self.looked_at |= names_given(x)
         elif isinstance(x, types.ModuleType):
             self.objects.append(x)
-        elif (installed := self._comes_from_installed(x)) or self._is_ours(x) or has_attributes(x):
+        elif self.installed.note(x) or self._is_ours(x) or has_attributes(x):
             self.objects.append(x)
-            if installed:
-                self.installed.append(x)
             self.asks |= type(x).__name__ == "SystemRandom"
             for cls in type(x).__mro__:
                 name = _HELD.get((cls.__module__, cls.__name__))
@@ -327,7 +321,7 @@ class _Walk:
             self._place("item", f.__globals__, name, f"global {name}")
         for name, given in (("__defaults__", f.__defaults__), ("__kwdefaults__", f.__kwdefaults__)):
             values = given.values() if isinstance(given, dict) else given or ()
-            if any(not isinstance(x, _PLAIN) or isinstance(x, np.ndarray) for x in values):
+            if any(not isinstance(x, PLAIN) or isinstance(x, np.ndarray) for x in values):
                 self._place("attribute", f, name, f"{f.__name__}.{name}")
             elif given:
                 self._place("slot", f, name, f"{f.__name__}.{name}")
@@ -407,7 +401,7 @@ class _Walk:
         keeps = has_dict(x) and not isinstance(x, type)
         own = vars(x) if keeps else {}
         whole = every
-        if len(self.installed) <= _MOST and self._comes_from_installed(x):
+        if not self.installed.beyond and self.installed.has(x):
             self._installed_object(x)
             whole = True
         for name in sorted(own.keys() if whole else self.attributes & own.keys()):
@@ -422,41 +416,19 @@ class _Walk:
 
     def _installed_object(self, x: Any) -> None:
         """Note what methods that nobody follows may put where, and look into slots."""
-        for cls in filter(self._is_installed, type(x).__mro__):
-            for name, raw in vars(cls).items():
-                for f in (raw.fget, raw.fset) if isinstance(raw, property) else (raw,):
-                    if isinstance(f, types.FunctionType):
-                        self.fills |= names_in(f.__code__).fills
-                        self.stored |= names_in(f.__code__).stored  # also beyond `_MOST`
-                        self.reach(f)
-                if isinstance(raw, types.MemberDescriptorType) and hasattr(x, name):
-                    self._place("attribute", x, name, f"{cls.__name__}.{name}")
-
-    def _comes_from_installed(self, x: Any) -> bool:
-        """Whether an object's class is, or is derived from, one of an installed package."""
-        known = self.derived.get(type(x))
-        if known is None:
-            cls = type(x)
-            known = not isinstance(x, type) and any(map(self._is_installed, cls.__mro__))
-            self.derived[cls] = known
-        return known
-
-    def _is_installed(self, cls: type) -> bool:
-        return is_installed(cls.__module__, self.package)
+        for f, names in self.installed.functions(x):
+            self.fills |= names.fills
+            self.stored |= names.stored  # also of functions that are too many
+            self.reach(f)
+        for name, label in self.installed.slots(x):
+            self._place("attribute", x, name, label)
 
     def _installed_function(self, f: types.FunctionType) -> None:
-        """Numbers, text and arrays that a function of an installed package finds in its module, and
-        those that it calls. (Not lists and dicts: libraries keep there what they have seen.)"""
-        self.followed += 1
-        if self.followed > _MOST:
-            return
-        names = names_in(f.__code__)
-        self.stored |= names.stored
-        for name in sorted(names.globals & f.__globals__.keys()):
-            value = f.__globals__[name]
+        self.stored |= names_in(f.__code__).stored
+        for name, value in self.installed.globals_of(f):
             if isinstance(value, types.FunctionType):
                 self.reach(value)
-            elif isinstance(value, _PLAIN):
+            else:
                 self._place("item", f.__globals__, name, f"{f.__module__}.{name}")
 
     def _module(self, x: types.ModuleType) -> None:
@@ -477,7 +449,7 @@ class _Walk:
             value = vars(x)[name]
             if ours or type(value) in _STATE:
                 self._place("item", vars(x), name, f"{x.__name__}.{name}")
-            elif self._is_installed(type(value)) or is_function_of(value, x):
+            elif self.installed.owns(type(value)) or is_function_of(value, x):
                 self.reach(value)
             elif value is os.getenv:
                 self.reach(os.environ)

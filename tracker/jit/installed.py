@@ -1,0 +1,82 @@
+"""What a function reads of packages that somebody has installed, whose code is not followed.
+
+Owns: `Installed`. Of their objects all attributes count, for methods that nobody follows may read
+and change them; of their functions the numbers, text and arrays of their modules, so far as names
+lead (not lists and dicts: libraries keep there what they have seen).
+
+Invariant: beyond MOST objects, or functions, nothing more is looked into; `beyond` says so.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tracker.jit.libraries import is_installed
+from tracker.jit.reflection import Names, names_in
+
+PLAIN = (str, bytes, int, float, complex, bool, type(None), np.ndarray, np.generic, np.dtype)
+MOST = 256  # objects, and functions; frameworks have thousands
+
+
+class Installed:
+    """The objects of installed packages that a walk has met, and how many of their functions."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+        self._objects: list[Any] = []
+        self._derived: dict[type, bool] = {}  # classes: whether their objects are among these
+        self._functions = 0
+
+    def owns(self, cls: type) -> bool:
+        """Whether a class is of such a package."""
+        return is_installed(cls.__module__, self._package)
+
+    def has(self, x: Any) -> bool:
+        """Whether an object's class is of such a package, or derived from one that is."""
+        known = self._derived.get(type(x))
+        if known is None:
+            cls = type(x)
+            known = not isinstance(x, type) and any(map(self.owns, cls.__mro__))
+            self._derived[cls] = known
+        return known
+
+    def note(self, x: Any) -> bool:
+        """Whether it is one of these, which counts."""
+        found = self.has(x)
+        if found:
+            self._objects.append(x)
+        return found
+
+    @property
+    def beyond(self) -> str:
+        """The class of an object that was too many; "" if there is none."""
+        return type(self._objects[MOST]).__name__ if len(self._objects) > MOST else ""
+
+    def functions(self, x: Any) -> Iterator[tuple[types.FunctionType, Names]]:
+        """The methods of an object, which may put something anywhere."""
+        for cls in filter(self.owns, type(x).__mro__):
+            for raw in vars(cls).values():
+                for f in (raw.fget, raw.fset) if isinstance(raw, property) else (raw,):
+                    if isinstance(f, types.FunctionType):
+                        yield f, names_in(f.__code__)
+
+    def slots(self, x: Any) -> Iterator[tuple[str, str]]:
+        """The filled slots of an object, and what to call them."""
+        for cls in filter(self.owns, type(x).__mro__):
+            for name, raw in vars(cls).items():
+                if isinstance(raw, types.MemberDescriptorType) and hasattr(x, name):
+                    yield name, f"{cls.__name__}.{name}"
+
+    def globals_of(self, f: types.FunctionType) -> Iterator[tuple[str, Any]]:
+        """The functions, numbers, text and arrays that a function finds in its module."""
+        self._functions += 1
+        if self._functions > MOST:
+            return
+        for name in sorted(names_in(f.__code__).globals & f.__globals__.keys()):
+            value = f.__globals__[name]
+            if isinstance(value, (types.FunctionType, *PLAIN)):
+                yield name, value
