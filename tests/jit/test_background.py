@@ -244,3 +244,35 @@ def test_a_call_does_not_wait_for_the_interpreters_lock_while_a_job_begins(monke
     order.append("caller")
     job.wait()
     assert order == ["caller", "job"]
+
+
+def test_a_job_that_was_interrupted_is_done_by_the_next_who_asks():
+    """Before it had a thread, or while the one who asked did the work."""
+    outcomes = [KeyboardInterrupt(), 2.0]
+
+    def work():
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    job = background.later(work)
+    with pytest.raises(KeyboardInterrupt):
+        job.wait()
+    assert not job.has_result
+    assert job.result() == 2.0 == job.result() and not outcomes
+
+
+def test_an_interrupt_before_the_compiling_thread_has_begun(monkeypatch):
+    f = tracker.jit(loss)
+    x = np.linspace(0.0, 1.0, 7)
+
+    def interrupted(thread):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            f(x)
+    assert f(x) == loss(x)
+    assert len(native.entries(f)) == 1 and f.cache_info().traces == 1

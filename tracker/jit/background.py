@@ -4,14 +4,15 @@ need not wait for machine code.
 Owns: `Job`, `later` and `begin`, `at_once`, and `drain`. Start at `Job`.
 
 Invariants: one thread compiles at a time; a job that cannot have a thread of its own is done at
-once, by its caller; nobody forks while a job is under way, and one that has not begun is done, in
-the child, by who asks for it: its thread is not there; a program that ends waits for the text that
-LLVM has in hand, and for no more.
+once, by its caller; one that no thread has taken, by who asks for it: it may have been interrupted
+before it had a thread, or be a child of fork, where its thread is not there (nobody forks while a
+job is under way); a program that ends waits for the text that LLVM has in hand, and for no more.
 """
 
 from __future__ import annotations
 
 import contextvars
+import functools
 import os
 import threading
 import time
@@ -29,44 +30,48 @@ _unfinished: dict[int, Job[Any]] = {}  # by id, those that a thread is to do
 
 
 class Job(Generic[_Result]):
-    """Work that gives a result; who asks for it waits."""
+    """Work that gives a result; who asks for it waits for the thread that has taken the work, or
+    does it. An interrupt of this leaves the work to be done by the next who asks."""
 
     def __init__(self, work: Callable[[], _Result]) -> None:
         self._work: Callable[[], _Result] | None = work
         self._made: list[_Result] = []
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
         self._ended = threading.Event()
-        self._is_orphan = False
+        self._is_taken = False
 
     def run(self) -> None:
         """Do the work, now and here, unless it is done. An error is for those who ask for the
         result."""
         with _COMPILING:
-            work, self._work = self._work, None
-            if work is None:
+            if self._work is None:
                 return
             try:
-                self._made.append(work())
-            except BaseException as error:
+                self._made.append(self._work())
+            except Exception as error:
                 self._error = error
-            finally:
-                _unfinished.pop(id(self), None)
-                self._ended.set()
+            self._work = None
+            _unfinished.pop(id(self), None)
+            self._ended.set()
+
+    def take(self) -> None:
+        """Do the work in a thread that nothing interrupts."""
+        self._is_taken = True
+        self.run()
 
     @property
     def has_result(self) -> bool:
         return bool(self._made)
 
     def wait(self) -> None:
-        if self._is_orphan:
-            self.run()
-        elif not self._ended.is_set():
+        if self._is_taken:
             self._ended.wait()
+        else:
+            self.run()
 
     def orphan(self) -> None:
         """This is a child of fork, and the thread that was to do the work is not in it."""
-        self._is_orphan = True
-        self._ended = threading.Event()
+        self._is_taken = False
 
     def result(self) -> _Result:
         """What the work gave; its error, if it raised one."""
@@ -85,8 +90,8 @@ def at_once(work: Callable[[], _Result]) -> Job[_Result]:
 
 
 def later(work: Callable[[], _Result]) -> Job[_Result]:
-    """A job that is to be begun, by `begin`."""
-    job = Job(_unless_over(work))
+    """A job that is to be begun, by `begin`, in the context of now."""
+    job = Job(functools.partial(contextvars.copy_context().run, _unless_over(work)))
     _unfinished[id(job)] = job
     return job
 
@@ -102,8 +107,7 @@ def _has_thread(job: Job[Any]) -> bool:
     _threads[:] = [thread for thread in _threads if thread.is_alive()]
     if len(_threads) >= _MOST:
         return False
-    run = contextvars.copy_context().run
-    thread = threading.Thread(target=run, args=(_run_soon, job), name="tracker-compile")
+    thread = threading.Thread(target=_take_soon, args=(job,), name="tracker-compile")
     try:
         thread.start()
     except RuntimeError:  # the interpreter is ending, or the system has no more threads
@@ -112,11 +116,11 @@ def _has_thread(job: Job[Any]) -> bool:
     return True
 
 
-def _run_soon(job: Job[Any]) -> None:
+def _take_soon(job: Job[Any]) -> None:
     """Do a job, once who began it has gone on: a thread that starts has the interpreter's lock for
     a switch interval (5 ms), and the call would return no sooner."""
     time.sleep(_GRACE)
-    job.run()
+    job.take()
 
 
 def _unless_over(work: Callable[[], _Result]) -> Callable[[], _Result]:
