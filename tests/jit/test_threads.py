@@ -346,6 +346,46 @@ def test_an_interrupt_waits_until_llvm_is_done():
         pass
 
 
+def test_what_a_timer_raises_waits_until_llvm_is_done():
+    """As timeouts of test suites do; what another handler raises keeps none from its turn."""
+
+    def is_out(number, frame):
+        heard.append(number)
+        raise TimeoutError(str(number))
+
+    heard, done = [], []
+    numbers = signal.SIGALRM, signal.SIGUSR1
+    before = [signal.signal(each, is_out) for each in numbers]
+    try:
+        with pytest.raises(TimeoutError), LOCK:
+            with LOCK:
+                signal.setitimer(signal.ITIMER_REAL, 0.001)
+                time.sleep(0.01)
+                os.kill(os.getpid(), signal.SIGUSR1)
+                time.sleep(0.001)
+                assert not heard
+            done.append(True)
+        assert done and heard == list(numbers)
+        assert [signal.getsignal(each) for each in numbers] == [is_out, is_out]
+        with pytest.raises(TimeoutError):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            time.sleep(1)
+    finally:
+        for each, handler in zip(numbers, before, strict=True):
+            signal.signal(each, handler)
+
+
+def test_signals_that_nobody_handles_stay_as_they_are():
+    before = signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+    try:
+        with LOCK:
+            assert signal.getsignal(signal.SIGUSR2) is signal.SIG_IGN
+            os.kill(os.getpid(), signal.SIGUSR2)
+        assert signal.getsignal(signal.SIGUSR2) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+
+
 def test_the_first_functions_of_a_process_may_be_made_by_many_threads():
     """What all compiled functions share is made by one of them: code that another made and nobody
     kept would be freed under its callers."""

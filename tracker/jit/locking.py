@@ -1,8 +1,8 @@
 """The lock that every call into LLVM holds, and what is made once under it.
 
 Owns: `LOCK` and `once`.
-Invariant: an interrupt (Ctrl-C) that comes while the main thread holds the lock is raised when it
-is released, and is never lost.
+Invariant: a signal that Python code handles (Ctrl-C, a timer's), and that comes while the main
+thread holds the lock, is handled when it is released, and is never lost.
 """
 
 from __future__ import annotations
@@ -13,45 +13,64 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+# What interrupts a program, or tells it the time. SIGINT is the first to be put off.
+_NAMES = ["SIGINT", "SIGTERM", "SIGHUP", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGUSR1", "SIGUSR2"]
+_SIGNALS = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
 _Result = TypeVar("_Result")
 
 
 class _Lock:
-    """A lock that puts interrupts off, too: one that came while llvmlite does its own bookkeeping
-    would leave that half done, and its lock taken."""
+    """A lock that puts signals off, too: what a handler raises (KeyboardInterrupt, a time that is
+    out) while llvmlite does its own bookkeeping would leave that half done, and its lock taken."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._putting_off: list[bool] = []  # of the main thread's holds, whether it is the first
-        self._came = False
+        self._depth = 0  # the main thread's holds
+        self._handlers: dict[signal.Signals, Any] = {}  # which are put off
+        self._came: list[int] = []  # signals, meanwhile
         self.acquire, self.release = self._lock.acquire, self._lock.release
 
     def __enter__(self) -> None:
-        self._put_off()
+        if threading.current_thread() is threading.main_thread():
+            self._put_off()
         self._lock.acquire()
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
-        if self._came_meanwhile():
-            raise KeyboardInterrupt
+        if threading.current_thread() is threading.main_thread():
+            self._depth -= 1
+            if not self._depth:
+                self._let_come()
 
     def _put_off(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            first = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-            if first:
-                signal.signal(signal.SIGINT, self._note)
-            self._putting_off.append(first)
+        if not self._depth:
+            try:
+                for each in _SIGNALS:
+                    handler = signal.getsignal(each)
+                    if callable(handler):
+                        self._handlers[each] = handler
+                        signal.signal(each, self._note)
+            except BaseException:  # of a handler that is not put off yet
+                self._let_come()
+                raise
+        self._depth += 1
 
-    def _came_meanwhile(self) -> bool:
-        """Interrupts come at once from here on, where they did before; whether one has come."""
-        if threading.current_thread() is not threading.main_thread() or not self._putting_off.pop():
-            return False
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        came, self._came = self._came, False
-        return came
+    def _let_come(self) -> None:
+        """Signals are handled at once from here on, and those that have come. What one handler
+        raises keeps no other from its turn."""
+        try:
+            while self._handlers:
+                each = next(reversed(self._handlers))
+                signal.signal(each, self._handlers[each])
+                del self._handlers[each]
+            while self._came:
+                signal.raise_signal(self._came.pop(0))
+        finally:
+            if self._handlers or self._came:
+                self._let_come()
 
-    def _note(self, *_: object) -> None:
-        self._came = True
+    def _note(self, number: int, _: object) -> None:
+        self._came.append(number)
 
 
 LOCK = _Lock()
