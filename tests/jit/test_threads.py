@@ -19,7 +19,7 @@ from jit_programs import assert_same
 
 import tracker as tr
 from tracker import gradient, jit
-from tracker.jit import engine
+from tracker.jit import engine, interrupts
 from tracker.jit.locking import LOCK
 from tracker.jit.standins import OUT
 from tracker.standing import HANDLES, stand, withdraw
@@ -373,6 +373,33 @@ def test_what_a_timer_raises_waits_until_llvm_is_done():
     finally:
         for each, handler in zip(numbers, before, strict=True):
             signal.signal(each, handler)
+
+
+def test_what_a_handler_raises_before_it_is_put_off_comes_afterwards(monkeypatch):
+    class Late:
+        """Signals, of which one was handled just when SIGTERM was asked for."""
+
+        signal = staticmethod(signal.signal)
+
+        def getsignal(self, number):
+            if number == signal.SIGTERM and not raised:
+                raised.append(TimeoutError())
+                raise raised[0]
+            return signal.getsignal(number)
+
+    raised, done = [], []
+    monkeypatch.setattr(interrupts, "_signal", Late())
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+        with pytest.raises(TimeoutError), interrupts.UNDISTURBED:
+            for each, handler in zip((signal.SIGINT, signal.SIGTERM), handlers, strict=True):
+                assert signal.getsignal(each) is not handler
+            done.append(True)
+        assert done
+        assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_signals_that_nobody_handles_stay_as_they_are():

@@ -198,7 +198,7 @@ def _clear_cache(self: Any) -> None:
     from tracker.jit import callable as native
 
     state: Jitted = self._jitted
-    with TURN:
+    with TURN.lock:
         state.families.clear()
         state.derived.clear()
         state.slow_calls = 0
@@ -274,5 +274,5 @@ def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Function:
       return (b)
     }
     """
-    with TURN:
+    with TURN.lock:
         return stage(plain_of(f), args, kwargs).whole.function

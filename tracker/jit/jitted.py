@@ -98,14 +98,14 @@ class Jitted:
         self.slow_calls += 1
         if not call.native:
             return call_with_copies(self.function, self.native(), args, kwargs, call, leaves)
-        if not TURN.take(_WAIT):  # who traces may be waiting for this very thread
+        if not TURN.lock.acquire(timeout=_WAIT):  # who traces may be waiting for this very thread
             return self.function(*args, **kwargs)
         try:
             family = self._family(call)
             if not family.eager:
                 return self._special(family, call, leaves, args, kwargs)
         finally:
-            TURN.give_back()
+            TURN.lock.release()
         return self.function(*args, **kwargs)
 
     def _once(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -118,14 +118,14 @@ class Jitted:
         """Wait for what is being compiled, and have machine code take its calls; what to call."""
         for special in family.specials:
             special.job.wait()
-        if not TURN.take(_WAIT):
+        if not TURN.lock.acquire(timeout=_WAIT):
             return self.function
         try:
             for special in family.specials:
                 if special.awaited:
                     self._enter(special)
         finally:
-            TURN.give_back()
+            TURN.lock.release()
         callable_: Callable[..., Any] = self.native()
         return callable_
 
@@ -133,7 +133,7 @@ class Jitted:
         """A call while values are watched: the function is traced, so that the watch sees what it
         computes, and nothing is compiled."""
         try:
-            with TURN:
+            with TURN.lock:
                 staged = stage(self.function, args, kwargs, self.options.static)
         except (Entangled, *_UNTRACEABLE):
             return self.function(*args, **kwargs)
@@ -148,7 +148,7 @@ class Jitted:
     ) -> Special | None:
         """The first trace for a signature and what stands at places now (or the first of all), made
         if need be; None if it runs in plain Python."""
-        with TURN:
+        with TURN.lock:
             family = self._family(call)
             for _ in range(_TRACES_TO_LOOK):
                 if not family.specials and not family.eager:
@@ -162,7 +162,7 @@ class Jitted:
         family = self.families.get(call)
         if family is not None and not family.may_change:
             return Journal()
-        with TURN:
+        with TURN.lock:
             return Attempt(reads_of(self.function, static_leaves(call, leaves)), arrays=True)
 
     def _family(self, call: signature.Signature) -> Family:

@@ -16,9 +16,10 @@ import numpy as np
 from tracker.errors import UnsupportedError, message
 from tracker.jit.compared import Static
 from tracker.jit.families import leaves_for
+from tracker.jit.interrupts import UNDISTURBED
 from tracker.jit.places import Spot, difference, spots_of, with_places
 from tracker.jit.signature import Signature, signature_of
-from tracker.jit.standins import TURN, StandIns, surely
+from tracker.jit.standins import TURN, StandIns
 from tracker.snapshots import same_bytes, snapshot
 
 if TYPE_CHECKING:
@@ -54,13 +55,14 @@ class Reading:
         changed = self._changed()
         if not changed:
             return call(*args, **kwargs)
-        with TURN:
+        with TURN.lock:
             past = _Past(self.places, {}, changed)
             try:
                 past.put([], {})
                 return call(*args, **kwargs)
             finally:
-                surely(past.take_back)
+                with UNDISTURBED:
+                    past.take_back()
 
     def _changed(self) -> dict[Spot, Any]:
         """What stood where something else stands now."""

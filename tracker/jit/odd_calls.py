@@ -54,7 +54,7 @@ def call_with_copies(
 
 def _may_change(function: Callable[..., Any], call: Signature, leaves: list[Any]) -> bool:
     """Whether the code may put something somewhere."""
-    with TURN:
+    with TURN.lock:
         reads = reads_of(function, static_leaves(call, leaves))
     return bool(reads.stored) or reads.fills
 
@@ -63,7 +63,7 @@ def _share_memory(
     function: Callable[..., Any], call: Signature, leaves: list[Any], usual: list[Any]
 ) -> bool:
     """Whether an array to be laid out anew shares memory with another that the code sees."""
-    with TURN:
+    with TURN.lock:
         places = places_of(function, static_leaves(call, leaves))
         _, everything = with_places(call, leaves, places)
     arrays = [(i, x) for i, x in enumerate(everything) if isinstance(x, np.ndarray)]

@@ -34,34 +34,14 @@ class Turn:
     """One thread at a time has stand-ins out. A forked child has the turn if its thread had it."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._owner = 0
-        self._depth = 0
-
-    def __enter__(self) -> None:
-        self.take()
-
-    def __exit__(self, *_: object) -> None:
-        self.give_back()
-
-    def take(self, patience: float = -1.0) -> bool:
-        """Wait for the turn; whether it came within so many seconds."""
-        if not self._lock.acquire(timeout=patience):
-            return False
-        self._owner, self._depth = threading.get_ident(), self._depth + 1
-        return True
-
-    def give_back(self) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            self._owner = 0
-        self._lock.release()
+        self.lock = threading.RLock()  # taken and released by C, between which nothing interrupts
 
     def after_fork(self) -> None:
-        """The thread that had the turn is not there: what it has put out comes back."""
-        if self._owner in (0, threading.get_ident()):
+        """Where the thread that had the turn is not there, what it has put out comes back."""
+        if self.lock.acquire(blocking=False):
+            self.lock.release()
             return
-        self._lock, self._owner, self._depth = threading.RLock(), 0, 0
+        self.lock = threading.RLock()
         for stand_ins in tuple(OUT):
             stand_ins.take_back()
 
@@ -101,7 +81,8 @@ class StandIns:
         self.stood = [(place, place.read()) for place in self.places]
 
     def take_back(self) -> None:
-        """Have what it was stand there again, and plain data for handles that are new: `surely`."""
+        """Have what it was stand there again, and plain data for handles that are new
+        (`UNDISTURBED`: half of it done would be a trace's values in the user's hands)."""
         self._is_over = True
         try:
             self._everywhere(self._plain, (*self.places, *self.lent))
@@ -198,16 +179,6 @@ def _replace(x: Any, key: Any, old: Any, new: Any) -> None:
             base.__setitem__(x, key, new)
     except LookupError:  # another thread has taken it out
         pass
-
-
-def surely(put_back: Callable[[], None]) -> None:
-    """Put back what can be put back twice, although an interrupt may come (of which there will be
-    one): half of it done is as good as nothing."""
-    try:
-        put_back()
-    except KeyboardInterrupt:
-        put_back()
-        raise
 
 
 def plain(x: Any) -> Any:
