@@ -23,6 +23,7 @@ from tracker.ir.graph import Function
 from tracker.jit import signature
 from tracker.jit.collecting import collecting_seldom
 from tracker.jit.families import Special
+from tracker.jit.interrupts import UNDISTURBED
 from tracker.jit.jitted import Jitted, Options, name_of, plain_of
 from tracker.jit.kept import Reading
 from tracker.jit.staging import stage
@@ -129,7 +130,7 @@ def in_python() -> Iterator[None]:
 
 @functools.cache
 def _jit_type() -> type:  # threads that ask at the same time may get two, which are alike
-    with collecting_seldom():
+    with collecting_seldom(), UNDISTURBED:
         from tracker.jit import callable as native
 
         return native.make_type("tracker.Jitted", _METHODS)

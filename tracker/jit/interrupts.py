@@ -1,4 +1,5 @@
-"""Where signals wait: code that must not be left half done.
+"""Where signals wait: code that must not be left half done (LLVM's bookkeeping, what puts back what
+stood at the places, imports: CPython's own lock may stay taken).
 
 Owns: `UNDISTURBED`.
 Invariant: a signal that Python code handles (Ctrl-C, a timer's), and that comes while the main

@@ -39,6 +39,7 @@ from tracker.jit.families import (
     run_one,
 )
 from tracker.jit.inputs import Effects
+from tracker.jit.interrupts import UNDISTURBED
 from tracker.jit.odd_calls import call_with_copies
 from tracker.jit.places import goes_on, with_places
 from tracker.jit.reads import Reads, reads_of
@@ -245,7 +246,8 @@ class Jitted:
             if not self._may_be_others(family, error):
                 self._refuse(family, str(error), error)
             return self._plainly(args, kwargs, attempt, run)
-        from tracker.jit import background, first_calls
+        with UNDISTURBED:
+            from tracker.jit import background, first_calls
 
         if staged.effects.containers.tangled:
             return self._plainly(args, kwargs, attempt, run)
@@ -426,8 +428,9 @@ class Jitted:
 
     def _compiled(self, trace: Trace, lengths_vary: bool) -> Compiled:
         with collecting_seldom():
-            from tracker.jit import cache
-            from tracker.jit.compiling import compile_call
+            with UNDISTURBED:
+                from tracker.jit import cache
+                from tracker.jit.compiling import compile_call
 
             with cache.kept(self.options.cache):
                 compiled = compile_call(trace, lengths_vary)

@@ -15,13 +15,16 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from tracker.jit.interrupts import UNDISTURBED
+
 
 def later(module: str, name: str) -> Callable[..., Any]:
     """A function that imports its module when it is first called."""
 
     @functools.cache
     def found() -> Callable[..., Any]:
-        function: Callable[..., Any] = getattr(import_module(module), name)
+        with UNDISTURBED:
+            function: Callable[..., Any] = getattr(import_module(module), name)
         return function
 
     def call(*args: Any) -> Any:
