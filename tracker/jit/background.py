@@ -16,6 +16,7 @@ import functools
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -38,7 +39,7 @@ class Job(Generic[_Result]):
         self._made: list[_Result] = []
         self._error: Exception | None = None
         self._ended = threading.Event()
-        self._is_taken = False
+        self._is_taken = self._is_begun = False
 
     def run(self) -> None:
         """Do the work, now and here, unless it is done. An error is for those who ask for the
@@ -46,18 +47,23 @@ class Job(Generic[_Result]):
         with _COMPILING:
             if self._work is None:
                 return
+            self._is_begun = True
             try:
                 self._made.append(self._work())
             except Exception as error:
                 self._error = error
+            finally:
+                self._is_begun = False
             self._work = None
             _unfinished.pop(id(self), None)
             self._ended.set()
 
     def take(self) -> None:
-        """Do the work in a thread that nothing interrupts."""
-        self._is_taken = True
-        self.run()
+        """Do the work in a thread that nothing interrupts, unless somebody is at it: a thread that
+        waits for him would keep for a while what he may want to be gone."""
+        if not self._is_begun:
+            self._is_taken = True
+            self.run()
 
     @property
     def has_result(self) -> bool:
@@ -107,7 +113,7 @@ def _has_thread(job: Job[Any]) -> bool:
     _threads[:] = [thread for thread in _threads if thread.is_alive()]
     if len(_threads) >= _MOST:
         return False
-    thread = threading.Thread(target=_take_soon, args=(job,), name="tracker-compile")
+    thread = threading.Thread(target=_take_soon, args=(weakref.ref(job),), name="tracker-compile")
     try:
         thread.start()
     except RuntimeError:  # the interpreter is ending, or the system has no more threads
@@ -116,11 +122,13 @@ def _has_thread(job: Job[Any]) -> bool:
     return True
 
 
-def _take_soon(job: Job[Any]) -> None:
+def _take_soon(found: weakref.ref[Job[Any]]) -> None:
     """Do a job, once who began it has gone on: a thread that starts has the interpreter's lock for
-    a switch interval (5 ms), and the call would return no sooner."""
+    a switch interval (5 ms), and the call would return no sooner. Then it may be done, and gone."""
     time.sleep(_GRACE)
-    job.take()
+    job = found()
+    if job is not None:
+        job.take()
 
 
 def _unless_over(work: Callable[[], _Result]) -> Callable[[], _Result]:

@@ -16,10 +16,9 @@ import numpy as np
 from tracker.errors import UnsupportedError, message
 from tracker.jit.compared import Static
 from tracker.jit.families import leaves_for
-from tracker.jit.interrupts import UNDISTURBED
 from tracker.jit.places import Spot, difference, spots_of, with_places
 from tracker.jit.signature import Signature, signature_of
-from tracker.jit.standins import TURN, StandIns
+from tracker.jit.standins import TURN, StandIns, surely
 from tracker.snapshots import same_bytes, snapshot
 
 if TYPE_CHECKING:
@@ -61,8 +60,7 @@ class Reading:
                 past.put([], {})
                 return call(*args, **kwargs)
             finally:
-                with UNDISTURBED:
-                    past.take_back()
+                surely(past.take_back)
 
     def _changed(self) -> dict[Spot, Any]:
         """What stood where something else stands now."""

@@ -31,7 +31,6 @@ from tracker.jit.building import Output, ViewOf, build, views_of
 from tracker.jit.collecting import USERS, collecting_seldom
 from tracker.jit.compared import Compared, Static
 from tracker.jit.inputs import Effects, Inputs
-from tracker.jit.interrupts import UNDISTURBED
 from tracker.jit.lasting import After
 from tracker.jit.libraries import is_library_file
 from tracker.jit.places import Place, Spot, goes_on, has_dict, same_objects, with_places
@@ -43,6 +42,7 @@ from tracker.jit.standins import (
     StandIns,
     holds_handle,
     plain_keys_within,
+    surely,
     with_plain_keys,
 )
 from tracker.jit.state import Before, Updates, nodes_of, updates_of
@@ -309,8 +309,7 @@ class _Run:
                     on_error(error, self.inputs.effects(self.containers, known))
                 raise
             finally:
-                with UNDISTURBED:
-                    self._put_back(f)
+                surely(lambda: self._put_back(f))
         if self.deferral is not None and self.deferral.wrong:
             raise Misjudged
         unlock(self.listener, outputs)

@@ -23,6 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tracker import tree
+from tracker.jit.interrupts import UNDISTURBED
 from tracker.jit.places import MISSING, Place, Spot, below, children_of, is_frozen
 from tracker.jit.signature import Node
 from tracker.standing import stand, withdraw
@@ -81,8 +82,7 @@ class StandIns:
         self.stood = [(place, place.read()) for place in self.places]
 
     def take_back(self) -> None:
-        """Have what it was stand there again, and plain data for handles that are new
-        (`UNDISTURBED`: half of it done would be a trace's values in the user's hands)."""
+        """Have what it was stand there again, and plain data for handles that are new: `surely`."""
         self._is_over = True
         try:
             self._everywhere(self._plain, (*self.places, *self.lent))
@@ -179,6 +179,17 @@ def _replace(x: Any, key: Any, old: Any, new: Any) -> None:
             base.__setitem__(x, key, new)
     except LookupError:  # another thread has taken it out
         pass
+
+
+def surely(put_back: Callable[[], None]) -> None:
+    """Put back what can be put back twice: half of it done is as good as nothing. What signals
+    raise waits; another thread can have this one raise something, too."""
+    with UNDISTURBED:
+        try:
+            put_back()
+        except BaseException:
+            put_back()
+            raise
 
 
 def plain(x: Any) -> Any:
