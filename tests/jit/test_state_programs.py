@@ -3,6 +3,7 @@ of the plain function, whatever else happens to the object between the calls."""
 
 import warnings
 from collections import OrderedDict, defaultdict, deque
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import given
@@ -72,8 +73,51 @@ self.a = np.sum(self.queue.popleft())
 self.queue.appendleft(self.a); self.queue.rotate(1)
 self.recent.append(self.a)
 self.c = self.c + self.recent[0]
+self.rec = Rec(self.c, self.n)
+self.rec = replace(self.rec, x=self.rec.x + x)
+self.rec = Rec(self.rec.x * self.a, self.rec.n + 1, self.rec)
+self.rec.x = self.c
+self.rec.n += 1
+self.rec.x += x
+self.c = self.rec.x
+self.last = self.rec
+self.rec, self.last = self.last, self.rec
+self.last = Rec(self.d, 0, self.rec)
+self.rec.within = Rec(x, self.n)
+self.a = self.rec.total() + self.a
+if self.rec.within is not None: self.rec = self.rec.within
+self.list[0] = self.rec
+self.fixed = Fixed(self.c, self.rec)
+self.c = self.fixed.x * 1.5
+self.fixed = replace(self.fixed, x=x)
 """.strip().split("\n")
-RESULTS = ["self.c", "self.a", "(self.c, self.d)", "x * self.a", "{'c': self.c, 'n': self.n}", "x"]
+RESULTS = [
+    "self.rec",
+    "(self.rec, self.last)",
+    "self.rec.x",
+    "self.c",
+    "self.a",
+    "(self.c, self.d)",
+    "x * self.a",
+    "{'c': self.c, 'n': self.n}",
+    "x",
+]
+
+
+@dataclass
+class Rec:
+    x: object
+    n: int
+    within: object = None
+
+    def total(self):
+        return np.sum(self.x) * self.n
+
+
+@dataclass(frozen=True)
+class Fixed:
+    x: object
+    rec: object
 
 
 class Part:
@@ -89,6 +133,8 @@ class State:
         self.part, self.other = Part(), Part()
         self.sums, self.order = defaultdict(float), OrderedDict(x=np.ones(3), y=2.0)
         self.queue, self.recent = deque([0.5, np.ones(3)]), deque([1.0, 2.0], maxlen=2)
+        self.rec, self.last = Rec(np.ones(3), 1), Rec(np.zeros(3), 2)
+        self.fixed = Fixed(np.ones(3), None)
 
 
 def _set(name, make):
@@ -111,17 +157,24 @@ ACTIONS = [
     _set("list", lambda s: [1.0, s.c]),
     _set("dict", lambda s: {"x": 2.0, "y": np.ones(3)}),
     _set("part", lambda s: Part()),
+    _set("rec", lambda s: Rec(np.full(3, 2.0), 3)),
+    _set("rec", lambda s: s.last),
+    lambda s, result, x: setattr(s.rec, "x", s.c),
+    lambda s, result, x: setattr(s.rec, "n", 5),
+    lambda s, result, x: setattr(s.last, "x", np.ones(3)),
     _set("queue", lambda s: deque([s.c, 0.25])),
     lambda s, result, x: s.order.move_to_end("x") if "x" in s.order else None,
 ]
 
 
 def _leaves(x, path, found):
-    """All that there is in a state, by the way there."""
+    """All that there is in a state, by the way there; what can be changed is known by identity."""
+    if isinstance(x, (list, dict, deque, State, Part, Rec)):
+        found[f"{path} itself"] = Itself(x)
     if isinstance(x, (list, tuple, deque)):
         found[path] = f"{type(x).__name__} of {len(x)}"
         items = dict(enumerate(x))
-    elif isinstance(x, (dict, State, Part)):
+    elif isinstance(x, (dict, State, Part, Rec, Fixed)):
         items = x if isinstance(x, dict) else vars(x)
         found[path] = str([*items] if isinstance(x, OrderedDict) else sorted(items))
     else:
@@ -131,13 +184,22 @@ def _leaves(x, path, found):
     return found
 
 
+class Itself:
+    def __init__(self, x):
+        self.x = x
+
+
 def _assert_alike(got, want):
     assert got.keys() == want.keys()
+    things = [path for path, x in want.items() if isinstance(x, Itself)]
+    for p in things:
+        for q in things:
+            assert (got[p].x is got[q].x) == (want[p].x is want[q].x), (p, q)
     for path, x in want.items():
         assert type(got[path]) is type(x), path
         if isinstance(x, (np.ndarray, float, np.floating)):
             np.testing.assert_allclose(got[path], x, rtol=1e-9, atol=1e-9, err_msg=path)
-        else:
+        elif not isinstance(x, Itself):
             assert got[path] == x, path
     arrays = [path for path, x in want.items() if isinstance(x, np.ndarray)]
     for p in arrays:
@@ -148,7 +210,7 @@ def _assert_alike(got, want):
 
 
 def _made(source):
-    namespace = {"np": np, "total": [0.0]}
+    namespace = {"np": np, "total": [0.0], "Rec": Rec, "Fixed": Fixed, "replace": replace}
     exec(source, namespace)
     return namespace["step"], namespace["total"]
 

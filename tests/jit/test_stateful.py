@@ -237,14 +237,36 @@ class Simulated:
         return self.body.x * self.body.n + self.body.energy * self.before.spin.x
 
 
+@dataclasses.dataclass
+class Pose:
+    x: object
+    v: object
+    n: int = 0
+
+    def moved(self, x):
+        return Pose(self.x + 0.1 * self.v, self.v + x, self.n + 1)
+
+
+class Posed:
+    """A dataclass that can be changed takes the place of another, which goes elsewhere."""
+
+    def __init__(self):
+        self.pose, self.before = Pose(np.zeros(3), np.ones(3)), Pose(np.ones(3), np.ones(3))
+
+    def step(self, x):
+        self.before, self.pose = self.pose, self.pose.moved(x)
+        self.pose.v = self.pose.v * 0.9
+        return self.pose.x * self.pose.n + self.before.v
+
+
 MACHINES = [
     *(Adam, Slots, Behind, Lent, Record, Nested, Types, Trained, Buffered, Moved, Counted),
-    *(Named, Simulated),
+    *(Named, Simulated, Posed),
 ]
 
 
 def _shown(machine):
-    if isinstance(machine, Body):
+    if isinstance(machine, (Body, Pose)):
         return vars(machine)
     if isinstance(machine, (list, tuple, deque)):
         return [_shown(x) for x in machine]
@@ -785,12 +807,35 @@ def test_bodies_of_loops_and_branches_that_change_what_they_read(function):
         assert other.log == pytest.approx(one.log, rel=1e-14)
 
 
+@pytest.mark.parametrize("name", ["pose", "before"])
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_dataclass_that_stands_somewhere_is_returned_itself(name, reads):
+    def f(x):
+        return [x * np.sum(m.pose.x) if reads else x, getattr(m, name)]
+
+    m, compiled = Posed(), jit(f)
+    for _ in range(3):
+        assert compiled(2.0)[1] is getattr(m, name)
+    assert compiled.cache_info().traces == 1
+
+
+def test_a_dataclass_that_is_put_and_returned_is_one():
+    def f(x):
+        m.pose = m.pose.moved(x)
+        return m.pose
+
+    m, compiled = Posed(), jit(f)
+    with pytest.warns(RuntimeWarning, match=r"plain Python.*changes"):
+        for k in range(1, 5):
+            assert compiled(1.0) is m.pose and m.pose.n == k
+
+
 def test_what_one_trace_cannot_say_runs_plain():
     class Makes:
         obj = None
 
         def step(self, x):
-            self.obj = Record(x, None)
+            self.obj = types.SimpleNamespace(x=x)
             return x * 2
 
         def counts(self, x):

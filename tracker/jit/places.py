@@ -67,8 +67,8 @@ class Place:
     globals where nothing stands, has under the names `name`; the token of abstract classes.
 
     `label` says to people what it is. `is_log`: the function appends to the list there, and does
-    not look at it. `is_apart`: the function puts frozen dataclasses there, which are known by
-    their fields.
+    not look at it. `is_apart`: the function puts dataclasses there, which are known by their
+    fields.
     """
 
     kind: Kind
@@ -237,8 +237,8 @@ def _set_attribute(holder: Any, name: str, x: Any) -> None:
 
 def children_of(x: Any, apart: bool = False) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     """(names, children) of what a place's value is taken apart into; a dataclass is an object,
-    whose attributes are places, but for frozen ones at a place that is `apart`."""
-    if is_frozen(x):
+    whose attributes are places, but at a place that is `apart`."""
+    if is_record(x):
         return tree.children_of(x) if apart else None
     if hasattr(type(x), "__dataclass_fields__") and not isinstance(x, (tuple, list, dict)):
         return None
@@ -246,15 +246,22 @@ def children_of(x: Any, apart: bool = False) -> tuple[tuple[Any, ...], tuple[Any
 
 
 def is_frozen(x: Any) -> bool:
-    """Whether it is a frozen dataclass that is no more than its fields."""
-    params = getattr(type(x), "__dataclass_params__", None)
-    if params is None or not params.frozen or isinstance(x, (type, tuple, list, dict)):
+    """Whether it is a record that cannot be changed."""
+    return is_record(x) and bool(type(x).__dataclass_params__.frozen)
+
+
+def is_record(x: Any) -> bool:
+    """Whether it is a dataclass that is no more than its fields."""
+    cls: Any = type(x)
+    params = getattr(cls, "__dataclass_params__", None)
+    if params is None or isinstance(x, (type, tuple, list, dict)):
         return False
-    fields = type(x).__dataclass_fields__.keys()
-    return own_dict(x).keys() <= fields and not any(
+    if not params.frozen and cls.__setattr__ is not object.__setattr__:
+        return False
+    return own_dict(x).keys() <= cls.__dataclass_fields__.keys() and not any(
         isinstance(raw, functools.cached_property)
-        for cls in type(x).__mro__
-        for raw in vars(cls).values()
+        for each in cls.__mro__
+        for raw in vars(each).values()
     )
 
 

@@ -1,7 +1,7 @@
 """What the code of a function puts at places, where that needs less than a place for all of it.
 
-Owns: `logs`, the lists that are only appended to; `Replaced`, the frozen dataclasses each of which
-is put in the place of another. Both are asked once all names are known (`reads.py`).
+Owns: `logs`, the lists that are only appended to; `Replaced`, the dataclasses each of which is
+put in the place of another. Both are asked once all names are known (`reads.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tracker.jit.inspection import lists_in
-from tracker.jit.places import Place, is_frozen
+from tracker.jit.places import Place, is_record
 
 
 def logs(places: Iterable[Place], appended: set[str], looked_at: set[str]) -> set[Place]:
@@ -28,17 +28,17 @@ def logs(places: Iterable[Place], appended: set[str], looked_at: set[str]) -> se
 
 
 class Replaced:
-    """Which frozen dataclasses stand at places, and at no others but inside of each other."""
+    """Which dataclasses stand at places, and at no others but inside of each other."""
 
     def __init__(self) -> None:
-        self._held: dict[int, set[Place]] = {}  # ids of frozen dataclasses: where they stand
+        self._held: dict[int, set[Place]] = {}  # ids of dataclasses: where they stand
         self._beside: set[int] = set()  # ids of what can be reached in another way
 
     def note(self, x: Any, place: Place | None) -> None:
         """Something that the code can get hold of, at a place or in another way."""
         if place is None or place.kind not in ("cell", "item", "attribute"):
             self._beside.add(id(x))
-        elif is_frozen(x):
+        elif is_record(x):
             self._held.setdefault(id(x), set()).add(place)
 
     def apart(self, places: Iterable[Place], stored: set[str]) -> tuple[set[Place], set[int]]:

@@ -298,7 +298,9 @@ class _Run:
                 watch.check()
                 plain_keys_within(result)
                 self.nodes = nodes_of(self.call, before, self.containers)
-                outputs, structure = tree.flatten(result, lambda x: id(x) in self.nodes)
+                outputs, structure = tree.flatten(
+                    result, lambda x: id(x) in self.nodes or before.is_known(x)
+                )
                 self.inputs.check_memory(self.listener, outputs)
                 self._made_anew(outputs)
                 self._look_back(before, outputs, result, with_views)

@@ -24,7 +24,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.jit.interrupts import UNDISTURBED
-from tracker.jit.places import MISSING, Place, Spot, below, children_of, is_frozen
+from tracker.jit.places import MISSING, Place, Spot, below, children_of, is_frozen, is_record
 from tracker.jit.signature import Node
 from tracker.standing import stand, withdraw
 from tracker.tape import value_of
@@ -154,6 +154,13 @@ class StandIns:
             where = names if isinstance(x, dict) else range(len(made))
             for key, old, new in zip(where, children, made, strict=True):
                 _replace(x, key, old, new)
+            if self._is_over:
+                self.known.keep(x, x)
+            return x
+        if is_record(x) and not is_frozen(x):
+            for name, old, new in zip(names, children, made, strict=True):
+                if new is not old and getattr(x, name) is old:
+                    object.__setattr__(x, name, new)
             if self._is_over:
                 self.known.keep(x, x)
             return x

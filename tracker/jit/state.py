@@ -15,6 +15,7 @@ kept. Updates are done when nothing can fail any more, so that a failing guard h
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import sys
 import threading
@@ -37,6 +38,7 @@ from tracker.jit.places import (
     children_of,
     has_dict,
     is_frozen,
+    is_record,
     lent,
     own_dict,
     written_in_c,
@@ -81,6 +83,16 @@ class Before:
             for at, child in enumerate(parts[1]):
                 self._look_into(child, below(way, at))
 
+    def is_known(self, x: Any) -> bool:
+        """Whether it is a dataclass that can be changed and stood here: nothing like it will do."""
+        return is_record(x) and not is_frozen(x) and id(x) in self._ids
+
+    @functools.cached_property
+    def _ids(self) -> set[int]:
+        inside = (child for _, (_, children) in self.inside.values() for child in children)
+        at = ((place.holder.value, was) for place, was, _ in self.at)
+        return set(map(id, (*inside, *itertools.chain.from_iterable(at))))
+
     @property
     def is_past(self) -> bool:
         """Whether something else stands there by now."""
@@ -107,6 +119,9 @@ class Before:
             elif isinstance(x, dict):
                 x.clear()
                 x.update(zip(names, children, strict=True))
+            elif is_record(x):
+                for name, child in zip(names, children, strict=True):
+                    object.__setattr__(x, name, child)
 
 
 class Attempt(Journal):
@@ -253,7 +268,8 @@ class _Finder:
             return
         was = known[1]
         now = children_of(with_plain_keys(x), True)
-        assert now is not None
+        if now is None:
+            raise _Unsaid  # it has got more than its fields
         if id(x) in self.looked_at:
             if id(x) in self.nodes:
                 raise _Unsaid  # it stands at two places: by which of them is not in the trace
@@ -319,7 +335,8 @@ class _Finder:
             self.is_sure &= self.alone or not (id(x) in self.given or id(x) in self.known)
             self.leaves.append(x)
             return tree.LEAF
-        parts = tree.children_of(with_plain_keys(x)) if _is_plain_container(x) else None
+        is_made = _is_plain_container(x) and not self.before.is_known(x)
+        parts = tree.children_of(with_plain_keys(x)) if is_made else None
         if parts is not None and (id(x) not in self.kept or _is_value(x)):
             self.kept.add(id(x))
             before = len(self.leaves)
@@ -363,7 +380,7 @@ def _containers(x: Any) -> Iterator[Any]:
 
 
 def _is_plain_container(x: Any) -> bool:
-    return type(x) in (list, dict) or _is_value(x)
+    return type(x) in (list, dict) or is_record(x) or _is_value(x)
 
 
 def _is_value(x: Any) -> bool:
