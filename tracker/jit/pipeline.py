@@ -19,6 +19,7 @@ from tracker.ir.residuals import residuals
 from tracker.ir.scattering import add_in_place
 from tracker.ir.simplify import simplify
 from tracker.ir.sorts import sort_once
+from tracker.ir.spreading import scattered_last
 from tracker.ir.unseen import unseen_writes
 from tracker.ir.widening import widen
 from tracker.jit import rare
@@ -45,6 +46,7 @@ PASSES = (
     join_products,
     factor_products,
     outer_products,
+    scattered_last,
     add_in_place,
     passes.common_subexpressions,
     passes.dead_code,

@@ -1,0 +1,91 @@
+"""Sums over what is scattered are scattered themselves, and it is added after all other terms."""
+
+import numpy as np
+import pytest
+
+import tracker
+
+RNG = np.random.default_rng(0)
+Z = RNG.standard_normal((50, 8))
+T = RNG.integers(0, 8, 50)
+ROWS = np.arange(50)
+TWICE = np.concatenate([ROWS[:20], ROWS[:20]])
+
+
+def scattered(fast):
+    """Op and number of axes of what the compiled code scatters."""
+    (special,) = next(iter(fast._jitted.families.values())).specials
+    eqns = special.compiled.function.eqns
+    return sorted(
+        (eqn.op.name, eqn.out.type.ndim) for eqn in eqns if eqn.op.name.startswith("scattered_")
+    )
+
+
+def compiled(f, *args, tol=1e-14):
+    """The jitted function, which gives what the plain one does."""
+    fast = tracker.jit(f)
+    fast(*args)
+    for y, want in zip(fast(*args), f(*args), strict=True):
+        np.testing.assert_allclose(y, want, rtol=tol, atol=tol)
+    return fast
+
+
+def cross_entropy(z, rows, t):
+    z = z - np.max(z, axis=1, keepdims=True)
+    logp = z - np.log(np.sum(np.exp(z), axis=1, keepdims=True))
+    return -np.mean(logp[rows, t])
+
+
+@pytest.mark.parametrize(
+    ("rows", "t"), [(ROWS, T), (TWICE, T[TWICE]), (-1 - ROWS, T - 8), (ROWS[:3], T[:1])]
+)
+def test_a_cross_entropy_adds_what_it_scatters_last(rows, t):
+    fast = compiled(lambda z: tracker.gradient(lambda z: cross_entropy(z, rows, t), z), Z)
+    assert scattered(fast) == [("scattered_added", 2), ("scattered_sum", 1)]
+
+
+def test_places_are_asked_of_both_axes():
+    """Of all of it; twice derived; where the places spread over the batch."""
+
+    def loss(z):
+        return np.sum((z - np.log(np.sum(np.exp(z))))[ROWS, T] ** 2)
+
+    fast = compiled(lambda z: tracker.gradient(loss, z), Z, tol=1e-13)
+    assert scattered(fast) == [("scattered_added", 2)]
+    compiled(lambda z: (tracker.hvp(lambda z: cross_entropy(z, ROWS, T), z, Z),), Z)
+    compiled(lambda z: tracker.gradient(lambda z: cross_entropy(z, ROWS[:, None], T[:2]), z), Z)
+
+
+def test_what_others_read_is_made_as_it_is():
+    """`pull` is wanted itself, and read by a product: the chain ends there."""
+
+    def f(z):
+        (pull,) = tracker.gradient(lambda z: np.sum(z[ROWS, T] ** 2), z)
+        sums = np.sum(pull, axis=1)
+        return pull, sums, np.sum(-pull, axis=0), (pull + z).T @ z
+
+    fast = compiled(f, Z, tol=1e-12)
+    assert scattered(fast) == [("scattered_sum", 2)]
+
+
+def test_what_is_only_summed_is_not_made():
+    def f(z):
+        (pull,) = tracker.gradient(lambda z: np.sum(z[ROWS, T] ** 2), z)
+        more = pull + z
+        return np.sum(-pull, axis=(0, 1)), np.sum(more, axis=0), np.sum(-more, axis=1)
+
+    fast = compiled(f, Z, tol=1e-13)
+    assert {axes for _, axes in scattered(fast)} == {1}
+
+
+def test_signs_of_zeros_and_what_is_not_finite():
+    def f(z, x):
+        (pull,) = tracker.gradient(lambda z: np.sum(z[ROWS[:9], T[:9]] ** 2), z)
+        total = pull + x
+        sums = np.sum(-total, axis=1, keepdims=True)
+        return np.copysign(1.0, total + x), np.copysign(1.0, sums), sums, total + sums
+
+    strange = np.where(RNG.uniform(size=Z.shape) < 0.1, np.inf, Z)
+    compiled(f, Z, np.copysign(0.0, Z))
+    with np.errstate(invalid="ignore"):
+        compiled(f, Z, strange)
