@@ -8,7 +8,10 @@ asked for. Start at `Deferral.take`.
 An equation is put off if it takes in or gives an array of `LARGE` bytes, or a value that was put
 off, if it is known how its result lies in memory (`order` of a `Map`, `View` or `Expand`; of folds,
 scans and products, where what they read lies in C order), and if its values cannot make it raise.
-What cannot be put off is computed at once, of the arguments where they lie.
+What cannot be put off is computed at once, of the arguments where they lie. But of a loop that runs
+outside of derivatives the carries that each step found are put off: they are for a pullback of it,
+which there may never be (of a loop back through another there hardly ever is). If there is one, the
+loop runs again.
 
 Invariants
 1. A form has the class, shape, dtype and strides of what `evaluate` gives, and is a view where that
@@ -31,7 +34,7 @@ import numpy as np
 
 from tracker.ir.expand import narrow_integers
 from tracker.ir.graph import Const, Var
-from tracker.ir.op import Contract, Expand, Map, Op, Reduce, Scan, View
+from tracker.ir.op import Contract, Expand, Loop, Map, Op, Pick, Reduce, Scan, View
 from tracker.ir.types import type_of
 from tracker.last_uses import LastUses, due_for, let_go
 from tracker.snapshots import own_copy
@@ -89,6 +92,8 @@ class Deferral(Postponed):
         """The value of an equation that is put off; None of one that is to be computed now.
         `see` gives a copy of an array, which nobody changes."""
         due = is_anything_due()
+        if due and isinstance(op.lower, Pick):
+            return self._part(op, operands, params)
         for o in operands:
             form = o.form if type(o) is Value else o
             if (type(form) is _ndarray and form.nbytes >= LARGE) or (due and is_due(o)):
@@ -102,6 +107,29 @@ class Deferral(Postponed):
         value = Value(form, op, operands, params)
         arrays = [see(o) for o in operands if type(o) is _ndarray]
         postpone(value, op.evaluate, operands, arrays, params, self, _lent(op, operands, params))
+        return value
+
+    def unread(self, op: Op, params: dict[str, Any]) -> dict[str, Any]:
+        """The params with which an equation is computed now, if no derivative is running that will
+        want what it keeps: a loop keeps nothing that is large."""
+        if not (isinstance(op.lower, Loop) and params["keep"]):
+            return params
+        return params if sum(x.nbytes for x in _stacks(params)) < LARGE else params | {"keep": ()}
+
+    def put_off_kept(self, value: Value, see: Callable[[Any], Any]) -> None:
+        """Let the loop run again if anybody asks for what it keeps."""
+        value.form = (*value.form, *_stacks(value.params))
+        arrays = [see(o) for o in value.operands if type(o) is _ndarray]
+        postpone(value, value.op.evaluate, value.operands, arrays, value.params, self)
+
+    def _part(self, op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Value | None:
+        """A part of what such a loop gives."""
+        (bundle,) = operands
+        if not is_due(bundle):
+            return None
+        value = Value(bundle.form[params["at"]], op, operands, params)
+        if params["at"] >= len(bundle.params["body"].outputs):
+            postpone(value, op.evaluate, operands, (), params, self)
         return value
 
     def lend(self, operand: Any) -> Any:
@@ -201,6 +229,12 @@ def _lent(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
     if not (isinstance(op.lower, View) and op.lower.order == "V" and is_given(operands[0])):
         return None
     return op.evaluate(lent(operands[0]), *operands[1:], **params)
+
+
+def _stacks(params: dict[str, Any]) -> list[Any]:
+    """The forms of what a loop keeps."""
+    found = [params["body"].inputs[params["consts"] + at].type for at in params["keep"]]
+    return [blank((params["length"], *type.shape), type.dtype) for type in found]
 
 
 def _nbytes(x: Any) -> int:

@@ -105,14 +105,12 @@ class Stage:
         """Say why the trace cannot be used; the first reason is the one."""
         self.spoilt = self.spoilt or why
 
-    def postponed(self, op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Value | None:
-        """The value of an equation whose numbers are put off; None if they are to be computed."""
+    def postponing(self) -> Deferral | None:
+        """What may put numbers off now, if anything may."""
         if self.deferral is None or thread.watch is not None or thread.cut is not None:
             return None
         self._look_at_errstate()
-        if self.spoilt:
-            return None
-        return self.deferral.take(op, operands, params, self.see)
+        return None if self.spoilt else self.deferral
 
     def hear(self, value: Value, depth: int) -> None:
         """Note an equation."""

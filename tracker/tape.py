@@ -27,9 +27,10 @@ from typing import Any
 import numpy as np
 
 from tracker.attribution import attributed
+from tracker.deferral import Deferral
 from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import Op
-from tracker.listening import current_cut, current_stage, listeners
+from tracker.listening import current_cut, current_stage, listeners, thread
 from tracker.snapshots import snapshot
 from tracker.stage import Unstructured, note, note_failure
 from tracker.standing import HANDLES, may_differ, settled
@@ -177,26 +178,38 @@ def _heard(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Record `op(*operands)` while somebody listens; a trace may put the numbers off."""
     stage = current_stage()
     deferral = None if stage is None else stage.deferral
-    made = stage.postponed(op, operands, params) if stage and deferral else None
+    postponing = stage.postponing() if stage is not None and deferral is not None else None
+    made = None
+    now = params
+    if stage is not None and postponing is not None:
+        made = postponing.take(op, operands, params, stage.see)
+        now = params if made is not None or thread.deriving else postponing.unread(op, params)
     if made is None:
-        if not is_anything_due():
-            deferral = None  # there is nothing to lend
-        if deferral is None:
-            data = [o.data if type(o) is Value else o for o in operands]
-        else:
-            data = [deferral.lend(o) for o in operands]
-        try:
-            result = op.evaluate(*data, **params)
-        except RuntimeWarning as warning:
-            result = attributed(warning, op.evaluate, data, params)
-        except Exception as error:
-            note_failure(error, op, data, params)
-            raise
-        if deferral is not None:
-            result = deferral.kept(result)
-        made = Value(result, op, operands, params)
+        made = Value(_computed(op, operands, now, deferral), op, operands, params)
+        if now is not params and stage is not None and postponing is not None:
+            postponing.put_off_kept(made, stage.see)
     note(made)
     return wrap(made)
+
+
+def _computed(
+    op: Op, operands: tuple[Any, ...], params: dict[str, Any], deferral: Deferral | None
+) -> Any:
+    """What `op` gives now; a trace lends what it was given."""
+    if not is_anything_due():
+        deferral = None  # there is nothing to lend
+    if deferral is None:
+        data = [o.data if type(o) is Value else o for o in operands]
+    else:
+        data = [deferral.lend(o) for o in operands]
+    try:
+        result = op.evaluate(*data, **params)
+    except RuntimeWarning as warning:
+        result = attributed(warning, op.evaluate, data, params)
+    except Exception as error:
+        note_failure(error, op, data, params)
+        raise
+    return result if deferral is None else deferral.kept(result)
 
 
 def record(op: Op, operands: tuple[Any, ...], params: dict[str, Any], data: Any) -> Any:

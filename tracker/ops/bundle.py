@@ -13,7 +13,7 @@ from typing import Any
 
 from tracker.ir.op import Joint, Pick, define
 from tracker.ir.types import Bundle, Type
-from tracker.tape import apply, data_of
+from tracker.tape import apply, form_of
 
 
 class Parts(tuple[Any, ...]):
@@ -34,7 +34,7 @@ def _infer(bundle: Type, at: int) -> Type:
 
 
 def _vjp(g: Any, y: Any, xs: Any, wanted: Any, times: Any, at: int) -> list[Any]:
-    parts = [None] * len(data_of(xs[0]))
+    parts = [None] * len(form_of(xs[0]))
     parts[at] = g
     return [Parts(parts)]
 
@@ -54,4 +54,4 @@ pick = define(
 
 def parts_of(bundle: Any) -> list[Any]:
     """All parts of a bundle, tracked where the bundle is."""
-    return [apply(pick, (bundle,), {"at": at}) for at in range(len(data_of(bundle)))]
+    return [apply(pick, (bundle,), {"at": at}) for at in range(len(form_of(bundle)))]
