@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
+from tracker.control.backward import looked_at
 from tracker.control.branches import run_branch
 from tracker.control.carries import Flat, carried, settle
 from tracker.control.loops import run_loop
@@ -146,7 +147,7 @@ def _traced_scan(f: Any, init: Any, xs: Any, steps: int, reverse: bool) -> tuple
         rows.numbers,
         steps,
         reverse,
-        tuple(range(len(carries))),
+        looked_at(nested.function, len(nested.hoisted), len(carries)),
     )
     ends, ys = cut(made, len(carries))
     return start.rebuilt(ends), given[0].rebuilt(ys)

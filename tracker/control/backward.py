@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from tracker.control.nested import Nested, as_input, cut, like, moves, nest, stand_in
-from tracker.ir.graph import Function
-from tracker.ops.binary import add
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, operands_of
+from tracker.ir.op import LINEAR
+from tracker.ops.binary import add, divide, multiply
 from tracker.ops.contraction import matmul
 from tracker.records import record, replace
 from tracker.replay import replay
@@ -37,7 +38,7 @@ Times = Callable[[Any, Any], Any]
 class Steps:
     """A loop that has run: what its steps used, and the carries that each of them found.
 
-    saved: stacks, a row per step; None for a carry that the body only adds to (see `sums`).
+    saved: stacks, a row per step; None for a carry that nobody looks at (see `looked_at`).
     """
 
     body: Function
@@ -108,7 +109,7 @@ class Back:
         return [*news, *self._summed(of_consts, totals, of[0]), *ys, *self._flat_factors()]
 
     def _carries(self, cts: list[Any], saved: list[Any]) -> list[Any]:
-        """What the step found; anything will do for a carry that is only added to."""
+        """What the step found; anything will do for a carry that nobody looks at."""
         rows, sent = iter(saved), iter(spread(cts, self.moving))
         types = [v.type for v in self.steps.body.inputs[len(self.steps.consts) :]]
         out = []
@@ -148,7 +149,7 @@ class Back:
             "rows": per_step,
             "length": steps.length,
             "reverse": not steps.reverse,
-            "keep": tuple(range(len(self.start))),
+            "keep": looked_at(nested.function, before - len(self.start), len(self.start)),
         }
 
     def cotangents(self, made: list[Any]) -> list[Any]:
@@ -169,6 +170,29 @@ class Back:
             *spread(of_carries, self.moving),
             *spread(of_rows, self.moving_rows),
         ]
+
+
+def looked_at(body: Function, consts: int, carries: int) -> tuple[int, ...]:
+    """The carries whose numbers a pullback of the body may look at, by place. The others are only
+    added up, moved, and scaled by literals, so that any numbers will do for them."""
+    read: set[Atom] = set()
+    for step in reversed(body.body):
+        if isinstance(step, Guard) or step.out in read or not _is_blind(step):
+            read.update(operands_of(step))
+    given = body.inputs[consts : consts + carries]
+    plain = [var.type.shape and var.type.dtype.kind in "fc" for var in given]
+    return tuple(at for at, var in enumerate(given) if var in read or not plain[at])
+
+
+def _is_blind(eqn: Eqn) -> bool:
+    """Whether no rule of an equation looks at the numbers of variables, and nobody can for whom
+    they are places, or yes and no."""
+    if eqn.out.type.dtype.kind not in "fc":
+        return False
+    if eqn.op.jvp == LINEAR or (not eqn.op.saves and all(eqn.op.partials or ())):
+        return True  # not of steps, whose partials are 0: these may divide by anything
+    a, b = eqn.operands if eqn.op is multiply or eqn.op is divide else (None, None)
+    return isinstance(b, Const) or (eqn.op is multiply and isinstance(a, Const))
 
 
 def _without(nested: Nested, before: int, places: list[int]) -> Function:

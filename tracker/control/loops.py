@@ -4,7 +4,7 @@ Owns: the op (see `ir.op.Loop` for operands, params and results), its rules, and
 which `while_` shares. Start at `evaluate`.
 
 The pullback of a loop is a loop that goes the other way (`backward.py`); the pushforward is a loop
-of pairs. A carry that is not kept is one to which the body only adds.
+of pairs. A carry that is not kept is one whose numbers no pullback looks at.
 """
 
 from __future__ import annotations
