@@ -830,6 +830,45 @@ def test_a_dataclass_that_is_put_and_returned_is_one():
             assert compiled(1.0) is m.pose and m.pose.n == k
 
 
+def _at_two_places(pose, m, x):
+    m.before.v = m.before.v + x
+    seen = m.pose.v * 1.0
+    m.pose = Pose(m.pose.x + 1, m.pose.v)
+    return seen
+
+
+def _given_too(pose, m, x):
+    pose.v = pose.v + x
+    return m.before.v * 1.0
+
+
+@pytest.mark.filterwarnings("ignore:.*each call changes:RuntimeWarning")
+@pytest.mark.parametrize("f", [_at_two_places, _given_too])
+@pytest.mark.parametrize("hosts", [False, True])
+def test_one_dataclass_that_is_read_in_two_ways(f, hosts):
+    """What is written by one way is read by the other, whichever came first."""
+
+    halves = np.zeros(2, np.float16)
+
+    def called(g, m):
+        def h(pose, x):
+            return g(pose, m, x + np.sum(halves * x) if hosts else x)
+
+        return h
+
+    found = []
+    for make in (lambda g: g, jit):
+        m, seen = Posed(), []
+        call = make(called(f, m))
+        for k in range(9):
+            other = m.before if k % 3 == 2 else Pose(np.ones(3), np.ones(3))
+            if k in (3, 4, 7):
+                m.pose = m.before
+            seen.append((call(other, float(k)), _shown(m), _shown(other)))
+        found.append(seen)
+    assert_same(found[1], found[0])
+
+
 def test_what_one_trace_cannot_say_runs_plain():
     class Makes:
         obj = None

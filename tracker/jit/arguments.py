@@ -18,7 +18,7 @@ import numpy as np
 from tracker import tree
 from tracker.jit.compared import BY_BITS, Compared, Static, bits_of
 from tracker.jit.lent import Lent
-from tracker.jit.places import MISSING, Place, below, children_of
+from tracker.jit.places import MISSING, Place, below, children_of, holders_apart
 from tracker.jit.signature import Array, Log, Node, Scalar, Signature, Twin
 from tracker.jit.writer import (
     ALIGNED,
@@ -61,6 +61,8 @@ class Inputs:
         self._is_target = targets
         self._apart = apart
         self._looked_at = {node for pair in (*apart, *signature.same) for node in pair}
+        self._holders = holders_apart(signature) if targets else []
+        self._looked_at |= {node for node, _ in self._holders}
         self._returned = returned
         self._opens = any(map(_needs_python, signature.structures)) or any(
             isinstance(leaf, Compared) for leaf in signature.leaves
@@ -82,6 +84,8 @@ class Inputs:
             w.check(w.equal("ptr", self.targets[one], self.targets[other]))
         for one, other in self._apart:
             w.check(w.let(f"icmp ne ptr {self.targets[one]}, {self.targets[other]}"))
+        for node, holder in self._holders:
+            w.check(w.let(f"icmp ne ptr {self.targets[node]}, {self._holder(holder)}"))
 
     def _classes(self) -> None:
         """What classes lend is what it was. This comes first, for Python may run: nothing that it

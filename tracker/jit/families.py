@@ -19,7 +19,13 @@ import numpy as np
 from tracker import tree
 from tracker.ir.graph import Guard
 from tracker.jit import signature
-from tracker.jit.places import children_of, difference, same_objects, with_places
+from tracker.jit.places import (
+    children_of,
+    difference,
+    holders_apart,
+    same_objects,
+    with_places,
+)
 from tracker.jit.staging import GuardFailed, Trace
 from tracker.jit.state import carry_out
 from tracker.records import field, record
@@ -195,7 +201,7 @@ def _python_call(
     if any(
         _container(trace.call, given, one) is _container(trace.call, given, other)
         for one, other in signature.apart_of(trace.call, trace.updates)
-    ):
+    ) or (trace.updates and is_entangled(trace.call, given)):
         raise GuardFailed  # containers that are one object, and were two
     captured = [
         owner.value.data if owner else leaves[source] if isinstance(source, int) else source
@@ -222,6 +228,11 @@ def _python_call(
         values = results[trace.structure.count :]
         carry_out(trace.updates, values, functools.partial(_container, trace.call, given))
     return tree.unflatten(trace.structure, results)
+
+
+def is_entangled(call: signature.Signature, given: Sequence[Any]) -> bool:
+    """Whether an object that the signature takes apart is read at places of its own, too."""
+    return any(_container(call, given, n) is h.value for n, h in holders_apart(call))
 
 
 def _container(call: signature.Signature, given: Sequence[Any], node: signature.Node) -> Any:

@@ -33,6 +33,7 @@ from tracker.jit.families import (
     Family,
     Special,
     cause_of,
+    is_entangled,
     last_cause,
     leaves_for,
     overlap,
@@ -215,6 +216,8 @@ class Jitted:
             return self.function(*args, **kwargs) if run else None
 
         full, _ = with_places(call, leaves, reads.places)
+        if family.may_change and is_entangled(full, (*args, *kwargs.values())):
+            return self.function(*args, **kwargs) if run else None
         self.varying.look([special.trace.call for special in family.specials], full)
         try:
             return self._traced(family, args, kwargs, reads, full, run, deferring=True)

@@ -34,6 +34,7 @@ from tracker.jit.signature import (
     Signature,
     Twin,
     array_leaf,
+    containers_of,
     leaf_of,
 )
 from tracker.records import field, record
@@ -265,6 +266,32 @@ def is_record(x: Any) -> bool:
     )
 
 
+def holders_apart(call: Signature) -> list[tuple[Node, Static]]:
+    """The objects that a signature takes apart, and those of the same class with places of their
+    own, none of which they may be: what is written by one way would not be read by the other."""
+    holders: dict[type, dict[int, Static]] = {}
+    for place in call.places:
+        x = place.holder.value
+        if place.kind == "attribute" and not is_frozen(x):
+            holders.setdefault(type(x), {})[id(x)] = place.holder
+    found = containers_of(call) if holders else []
+    return [
+        (node, holder)
+        for node in found
+        for holder in holders.get(structure_at(call, node).cls or object, {}).values()
+    ]
+
+
+def structure_at(call: Signature, node: Node) -> Structure:
+    """The structure at a node; a leaf, where the signature does not take apart what is there."""
+    structure = call.structures[node[0]]
+    for at in node[1]:
+        if not structure.children:
+            return tree.LEAF
+        structure = structure.children[at]
+    return structure
+
+
 def with_places(
     call: Signature,
     leaves: Sequence[Any],
@@ -272,7 +299,7 @@ def with_places(
     varying: frozenset[Spot] = frozenset(),
 ) -> tuple[Signature, list[Any]]:
     """The signature of a call and what stands at the places, and all leaves."""
-    taken = _Taken(call, leaves, varying)
+    taken = _Taken(call, leaves, varying, {id(place.holder.value) for place in places})
     structures = tuple(map(taken.at, places, itertools.count(len(call.structures))))
     same, shown = tuple(taken.same), tuple(taken.shown)
     full = Signature(call.structures + structures, call.names, shown, tuple(places), same)
@@ -298,8 +325,11 @@ def same_objects(call: Signature, own: int) -> list[Any] | None:
 class _Taken:
     """Takes the values at places apart, after a call's leaves."""
 
-    def __init__(self, call: Signature, leaves: Sequence[Any], varying: frozenset[Spot]) -> None:
+    def __init__(
+        self, call: Signature, leaves: Sequence[Any], varying: frozenset[Spot], holders: set[int]
+    ) -> None:
         self.varying = varying
+        self._holders = holders
         self.same: list[tuple[Node, Node]] = []
         self._nodes: dict[int, Node] = {}
         self.leaves = list(leaves)
@@ -329,12 +359,13 @@ class _Taken:
         return tree.LEAF
 
     def take(self, x: Any, above: tuple[int, ...], spot: Spot, number: int) -> Structure:
-        parts = children_of(x, spot[0].is_apart) if id(x) not in above else None
+        apart = spot[0].is_apart and id(x) not in self._holders
+        parts = children_of(x, apart) if id(x) not in above else None
         if parts is None or _is_many(parts[1]):
             self._leaf(x, parts is not None, spot)
             return tree.LEAF
         before = len(self.leaves)
-        if isinstance(x, (list, dict)):
+        if isinstance(x, (list, dict)) or (is_record(x) and not is_frozen(x)):
             node = number, spot[1]
             first = self._nodes.setdefault(id(x), node)
             if first != node:

@@ -41,6 +41,7 @@ from tracker.jit.places import (
     is_record,
     lent,
     own_dict,
+    structure_at,
     written_in_c,
 )
 from tracker.jit.reads import Reads
@@ -160,7 +161,7 @@ def nodes_of(call: Signature, before: Before, containers: Containers) -> dict[in
     found = [(before.inside[key][0], (first + at, way)) for key, (at, way) in before.ways.items()]
     given = zip(containers.pairs, containers.nodes, strict=True)
     found += [(copy, node) for (_, copy, _), node in given]
-    return {id(x): node for x, node in found if _structure_at(call, node).cls is type(x)}
+    return {id(x): node for x, node in found if structure_at(call, node).cls is type(x)}
 
 
 @record()
@@ -289,7 +290,7 @@ class _Finder:
         if node in self.logs and _is_same((was[0], now[1][: len(was[1])]), was):
             self._list(was[1], now[1], node)
             return
-        structure = _structure_at(self.call, node)
+        structure = structure_at(self.call, node)
         if structure.cls is not type(x) or id(x) in self.nodes:
             raise _Unsaid  # it is compared as a whole
         self.nodes.add(id(x))
@@ -386,16 +387,6 @@ def _is_plain_container(x: Any) -> bool:
 def _is_value(x: Any) -> bool:
     """Whether it is a container that cannot be changed: one like it is as good."""
     return type(x) is tuple or tree.is_namedtuple(type(x)) or is_frozen(x)
-
-
-def _structure_at(call: Signature, node: Node) -> Structure:
-    """The structure at a node; a leaf, where the signature does not take apart what is there."""
-    structure = call.structures[node[0]]
-    for at in node[1]:
-        if not structure.children:
-            return tree.LEAF
-        structure = structure.children[at]
-    return structure
 
 
 def _can_be_put(place: Place, was: Any, own: bool) -> bool:
