@@ -8,7 +8,7 @@ from tracker import tree
 from tracker import views as _views  # noqa: F401  (and its other views)
 from tracker.config import config
 from tracker.control import cond, fori_loop, scan, switch, while_loop
-from tracker.cuts import hook, ignore_derivatives, isderiving, non_differentiable, showgrad
+from tracker.cuts import data, hook, ignore_derivatives, isderiving, non_differentiable, showgrad
 from tracker.errors import (
     CompileError,
     ComplexLossError,
@@ -33,7 +33,7 @@ from tracker.jacobians import (
     withjacobian,
 )
 from tracker.jit.decorator import jit, trace
-from tracker.leaves import back, data, grad, isleaf, istracked, param, update, zero_grad
+from tracker.leaves import back, grad, isleaf, istracked, param, update, zero_grad
 from tracker.params import Grads, Params
 from tracker.pullbacks import forward, jvp, pullback, pushforward
 from tracker.recompute import checkpoint, forwarddiff

@@ -1,8 +1,8 @@
 """Where derivatives stop, and where they can be looked at.
 
-Owns: `ignore_derivatives`, `non_differentiable`, `hook`, `showgrad`, `isderiving`. The tape's `Cut`
-makes constant what is computed inside a `with` block; a hook is an identity whose rule is the
-user's function.
+Owns: `data`, `ignore_derivatives`, `non_differentiable`, `hook`, `showgrad`, `isderiving`. The
+tape's `Cut` makes constant what is computed inside a `with` block; a hook is an identity whose rule
+is the user's function. What `data` gives to traced code is no constant of the compiled code.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from tracker import tree
+from tracker import leaves, tree
 from tracker.call_ops import call_op, detached, host_call, read_only
-from tracker.leaves import data
 from tracker.listening import is_deriving, is_recording
 from tracker.stage import Cut
 from tracker.tape import stand_for, value_of
@@ -28,6 +27,20 @@ def isderiving() -> bool:
     (False, (1.0,))
     """
     return is_deriving()
+
+
+def data(x: Any) -> Any:
+    """The plain array (read-only) or number inside `x`; an untracked `x` itself.
+
+    Compiled code follows it: while a function is traced, it is a value without a derivative.
+
+    >>> data(tracker.param([1.0, 2.0]))
+    array([1., 2.])
+    """
+    return detached(x)
+
+
+Tracked.data = property(data)  # type: ignore[attr-defined]
 
 
 class _Ignoring:
@@ -83,7 +96,7 @@ def non_differentiable(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _plain(x: Any) -> Any:
-    return read_only(data(x)) if type(x) is Tracked else x
+    return read_only(leaves.data(x)) if type(x) is Tracked else x
 
 
 def hook(f: Callable[..., Any], x: Any) -> Any:
@@ -127,7 +140,7 @@ def showgrad(x: Any, name: str = "x") -> Any:
     def look(g: Any) -> Any:
         if is_recording() and type(g) is Tracked:
             return host_call("showgrad", show, [g])[0]
-        show(data(g))
+        show(leaves.data(g))
         return g
 
     return hook(look, x)

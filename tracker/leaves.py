@@ -77,8 +77,11 @@ def param(x: Any) -> Any:
 
 
 def data(x: Any) -> Any:
-    """The plain array or number inside `x`; an untracked `x` itself."""
-    return x.data if isinstance(x, Tracked) else x
+    """The plain array or number inside `x`, whoever traces; an untracked `x` itself.
+
+    For the library's own use: what a user asks for is `cuts.data`, which a trace follows.
+    """
+    return x._plain if isinstance(x, Tracked) else x
 
 
 def grad(x: Any) -> Any:

@@ -83,8 +83,10 @@ class Tracked:
     _value: Value | None
     _view: Any
     _views: list[Any]
-    if TYPE_CHECKING:  # installed by mutation.py
+    if TYPE_CHECKING:  # installed by cuts.py and mutation.py
 
+        @property
+        def data(self) -> Any: ...
         def __getitem__(self, key: Any) -> Any: ...
         def __setitem__(self, key: Any, v: Any) -> None: ...
 
@@ -101,7 +103,7 @@ class Tracked:
         return type(value_of(self).form)
 
     @property
-    def data(self) -> Any:
+    def _plain(self) -> Any:
         """The plain array (read-only: history has kept it) or number."""
         data = value_of(self).data
         if type(data) is np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
-from tracker import jit, param
+from tracker import data, gradient, jit, jvp, param, scan, vmap
 from tracker.errors import ConversionError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*runs in plain Python:RuntimeWarning")
@@ -241,6 +241,69 @@ def test_an_error_of_the_function_s_own_is_its_own():
     with pytest.raises(ValueError, match="negative numbers"):
         f(np.array([-1.0]))
     np.testing.assert_array_equal(f(np.array([1.0])), [2.0])
+
+
+class Running:
+    def __init__(self):
+        self.mean = np.zeros(3)
+
+    def __call__(self, x):
+        y = x * 2
+        self.mean = 0.5 * self.mean + data(y)
+        return np.sum(y * y)
+
+
+def looked_at_in_steps(x):
+    last, rows = scan(lambda c, row: (c + row * data(c), row * data(row * 2)), 0.5, x)
+    return np.sum(rows) + last
+
+
+DATA = {
+    "function": lambda x: np.sum(x * data(x * 2)),
+    "argument": lambda x: np.sum(x * data(x)),
+    "branch": lambda x: np.sum(x**2) if data(x)[0] > 1 else np.sum(x),
+    "place": lambda x: x[int(data(x)[1]) % 3] * 2.0,
+    "rows": lambda x: np.sum(vmap(lambda r: r * data(r))(x)),
+    "steps": looked_at_in_steps,
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_the_data_of_a_traced_value_are_no_constants(name):
+    f, compiled = DATA[name], jit(DATA[name])
+    pulled, pushed = jit(lambda x: gradient(f, x)[0]), jit(lambda x: jvp(f, (x,), (np.ones(3),)))
+    for k in range(4):
+        x = np.arange(3.0) + 0.7 * k
+        np.testing.assert_allclose(compiled(x), f(x), rtol=1e-14)
+        (want,) = gradient(f, x)
+        np.testing.assert_allclose(gradient(compiled, x)[0], want, rtol=1e-14)
+        np.testing.assert_allclose(pulled(x), want, rtol=1e-14)
+        np.testing.assert_allclose(pushed(x), jvp(f, (x,), (np.ones(3),)), rtol=1e-14)
+    if name == "argument":
+        np.testing.assert_allclose(want, x, rtol=1e-14)
+
+
+def test_the_data_attribute_is_followed_as_the_function_is():
+    """Within a derivative: a plain array's own `data` is its memory."""
+    pulled = jit(lambda x: gradient(lambda z: np.sum(z * z.data), x)[0])
+    for k in range(3):
+        np.testing.assert_array_equal(pulled(np.arange(3.0) + k), np.arange(3.0) + k)
+
+
+def test_rows_have_their_own_data():
+    x = np.arange(6.0).reshape(3, 2)
+    np.testing.assert_array_equal(vmap(lambda r: r * data(r + 1))(x), x * (x + 1))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, lambda f: lambda x: gradient(f, x)[0]])
+def test_running_statistics_are_kept_as_data(wrap):
+    eager, traced = Running(), Running()
+    f, compiled = wrap(eager), wrap(jit(traced))
+    for k in range(5):
+        x = np.arange(3.0) + k
+        np.testing.assert_allclose(compiled(x), f(x), rtol=1e-14)
+        np.testing.assert_allclose(traced.mean, eager.mean, rtol=1e-14)
+        assert type(traced.mean) is np.ndarray
 
 
 def test_memory_around_a_tracked_value_is_not_read():
