@@ -842,12 +842,11 @@ def _given_too(pose, m, x):
     return m.before.v * 1.0
 
 
-@pytest.mark.filterwarnings("ignore:.*each call changes:RuntimeWarning")
 @pytest.mark.parametrize("f", [_at_two_places, _given_too])
 @pytest.mark.parametrize("hosts", [False, True])
 def test_one_dataclass_that_is_read_in_two_ways(f, hosts):
     """What is written by one way is read by the other, whichever came first."""
-
+    warnings.simplefilter("ignore", RuntimeWarning)
     halves = np.zeros(2, np.float16)
 
     def called(g, m):
