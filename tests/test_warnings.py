@@ -1,5 +1,6 @@
 """NumPy's RuntimeWarnings point at the user's line, and are subject to the user's filters."""
 
+import os
 import subprocess
 import sys
 import warnings
@@ -7,7 +8,8 @@ import warnings
 import numpy as np
 import pytest
 
-from tracker import gradient, param
+import tracker.numpy as tnp
+from tracker import gradient, jit, param
 
 SCRIPT = """
 import numpy as np, tracker
@@ -67,3 +69,19 @@ def test_filters_and_modes_of_the_user_decide(ours_in_front):
         warnings.simplefilter("error")
         with pytest.raises(RuntimeWarning, match="divide by zero encountered in log"):
             np.log(param(np.zeros(2)))
+
+
+def test_our_own_warnings_are_of_the_users_line():
+    def opens(x):
+        with open(os.devnull):
+            return np.sum(x)
+
+    x, f = np.linspace(0.0, 1.0, 30), jit(opens)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tnp.polyfit(param(x), x, 29)
+        gradient(f, x)
+        f(x[1:])
+    lines = [w.lineno for w in caught]
+    assert lines == list(range(lines[0], lines[0] + 3))
+    assert {w.filename for w in caught} == {__file__}

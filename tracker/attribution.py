@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import user_frame
+from tracker.errors import warn
 
 _KINDS = ("divide by zero", "overflow", "underflow", "invalid value")  # in NumPy's order
 
@@ -29,19 +29,8 @@ def attributed(
     with np.errstate(**modes, call=lambda kind, _: kinds.append(kind)):
         result = evaluate(*data, **params)
     texts = [f"{kind}{between}{name}" for kind in _KINDS if kind in kinds] if between else []
-    frame = user_frame()
     for text in texts or [str(warning)]:
-        if frame is None:
-            warnings.warn(text, type(warning), stacklevel=3)
-            continue
-        warnings.warn_explicit(
-            text,
-            type(warning),
-            frame.f_code.co_filename,
-            frame.f_lineno,
-            frame.f_globals.get("__name__"),
-            frame.f_globals.setdefault("__warningregistry__", {}),
-        )
+        warn(text, type(warning))
     return result
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from types import CodeType, FrameType
 
 import numpy as np
@@ -81,6 +82,22 @@ def user_frame(depth: int = 1) -> FrameType | None:
             return frame
         frame = frame.f_back
     return None
+
+
+def warn(text: str, category: type[Warning]) -> None:
+    """Warn of the user's line, where the user's own filters and registry decide."""
+    frame = user_frame(2)
+    if frame is None:
+        warnings.warn(text, category, stacklevel=3)
+        return
+    warnings.warn_explicit(
+        text,
+        category,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        frame.f_globals.get("__name__"),
+        frame.f_globals.setdefault("__warningregistry__", {}),
+    )
 
 
 _INTERNAL: dict[str, bool] = {}  # by file

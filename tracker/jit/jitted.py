@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from tracker.config import current
 from tracker.deferral import Misjudged
 from tracker.draws import Journal, UnheardDraws
-from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError
+from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError, warn
 from tracker.jit import signature
 from tracker.jit.building import Entangled
 from tracker.jit.collecting import collecting_seldom
@@ -444,11 +443,8 @@ class Jitted:
 
     def _give_up(self, family: Family, why: str) -> None:
         family.eager = why
-        warnings.warn(
-            f"{self.name} runs in plain Python from now on for these arguments: {why}",
-            RuntimeWarning,
-            stacklevel=6,
-        )
+        text = f"{self.name} runs in plain Python from now on for these arguments: {why}"
+        warn(text, RuntimeWarning)
 
     def derive(self, key: Any, build: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Any:
         """A jitted function of this one's derivative, made once for each key."""

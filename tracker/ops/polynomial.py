@@ -6,11 +6,11 @@ Composed of sums, products and `np.convolve`; `roots`, `polyfit` and `poly` of a
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
+from tracker.errors import warn
 from tracker.ops.declare import as_array, as_strong, implements
 from tracker.tape import form_of
 
@@ -192,7 +192,7 @@ def polyfit(
     c, residuals, rank, s = np.linalg.lstsq(left, right, rcond)
     c = (c.T / scale).T
     if rank != order and not full:
-        warnings.warn("Polyfit may be poorly conditioned", np.exceptions.RankWarning, stacklevel=3)
+        warn("Polyfit may be poorly conditioned", np.exceptions.RankWarning)
     if full:
         return c, residuals, rank, s, rcond
     if not cov:

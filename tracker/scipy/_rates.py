@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 import scipy.signal
 
+from tracker.errors import warn
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._filters import sosfilt, sosfiltfilt
 from tracker.scipy._linear_filters import convolve, correlate
@@ -144,7 +144,7 @@ def medfilt(volume: Any, kernel_size: Any = None) -> Any:
     sizes = _sizes(kernel_size, np.ndim(x))
     if any(k > n for k, n in zip(sizes, np.shape(x), strict=True)):
         text = "kernel_size exceeds volume extent: the volume will be zero-padded."
-        warnings.warn(text, UserWarning, stacklevel=3)
+        warn(text, UserWarning)
     return rank_filter(x, math.prod(sizes) // 2, size=sizes, mode="constant")
 
 

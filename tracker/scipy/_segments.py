@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 import scipy.signal
 
+from tracker.errors import warn
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._passing import as_array
 from tracker.scipy._spectra import frequencies, one_sided, pieces, step_and_size
@@ -29,7 +29,7 @@ def _cut(window: Any, nperseg: Any, noverlap: Any, nfft: Any, n: int) -> tuple[A
         length = 256 if nperseg is None else int(nperseg)
         if length > n:
             text = f"nperseg = {length} is greater than input length  = {n}, using nperseg = {n}"
-            warnings.warn(text, UserWarning, stacklevel=4)
+            warn(text, UserWarning)
             length = n
         weights = scipy.signal.get_window(window, length)
     else:
@@ -186,7 +186,7 @@ def istft(
     if bool(np.any(bare)):
         text = "NOLA condition failed, STFT may not be invertible."
         hint = "" if boundary else " Possibly due to missing boundary"
-        warnings.warn(text + hint, UserWarning, stacklevel=3)
+        warn(text + hint, UserWarning)
     x = x / np.where(bare, 1.0, norm)
     if np.ndim(x) > 1:
         x = np.moveaxis(x, -1, time_axis - (freq_axis < time_axis))

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from typing import Any
 
 import numpy as np
 import scipy.signal
 
-from tracker.errors import UnsupportedError, message
+from tracker.errors import UnsupportedError, message, warn
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._passing import as_array
 
@@ -178,7 +177,7 @@ def _window(window: Any, nperseg: Any, n: int) -> tuple[Any, int]:
             f"nperseg={length} is greater than signal length max(len(x), len(y)) = {n}, using "
             f"nperseg = {n}"
         )
-        warnings.warn(text, UserWarning, stacklevel=4)
+        warn(text, UserWarning)
         length = n
     return scipy.signal.get_window(window, length), length
 

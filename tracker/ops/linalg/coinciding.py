@@ -7,13 +7,12 @@ on each call, as the plain function does.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tracker.errors import DegenerateWarning, message
+from tracker.errors import DegenerateWarning, message, warn
 from tracker.ir.op import Host, Op, define
 from tracker.ir.types import Type
 from tracker.listening import current_stage
@@ -56,7 +55,7 @@ def _warning(name: str, text: Callable[..., tuple[str, str]]) -> Op:
     """An op that warns, of what its operand and params say; it gives nothing of use."""
 
     def evaluate(where: Any, **params: Any) -> Any:
-        warnings.warn(message(*text(where, **params)), DegenerateWarning, stacklevel=2)
+        warn(message(*text(where, **params)), DegenerateWarning)
         return True
 
     return define(
