@@ -1,10 +1,15 @@
 """What jitted functions take, give, capture and change, and how they behave as objects."""
 
+import array
 import collections
 import dataclasses
 import gc
+import itertools
+import math
 import operator
+import re
 import threading
+import warnings
 import weakref
 
 import numpy as np
@@ -700,3 +705,50 @@ def test_a_list_of_numbers_is_an_array_to_compiled_derivatives():
             found = derivative(*args)
             assert type(found[0]) is np.ndarray and type(found[1]["m"]) is np.ndarray
             assert_same(found, want, "gradient")
+
+
+CHANGED = {
+    "set": (lambda: {0.5}, lambda s, x: s.add(1.5)),
+    "set within": (lambda: {"a": [{0.5}]}, lambda s, x: s["a"][0].discard(0.5)),
+    "bytes": (lambda: bytearray(b"ab"), lambda s, x: s.append(99)),
+    "array": (lambda: array.array("d", [1.0]), lambda s, x: s.__setitem__(0, s[0] + 1)),
+    "deque": (lambda: collections.deque([1.0]), lambda s, x: s.appendleft(2.0)),
+    "deque of values": (lambda: collections.deque([1.0]), lambda s, x: s.append(np.sin(x))),
+    "set of values": (lambda: {0.5}, lambda s, x: s.add(x)),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_what_is_not_taken_apart_is_changed_at_each_call(name):
+    make, change = CHANGED[name]
+    f = jit(lambda s, x: (change(s, x), x * 2)[1])
+    for k in range(4):
+        one, other = make(), make()
+        change(one, float(k))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            assert f(other, float(k)) == 2.0 * k
+        assert other == one and str(other) == str(one)
+
+
+def test_a_set_that_is_changed_is_warned_of():
+    f = jit(lambda s, x: (s.add(3), x)[1])
+    with pytest.warns(RuntimeWarning, match="the function changes a set that it is given"):
+        f(set(), 2.0)
+
+
+def test_functions_in_c_that_take_numbers_of_python_alone():
+    def pairs(xs, n):
+        return sum(a * b for a, b in itertools.permutations(xs, n))
+
+    f = jit(pairs)
+    with pytest.warns(RuntimeWarning, match="cannot be traced: TypeError: Expected int as r"):
+        assert f([1.0, 2.0, 3.0], 2) == f([1.0, 2.0, 3.0], 2) == 22.0
+    for wrong in (lambda x: math.gcd(x, "a"), lambda x: len(x), lambda x: "a".join([x])):
+        g = jit(wrong)
+        for _ in range(2):
+            with pytest.raises(TypeError) as caught:
+                g(2)
+            with pytest.raises(TypeError, match=re.escape(str(caught.value))):
+                wrong(2)
+        assert g.cache_info().eager == 0

@@ -245,8 +245,13 @@ class Jitted:
         except Exception as error:
             if not _is_untraceable(error):
                 raise
-            if not self._may_be_others(family, error):
+            if self._may_be_others(family, error):
+                return self._plainly(args, kwargs, attempt, run)
+            if isinstance(error.__cause__, TypeError) and not self.options.strict:
+                result = self._plainly(args, kwargs, attempt, run)  # it may raise that, too
                 self._refuse(family, str(error), error)
+                return result
+            self._refuse(family, str(error), error)
             return self._plainly(args, kwargs, attempt, run)
         with UNDISTURBED:
             from tracker.jit import background, first_calls

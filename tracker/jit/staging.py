@@ -9,6 +9,7 @@ Invariant: an exception in the traced function leaves no stage behind.
 
 from __future__ import annotations
 
+import dis
 import itertools
 import operator
 import sys
@@ -223,7 +224,8 @@ def stage(
     inputs, updates = run.inputs, run.updates
     effects = inputs.effects(run.containers, run.stand_ins.known)
     returned = _Returned(outputs, structure, result, run.stand_ins.known)
-    staged = Staged(None, returned, effects, leaves, run.deferral, run.why())
+    why = run.why() or _changed(given, own, run.stand_ins.known)
+    staged = Staged(None, returned, effects, leaves, run.deferral, why)
     if staged.why:
         return staged
     shown = [*outputs, *updates.leaves] if updates else outputs
@@ -375,7 +377,7 @@ class _Run:
         if self.deferral is not None:
             self.deferral.asked()
         unlock(self.listener, ())
-        if refused(error, self.listener) or _is_librarys(error):
+        if refused(error, self.listener) or _is_librarys(error) or _is_of_c(error):
             raise UnsupportedError(f"{type(error).__name__}: {error}") from error
 
     def why(self) -> str:
@@ -394,6 +396,41 @@ def _is_librarys(error: Exception) -> bool:
             files.append(at.tb_frame.f_code.co_filename)
         at = at.tb_next
     return bool(files) and files[-1] != files[0] and is_library_file(files[-1])
+
+
+def _is_of_c(error: Exception) -> bool:
+    """Whether a function in C has raised a TypeError for what the user's code has called it with:
+    some take Python's own numbers alone (`itertools.permutations(x, n)`)."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    if at is None or type(error) is not TypeError or is_internal(at.tb_frame.f_code):
+        return False
+    return _is_call(at.tb_frame.f_code, at.tb_lasti)
+
+
+def _is_call(code: types.CodeType, at: int) -> bool:
+    found = (step.opname for step in dis.get_instructions(code) if step.offset == at)
+    return next(found, "").startswith("CALL")
+
+
+def _changed(given: Signature, leaves: Sequence[Any], known: Known) -> str:
+    """Why there can be no trace of a function that changes what nothing takes apart: a set. Plain
+    data stands in it then."""
+    why = ""
+    for leaf, x in zip(given.leaves, leaves, strict=True):
+        if isinstance(leaf, Compared) and not leaf.holds(x):
+            why = message(
+                f"the function changes a {type(x).__name__} that it is given",
+                "Return a new one; what is done to lists, dicts and arrays is done at each call",
+            )
+            if isinstance(x, deque):
+                x.extend([known.plain(x.popleft()) for _ in range(len(x))])
+            elif isinstance(x, set):
+                handles = [item for item in x if type(item) is Tracked]
+                x.difference_update(handles)
+                x.update(map(known.plain, handles))
+    return why
 
 
 _FRESH = 4  # references: the result's, the list's, the loop's, and the one to ask with
