@@ -53,7 +53,8 @@ class Stage:
     arrays it captured; `pinned`: values made of the latter that are guarded to be what they were.
     `closed`: by id, when leaves were closed, in equations. `fresh`: the bytes of arrays noted since
     those that were dead by then were let go (they leave their type), `allowance` how many may come.
-    `spoilt`: why the trace cannot be used, if it cannot: what goes on is a plain run. `errors`:
+    `spoilt`: why the trace cannot be used, if it cannot: what goes on is a plain run; `forgetful`:
+    whether it has let go of the histories of its values since. `errors`:
     those raised because of values: who goes on after one has branched on values unheard.
     `lent`: arrays with a value's data that plain NumPy was given to read; `lenders`, by their ids:
     the handles whose memory they are in the plain function; `shared`: the values of these.
@@ -76,6 +77,7 @@ class Stage:
         self.fresh = 0
         self.allowance = _ALLOWANCE
         self.spoilt = ""
+        self.forgetful = False
         self.errors: list[Exception] = []
         self.lent: list[np.ndarray[Any, Any]] = []
         self.lenders: dict[int, Any] = {}
@@ -113,7 +115,10 @@ class Stage:
         return None if self.spoilt else self.deferral
 
     def hear(self, value: Value, depth: int) -> None:
-        """Note an equation."""
+        """Note an equation. A spoilt trace forgets it: it goes on as a plain run, and holds as
+        little."""
+        if self.spoilt and self._forgets(value):
+            return
         self._look_at_errstate()
         for operand in value.operands:
             if type(operand) is _ndarray:
@@ -129,6 +134,34 @@ class Stage:
         form = value.form
         if type(form) is _ndarray and not is_due(value):
             self.grow(form.nbytes)
+
+    def _forgets(self, value: Value) -> bool:
+        """Whether nobody will pull back through a value, and so its history is gone. All that has
+        been noted goes before, once: what is asked of a long chain would go through all of it."""
+        if thread.deriving or self.structured or len(thread.stages) > 1:
+            return False
+        if not self.forgetful:
+            self.forgetful = True
+            self.notes = [note for note in self.notes if not self._forgotten(note[0])]
+            self.guards.clear()
+        return self._forgotten(value)
+
+    def _forgotten(self, value: Value) -> bool:
+        """A value is made of constants and arguments: it becomes a constant. One whose numbers are
+        yet to be computed does not, nor what is made of a leaf of a derivative: that may have its
+        backward pass still to come."""
+        if value.op is None or is_due(value):
+            return False
+        for o in value.operands:
+            if type(o) is Value and not self._is_constant(o):
+                return False
+        value.op, value.operands, value.params = CLOSED, (), NO_PARAMS
+        return True
+
+    def _is_constant(self, operand: Value) -> bool:
+        if operand.op is CLOSED:
+            return id(operand) not in self.closed
+        return operand in self.given or operand in self.placed
 
     def grow(self, nbytes: int) -> None:
         """The trace has computed so many bytes more."""
@@ -196,7 +229,8 @@ class Stage:
 
     def guard(self, value: Value, kind: str, expected: Any = None) -> None:
         """Python is about to depend on `kind(value)`: what it is, or is taken to be."""
-        self.guards.append((len(self.notes), value, kind, _where(4), expected))
+        if not self.forgetful:
+            self.guards.append((len(self.notes), value, kind, _where(4), expected))
 
 
 class Unstructured(Exception):

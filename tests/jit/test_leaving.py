@@ -3,6 +3,7 @@ what is done there to an array is done to the plain function's array, from the f
 
 import ctypes
 import fractions
+import gc
 import json
 import statistics
 import struct
@@ -12,8 +13,9 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
-from tracker import data, gradient, jit, jvp, param, scan, vmap
+from tracker import data, gradient, jit, jvp, param, pullback, scan, vmap
 from tracker.errors import ConversionError
+from tracker.values import Value
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*runs in plain Python:RuntimeWarning")
 CAPTURED, COUNTS = np.arange(3.0), np.arange(3)
@@ -309,6 +311,47 @@ def test_running_statistics_are_kept_as_data(wrap):
 def test_memory_around_a_tracked_value_is_not_read():
     with pytest.raises(ConversionError, match="sliding_window_view"):
         as_strided(param([1.0, 2.0])[1:], (2,), (-8,))
+
+
+def test_a_spoilt_trace_holds_no_history():
+    """What goes on is a plain run: after n steps each reads and writes what it did after one."""
+    living = []
+
+    def f(x, n):
+        early = [x[i % 3] * 1.5 for i in range(n)]
+        for i in range(n):
+            x[i % 3] = x[(i + 1) % 3] * 1.01
+        y = np.zeros(2)
+        for i in range(n):
+            y[i % 2] = x[i % 3] + early[i]
+            x[i % 3] = 0.9 * x[(i + 1) % 3]
+        del early
+        gc.collect()
+        living.append(sum(type(o) is Value for o in gc.get_objects()))
+        return np.sum(y) + x[0]
+
+    for n in 20, 200:
+        x, given = np.array([0.3, 0.5, 0.7]), np.array([0.3, 0.5, 0.7])
+        result = jit(f)(x, n)
+        assert result == f(given, n)
+        np.testing.assert_array_equal(x, given)
+    traced, _, longer, _ = living
+    assert longer <= traced + 2
+
+
+def test_a_spoilt_trace_takes_derivatives():
+    def f(x):
+        y = np.zeros(2)
+        y[0] = x[0] * 2
+        (g,) = gradient(lambda z: np.sum(np.sin(z) * x), x)
+        power, back = pullback(lambda z: np.sum(z * x * z), x)
+        y[1] = np.sum(g * x) + power
+        (h,) = gradient(lambda z: np.sum(gradient(lambda u: np.sum(u**3), z)[0] * g), x * y[1])
+        return y, g * h, back(2.0)[0]
+
+    result = jit(f)(np.arange(3.0))
+    for ours, theirs in zip(result, f(np.arange(3.0)), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_strict_functions_do_not_fall_back():
