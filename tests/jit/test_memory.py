@@ -123,6 +123,23 @@ def test_blocks_of_many_sizes_go_round(blocks, unit):
     give(last, size)
 
 
+def test_a_block_that_is_a_little_longer_serves_too(blocks):
+    take, give = blocks
+    unit = memory.HUGE
+    others = [take(16 * unit) for _ in range(memory.SLOTS)]  # that earlier tests have left
+    long, longer = take(17 * unit), take(20 * unit)
+    give(longer, 20 * unit)
+    short = take(16 * unit)
+    assert short != longer  # which is much longer: too much would lie idle
+    give(long, 17 * unit)
+    assert take(16 * unit - 5) == long
+    give(long, 16 * unit - 5)
+    assert take(16 * unit) == long  # it counts as no longer than what it was last
+    for block in (long, short, *others):
+        ctypes.memset(block, 1, 1)
+        give(block, 16 * unit)
+
+
 def test_no_more_is_kept_than_the_limit(blocks):
     take, give = blocks
     limit = memory._limit()

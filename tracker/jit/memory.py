@@ -12,10 +12,10 @@ Owns: `symbols`, the addresses of
     void @tk.give(ptr, i64 size)   back, with the size that was asked for
     @tk.handler                    NumPy's struct PyDataMem_Handler over these two
 
-Invariants: a block of LEAST bytes or more is as long as the size asked for, rounded up to whole
-`UNIT` or, from `HUGE` on, to whole `HUGE`; at most `SLOTS` blocks and `_limit()` bytes are kept;
-whoever finds the list in use by another thread asks the C library instead, so that nobody waits,
-not even a child of fork.
+Invariants: a block of LEAST bytes or more is at least as long as the size asked for, rounded up to
+whole `UNIT` or, from `HUGE` on, to whole `HUGE`, and counts as no longer when it is back; at most
+`SLOTS` blocks and `_limit()` bytes are kept; whoever finds the list in use by another thread asks
+the C library instead, so that nobody waits, not even a child of fork.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ LEAST = BIG_BYTES
 UNIT = 1 << 16  # bytes
 HUGE = 1 << 21  # bytes: a huge page
 SLOTS = 32
+_SLACK = 3  # a block that is longer by 2**-_SLACK of what is asked for, or less, serves, too
 _MOST = 1 << 30  # bytes that are kept, however much memory there is
 _SHARE = 16  # the part of the machine's memory that may be kept
 _JOIN, _FREE = 14, 8  # Linux: make huge pages of this; take this when memory runs short
@@ -94,20 +95,31 @@ ask:
   br i1 %mine, label %search, label %fresh
 search:
   %i = phi i64 [ 0, %ask ], [ %i1, %other ]
-  %cell = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %i
-  %lengthp = getelementptr %block, ptr %cell, i64 0, i32 1
+  %near = phi i64 [ {slots}, %ask ], [ %nearer, %other ]
+  %lengthp = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %i, i32 1
   %has = load i64, ptr %lengthp
   %fits = icmp eq i64 %has, %length
   br i1 %fits, label %found, label %other
-other:
+other:  ; one that is a little longer does, if none fits
+  %over = sub i64 %has, %length
+  %room = lshr i64 %length, {slack}
+  %close = icmp ule i64 %over, %room
+  %nearer = select i1 %close, i64 %i, i64 %near
   %i1 = add i64 %i, 1
   %more = icmp ult i64 %i1, {slots}
-  br i1 %more, label %search, label %leave
+  br i1 %more, label %search, label %all
+all:
+  %any = icmp ult i64 %nearer, {slots}
+  br i1 %any, label %found, label %leave
 found:
+  %at = phi i64 [ %i, %search ], [ %nearer, %all ]
+  %cell = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %at
   %kept = load ptr, ptr %cell
-  store i64 0, ptr %lengthp
+  %foundp = getelementptr %block, ptr %cell, i64 0, i32 1
+  %whole = load i64, ptr %foundp
+  store i64 0, ptr %foundp
   %sum = load i64, ptr @kept
-  %less = sub i64 %sum, %length
+  %less = sub i64 %sum, %whole
   store i64 %less, ptr @kept
   store atomic i64 0, ptr @busy release, align 8
   ret ptr %kept
@@ -273,6 +285,7 @@ def _module() -> engine.Module:
         unit=UNIT,
         huge=HUGE,
         largest=HUGE - UNIT,
+        slack=_SLACK,
         limit=_limit(),
         join=_JOIN,
         free=_FREE,
