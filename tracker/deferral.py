@@ -23,6 +23,7 @@ Invariants
 from __future__ import annotations
 
 import gc
+import itertools
 import math
 import mmap
 import operator
@@ -99,7 +100,8 @@ class Deferral(Postponed):
             if (type(form) is _ndarray and form.nbytes >= LARGE) or (due and is_due(o)):
                 break
         else:
-            return None
+            if not _gives_large(op, operands):
+                return None
         forms = [o.form if type(o) is Value else o for o in operands]
         form = result_form(op, forms, params)
         if form is None or not self._is_safe(op, operands, forms, params):
@@ -222,6 +224,23 @@ class Deferral(Postponed):
         for value in (*filter(None, [known() for known in self.leaves]), *noted):
             if id(value) not in awaited and value is not self.wanted:
                 let_go(value)
+
+
+def _gives_large(op: Op, operands: Sequence[Any]) -> bool:
+    """Whether a result may be large where no operand is: of two arrays that are spread over each
+    other, or of the product of two."""
+    if not isinstance(op.lower, Map | Contract) or len(operands) != 2:
+        return False
+    a, b = (o.form if type(o) is Value else o for o in operands)
+    if type(a) is not _ndarray or type(b) is not _ndarray:
+        return False
+    if isinstance(op.lower, Contract):
+        extent = max(a.shape[-1], 1)  # which the two have in common, and the result has not
+        return bool((a.size // extent) * (b.size // extent) * a.itemsize >= LARGE)
+    if a.shape == b.shape:
+        return False
+    pairs = itertools.zip_longest(reversed(a.shape), reversed(b.shape), fillvalue=1)
+    return bool(math.prod(itertools.starmap(max, pairs)) * max(a.itemsize, b.itemsize) >= LARGE)
 
 
 def _lent(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:

@@ -275,6 +275,25 @@ def test_the_first_call_of_a_gradient_needs_the_memory_of_its_results(computed, 
     assert most < 8 * 3 + 4  # the compiler's own
 
 
+def distances(x, y):
+    d = x[:, None] - y
+    return np.sum(np.sqrt(d * d + 1.0))
+
+
+def kernel(x, y):
+    return np.sum(np.exp(x.reshape(-1, 1) @ y.reshape(1, -1) / 10))
+
+
+@pytest.mark.parametrize("f", [distances, kernel])
+def test_what_is_large_of_small_arrays_is_put_off_too(f, computed, machine_code):
+    x, y = arrays(2, 1 << 10)
+    fast = jit(lambda x, y: tracker.withgradient(f, x, y))
+    most = peak_bytes(lambda: fast(x, y)) / deferral.LARGE
+    assert not computed
+    assert most < 2 * 3 + 2  # two arrays of 1 << 19 or 20 numbers, and the compiler's own
+    same(lambda x, y: tracker.withgradient(f, x, y), x, y)
+
+
 def test_small_arrays_are_computed_at_once(computed):
     fast = jit(lambda x: np.sin(x) * 2.0)
     x = np.linspace(0, 1, 100)
