@@ -90,6 +90,14 @@ def _helped(x):
 class Scaler:
     def __call__(self, x):
         return scaled(x)
+
+
+def counted(x):
+    counted.calls += 1
+    return counted.weight * x
+
+
+counted.calls, counted.weight = 0, 1.0
 """
 
 
@@ -194,6 +202,15 @@ def test_too_many_objects_to_look_at(package):
     assert f(1.0) == 2.0
     with pytest.raises(CompileError, match="function cannot be traced: a Tree that"):
         jit(lambda x: tree.total(x), strict=True)(1.0)
+
+
+def test_attributes_of_a_function_that_reads_its_own(package):
+    f = jit(lambda x: package.counted(x))
+    for n in range(1, 7):
+        package.counted.weight = float(n // 2)
+        assert f(2.0) == 2.0 * (n // 2)
+        assert package.counted.calls == n
+    assert f.cache_info().eager == 0
 
 
 def test_numbers_and_arrays_of_its_modules(package):

@@ -412,6 +412,7 @@ def test_what_only_looks_like_reflection_costs_nothing():
     assert labels == {
         *("code of <lambda>", "closure variable s", "code of __init__", "_Held.v"),
         *("class of a _Held", "what a function has in front of its class"),
+        "what a Jitted has in front of its class",
     }
     for k in range(5):
         s.seen = k

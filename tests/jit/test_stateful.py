@@ -336,6 +336,24 @@ def test_closures():
     assert g.cache_info().slow == 2
 
 
+@pytest.mark.parametrize("kind", [jit, lambda f: f])
+def test_attributes_of_functions(kind):
+    @kind
+    def f(x):
+        f.count += 1
+        f.last = x * f.scale
+        return f.last + 1
+
+    for step in (jit(f), jit(lambda x: f(x))):
+        f.count, f.scale, f.last = 0, 2.0, None
+        for n in range(1, 8):
+            f.scale = 2.0 + n // 4
+            np.testing.assert_array_equal(step(np.ones(2) * n), np.ones(2) * n * f.scale + 1)
+            np.testing.assert_array_equal(f.last, np.ones(2) * n * f.scale)
+            assert f.count == n and type(f.last) is np.ndarray
+        assert step.cache_info().slow <= 4
+
+
 def test_arguments():
     def f(state, record, dt):
         state["x"] += dt

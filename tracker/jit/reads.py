@@ -229,6 +229,7 @@ class _Walk:
             self._abstract(x)
         if is_jitted(x):
             self.reach(x._jitted.function)
+            self.objects.append(x)  # which has attributes of its own, as a function has
         elif isinstance(x, types.FunctionType):
             self._function(x)
         elif isinstance(x, types.MethodType):
@@ -424,7 +425,10 @@ class _Walk:
             self._place("attribute", x, name, label)
 
     def _installed_function(self, f: types.FunctionType) -> None:
-        self.stored |= names_in(f.__code__).stored
+        names = names_in(f.__code__)
+        self.stored |= names.stored
+        for name in sorted(names.attributes & vars(f).keys()):
+            self._place("attribute", f, name, f"{f.__name__}.{name}")
         for name, value in self.installed.globals_of(f):
             if isinstance(value, types.FunctionType):
                 self.reach(value)
