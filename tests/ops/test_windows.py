@@ -1,8 +1,11 @@
 """Sliding windows and their adjoint; the logistic function; numbers held fixed."""
 
+import re
+
 import numpy as np
 from op_rows import row, sample, x
 
+from tracker import gradient, jit, trace, withgradient
 from tracker.ops.activation import held, sigmoid
 from tracker.ops.windows import overlaps, windows
 
@@ -35,6 +38,23 @@ def test_windows_against_numpy():
         want = np.lib.stride_tricks.sliding_window_view(a, (3, 2), axis=(1, 2))
         want = np.moveaxis(want[:, :: stride[0], :: stride[1]], (3, 4), (1, 2))
         np.testing.assert_array_equal(made, want)
+
+
+def test_sliding_windows_take_no_memory_of_their_own():
+    """Neither an array of positions, nor one of windows."""
+
+    def f(a):
+        return np.sum(np.lib.stride_tricks.sliding_window_view(a, (5, 4)) ** 2)
+
+    a = x(300, 200)
+    assert "captures" not in str(trace(f, a))
+    fast = jit(lambda a: withgradient(f, a))
+    for _ in range(2):
+        total, (slope,) = fast(a)
+    np.testing.assert_allclose(total, f(a), rtol=1e-12)
+    np.testing.assert_allclose(slope, gradient(f, a)[0], rtol=1e-12)
+    (scratch,) = re.findall(r"at most ([0-9,]+) of scratch", fast.explain(a))
+    assert int(scratch.replace(",", "")) < a.nbytes
 
 
 def test_overlaps_is_the_adjoint():

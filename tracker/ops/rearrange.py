@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ from tracker.ir.op import NUMPY
 from tracker.ops.declare import as_array, as_strong, implements, into, one_axis, refuse
 from tracker.ops.places import positions
 from tracker.ops.shape import contiguous
+from tracker.ops.windows import windows
 from tracker.tape import apply, data_of, form_of
 from tracker.tracked import Tracked, whole
 
@@ -93,21 +95,31 @@ def _to_take(indices: Any) -> Any:
 def sliding_window_view(
     x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
 ) -> Any:
-    """A copy: to be written into, give NumPy plain numbers."""
+    """Read-only: to be written into, give NumPy plain numbers."""
     refuse("np.lib.stride_tricks.sliding_window_view", writeable=writeable or None)
-    sizes = tuple(window_shape) if np.ndim(window_shape) else (window_shape,)
+    given = tuple(window_shape) if np.ndim(window_shape) else (window_shape,)
+    sizes = tuple(map(operator.index, given))
     axes = normalize_axis_tuple(
         range(np.ndim(x)) if axis is None else axis, np.ndim(x), allow_duplicate=True
     )
     if len(sizes) != len(axes):
         raise ValueError("Must provide matching length window_shape and axis")
-    for size, at in zip(sizes, axes, strict=True):
-        count = np.shape(x)[at] - size + 1
-        if size < 0 or count < 1:
-            raise ValueError("window shape cannot be larger than input array shape")
-        windows = take(x, np.arange(count)[:, None] + np.arange(size), at)
-        x = np.moveaxis(windows, at + 1, -1)
-    return x
+    if len(set(axes)) < len(axes):
+        for size, at in zip(sizes, axes, strict=True):
+            x = sliding_window_view(x, size, at)
+        return x
+    if any(not 0 <= size <= np.shape(x)[at] for size, at in zip(sizes, axes, strict=True)):
+        raise ValueError("window shape cannot be larger than input array shape")
+    count, ndim = len(axes), np.ndim(x)
+    last = tuple(range(ndim - count, ndim))
+    ones = (1,) * count
+    found = apply(
+        windows,
+        (np.moveaxis(x, axes, last),),
+        {"kernel": sizes, "stride": ones, "dilation": ones},
+    )
+    found = np.moveaxis(found, last, tuple(at + count for at in last))  # the windows' own axes
+    return np.moveaxis(found, last, axes)
 
 
 @implements(np.flip)

@@ -79,7 +79,8 @@ windows: Op = declare(
             0,
             _position(e, index, len(kernel), stride, dilation),
             None,
-        )
+        ),
+        order="V",
     ),
 )
 
