@@ -8,6 +8,7 @@ from __future__ import annotations
 from tracker.config import current, dump
 from tracker.ir import passes, repeats
 from tracker.ir.alike import share_bodies
+from tracker.ir.columns import sum_columns
 from tracker.ir.expand import expand
 from tracker.ir.factoring import factor_products
 from tracker.ir.graph import Function
@@ -46,6 +47,7 @@ PASSES = (
     join_products,
     factor_products,
     outer_products,
+    sum_columns,
     scattered_last,
     add_in_place,
     passes.common_subexpressions,
