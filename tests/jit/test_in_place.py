@@ -329,3 +329,40 @@ def test_a_result_is_no_view_of_what_is_changed_after_it(shape):
         x = given.copy()
         for got, right in zip((*fast(x), x), (*want, plain), strict=True):
             np.testing.assert_array_equal(got, right)
+
+
+def smoothed(x, axis):
+    rows, s = [], x[0]
+    for row in x:
+        s = 0.9 * s + 0.1 * row
+        rows.append(s)
+    return np.stack(rows, axis)
+
+
+STACKS = {
+    "rows of a loop": lambda x: smoothed(x, 0),
+    "columns of a loop": lambda x: smoothed(x, -1),
+    "numbers": lambda x: np.stack([x[i, i % 4] * i for i in range(len(x))]),
+    "both ways": lambda x: (
+        np.stack([x[:, i % 4] * (i + 1) for i in range(20)], 1) + smoothed(x, 0)[:, :1]
+    ),
+    "kinds": lambda x: np.stack([row if i % 3 else row > 0 for i, row in enumerate(x)], 1),
+    "parts of one": lambda x: np.stack([np.ravel(x)[i : i + 9] for i in range(0, 60, 2)]),
+    "one many times": lambda x: np.stack([x[0], x[1]] * 12, 1) * x[:2].T[:, :1],
+}
+
+
+@pytest.mark.parametrize("name", STACKS)
+@pytest.mark.parametrize("n", [40, 300])
+def test_many_rows_that_are_stacked_are_written_one_by_one(name, n):
+    """To choose among n rows for each element would take n times as long."""
+    f = STACKS[name]
+    x = np.random.default_rng(0).normal(size=(n, 4))
+    weights = np.random.default_rng(1).normal(size=f(x).shape)
+    fast = jit(f)
+    slopes = jit(lambda x: gradient(lambda x: np.sum(f(x) * weights), x)[0])
+    want = gradient(lambda x: np.sum(f(x) * weights), x)[0]
+    for _ in range(3):
+        np.testing.assert_allclose(fast(x), f(x), rtol=1e-13)
+        np.testing.assert_allclose(slopes(x), want, rtol=1e-12, atol=1e-13)
+    assert "written piece by piece" in fast.explain(x)

@@ -31,6 +31,7 @@ _LONG_OF_LARGE = 8  # the same of pieces that are most of one axis: one loop is 
 _NEAR = 1 << 14  # elements; in a larger array, pieces of half of it are not written in place
 _SMALL = 1 << 12  # elements; in an array between, a chain that is mostly such pieces is not, if it
 _FEW = 60  # has at most so many: one loop over the array is cut into more parts than that
+_FEW_ROWS = 16  # of a stack; up to here one loop over all of it chooses among them
 
 
 @record(frozen=True)
@@ -152,6 +153,9 @@ class _Finder:
         writes = lower.writes(*(o.type for o in eqn.operands), **eqn.params)
         pieces = tuple([Piece(eqn.operands[at], index) for at, index in writes.parts])
         if writes.base is None:
+            rows = writes.covers and all(int in map(type, piece.index) for piece in pieces)
+            if rows and len(pieces) <= _FEW_ROWS:
+                return None
             if len(pieces) == 1 and not writes.covers:
                 self.embedded[eqn.out] = Piece(pieces[0].atom, pieces[0].index, adds=True)
             return Change(None, pieces, writes.covers)

@@ -414,6 +414,12 @@ def _stack_source(e: Any, index: Any, *xs: Type, axis: int) -> Any:
     return [(at, rest, e.within(index[axis], at, 1, 1)[1]) for at in range(len(xs))]
 
 
+def _stack_writes(*xs: Type, axis: int) -> Writes:
+    whole = [slice(0, n, 1) for n in xs[0].shape]
+    parts = [(at, (*whole[:axis], at, *whole[axis:])) for at in range(len(xs))]
+    return Writes(None, tuple(parts), covers=True)
+
+
 stack = declare(
     "stack",
     method=None,
@@ -422,7 +428,7 @@ stack = declare(
     evaluate=lambda *xs, axis: np.array(xs) if np.ndim(xs[0]) == 0 else np.stack(xs, axis),
     jvp=LINEAR,
     vjp=Joint(_stack_vjp),
-    lower=View(_stack_source, order="K"),
+    lower=View(_stack_source, _stack_writes, "K"),
 )
 
 
