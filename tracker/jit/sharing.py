@@ -1,8 +1,8 @@
 """Kernels that differ in numbers only become one, which is handed the numbers.
 
 Owns: `KernelText`, `share` and `redirected`. A Python loop over rows of different lengths
-(`L[i, :i] @ x[:i]`) makes as many loop nests as steps, alike but for extents and offsets; compiled
-one by one they would take seconds.
+(`L[i, :i] @ x[:i]`), or with numbers of their own (`y[i] = i * x[i:i+9]`), makes as many loop nests
+as steps, alike but for extents, offsets and factors; compiled one by one they would take seconds.
 
 Invariants: a kernel is changed only where there are many like it, for with its numbers written out
 a loop is quicker; numbers that something is divided by stay.
@@ -19,8 +19,11 @@ from tracker.records import record
 _MANY = 4  # kernels; so many may differ in their numbers
 _NUMBER = (
     r"(= (?:icmp \w+|(?:add|sub|mul|shl)(?: nuw| nsw)*) i64 [^\n,]+, "
-    r"|= getelementptr [^\n]*, i64 |= phi i64 \[ )(-?\d+)(?=$|, %)"
+    r"|= getelementptr [^\n]*, i64 |= phi i64 \[ "
+    r"|= f(?:add|sub|mul|div|cmp)[a-z ]* (?:double|float) (?:%[\w.]+, )?)"
+    r"(-?\d+|0x[0-9A-F]{16})(?=$|, %)"
 )
+_FLOAT = re.compile("double|float")
 _CALL = r"call void (@k\d+)\(([^()\n]*)\)"
 
 
@@ -45,7 +48,7 @@ def share(kernels: Sequence[KernelText]) -> tuple[list[KernelText], Moved]:
     alike: dict[str, list[tuple[KernelText, list[str]]]] = {}
     for kernel in kernels:
         pattern = number.sub(r"\1#", kernel.text.replace(f"{kernel.name}(", "@KERNEL("))
-        numbers = [found[2] for found in number.finditer(kernel.text)]
+        numbers = [f"{_kind(found)} {found[2]}" for found in number.finditer(kernel.text)]
         alike.setdefault(pattern, []).append((kernel, numbers))
     left: list[KernelText] = []
     moved: dict[str, tuple[str, tuple[str, ...]]] = {}
@@ -56,14 +59,20 @@ def share(kernels: Sequence[KernelText]) -> tuple[list[KernelText], Moved]:
             continue
         columns = list(zip(*(numbers for _, numbers in group), strict=True))
         varying = [at for at, column in enumerate(columns) if len(set(column)) > 1]
-        left.append(_general(first, varying))
+        left.append(_general(first, {at: columns[at][0].split()[0] for at in varying}))
         for kernel, numbers in group:
             moved[kernel.name] = first.name, tuple(numbers[at] for at in varying)
     return left, moved
 
 
-def _general(kernel: KernelText, varying: Sequence[int]) -> KernelText:
-    """The kernel with some of its numbers as further parameters."""
+def _kind(found: re.Match[str]) -> str:
+    """The type of a number, where one was found."""
+    kind = _FLOAT.search(found[1]) if found[2].startswith("0x") else None
+    return "i64" if kind is None else kind[0]
+
+
+def _general(kernel: KernelText, varying: Mapping[int, str]) -> KernelText:
+    """The kernel with some of its numbers, whose types these are, as further parameters."""
     parameter = {at: f"%number{i}" for i, at in enumerate(varying)}
     seen = iter(range(kernel.text.count("\n") + 1))
 
@@ -71,9 +80,10 @@ def _general(kernel: KernelText, varying: Sequence[int]) -> KernelText:
         return found[1] + parameter.get(next(seen), found[2])
 
     text = re.sub(_NUMBER, put, kernel.text, flags=re.MULTILINE)
-    more = "".join(f", i64 {name}" for name in parameter.values())
+    more = "".join(f", {kind} {parameter[at]}" for at, kind in varying.items())
     head, rest = text.split(") {\n", 1)
-    declaration = kernel.declaration[:-1] + ", i64" * len(varying) + ")"
+    kinds = "".join(f", {kind}" for kind in varying.values())
+    declaration = f"{kernel.declaration[:-1]}{kinds})"
     return KernelText(kernel.name, f"{head}{more}) {{\n{rest}", declaration)
 
 
@@ -84,7 +94,7 @@ def redirected(text: str, moved: Moved) -> str:
         to = moved.get(found[1])
         if to is None:
             return found[0]
-        numbers = "".join(f", i64 {number}" for number in to[1])
+        numbers = "".join(f", {number}" for number in to[1])
         return f"call void {to[0]}({found[2]}{numbers})"
 
     return re.sub(_CALL, call, text) if moved else text
