@@ -236,7 +236,9 @@ def _gives_large(op: Op, operands: Sequence[Any]) -> bool:
         return False
     if isinstance(op.lower, Contract):
         extent = max(a.shape[-1], 1)  # which the two have in common, and the result has not
-        return bool((a.size // extent) * (b.size // extent) * a.itemsize >= LARGE)
+        rows, columns = math.prod(a.shape[-2:-1]), b.shape[-1] if b.ndim > 1 else 1
+        size = max(a.size // extent * columns, b.size // extent * rows)  # of a stack, too
+        return bool(size * a.itemsize >= LARGE)
     if a.shape == b.shape:
         return False
     pairs = itertools.zip_longest(reversed(a.shape), reversed(b.shape), fillvalue=1)

@@ -301,6 +301,19 @@ def test_small_arrays_are_computed_at_once(computed):
     assert not computed
 
 
+def test_many_small_products_are_computed_at_once():
+    seen = []
+
+    def f(x):
+        y = x @ x[::-1]
+        seen.append(tape.is_put_off(y))
+        return np.sin(y)
+
+    x = np.random.default_rng(0).normal(size=(800, 3, 3))
+    np.testing.assert_allclose(jit(f)(x), f(x))
+    assert seen == [False, False]
+
+
 # Who asks for numbers -----------------------------------------------------------------------------
 
 
