@@ -142,23 +142,25 @@ class Stage:
             return False
         if not self.forgetful:
             self.forgetful = True
-            self.notes = [note for note in self.notes if not self._forgotten(note[0])]
+            self.notes = [note for note in self.notes if not self._forget(note[0])]
             self.guards.clear()
-        return self._forgotten(value)
+        return self._forget(value)
 
-    def _forgotten(self, value: Value) -> bool:
-        """A value is made of constants and arguments: it becomes a constant. One whose numbers are
-        yet to be computed does not, nor what is made of a leaf of a derivative: that may have its
-        backward pass still to come."""
+    def _forget(self, value: Value) -> bool:
+        """Make a constant of a value, if it is made of constants and arguments; whether it is one
+        now. One whose numbers are yet to be computed does not become one, nor what is made of a
+        leaf of a derivative: that may have its backward pass still to come."""
         if value.op is None or is_due(value):
             return False
         for o in value.operands:
-            if type(o) is Value and not self._is_constant(o):
+            if type(o) is Value and not self._is_past(o):
                 return False
         value.op, value.operands, value.params = CLOSED, (), NO_PARAMS
         return True
 
-    def _is_constant(self, operand: Value) -> bool:
+    def _is_past(self, operand: Value) -> bool:
+        """Whether nobody pulls back through an operand: a constant that is no leaf of a derivative,
+        or what the function was given."""
         if operand.op is CLOSED:
             return id(operand) not in self.closed
         return operand in self.given or operand in self.placed

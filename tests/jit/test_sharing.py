@@ -85,9 +85,11 @@ def test_rows_and_columns_with_numbers_of_their_own(dtype):
             b[:, i] = (i / 7) / (x[i : i + 9] + 20) + (x[:9] > i / 30)
         return a @ b
 
+    def loss(x):
+        return np.sum(np.abs(f(x)))
+
     x = np.random.default_rng(0).normal(size=40).astype(dtype)
     tolerance = 1e-5 if dtype == "f4" else 1e-12
-    loss = lambda x: np.sum(np.abs(f(x)))  # noqa: E731
     fast, slope = jit(f), jit(lambda x: gradient(loss, x)[0])
     for _ in range(2):
         np.testing.assert_allclose(fast(x), f(x), rtol=tolerance, atol=tolerance)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Var
@@ -34,7 +34,7 @@ def sum_columns(function: Function) -> Function:
     """Write products of windows with vectors as products of slices."""
     if not (function.has("windows") and function.has("matmul")):
         return function
-    made = {eqn.out: eqn for eqn in function.eqns}
+    made: dict[Atom, Eqn] = {eqn.out: eqn for eqn in function.eqns}
     windows = _of_windows(function)
     new = Writer()
     for step in function.body:
@@ -53,9 +53,9 @@ class _Product:
     """Windows times a vector. `rows` are the axes of the windows that make up the rows of a long
     matrix, the others its columns. `sums`: the rows are added up, not the columns."""
 
-    windows: Var
+    windows: Atom
     rows: range
-    vector: Var
+    vector: Atom
     sums: bool
 
     def write(self, new: Writer, out: Var) -> None:
@@ -88,7 +88,7 @@ class _Product:
             yield new.make("getitem", self.windows, index=at)
 
 
-def _product(eqn: Eqn, made: dict[Var, Eqn], windows: set[Atom]) -> _Product | None:
+def _product(eqn: Eqn, made: Mapping[Atom, Eqn], windows: set[Atom]) -> _Product | None:
     """What a product of windows with a vector is; None for others."""
     if not isinstance(eqn.op.lower, Contract) or eqn.out.type.dtype.kind not in "fc":
         return None
@@ -120,17 +120,17 @@ def _of_windows(function: Function) -> set[Atom]:
     return found
 
 
-def _unfolded(matrix: Var, axis: int, made: dict[Var, Eqn]) -> tuple[Var, range]:
+def _unfolded(matrix: Atom, axis: int, made: Mapping[Atom, Eqn]) -> tuple[Atom, range]:
     """What a matrix is a reshape of, maybe turned, and which of its axes are the long one."""
     eqn, source, at = made.get(matrix), matrix, axis
     if eqn is not None and eqn.op.name == "transpose" and eqn.params["axes"] == (1, 0):
-        source, at = eqn.operands[0], 1 - axis  # type: ignore[assignment]
+        (source,), at = eqn.operands, 1 - axis
         eqn = made.get(source)
     if eqn is not None and eqn.op.name == "reshape":
-        whole, count = eqn.operands[0], source.type.shape[at]
-        shape = whole.type.shape
+        (whole,) = eqn.operands
+        count, shape = source.type.shape[at], whole.type.shape
         for cut in range(1, len(shape)):
             rows = range(cut) if at == 0 else range(cut, len(shape))
             if math.prod(shape[i] for i in rows) == count:
-                return whole, rows  # type: ignore[return-value]
+                return whole, rows
     return matrix, range(axis, axis + 1)

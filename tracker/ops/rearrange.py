@@ -118,8 +118,8 @@ def sliding_window_view(
         (np.moveaxis(x, axes, last),),
         {"kernel": sizes, "stride": ones, "dilation": ones},
     )
-    found = np.moveaxis(found, last, tuple(at + count for at in last))  # the windows' own axes
-    return np.moveaxis(found, last, axes)
+    own = tuple(range(ndim, ndim + count))  # the windows' axes come last; their places, in order
+    return np.moveaxis(found, (*last, *own), (*own, *axes))
 
 
 @implements(np.flip)
