@@ -11,7 +11,7 @@ import numpy as np
 from tracker.ir.op import METHODS, UFUNCS, Contract
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project
-from tracker.ops.declare import as_strong, declare, implements, into
+from tracker.ops.declare import as_strong, declare, implements, into, joint_shape
 from tracker.ops.shape import adjoint, reshaped
 from tracker.tape import apply, form_of, shape_of
 from tracker.tracked import install
@@ -22,7 +22,7 @@ def _infer(a: Type, b: Type) -> Type:
         raise ValueError("matmul: operands need at least one dimension; use * for scalars")
     if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
         raise ValueError(f"matmul: shapes {a.shape} and {b.shape} do not match")
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = joint_shape(a.shape[:-2], b.shape[:-2])
     rows = a.shape[-2:-1]
     columns = b.shape[-1:] if b.ndim > 1 else ()
     return Type((*batch, *rows, *columns), np.result_type(a.dtype, b.dtype))

@@ -7,6 +7,7 @@ is a linear recurrence, so that nothing is ever divided by an element, which may
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -34,8 +35,10 @@ def along(x: Any, axis: int) -> Along:
 
 
 def _cumulative(function: Any) -> Any:
+    kind = functools.cache(lambda dtype: function(np.ones(1, dtype)).dtype)
+
     def infer(x: Type, *, axis: int) -> Type:
-        return Type(x.shape, function(np.ones(1, x.dtype)).dtype)
+        return Type(x.shape, kind(x.dtype))
 
     return infer
 

@@ -54,11 +54,17 @@ def _loop_dtypes(ufunc: np.ufunc, *kinds: tuple[np.dtype[Any], bool]) -> tuple[n
 
 
 def broadcast(types: Sequence[Type]) -> tuple[int, ...]:
+    """The shape of what elementwise ops give of operands of these types."""
+    if len(types) == 1:
+        return types[0].shape
     shapes = {t.shape for t in types}
     shapes.discard(())
     if len(shapes) < 2:
         return shapes.pop() if shapes else ()
-    return np.broadcast_shapes(*shapes)
+    return joint_shape(*shapes)
+
+
+joint_shape = functools.lru_cache(maxsize=1024)(np.broadcast_shapes)
 
 
 def infer_ufunc(ufunc: np.ufunc, python: Callable[..., Any] | None) -> Callable[..., Type]:

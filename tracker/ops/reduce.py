@@ -7,6 +7,7 @@ in NumPy, an `out=` takes what is folded in its own dtype, whatever is lost.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -91,8 +92,10 @@ def reduced_shape(x: Type, axis: tuple[int, ...], keepdims: bool) -> tuple[int, 
 
 
 def _infer_with(function: Callable[..., Any]) -> Callable[..., Type]:
+    kind = functools.cache(lambda dtype: function(np.ones(1, dtype)).dtype)
+
     def infer(x: Type, *, axis: tuple[int, ...], keepdims: bool) -> Type:
-        return Type(reduced_shape(x, axis, keepdims), function(np.ones(1, x.dtype)).dtype)
+        return Type(reduced_shape(x, axis, keepdims), kind(x.dtype))
 
     return infer
 
