@@ -84,7 +84,7 @@ JIT_LAYERS = [
     {"lending", "sorting", "selecting", "searching", "dense"},
     {"layout"},
     {"lowered", "chains", "pausing", "overwriting"},
-    {"rows", "modules", "routines", "program"},
+    {"rows", "running", "modules", "routines", "program"},
     {"inplace", "accounts"},
     {"storing", "guests"},
     {"plan"},

@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tracker.ir.op import Scan
 from tracker.jit.index import Affine
 from tracker.jit.layout import Buffer, Kernel, Store
 from tracker.jit.strides import is_packed, wide_strides
@@ -60,7 +61,7 @@ def is_made_where_read(accesses: Sequence[Access], old: Buffer, new: Buffer) -> 
 
 def pairs_of(kernel: Kernel, step: int, accesses: Sequence[Access]) -> list[Pair]:
     """What a kernel could write where, as far as it goes."""
-    if kernel.guests or any(store.adds or store.by is not None for store in kernel.stores):
+    if kernel.guests or any(store.adds or not _is_ordered(store) for store in kernel.stores):
         return []
     written = [store.place.buffer for store in kernel.stores if _is_whole(store, kernel)]
     read = dict.fromkeys(buffer for access in accesses for buffer in access.read)
@@ -83,12 +84,20 @@ def homes_of(pairs: Sequence[Pair], life: Mapping[Buffer, tuple[int, int]]) -> d
     return {old: _last(found, new) for old, new in found.items()}
 
 
+def _is_ordered(store: Store) -> bool:
+    """Whether the place of an element follows from its index."""
+    return store.by is None or isinstance(store.by.op.lower, Scan)
+
+
 def _is_whole(store: Store, kernel: Kernel) -> bool:
     """Whether each element of the buffer is written at one index of the kernel's."""
     place, space = store.place, kernel.space
     assert place.buffer is not None
-    whole = place.buffer.type.size == math.prod(space) and place.start == 0
-    return whole and is_packed(wide_strides(place.strides, space), space)
+    strides = wide_strides(place.strides, space)
+    wide = [n for n in space if n != 1]
+    low = place.start + sum((n - 1) * min(s, 0) for n, s in zip(wide, strides, strict=True))
+    whole = place.buffer.type.size == math.prod(space) and low == 0
+    return whole and is_packed(tuple(map(abs, strides)), space)
 
 
 def _are_alike(old: Buffer, new: Buffer) -> bool:

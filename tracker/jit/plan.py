@@ -128,6 +128,7 @@ class _Planner(Storing):
         self.gathered: set[Var] = set()
         self.slow: set[Var] = set()  # expressions with a division or a root
         self.bodies: dict[Function, Plan] = {}
+        self.turned: set[Var] | None = None  # see `running.py`
         if any(isinstance(eqn.op.lower, Contract) for eqn in function.eqns):
             self.gathered = rare.gathered(function)
         self.in_place = InPlace(self, function, tiny)
@@ -189,7 +190,7 @@ class _Planner(Storing):
         ):
             self._fold(step, operands[0])
         elif isinstance(lower, Scan) and not self.tiny.takes(step.out.type):
-            self._scan(step)
+            rare.plan_scan(self, step)
         elif self.tiny.takes(step.out.type):
             self._scalar(step, operands)
         elif isinstance(lower, View):
@@ -414,14 +415,6 @@ class _Planner(Storing):
         level = self.reach(mask) if isinstance(mask, Var) else 0
         place = self.made(eqn.out, level)
         kernel = Kernel(mask.type.shape, level, stores=[Store(mask, place, by=eqn)])
-        self.plan.writes.setdefault(level, []).append(kernel)
-
-    def _scan(self, eqn: Eqn) -> None:
-        """A loop in which each element is made from the one before it."""
-        level = max((self.reach(o) for o in eqn.operands if isinstance(o, Var)), default=0)
-        kernel = Kernel(eqn.out.type.shape, level, stores=[])
-        place = self.made(eqn.out, level, strides=self.order(eqn.out))
-        kernel.stores.append(Store(eqn.operands[0], place, by=eqn))
         self.plan.writes.setdefault(level, []).append(kernel)
 
     # The end

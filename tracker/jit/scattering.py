@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.op import Compact, Scan, Scatter
-from tracker.jit.emit import Scalar
+from tracker.jit.emit import Scalar, memory_type
 
 _INT64 = np.dtype(np.int64)
 
@@ -60,14 +60,28 @@ def _flat(index: Sequence[Any], strides: Sequence[int]) -> Any:
 
 
 def _scan(body: Any, store: Any, x: Scalar, lower: Scan) -> None:
-    axis, e = store.by.params["axis"], body.e
+    """Make an element of the one before it: in a register, where that was made just now."""
+    axis, e, dtype = store.by.params["axis"], body.e, x.dtype
     flat = _flat(body.index, store.place.strides)
+    body.access.writes(body.w.home(store.place.buffer), flat + store.place.start)
+    cell = _accumulator(body, dtype) if body.w.order[-1] == axis else ""
     _, first = body.tools.within(body.index[axis], 0, 1, 1)
     if first is False:
-        before = body.w.target(store.place, flat - store.place.strides[axis], body.tools)
-        others = [body.cast(body.value(o, body.index), x.dtype) for o in store.by.operands[1:]]
-        x = lower.combine(e, e.load(before, x.dtype), x, *others)
+        others = [body.cast(body.value(o, body.index), dtype) for o in store.by.operands[1:]]
+        before = cell or body.w.target(store.place, flat - store.place.strides[axis], body.tools)
+        x = lower.combine(e, e.load(before, dtype), x, *others)
     e.store(x, body.w.target(store.place, flat, body.tools))
+    if cell:
+        e.store(x, cell)
+
+
+def _accumulator(body: Any, dtype: np.dtype[Any]) -> str:
+    """Where the innermost loop keeps what it has made last (LLVM takes a register)."""
+    cell = "%acc"
+    text = f"  {cell} = alloca {memory_type(dtype)}"
+    if text not in body.w.head:  # a cut loop is written more than once
+        body.w.head.insert(0, text)
+    return cell
 
 
 def _compact(body: Any, store: Any, x: Scalar) -> None:

@@ -49,6 +49,14 @@ def wide_strides(strides: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int,
     return tuple(stride for stride, n in zip(strides, shape, strict=True) if n != 1)
 
 
+def turned(
+    strides: tuple[int, ...], shape: tuple[int, ...], axis: int
+) -> tuple[int, tuple[int, ...]]:
+    """Where the same memory begins, and its strides, for who goes along an axis from its end."""
+    start = (shape[axis] - 1) * strides[axis]
+    return start, (*strides[:axis], -strides[axis], *strides[axis + 1 :])
+
+
 def is_packed(strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     """Whether an array with these (wide) strides has no gaps, in whatever order its axes lie."""
     step = 1
