@@ -31,7 +31,7 @@ from tracker.ir.types import Type
 from tracker.listening import Watch, current_watch, is_recording
 from tracker.ops.binary import strong_multiply
 from tracker.ops.bundle import Parts
-from tracker.ops.cotangents import as_numpy, partial_product, project
+from tracker.ops.cotangents import FACTORED, as_numpy, contribution, project
 from tracker.ops.index import embed
 from tracker.ops.linalg.parts import embed_diagonal
 from tracker.ops.places import Piece
@@ -298,7 +298,7 @@ def _add(cotangents: dict[Value, Any], owned: set[Value], value: Value, c: Any) 
 
 
 def _plain_partial(value: Value, at: int, g: Any, partial: Any, xs: list[Any]) -> Any:
-    """`project(partial_product(...))` on plain data, with the common cases (float64) first."""
+    """`contribution` on plain data, with the common cases (float64) first."""
     x = xs[at]
     if type(partial) is int:
         if not partial:
@@ -308,11 +308,13 @@ def _plain_partial(value: Value, at: int, g: Any, partial: Any, xs: list[Any]) -
         c = g * partial
     else:
         try:
+            if type(g) is _ndarray and partial in FACTORED and g.shape != np.shape(x):
+                return contribution(np.multiply, g, partial, value.data, xs, at)
             c = g * partial(value.data, *xs)
         except ZeroDivisionError as error:  # a derivative at a pole, in Python's arithmetic
             forgive(error)
             xs = [as_numpy(x) for x in xs]
-            return project(partial_product(np.multiply, g, partial, as_numpy(value.data), xs), x)
+            return contribution(np.multiply, g, partial, as_numpy(value.data), xs, at)
         except Exception as error:
             raise _noted(error, value.op, at) from None
     kind = type(c)
@@ -328,7 +330,7 @@ def _plain_partial(value: Value, at: int, g: Any, partial: Any, xs: list[Any]) -
     ):
         return c
     if callable(partial) and np.iscomplexobj(c):  # the conjugate matters
-        return project(partial_product(np.multiply, g, partial, value.data, xs), x)
+        return contribution(np.multiply, g, partial, value.data, xs, at)
     return project(c, x)
 
 
@@ -384,7 +386,7 @@ def _ruled(
                 out.append(
                     None
                     if isinstance(partial, (int, float)) and partial == 0
-                    else project(partial_product(times, g, partial, y, xs), xs[at])
+                    else contribution(times, g, partial, y, xs, at)
                 )
     except (TrackerError, ZeroDivisionError):
         raise

@@ -15,7 +15,7 @@ from tracker.ir.graph import Const
 from tracker.ir.op import OPS, Map
 from tracker.ir.types import Type
 from tracker.ops.comparing import greater_equal, weakly
-from tracker.ops.cotangents import choosing, project
+from tracker.ops.cotangents import choosing, factored, project
 from tracker.ops.declare import broadcast, declare, elementwise, implements
 from tracker.tape import apply
 from tracker.tracked import install
@@ -43,7 +43,10 @@ multiply = elementwise(
 )
 divide = elementwise(
     np.divide,
-    partials=[lambda y, a, b: 1 / b, lambda y, a, b: -y / b],
+    partials=[
+        lambda y, a, b: 1 / b,
+        factored(lambda y, a, b: -y / b, lambda y, a, b: y, lambda b: -1 / b),
+    ],
     lower=lambda e, a, b: e.div(a, b),
     kinds="fc",
     operator=operator.truediv,

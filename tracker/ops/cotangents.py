@@ -9,13 +9,13 @@ Invariant: rules are plain NumPy on whatever they are handed; zeros and ones com
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tracker.ir.op import Rule
-from tracker.tape import form_of
+from tracker.tape import form_of, shape_of
 from tracker.tracked import Tracked
 
 
@@ -105,11 +105,34 @@ def partial_product(times: Callable[[Any, Any], Any], g: Any, partial: Any, y: A
     return product if times is np.multiply else _taken(product, partial, d)
 
 
+FACTORED: dict[Rule, tuple[Rule, Rule]] = {}
+
+
+def factored(partial: Rule, full: Rule, own: Rule) -> Rule:
+    """A partial derivative that is full(y, *xs) * own(x), x being the operand itself: where x was
+    broadcast, cotangents are summed before they are multiplied with `own`."""
+    FACTORED[partial] = full, own
+    return partial
+
+
+def contribution(
+    times: Callable[[Any, Any], Any], g: Any, partial: Any, y: Any, xs: Sequence[Any], at: int
+) -> Any:
+    """The cotangent that reaches operand number `at`, whose partial derivative this is."""
+    x = xs[at]
+    factors = FACTORED.get(partial)
+    if factors is None or shape_of(x) == shape_of(g):
+        return project(partial_product(times, g, partial, y, xs), x)
+    full, own = factors
+    c, d = project(partial_product(times, g, full, y, xs), x), own(x)
+    return times(c, np.conjugate(d) if _is_complex(form_of(d)) else d)
+
+
 def vjp_from(partial: Any, at: int) -> Rule:
     """The rule of operand number `at`, whose partial derivative this is."""
 
     def rule(g: Any, y: Any, *xs: Any) -> Any:
-        return project(partial_product(np.multiply, g, partial, y, xs), xs[at])
+        return contribution(np.multiply, g, partial, y, xs, at)
 
     return rule
 
