@@ -3,6 +3,7 @@ attributes count, read by methods and changed by them."""
 
 import importlib
 import itertools
+import operator
 import sys
 import textwrap
 
@@ -10,6 +11,10 @@ import numpy as np
 import pytest
 
 from tracker import CompileError, gradient, jit
+from tracker.jit.compared import Static
+from tracker.jit.installed import Installed
+from tracker.jit.places import Place
+from tracker.jit.state import Before
 
 PACKAGE = """
 class Filter:
@@ -223,3 +228,19 @@ def test_numbers_and_arrays_of_its_modules(package):
             np.testing.assert_array_equal(f(1.5), [1.5 * scale * scale, 1.5 * scale])
         assert package._calls == scale + 3
     assert all(f.cache_info().eager == 0 for f in compiled)
+
+
+def test_members_that_c_has_for_itself(monkeypatch):
+    monkeypatch.setattr(Installed, "owns", lambda self, cls: True)
+    getter = operator.itemgetter(0)
+    assert "__vectorcalloffset__" in vars(type(getter))
+    assert not list(Installed("").slots(getter))
+
+
+def test_numbers_that_c_makes_for_each_reader():
+    """They are not other numbers than before, and nobody can put the old ones back."""
+    code = compile("\n" * 1000 + "pass", "file", "exec").replace(co_firstlineno=1000)
+    before = Before([Place("attribute", Static(code), "co_firstlineno", "")])
+    assert code.co_firstlineno is not code.co_firstlineno
+    assert not before.is_past
+    before.restore()

@@ -53,8 +53,11 @@ class Installed:
 
     @property
     def beyond(self) -> str:
-        """The class of an object that was too many; "" if there is none."""
-        return type(self._objects[MOST]).__name__ if len(self._objects) > MOST else ""
+        """What holds more objects than are looked into; "" if nothing does."""
+        if len(self._objects) <= MOST:
+            return ""
+        name = type(self._objects[MOST]).__name__
+        return f"a {name} that it reads holds too many other objects"
 
     def functions(self, x: Any) -> Iterator[tuple[types.FunctionType, Names]]:
         """The methods of an object, which may put something anywhere."""
@@ -65,10 +68,12 @@ class Installed:
                         yield f, names_in(f.__code__)
 
     def slots(self, x: Any) -> Iterator[tuple[str, str]]:
-        """The filled slots of an object, and what to call them."""
+        """The filled slots of an object, and what to call them (not those that C has for itself,
+        such as `__vectorcalloffset__`)."""
         for cls in filter(self.owns, type(x).__mro__):
             for name, raw in vars(cls).items():
-                if isinstance(raw, types.MemberDescriptorType) and hasattr(x, name):
+                is_slot = isinstance(raw, types.MemberDescriptorType)
+                if is_slot and not name.startswith("__") and hasattr(x, name):
                     yield name, f"{cls.__name__}.{name}"
 
     def globals_of(self, f: types.FunctionType) -> Iterator[tuple[str, Any]]:

@@ -475,9 +475,8 @@ _UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
 
 def _too_much(reads: Reads, alike: Sequence[tuple[int, int]]) -> str:
     """What there is too much of for calls to be looked at, if so."""
-    if reads.beyond:
-        return f"a {reads.beyond} that it reads holds too many other objects"
-    return "it compares objects, and is given many arrays" if len(alike) > _MANY else ""
+    many = "it compares objects, and is given many arrays" if len(alike) > _MANY else ""
+    return reads.beyond or many
 
 
 def _is_untraceable(error: BaseException | None) -> bool:

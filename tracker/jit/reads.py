@@ -68,6 +68,7 @@ _HELD = {  # where objects of the standard library keep what is in them
     ("queue", "LifoQueue"): "queue",
     ("queue", "PriorityQueue"): "queue",
 }
+_MOST = 20_000  # places; to compare them takes milliseconds
 _HEAP = 1 << 9  # the flag of classes that are made while a program runs
 _STATE = (list, dict, set, deque, ContextVar, type(os.environ))  # of libraries, that users change
 
@@ -76,7 +77,7 @@ class Reads(NamedTuple):
     """The places that a call can read; whether it may ask what no place has (`asking.py`); the
     globals of code that asks what a value is, and how (`answers.py`). `stored`: the names under
     which it puts something; `fills`: it may put something elsewhere, too. `objects`: whose
-    attributes it may read. `beyond`: what holds more objects than are looked at, if so.
+    attributes it may read. `beyond`: why there is too much to look at, if there is.
     `compares`: it may ask whether two things are one object."""
 
     places: list[Place]
@@ -104,7 +105,7 @@ def reads_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> Reads:
             walk.reach(x)
     places = walk.run()
     spaces = list(walk.spaces.values())
-    asked = walk.objects, walk.installed.beyond, walk.compares
+    asked = walk.objects, walk.beyond, walk.compares
     return Reads(places, walk.asks, spaces, walk.stored, walk.fills, *asked)
 
 
@@ -138,8 +139,10 @@ class _Walk:
     def run(self) -> list[Place]:
         known, looked_at = self._known(), 0
         while self.todo or looked_at < len(self.objects) or known != self._known():
-            while self.todo:
+            while self.todo and not self.beyond:
                 self._visit(self.todo.pop())
+            if self.beyond:
+                break  # calls are not looked at, so nobody asks what there is
             if known != self._known():
                 known, looked_at = self._known(), 0
             new, looked_at = self.objects[looked_at:], len(self.objects)
@@ -157,6 +160,13 @@ class _Walk:
             for p in self.places
             if id(p.holder.value) not in inside
         ]
+
+    @property
+    def beyond(self) -> str:
+        """Why calls cannot be looked at, if so: before each, all places would be compared."""
+        if len(self.places) > _MOST:
+            return f"it can read more than {_MOST:,} names and attributes"
+        return self.installed.beyond
 
     def _classes(self) -> None:
         """Which classes objects have, and what these lend them under the names that were met."""

@@ -59,6 +59,7 @@ _LASTING = (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc)
 _FIXED = ("slot", "lent", "names", "token")  # places where a function puts nothing
 _MANY = 2000  # comparisons of containers before each call
 _KEYS = {str, bytes, int, float, bool, type(None)}
+_MADE = {str, bytes, int, float, complex}
 
 
 class Before:
@@ -99,7 +100,7 @@ class Before:
         """Whether something else stands there by now."""
         inside = self.inside.values()
         found = ((place.read(), was) for place, was, _ in self.at if place.kind not in _FIXED)
-        return any(now is not was for now, was in found) or not all(
+        return not all(_is_one(now, was) for now, was in found) or not all(
             _is_same(children_of(x, True), parts) for x, parts in inside
         )
 
@@ -109,7 +110,7 @@ class Before:
             if not same_bytes(array, held):
                 array[...] = held
         for place, was, own in self.at:
-            if place.kind not in _FIXED and place.read() is not was:
+            if place.kind not in _FIXED and not _is_one(place.read(), was):
                 place.put(was, own)
         for x, (names, children) in self.inside.values():
             if _is_same(children_of(x, True), (names, children)):
@@ -359,6 +360,11 @@ class _Finder:
                 root = root_of(x)
                 if id(root) not in self.given and roots.setdefault(id(root), id(x)) != id(x):
                     raise _Unsaid
+
+
+def _is_one(now: Any, was: Any) -> bool:
+    """Whether it is the very same; C's members make a number (or text) anew for each who reads."""
+    return now is was or (type(now) is type(was) and type(now) in _MADE and repr(now) == repr(was))
 
 
 def _is_same(a: _Parts | None, b: _Parts) -> bool:
