@@ -196,6 +196,9 @@ class InPlace:
         home = self._home_of_base(out, base)
         atoms = {a: self._apart(self.fresh(a), home, change, a) for a in change.atoms}
         planner = self.planner
+        for atom in atoms.values() if change.by is not None else ():
+            if isinstance(atom, Var):
+                planner.store_if_dear(atom)
         level = max([planner.reach(a) for a in atoms.values() if isinstance(a, Var)], default=0)
         if home is None:
             if isinstance(base, Var):

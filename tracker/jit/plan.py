@@ -55,7 +55,7 @@ from tracker.jit.layout import (
     whole_place,
 )
 from tracker.jit.probing import is_math, is_slow
-from tracker.jit.storing import Storing
+from tracker.jit.storing import DEAR, Storing
 from tracker.jit.strides import MemoryOrder, c_strides
 
 _VECTOR = 8  # elements; up to here a vector is unrolled where there is vector math
@@ -63,7 +63,6 @@ _PER_MATH = 40  # equations of vectors for each transcendental one; beyond, thes
 _FEW_LOOPS = 40  # transcendental functions of vectors; beyond, these are unrolled
 _IN_LOOP = 16  # elements; up to here a value in a loop is unrolled: its code is to stay near
 _UNROLLED_IN_LOOP = 500  # elements of all unrolled values of a body, or of what stands around it
-_MATH = 20  # what a transcendental function costs
 _MANY = 8  # elements for each of an operand, for which a division or root is not made again
 _LARGE = 1 << 20  # bytes of scratch that is worth to be freed soon
 _HEAVY = 30  # what a transcendental function adds to the crowd: its code is long
@@ -227,12 +226,12 @@ class _Planner(Storing):
                 level = max(level, self.reach(o))
         kernel = self.roomy(space, level)
         crowded, level = kernel.level > level, kernel.level
-        cost = _MATH if is_math(eqn) else 1
+        cost = DEAR if is_math(eqn) else 1
         kernel.weight += 1 if cost == 1 else _HEAVY
         for o in same:
             place = self.places[o]
             assert place.home is not None
-            dear = place.cost > self.cheap(o) or (crowded and place.cost >= _MATH)
+            dear = place.cost > self.cheap(o) or (crowded and place.cost >= DEAR)
             if place.home.level < level and not place.stored and dear:
                 self.store(o)
         for o in operands:
@@ -398,6 +397,9 @@ class _Planner(Storing):
 
     def _scatter(self, eqn: Eqn, lower: Scatter) -> None:
         """A copy of the base, then a loop that writes the elements where they go."""
+        value = eqn.operands[lower.value]
+        if isinstance(value, Var):
+            self.store_if_dear(value)
         level = max((self.reach(o) for o in eqn.operands if isinstance(o, Var)), default=0)
         place = self.made(eqn.out, level, strides=self.order(eqn.out))
         space = lower.space(*(o.type for o in eqn.operands), **eqn.params)
@@ -412,7 +414,10 @@ class _Planner(Storing):
     def _compact(self, eqn: Eqn) -> None:
         """A loop that stores the positions of true elements."""
         (mask,) = eqn.operands
-        level = self.reach(mask) if isinstance(mask, Var) else 0
+        level = 0
+        if isinstance(mask, Var):
+            self.store_if_dear(mask)
+            level = self.reach(mask)
         place = self.made(eqn.out, level)
         kernel = Kernel(mask.type.shape, level, stores=[Store(mask, place, by=eqn)])
         self.plan.writes.setdefault(level, []).append(kernel)

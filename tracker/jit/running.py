@@ -21,15 +21,12 @@ from tracker.jit.index import formulas, index_of
 from tracker.jit.layout import Kernel, Store
 from tracker.jit.strides import turned
 
-_DEAR = 20  # operations, which a transcendental function takes
-
 
 def plan_scan(planner: Any, eqn: Eqn) -> None:
-    """Have dear operands stored, and place the result."""
+    """Have what is dear stored, and place the result."""
     operands = [o for o in eqn.operands if isinstance(o, Var)]
     for o in operands:
-        if (place := planner.places[o]).cost >= _DEAR:
-            place.ready = max(place.ready, planner.stored(_turned_from(planner, o)).ready)
+        planner.store_if_dear(o)
     level = max(map(planner.reach, operands), default=0)
     place = planner.made(eqn.out, level, strides=planner.order(eqn.out))
     if planner.turned is None:
@@ -39,20 +36,6 @@ def plan_scan(planner: Any, eqn: Eqn) -> None:
         place.start, place.strides = turned(place.strides, eqn.out.type.shape, axis)
     kernel = Kernel(eqn.out.type.shape, level, stores=[Store(eqn.operands[0], place, by=eqn)])
     planner.plan.writes.setdefault(level, []).append(kernel)
-
-
-def _turned_from(planner: Any, var: Var) -> Var:
-    """The expression whose elements a view has, each once, in another order."""
-    while True:
-        eqn = planner.plan.definitions.get(var)
-        if eqn is None or not isinstance(eqn.op.lower, View) or len(eqn.operands) != 1:
-            return var
-        (source,) = eqn.operands
-        if not isinstance(source, Var) or source.type.size != var.type.size:
-            return var
-        if planner.places[source].kind != "expression":
-            return var
-        var = source
 
 
 def turned_scans(function: Function) -> set[Var]:

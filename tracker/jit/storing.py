@@ -28,6 +28,7 @@ from tracker.jit.layout import (
 )
 from tracker.jit.strides import MemoryOrder, c_strides
 
+DEAR = 20  # operations, which a transcendental function takes
 CHEAP = 24  # operations; up to here an expression is computed again rather than stored
 _CHEAP_IN_LOOP = 34  # the same in a loop's body, whose stores would be made at every step
 _CHEAP_NEAR = 7  # the same for values that stay in the cache: these are soon stored and read
@@ -137,6 +138,26 @@ class Storing:
         if self.places[var].kind == "expression":
             self.store(var)
         return self.places[var]
+
+    def store_if_dear(self, var: Var) -> None:
+        """Have an expression made by a loop of vectors, for one that can be none: of a view that
+        has each element once, what it is a view of."""
+        place = self.places[var]
+        if place.kind == "expression" and place.cost >= DEAR:
+            place.ready = max(place.ready, self.stored(self._turned_from(var)).ready)
+
+    def _turned_from(self, var: Var) -> Var:
+        """The expression whose elements a view has, each once, in another order."""
+        while True:
+            eqn = self.plan.definitions.get(var)
+            if eqn is None or not isinstance(eqn.op.lower, View) or len(eqn.operands) != 1:
+                return var
+            (source,) = eqn.operands
+            if not isinstance(source, Var) or source.type.size != var.type.size:
+                return var
+            if self.places[source].kind != "expression":
+                return var
+            var = source
 
     def in_order(self, var: Var) -> Place:
         """A value in registers, or in memory in C order, where a routine can read it."""
