@@ -8,7 +8,7 @@ from tracker.ir.factoring import factor_products
 from tracker.ir.passes import common_subexpressions, dead_code, run
 from tracker.ir.simplify import simplify
 
-PASSES = [common_subexpressions, simplify, factor_products, common_subexpressions, dead_code]
+PASSES = [simplify, common_subexpressions, factor_products, common_subexpressions, dead_code]
 RNG = np.random.default_rng(0)
 A, B, C = (RNG.standard_normal((7, 7)) for _ in range(3))
 
@@ -94,3 +94,29 @@ def test_the_gradient_of_a_gram_matrix_is_one_product(dtype, shape):
     (want,) = tracker.gradient(loss, b)
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
     assert got.dtype == dtype
+
+
+@pytest.mark.parametrize("axes", [([0, 1], [0, 1]), ([1, 0], [1, 0])])
+def test_the_gradient_of_a_gram_matrix_of_a_tensor(axes):
+    def loss(x):
+        return np.sum(np.tensordot(x, x, axes) ** 2)
+
+    x = RNG.standard_normal((5, 6, 7))
+    assert products(lambda x: tracker.gradient(loss, x), x) == 2
+    agree(lambda x: tracker.gradient(loss, x)[0], x)
+
+
+def test_products_in_other_shapes():
+    def crossed(a, b, c):  # (6, 4) of (4, 6) is not its transpose
+        return np.reshape(a @ c, (6, 4)).T + b @ c
+
+    def spread(a, b, c):
+        return np.reshape(a @ c, (24,)) + np.reshape(b @ c, (24, 1))
+
+    def flat(a, b, c):
+        return np.reshape(a @ c, (24,)) + np.reshape(b @ c, (24,))
+
+    a, b, c = RNG.standard_normal((4, 5)), RNG.standard_normal((4, 5)), RNG.standard_normal((5, 6))
+    for f, count in ((crossed, 2), (spread, 2), (flat, 1)):
+        assert products(f, a, b, c) == count
+        agree(f, a, b, c)

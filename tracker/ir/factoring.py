@@ -6,7 +6,8 @@ between all pairs, adds two products of the same matrix:
     g @ b + (b.T @ g).T    ->    (g + g.T) @ b
 
 Data: a product is known by its two `_Factor`s, each a matrix that is taken as it is or transposed;
-the transpose of a product is one too. Like `joining.py` it names ops, for it relates several.
+the transpose of a product is one too, and so is a product in another shape (of a tensor). Like
+`joining.py` it names ops, for it relates several.
 Invariants: types stay; linear in the equations; results differ by the order of sums, which BLAS
 chooses freely anyway.
 """
@@ -17,7 +18,6 @@ from typing import Any, NamedTuple
 
 from tracker.ir.graph import Atom, Eqn, Function
 from tracker.ir.passes import Writer, as_pass, with_body
-from tracker.ir.types import Type
 
 _WIDE = 4  # columns (or rows) of the result, from which adding factors costs less than a product
 
@@ -30,6 +30,11 @@ class _Factor(NamedTuple):
     def dtype(self) -> Any:
         return self.matrix.type.dtype
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows, columns = self.matrix.type.shape
+        return (columns, rows) if self.flipped else (rows, columns)
+
     def transposed(self) -> _Factor:
         return _Factor(self.matrix, not self.flipped)
 
@@ -37,6 +42,10 @@ class _Factor(NamedTuple):
 class _Product(NamedTuple):
     left: _Factor
     right: _Factor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.left.shape[0], self.right.shape[1]
 
 
 @as_pass
@@ -54,7 +63,11 @@ def factor_products(function: Function) -> Function:
             continue
         assert isinstance(step, Eqn)
         new.where = step.where
-        new.make("matmul", *_factored(new, *pair), out=step.out)
+        factors, shape = _factored(new, *pair), step.out.type.shape
+        if shape == pair[0].shape:
+            new.make("matmul", *factors, out=step.out)
+        else:
+            new.make("reshape", new.make("matmul", *factors), shape=shape, out=step.out)
         found = True
     return with_body(function, new.body) if found else function
 
@@ -76,12 +89,17 @@ class _Products:
         elif name == "transpose" and eqn.params["axes"] == (1, 0):
             self._flipped[eqn.out] = self._factor(operands[0]).transposed()
             product = self._only_here(operands[0])
-            if product is not None:
+            if product is not None and product.shape == operands[0].type.shape:
                 left, right = product
                 self._known[eqn.out] = _Product(right.transposed(), left.transposed())
+        elif name == "reshape":
+            product = self._only_here(operands[0])
+            if product is not None:
+                self._known[eqn.out] = product
         elif name == "add":
             a, b = map(self._only_here, operands)
-            if a is not None and b is not None and _pays(a, b, eqn.out.type):
+            alike = operands[0].type.shape == operands[1].type.shape
+            if alike and a is not None and b is not None and _pays(a, b):
                 return a, b
         return None
 
@@ -93,11 +111,13 @@ class _Products:
         return self._known.get(atom) if self._uses[atom] == 1 else None
 
 
-def _pays(a: _Product, b: _Product, out: Type) -> bool:
+def _pays(a: _Product, b: _Product) -> bool:
     """Whether there is a factor in common, and adding the others is less than another product."""
+    if a.shape != b.shape:
+        return False
     if a.left == b.left:
-        return a.right.dtype == b.right.dtype and out.shape[0] >= _WIDE
-    return a.right == b.right and a.left.dtype == b.left.dtype and out.shape[1] >= _WIDE
+        return a.right.dtype == b.right.dtype and a.shape[0] >= _WIDE
+    return a.right == b.right and a.left.dtype == b.left.dtype and a.shape[1] >= _WIDE
 
 
 def _factored(new: Writer, a: _Product, b: _Product) -> tuple[Atom, Atom]:

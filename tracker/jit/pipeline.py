@@ -43,6 +43,7 @@ PASSES = (
     passes.common_subexpressions,
     passes.constant_folding,
     simplify,
+    passes.common_subexpressions,  # what differed by an identity
     batch_products,
     join_products,
     factor_products,

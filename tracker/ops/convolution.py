@@ -24,7 +24,8 @@ from tracker.ops.shape import broadcast_to, concatenate, reshape, transpose
 from tracker.ops.windows import overlaps, windows
 from tracker.tape import apply
 
-_FEW = 8  # elements of a factor, or of a result, that is written out
+_FEW = 12  # elements of a factor that is written out: all ends of its multiples are loops apart
+_FEW_PARTS = 16  # elements of one that is slid along, or of a result; these have no such ends
 
 # In full ------------------------------------------------------------------------------------------
 
@@ -100,10 +101,10 @@ def _slide_build(b: Any, a: Any, v: Any) -> Any:
     a, v = both
     (n,), times = v.type.shape, UFUNCS[np.multiply]
     many = a.type.size - n + 1
-    if n <= _FEW:
+    if n <= _FEW_PARTS:
         parts = [_part(b, a, k, many) for k in range(n)]
         return _added_up(b, [b(times, x, b(getitem, v, index=(k,))) for k, x in enumerate(parts)])
-    if many <= _FEW:
+    if many <= _FEW_PARTS:
         sums = [
             _narrow_sum(b, b(times, _part(b, a, k, n), v), 0, keepdims=True) for k in range(many)
         ]

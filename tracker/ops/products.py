@@ -39,9 +39,18 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     shape = (*(np.shape(a)[i] for i in rows), *(np.shape(b)[i] for i in columns))
     size, m = (math.prod(np.shape(a)[i] for i in some) for some in (left, rows))
     n = math.prod(np.shape(b)[i] for i in columns)
-    x = np.reshape(np.transpose(a, (*rows, *left)), (m, size))
-    y = np.reshape(np.transpose(b, (*right, *columns)), (size, n))
+    pairs = sorted(zip(left, right, strict=True))  # so that one factor may be in order
+    left, right = [i for i, _ in pairs], [i for _, i in pairs]
+    x, y = _as_matrix(a, rows, left, (m, size)), _as_matrix(b, right, columns, (size, n))
     return np.reshape(np.matmul(x, y), shape)
+
+
+def _as_matrix(x: Any, rows: list[int], columns: list[int], shape: tuple[int, int]) -> Any:
+    """An array as a matrix with these axes for rows and columns. Where the columns come first, as
+    they lie in memory, it is the transpose of one, which is not to be laid out anew."""
+    if [*columns, *rows] == list(range(np.ndim(x))):
+        return np.transpose(np.reshape(x, shape[::-1]))
+    return np.reshape(np.transpose(x, (*rows, *columns)), shape)
 
 
 def _paired(axes: Any, ndim: int) -> tuple[list[int], list[int]]:

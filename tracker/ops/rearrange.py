@@ -163,7 +163,16 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 @implements(np.repeat, method="repeat")
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     a, axis = one_axis(a, axis)
-    return take(a, np.repeat(np.arange(np.shape(a)[axis]), data_of(whole(repeats))), axis)
+    counts, shape = np.asarray(data_of(whole(repeats))), np.shape(a)
+    if counts.size == 1 and counts.dtype.kind in "iu" and (count := int(counts.ravel()[0])) >= 0:
+        whole_axis = (*shape[: axis + 1], 1, *shape[axis + 1 :])
+        spread = np.broadcast_to(np.reshape(a, whole_axis), _with(whole_axis, axis + 1, count))
+        return np.reshape(spread, _with(shape, axis, shape[axis] * count))
+    return take(a, np.repeat(np.arange(shape[axis]), counts), axis)
+
+
+def _with(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
+    return (*shape[:axis], n, *shape[axis + 1 :])
 
 
 @implements(np.tile)
