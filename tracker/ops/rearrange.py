@@ -167,7 +167,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     if counts.size == 1 and counts.dtype.kind in "iu" and (count := int(counts.ravel()[0])) >= 0:
         whole_axis = (*shape[: axis + 1], 1, *shape[axis + 1 :])
         spread = np.broadcast_to(np.reshape(a, whole_axis), _with(whole_axis, axis + 1, count))
-        return np.reshape(spread, _with(shape, axis, shape[axis] * count))
+        return np.copy(np.reshape(spread, _with(shape, axis, shape[axis] * count)))
     return take(a, np.repeat(np.arange(shape[axis]), counts), axis)
 
 
