@@ -110,3 +110,53 @@ def test_gradients_through_kernels_of_another_order():
     for got, want in zip(fast(lower, x), tracker.gradient(quadratic, lower, x), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-9)
     fast(lower, x)
+
+
+FOLDS = {
+    "sum": lambda x, axis: np.sum(x * 2, axis),
+    "mean": lambda x, axis: np.mean(x, axis, keepdims=True),
+    "max": lambda x, axis: np.max(x, axis),
+    "min": lambda x, axis: np.min(np.abs(x), axis),
+    "any": lambda x, axis: np.any(x > 0.9, axis),
+    "prod": lambda x, axis: np.prod(1 + x / 9, axis),
+    "two": lambda x, axis: np.stack([np.sum(x, axis), np.sum(x * x, axis)]),
+    "far": lambda x, axis: np.sum(np.sin(x), axis),
+    "store": lambda x, axis: np.sum(y := np.tanh(x), axis, keepdims=True) * y,
+}
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i8"])
+@pytest.mark.parametrize("shape", [(6, 7, 40), (6, 7, 80), (3, 4, 5, 70), (40, 5, 2), (4, 1, 90)])
+@pytest.mark.parametrize("name", FOLDS)
+def test_folds_that_keep_an_axis_between(name, shape, dtype):
+    """By rows, or with that axis outermost: the sums of NumPy, of all kinds of numbers."""
+    if dtype == "c16" and name in ("max", "any"):
+        return
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=shape) + (1j * rng.normal(size=shape) if dtype == "c16" else 0)
+    x = np.round(9 * x).astype(dtype) if dtype == "i8" else x.astype(dtype)
+    axis = (0, *range(2, len(shape)))
+    fast = tracker.jit(lambda x: FOLDS[name](x, axis))
+    want = FOLDS[name](x, axis)
+    for _ in range(2):
+        got = fast(x)
+        assert got.dtype == want.dtype and got.shape == want.shape
+        tolerance = 1e-4 if dtype == "f4" else 1e-11
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("last", [40, 80])
+def test_extremes_of_rows_with_what_is_no_number(last):
+    x = np.random.default_rng(0).normal(size=(5, 6, last))
+    x[2, 3, last // 2], x[1, 1, 0] = np.nan, np.inf
+    fast = tracker.jit(lambda x: np.max(x, axis=(0, 2)))
+    for _ in range(2):
+        np.testing.assert_array_equal(fast(x), np.max(x, axis=(0, 2)))
+
+
+def test_long_rows_are_gone_through_with_what_is_kept_outside():
+    walks = [{0: 50 * 100, 1: 100, 2: 1}]
+    assert best_order((40, 50, 100), walks, [[1]], False) == (1, 0, 2)
+    assert best_order((40, 50, 20), [{0: 1000, 1: 20, 2: 1}], [[1]], False) == (0, 1, 2)
+    assert best_order((40, 50, 100), walks, [[1], [0]], False) == (0, 1, 2)  # not both
+    assert best_order((40, 3, 100), [{0: 300, 1: 100, 2: 1}], [[1]], True) == (0, 1, 2)

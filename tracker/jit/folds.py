@@ -26,8 +26,9 @@ class Fold:
     """A reduction of a kernel: an accumulator in a register, or in the result's memory.
 
     Where the kept axes are the outer loops, the accumulator is a register, started before the first
-    reduced loop and stored after it; otherwise every step adds into memory. A `wide` one adds up
-    float32 by blocks, and the blocks in float64.
+    reduced loop and stored after it; otherwise every step adds into memory, or every innermost
+    loop, if that axis is reduced (`by_rows`). A `wide` one adds up float32 by blocks, and the
+    blocks in float64.
     """
 
     def __init__(self, writer: Any, eqn: Eqn, at: int) -> None:
@@ -51,6 +52,8 @@ class Fold:
         self.in_register = writer.flat or set(outer) == set(self.kept)
         if self.in_register and self.depth == len(writer.space):
             self.in_register = False  # nothing is reduced: plain stores
+        innermost = writer.order[-1] if writer.order else -1
+        self.by_rows = lower.reorder and not self.in_register and innermost in self.axis
         self.wide = self.in_register and lower.widen and self.dtype == np.float32
         self.total = f"%total{at}"
         strides = self.place.strides
@@ -58,7 +61,7 @@ class Fold:
         self.strides = tuple(strides[i] for i in self.kept) if keeps else strides
 
     def declare(self) -> None:
-        if self.in_register:
+        if self.in_register or self.by_rows:
             self.w.head.append(f"  {self.cell} = alloca {memory_type(self.dtype)}")
         if self.wide:
             self.w.head.append(f"  {self.total} = alloca double")
@@ -67,6 +70,8 @@ class Fold:
         return literal(self.lower.identity(self.dtype), self.dtype)
 
     def start(self, depth: int) -> None:
+        if self.by_rows and depth == len(self.w.space) - 1:
+            self.w.e.store(self.identity(), self.cell)
         if self.in_register and depth == self.depth:
             self.w.e.store(self.identity(), self.cell)
             if self.wide:
@@ -80,6 +85,9 @@ class Fold:
         e.store(self.identity(), self.cell)
 
     def end(self, depth: int, index: tuple[Any, ...]) -> None:
+        if self.by_rows and depth == len(self.w.space) - 1:
+            part = self.w.e.load(self.cell, self.dtype)
+            self._add(part, self._address(index, self.w.tools({})))
         if self.in_register and depth == self.depth:
             if self.wide:
                 self.flush()
@@ -122,15 +130,18 @@ class Fold:
         return address
 
     def add(self, x: Scalar, body: Any) -> None:
+        if self.in_register or self.by_rows:
+            # Not in memory: each result has its order there, and told that zeros are alike, LLVM
+            # makes the choice of a NaN a store under a mask, for which the next row's load waits.
+            self.w.e.reassociate = self.lower.reorder
+            self._add(x, self.cell)
+            self.w.e.reassociate = False
+        else:
+            self._add(x, self._address(body.index, body.tools))
+
+    def _add(self, x: Scalar, where: str) -> None:
         e = self.w.e
-        where = self.cell if self.in_register else self._address(body.index, body.tools)
-        acc = e.load(where, self.dtype)
-        # Not in memory: each result has its order there, and told that zeros are alike, LLVM makes
-        # the choice of a NaN a store under a mask, for which the next row's load waits.
-        e.reassociate = self.lower.reorder and self.in_register
-        total = self.lower.combine(e, acc, x)
-        e.reassociate = False
-        e.store(total, where)
+        e.store(self.lower.combine(e, e.load(where, self.dtype), x), where)
 
     def start_memory(self) -> None:
         if not self.in_register:

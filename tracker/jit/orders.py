@@ -3,7 +3,8 @@
 Owns: `best_order`. A kernel is first written in C order; what it read and wrote on the way says how
 far apart neighbours are along each axis. Where another axis than the last is far better to walk
 along (an array of Fortran order, the transposed factor of a product, the fold of a leading
-axis), the kernel is written again with that axis innermost.
+axis), the kernel is written again with that axis innermost; where rows are long, so it is with the
+axes that all folds keep outermost, for then these add up in registers (and threads share them).
 
 Invariants: only a kernel whose points may come in any order is asked about; sums within it come in
 another order then, the same one on every call.
@@ -23,6 +24,7 @@ _IN_MEMORY = 1  # what a sum costs that is not in a register, besides its access
 _START = 16  # what starting a loop costs
 _UNROLLED = 16  # steps; a loop of so few is none, and its sums are in registers
 _GAIN = 0.6  # of its cost in C order; a kernel that costs more stays as it is
+_ROW = 64  # steps; rows that are as long may be gone through in any order
 _LANES = 4  # steps; a loop of fewer takes no vectors, however well memory lies along it
 _SMALL = 256  # points; below, there is nothing to gain
 
@@ -55,7 +57,9 @@ def best_order(
     wide = [axis for axis in natural if space[axis] >= _LANES or axis == natural[-1]]
     inner = min(reversed(wide), key=costs.__getitem__)
     if costs[inner] > _GAIN * costs[natural[-1]]:
-        return natural
+        inner = natural[-1]
+        if space[inner] < _ROW or _in_registers(natural, kept):
+            return natural
 
     def place(axis: int) -> tuple[bool, int]:
         """What all folds keep goes outside, so that they are in registers; then long strides."""
@@ -63,7 +67,14 @@ def best_order(
         return not all(axis in k for k in kept), -strides
 
     order = (*sorted((axis for axis in natural if axis != inner), key=place), inner)
+    if inner == natural[-1] and not _in_registers(order, kept):
+        return natural
     return natural if shared and space[order[0]] < _START else order
+
+
+def _in_registers(order: tuple[int, ...], kept: Sequence[Sequence[int]]) -> bool:
+    """Whether the axes that each fold keeps are the outer ones."""
+    return all(set(order[: len(k)]) == set(k) for k in kept)
 
 
 def _cost(
