@@ -67,7 +67,10 @@ def test_a_sum_that_others_read_as_it_is_stays_as_it_is():
 
 def test_windows_of_a_running_sum():
     x = RNG.normal(size=3000)
-    f = lambda x: np.max(sliding_window_view(np.cumsum(x[::-1])[::-1], 5), axis=1)  # noqa: E731
+
+    def f(x):
+        return np.max(sliding_window_view(np.cumsum(x[::-1])[::-1], 5), axis=1)
+
     fast = tracker.jit(f)
     for _ in range(3):
         np.testing.assert_array_equal(fast(x), f(x))

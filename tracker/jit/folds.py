@@ -18,6 +18,7 @@ from tracker.ir.op import Reduce
 from tracker.jit.complexes import Emitter
 from tracker.jit.emit import Scalar, literal, memory_type
 from tracker.jit.index import Tools
+from tracker.jit.orders import are_outer
 
 _FLOAT64 = np.dtype(np.float64)
 
@@ -48,12 +49,14 @@ class Fold:
         for i in self.axis:
             self.count *= shape[i]
         self.depth = 0 if writer.flat else len(self.kept)
-        outer = writer.order[: len(self.kept)]
-        self.in_register = writer.flat or set(outer) == set(self.kept)
+        self.in_register = writer.flat or are_outer(self.kept, writer.order)
         if self.in_register and self.depth == len(writer.space):
             self.in_register = False  # nothing is reduced: plain stores
         innermost = writer.order[-1] if writer.order else -1
         self.by_rows = lower.reorder and not self.in_register and innermost in self.axis
+        if self.by_rows:
+            self.depth = len(writer.space) - 1
+        self.has_cell = self.in_register or self.by_rows
         self.wide = self.in_register and lower.widen and self.dtype == np.float32
         self.total = f"%total{at}"
         strides = self.place.strides
@@ -61,7 +64,7 @@ class Fold:
         self.strides = tuple(strides[i] for i in self.kept) if keeps else strides
 
     def declare(self) -> None:
-        if self.in_register or self.by_rows:
+        if self.has_cell:
             self.w.head.append(f"  {self.cell} = alloca {memory_type(self.dtype)}")
         if self.wide:
             self.w.head.append(f"  {self.total} = alloca double")
@@ -70,9 +73,7 @@ class Fold:
         return literal(self.lower.identity(self.dtype), self.dtype)
 
     def start(self, depth: int) -> None:
-        if self.by_rows and depth == len(self.w.space) - 1:
-            self.w.e.store(self.identity(), self.cell)
-        if self.in_register and depth == self.depth:
+        if self.has_cell and depth == self.depth:
             self.w.e.store(self.identity(), self.cell)
             if self.wide:
                 self.w.e.store(literal(self.lower.identity(_FLOAT64), _FLOAT64), self.total)
@@ -85,10 +86,10 @@ class Fold:
         e.store(self.identity(), self.cell)
 
     def end(self, depth: int, index: tuple[Any, ...]) -> None:
-        if self.by_rows and depth == len(self.w.space) - 1:
+        if self.by_rows and depth == self.depth:
             part = self.w.e.load(self.cell, self.dtype)
             self._add(part, self._address(index, self.w.tools({})))
-        if self.in_register and depth == self.depth:
+        elif self.in_register and depth == self.depth:
             if self.wide:
                 self.flush()
             acc = self.w.e.load(self.total if self.wide else self.cell, self.summed)
@@ -130,7 +131,7 @@ class Fold:
         return address
 
     def add(self, x: Scalar, body: Any) -> None:
-        if self.in_register or self.by_rows:
+        if self.has_cell:
             # Not in memory: each result has its order there, and told that zeros are alike, LLVM
             # makes the choice of a NaN a store under a mask, for which the next row's load waits.
             self.w.e.reassociate = self.lower.reorder

@@ -29,7 +29,7 @@ from tracker.ir.graph import Atom, Eqn, Function, Var
 from tracker.ir.op import Pick, Scatter, View
 from tracker.ir.types import Bundle
 from tracker.jit.chains import Change, find_changes
-from tracker.jit.layout import Buffer, Kernel, Place, Store, Tiny, region, whole_place
+from tracker.jit.layout import Buffer, Kernel, Place, Store, Tiny, region, span, whole_place
 from tracker.jit.strides import c_strides
 from tracker.records import field, record
 
@@ -75,15 +75,6 @@ class Home:
             return np.ndarray(shape, _INT, self.cells, 4 * place.start, strides)
         low, high = span(place, shape)
         return self.cells[low // self.block : -(-high // self.block)]
-
-
-def span(place: Place, shape: tuple[int, ...]) -> tuple[int, int]:
-    """The first element of a strided place, and the end of the last."""
-    if 0 in shape:
-        return place.start, place.start
-    reach = [(n - 1) * stride for n, stride in zip(shape, place.strides, strict=True)]
-    low = place.start + sum(r for r in reach if r < 0)
-    return low, place.start + sum(r for r in reach if r > 0) + 1
 
 
 class InPlace:
@@ -197,8 +188,7 @@ class InPlace:
         atoms = {a: self._apart(self.fresh(a), home, change, a) for a in change.atoms}
         planner = self.planner
         for atom in atoms.values() if change.by is not None else ():
-            if isinstance(atom, Var):
-                planner.store_if_dear(atom)
+            planner.store_if_dear(atom)
         level = max([planner.reach(a) for a in atoms.values() if isinstance(a, Var)], default=0)
         if home is None:
             if isinstance(base, Var):

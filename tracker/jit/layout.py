@@ -187,6 +187,15 @@ def region(
     return tuple(extents), Place("memory", 0, 0, None, place.buffer, tuple(strides), start)
 
 
+def span(place: Place, shape: tuple[int, ...]) -> tuple[int, int]:
+    """The first element of a strided place, and the end of the last."""
+    if 0 in shape:
+        return place.start, place.start
+    reach = [(n - 1) * stride for n, stride in zip(shape, place.strides, strict=True)]
+    low = place.start + sum(r for r in reach if r < 0)
+    return low, place.start + sum(r for r in reach if r > 0) + 1
+
+
 def address(place: Place, index: Iterable[Any], ndim: int, ready: int) -> Place | None:
     """A strided place for index formulas in the loop variables 0 .. ndim-1."""
     flat: Any = place.start

@@ -1,10 +1,11 @@
 """In which order a kernel's loops nest: so that the innermost walks along memory.
 
-Owns: `best_order`. A kernel is first written in C order; what it read and wrote on the way says how
-far apart neighbours are along each axis. Where another axis than the last is far better to walk
-along (an array of Fortran order, the transposed factor of a product, the fold of a leading
-axis), the kernel is written again with that axis innermost; where rows are long, so it is with the
-axes that all folds keep outermost, for then these add up in registers (and threads share them).
+Owns: `best_order`, and `are_outer`. A kernel is first written in C order; what it read and wrote on
+the way says how far apart neighbours are along each axis. Where another axis than the last is far
+better to walk along (an array of Fortran order, the transposed factor of a product, the fold of a
+leading axis), the kernel is written again with that axis innermost; where rows are long, so it is
+with the axes that all folds keep outermost, for then these add up in registers (and threads share
+them).
 
 Invariants: only a kernel whose points may come in any order is asked about; sums within it come in
 another order then, the same one on every call.
@@ -58,7 +59,7 @@ def best_order(
     inner = min(reversed(wide), key=costs.__getitem__)
     if costs[inner] > _GAIN * costs[natural[-1]]:
         inner = natural[-1]
-        if space[inner] < _ROW or _in_registers(natural, kept):
+        if space[inner] < _ROW or all(are_outer(k, natural) for k in kept):
             return natural
 
     def place(axis: int) -> tuple[bool, int]:
@@ -67,14 +68,14 @@ def best_order(
         return not all(axis in k for k in kept), -strides
 
     order = (*sorted((axis for axis in natural if axis != inner), key=place), inner)
-    if inner == natural[-1] and not _in_registers(order, kept):
+    if inner == natural[-1] and not all(are_outer(k, order) for k in kept):
         return natural
     return natural if shared and space[order[0]] < _START else order
 
 
-def _in_registers(order: tuple[int, ...], kept: Sequence[Sequence[int]]) -> bool:
-    """Whether the axes that each fold keeps are the outer ones."""
-    return all(set(order[: len(k)]) == set(k) for k in kept)
+def are_outer(kept: Sequence[int], order: Sequence[int]) -> bool:
+    """Whether the loops along the axes that a fold keeps are around the others."""
+    return set(order[: len(kept)]) == set(kept)
 
 
 def _cost(

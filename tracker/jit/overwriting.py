@@ -18,7 +18,7 @@ from typing import Any
 
 from tracker.ir.op import Scan
 from tracker.jit.index import Affine
-from tracker.jit.layout import Buffer, Kernel, Store
+from tracker.jit.layout import Buffer, Kernel, Store, span
 from tracker.jit.strides import is_packed, wide_strides
 from tracker.records import record
 
@@ -93,11 +93,9 @@ def _is_whole(store: Store, kernel: Kernel) -> bool:
     """Whether each element of the buffer is written at one index of the kernel's."""
     place, space = store.place, kernel.space
     assert place.buffer is not None
-    strides = wide_strides(place.strides, space)
-    wide = [n for n in space if n != 1]
-    low = place.start + sum((n - 1) * min(s, 0) for n, s in zip(wide, strides, strict=True))
-    whole = place.buffer.type.size == math.prod(space) and low == 0
-    return whole and is_packed(tuple(map(abs, strides)), space)
+    strides = tuple(map(abs, wide_strides(place.strides, space)))
+    whole = place.buffer.type.size == math.prod(space) and span(place, space)[0] == 0
+    return whole and is_packed(strides, space)
 
 
 def _are_alike(old: Buffer, new: Buffer) -> bool:

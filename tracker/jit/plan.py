@@ -397,9 +397,7 @@ class _Planner(Storing):
 
     def _scatter(self, eqn: Eqn, lower: Scatter) -> None:
         """A copy of the base, then a loop that writes the elements where they go."""
-        value = eqn.operands[lower.value]
-        if isinstance(value, Var):
-            self.store_if_dear(value)
+        self.store_if_dear(eqn.operands[lower.value])
         level = max((self.reach(o) for o in eqn.operands if isinstance(o, Var)), default=0)
         place = self.made(eqn.out, level, strides=self.order(eqn.out))
         space = lower.space(*(o.type for o in eqn.operands), **eqn.params)
@@ -414,10 +412,8 @@ class _Planner(Storing):
     def _compact(self, eqn: Eqn) -> None:
         """A loop that stores the positions of true elements."""
         (mask,) = eqn.operands
-        level = 0
-        if isinstance(mask, Var):
-            self.store_if_dear(mask)
-            level = self.reach(mask)
+        self.store_if_dear(mask)
+        level = self.reach(mask) if isinstance(mask, Var) else 0
         place = self.made(eqn.out, level)
         kernel = Kernel(mask.type.shape, level, stores=[Store(mask, place, by=eqn)])
         self.plan.writes.setdefault(level, []).append(kernel)

@@ -24,10 +24,9 @@ from tracker.jit.strides import turned
 
 def plan_scan(planner: Any, eqn: Eqn) -> None:
     """Have what is dear stored, and place the result."""
-    operands = [o for o in eqn.operands if isinstance(o, Var)]
-    for o in operands:
+    for o in eqn.operands:
         planner.store_if_dear(o)
-    level = max(map(planner.reach, operands), default=0)
+    level = max((planner.reach(o) for o in eqn.operands if isinstance(o, Var)), default=0)
     place = planner.made(eqn.out, level, strides=planner.order(eqn.out))
     if planner.turned is None:
         planner.turned = turned_scans(planner.plan.function)

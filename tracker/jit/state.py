@@ -100,7 +100,7 @@ class Before:
         """Whether something else stands there by now."""
         inside = self.inside.values()
         found = ((place.read(), was) for place, was, _ in self.at if place.kind not in _FIXED)
-        return not all(_is_one(now, was) for now, was in found) or not all(
+        return not all(_stays(now, was) for now, was in found) or not all(
             _is_same(children_of(x, True), parts) for x, parts in inside
         )
 
@@ -110,7 +110,7 @@ class Before:
             if not same_bytes(array, held):
                 array[...] = held
         for place, was, own in self.at:
-            if place.kind not in _FIXED and not _is_one(place.read(), was):
+            if place.kind not in _FIXED and not _stays(place.read(), was):
                 place.put(was, own)
         for x, (names, children) in self.inside.values():
             if _is_same(children_of(x, True), (names, children)):
@@ -362,8 +362,9 @@ class _Finder:
                     raise _Unsaid
 
 
-def _is_one(now: Any, was: Any) -> bool:
-    """Whether it is the very same; C's members make a number (or text) anew for each who reads."""
+def _stays(now: Any, was: Any) -> bool:
+    """Whether it is the very same still. C's members make a number (or text) anew for each who
+    reads it."""
     return now is was or (type(now) is type(was) and type(now) in _MADE and repr(now) == repr(was))
 
 

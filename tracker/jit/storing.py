@@ -139,12 +139,13 @@ class Storing:
             self.store(var)
         return self.places[var]
 
-    def store_if_dear(self, var: Var) -> None:
+    def store_if_dear(self, atom: Atom) -> None:
         """Have an expression made by a loop of vectors, for one that can be none: of a view that
         has each element once, what it is a view of."""
-        place = self.places[var]
-        if place.kind == "expression" and place.cost >= DEAR:
-            place.ready = max(place.ready, self.stored(self._turned_from(var)).ready)
+        if isinstance(atom, Var):
+            place = self.places[atom]
+            if place.kind == "expression" and place.cost >= DEAR:
+                place.ready = max(place.ready, self.stored(self._turned_from(atom)).ready)
 
     def _turned_from(self, var: Var) -> Var:
         """The expression whose elements a view has, each once, in another order."""

@@ -7,7 +7,6 @@ is a linear recurrence, so that nothing is ever divided by an element, which may
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +18,15 @@ from tracker.ir.types import Type
 from tracker.ops.comparing import equal, logical_or, where
 from tracker.ops.cotangents import project
 from tracker.ops.create import iota
-from tracker.ops.declare import as_array, declare, discrete, implements, into, one_axis
+from tracker.ops.declare import (
+    as_array,
+    declare,
+    discrete,
+    dtype_given_by,
+    implements,
+    into,
+    one_axis,
+)
 from tracker.ops.rearrange import along_axis
 from tracker.ops.subscripts import added
 from tracker.ops.unary import isnan
@@ -35,7 +42,7 @@ def along(x: Any, axis: int) -> Along:
 
 
 def _cumulative(function: Any) -> Any:
-    kind = functools.cache(lambda dtype: function(np.ones(1, dtype)).dtype)
+    kind = dtype_given_by(function)
 
     def infer(x: Type, *, axis: int) -> Type:
         return Type(x.shape, kind(x.dtype))

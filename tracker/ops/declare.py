@@ -64,7 +64,7 @@ def broadcast(types: Sequence[Type]) -> tuple[int, ...]:
     return joint_shape(*shapes)
 
 
-joint_shape = functools.lru_cache(maxsize=1024)(np.broadcast_shapes)
+joint_shape = functools.lru_cache(maxsize=1024)(np.broadcast_shapes)  # asked of the same often
 
 
 def infer_ufunc(ufunc: np.ufunc, python: Callable[..., Any] | None) -> Callable[..., Type]:
@@ -84,6 +84,11 @@ def _is_pythons(types: Sequence[Type]) -> bool:
 
 
 _COMPLEX, _FLOAT64 = type_of(0j), type_of(np.float64(0.0))
+
+
+def dtype_given_by(function: Callable[..., Any]) -> Callable[[np.dtype[Any]], np.dtype[Any]]:
+    """The dtype that NumPy's function gives of numbers of another one, which it is asked once."""
+    return functools.cache(lambda dtype: function(np.ones(1, dtype)).dtype)
 
 
 def infer_by_example(evaluate: Callable[..., Any]) -> Callable[..., Type]:

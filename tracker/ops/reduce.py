@@ -7,7 +7,6 @@ in NumPy, an `out=` takes what is folded in its own dtype, whatever is lost.
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +20,7 @@ from tracker.ops.declare import (
     NO_VALUE,
     as_array,
     declare,
+    dtype_given_by,
     dtype_of,
     implements,
     into,
@@ -92,7 +92,7 @@ def reduced_shape(x: Type, axis: tuple[int, ...], keepdims: bool) -> tuple[int, 
 
 
 def _infer_with(function: Callable[..., Any]) -> Callable[..., Type]:
-    kind = functools.cache(lambda dtype: function(np.ones(1, dtype)).dtype)
+    kind = dtype_given_by(function)
 
     def infer(x: Type, *, axis: tuple[int, ...], keepdims: bool) -> Type:
         return Type(reduced_shape(x, axis, keepdims), kind(x.dtype))

@@ -19,7 +19,7 @@ import numpy as np
 from tracker.ir.op import Host, Joint, Routine
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project
-from tracker.ops.declare import declare, implements
+from tracker.ops.declare import declare, implements, joint_shape
 from tracker.ops.linalg.parts import (
     as_array,
     column,
@@ -37,7 +37,7 @@ from tracker.tape import apply
 
 
 def _solve_infer(a: Type, b: Type, **_: Any) -> Type:
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = joint_shape(a.shape[:-2], b.shape[:-2])
     return Type((*batch, *b.shape[-2:]), kind(a.dtype, b.dtype))
 
 
