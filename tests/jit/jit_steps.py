@@ -209,7 +209,7 @@ def _along(draw: Any, values: list[Any]) -> Step | None:
         return None
     axis = draw(st.integers(0, values[i].ndim - 1))
     if draw(st.booleans()):
-        return Step(f"cumsum[{axis}]", lambda x: np.cumsum(x * 0.1, axis=axis), (i,))
+        return Step(f"cumsum[{axis}]", lambda x: np.cumsum(x * 0.125, axis=axis), (i,))
     return Step(f"sort[{axis}]", lambda x: np.sort(x, axis=axis), (i,))
 
 
