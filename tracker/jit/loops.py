@@ -89,7 +89,7 @@ def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _Writer]:
                 threads = 1  # parts would see each other's writes
                 continue
             if not writer.e.limits:
-                driver.pairs += pairs_of(kernel, driver.step, writer.bodies)
+                driver.pairs += pairs_of(kernel, driver.step, writer.bodies, driver.carried)
                 return text, writer
             again = writer.is_repeatable()
             seldom = again and writer.is_seldom()

@@ -14,7 +14,7 @@ import math
 import operator
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,10 @@ from tracker.jit.layout import Buffer, Kernel, Plan, Slots, Store
 from tracker.jit.loops import Shared, work_of, write_kernel
 from tracker.jit.lowered import CALLS, Loops, Lowered
 from tracker.jit.modules import Work, apart, as_before, busy, merge, urgent
-from tracker.jit.overwriting import homes_of
+from tracker.jit.overwriting import Homes, Moves, carried_by, homes_of
 from tracker.jit.scratch import Spot, lay_out
 from tracker.jit.sharing import KernelText, redirected, share
+from tracker.jit.structured import Nested
 from tracker.jit.taking import Taking
 from tracker.jit.unrolled import Unrolled
 
@@ -50,21 +51,30 @@ def lower(plan: Plan, slots: Slots) -> Lowered:
     driver.write()
     homes = homes_of(driver.pairs, driver.life)
     if homes:
-        driver = _Driver(plan, slots)
-        driver.homes = homes
+        driver = _Driver(plan, slots, homes=homes, settled=driver.settled)
         driver.write()
     return driver.lowered()
 
 
 class _Driver(Unrolled):
-    """Writes one function; `parent` writes the function that calls it, in the same module."""
+    """Writes one function; `parent` writes the function that calls it, in the same module.
+    `settled`: which buffers lie in which, by body and what moves in it, as far as that is known."""
 
-    def __init__(self, plan: Plan, slots: Slots, parent: _Driver | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        slots: Slots,
+        parent: _Driver | None = None,
+        homes: Homes | None = None,
+        settled: dict[Any, Homes] | None = None,
+    ) -> None:
         super().__init__(plan, slots, parent.needs if parent else Needs())
+        self.homes = homes or {}
+        self.settled = {} if settled is None else settled
         self.symbols: set[str] = parent.symbols if parent else set()
         self.kernels: dict[str, KernelText] = parent.kernels if parent else {}
         self.bodies: list[str] = parent.bodies if parent else []
-        self.shared: dict[int, tuple[str, int, bool]] = parent.shared if parent else {}
+        self.shared: dict[Any, Nested] = parent.shared if parent else {}
         self.work: dict[str, Work] = parent.work if parent else defaultdict(Work)  # of each kernel
         self.elsewhere = 0  # operations of what is not a kernel
 
@@ -73,20 +83,35 @@ class _Driver(Unrolled):
         driver, scratch = self._function("@plan(ptr noalias %slots)")
         return self._modules(driver, scratch)
 
-    def nested(self, plan: Plan, slots: Slots) -> tuple[str, int, bool]:
+    def nested(self, plan: Plan, slots: Slots, moves: Moves) -> Nested:
         """Write a body as a function of its own, once for all loops and branches that share its
-        plan: its symbol, its scratch in bytes, and whether it can fail. The caller hands it the
-        scratch."""
-        found = self.shared.get(id(plan))
+        plan and move the same. The caller hands it the scratch."""
+        found = self.shared.get((id(plan), moves))
         if found is not None:
             return found
-        child = _Driver(plan, slots, self)
+        carried = carried_by(plan, moves)
+        homes = self._settled(plan, slots, moves, carried) if carried else {}
+        child = _Driver(plan, slots, self, homes, self.settled)
         child.write()
         symbol = f"@body{len(self.bodies)}"
         text, scratch = child._function(f"{symbol}(ptr noalias %slots, ptr %scratch)", owns=False)
         self.bodies.append(text)
-        self.shared[id(plan)] = symbol, scratch, child.has_guards
-        return self.shared[id(plan)]
+        stay = frozenset(new.slot for old, new in carried.items() if homes.get(old) is new)
+        found = self.shared[id(plan), moves] = Nested(symbol, scratch, child.has_guards, stay)
+        return found
+
+    def _settled(
+        self, plan: Plan, slots: Slots, moves: Moves, carried: Mapping[Buffer, Buffer]
+    ) -> Homes:
+        """Which buffers of a body lie in which: known when it is written, so it is written twice,
+        the first time for that alone."""
+        found = self.settled.get((id(plan), moves))
+        if found is None:
+            scout = _Driver(plan, slots, settled=self.settled)
+            scout.carried = carried
+            scout.write()
+            found = self.settled[id(plan), moves] = homes_of(scout.pairs, scout.life)
+        return found
 
     def write(self) -> None:
         """Write the code, level by level."""

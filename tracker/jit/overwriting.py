@@ -5,6 +5,9 @@ loop that reads an array for the last time, each element only to write the same 
 needs no memory for the other. When each buffer is used for the last time is known when the code is
 written; so where two can be one, it is written once more. Start at `homes_of`.
 
+Likewise a body that is run again and again may leave what it carries (`carried_by`) where it found
+it: each step then works in the memory of the one before, which the cache holds.
+
 Invariant: two buffers are one only if the life of one ends with the loop with which that of the
 other begins, and in every body of that loop all that is read of the one is the element that is
 written to the other. `elements.Body` reads all before it writes.
@@ -18,9 +21,12 @@ from typing import Any
 
 from tracker.ir.op import Scan
 from tracker.jit.index import Affine
-from tracker.jit.layout import Buffer, Kernel, Store, span
+from tracker.jit.layout import Buffer, Kernel, Plan, Store, span
 from tracker.jit.strides import is_packed, wide_strides
 from tracker.records import record
+
+Homes = Mapping[Buffer, Buffer]  # of buffers that lie where others do
+Moves = tuple[tuple[int, int], ...]  # inputs of a body, and the results that they become
 
 _WORTH = 1 << 20  # bytes of a buffer; the code of functions of less is that of any size
 
@@ -59,7 +65,17 @@ def is_made_where_read(accesses: Sequence[Access], old: Buffer, new: Buffer) -> 
     return all(access.fits(old, new) for access in accesses)
 
 
-def pairs_of(kernel: Kernel, step: int, accesses: Sequence[Access]) -> list[Pair]:
+def carried_by(plan: Plan, moves: Moves) -> Homes:
+    """The arrays that a body carries: from where it finds each to where it is to leave it."""
+    found = {}
+    for at, to in moves:
+        old, new = plan.places[plan.function.inputs[at]].buffer, plan.outputs[to]
+        if old is not None and isinstance(new, Buffer):
+            found[old] = new
+    return found
+
+
+def pairs_of(kernel: Kernel, step: int, accesses: Sequence[Access], carried: Homes) -> list[Pair]:
     """What a kernel could write where, as far as it goes."""
     if kernel.guests or any(store.adds or not _is_ordered(store) for store in kernel.stores):
         return []
@@ -69,11 +85,13 @@ def pairs_of(kernel: Kernel, step: int, accesses: Sequence[Access]) -> list[Pair
         Pair(step, old, new)
         for new in written
         for old in read
-        if new is not None and _are_alike(old, new) and is_made_where_read(accesses, old, new)
+        if new is not None
+        and (carried.get(old) is new or _are_alike(old, new))
+        and is_made_where_read(accesses, old, new)
     ]
 
 
-def homes_of(pairs: Sequence[Pair], life: Mapping[Buffer, tuple[int, int]]) -> dict[Buffer, Buffer]:
+def homes_of(pairs: Sequence[Pair], life: Mapping[Buffer, tuple[int, int]]) -> Homes:
     """Where buffers lie instead of in memory of their own; `life`: at which step each is used for
     the first time, and for the last."""
     found: dict[Buffer, Buffer] = {}

@@ -27,7 +27,7 @@ from tracker.jit.emit import (
 )
 from tracker.jit.index import Tools
 from tracker.jit.layout import Buffer, Place, Plan, Slots
-from tracker.jit.overwriting import Pair
+from tracker.jit.overwriting import Homes, Pair
 from tracker.jit.strides import c_strides
 
 _INT64 = np.dtype(np.int64)
@@ -48,7 +48,8 @@ class Registers:
         self.spilled: dict[Var, str] = {}
         self.spills: list[str] = []
         self.life: dict[Buffer, tuple[int, int]] = {}  # steps
-        self.homes: dict[Buffer, Buffer] = {}  # of buffers that lie where others do
+        self.homes: Homes = {}  # of buffers that lie where others do
+        self.carried: Homes = {}  # what comes from a step of a loop, and what goes to the next
         self.pairs: list[Pair] = []
         self.step = 0  # what is written now: nothing that it reads is read any later for it
         self.level = 0

@@ -5,8 +5,8 @@ are an array on the caller's stack (`_Frame`): a number lies in its cell, an arr
 address. Start at `_loop`.
 
 How carries move: an array that is kept is computed right in the row of the stack where the next
-step finds it; others go back and forth between the result's memory and a spare. Nothing is copied
-but what came from outside.
+step finds it. Another stays in the result's memory, if the body can leave it where it found it; if
+not, it goes back and forth between there and a spare. Nothing is copied but what came from outside.
 
 Invariants: every address that is used inside of a loop is taken before it; a body that fails fails
 the caller.
@@ -26,6 +26,7 @@ from tracker.jit import pausing
 from tracker.jit.complexes import Emitter
 from tracker.jit.emit import Scalar, literal, memory_type
 from tracker.jit.layout import Buffer, Control, Place, Slots
+from tracker.records import record
 
 _INT = np.dtype(np.int64)
 _BYTES = np.dtype(np.int8)
@@ -43,10 +44,22 @@ def write_control(driver: Any, control: Control) -> None:
         _while(_Writer(driver, control))
 
 
-class _Frame:
-    """The slots of the calls of one body: a cell per input, then per result."""
+@record(frozen=True)
+class Nested:
+    """A body that is written: its symbol, its scratch in bytes, whether it can fail, and which of
+    its results it leaves where it found what they were before."""
 
-    def __init__(self, writer: _Writer, name: str) -> None:
+    symbol: str
+    scratch: int
+    fails: bool
+    stay: frozenset[int]
+
+
+class _Frame:
+    """The slots of the calls of one body: a cell per input, then per result. `first`: which input
+    is the first carry."""
+
+    def __init__(self, writer: _Writer, name: str, first: int = 0) -> None:
         self.w = writer
         driver = writer.driver
         function: Function = writer.control.eqn.params[name]
@@ -61,11 +74,14 @@ class _Frame:
             tuple(range(n, n + m)),
             tuple(bool(t.shape) for t in self.results),
         )
-        self.symbol, size, self.fails = driver.nested(writer.control.bodies[name], slots)
+        self.first = first
+        spares = writer.control.spares if name == "body" else ()
+        moves = tuple([(first + at, at) for at, spare in enumerate(spares) if spare is not None])
+        self.body: Nested = driver.nested(writer.control.bodies[name], slots, moves)
         self.name = writer.stack(f"[{max(n + m, 1)} x i64]")
         self.scratch = "null"
-        if size:
-            buffer = Buffer(len(driver.plan.buffers), Type((size,), _BYTES), "scratch")
+        if self.body.scratch:
+            buffer = Buffer(len(driver.plan.buffers), Type((self.body.scratch,), _BYTES), "scratch")
             driver.plan.buffers.append(buffer)
             self.scratch = driver.pointer(buffer)
 
@@ -76,12 +92,12 @@ class _Frame:
         return self.cell(len(self.inputs) + at)
 
     def call(self) -> str:
-        return self.w.e.write(f"call i64 {self.symbol}(ptr {self.name}, ptr {self.scratch})")
+        return self.w.e.write(f"call i64 {self.body.symbol}(ptr {self.name}, ptr {self.scratch})")
 
     def run(self) -> None:
         """Call the body, and fail if it does."""
         status = self.call()
-        if self.fails:
+        if self.body.fails:
             self.w.driver.require(self.w.compare("==", status, 0))
 
 
@@ -95,7 +111,6 @@ class _Writer:
         self.params = control.eqn.params
         self.operands = control.eqn.operands
         self.results = [self._address(place) for place in control.results]
-        self.spares = [driver.pointer(b) if b is not None else "" for b in control.spares]
 
     def _address(self, place: Place) -> str:
         pointer: str = self.driver.address(place.buffer, place.start)
@@ -197,19 +212,23 @@ class _Writer:
 class _Carries:
     """The carries of a loop: cells of a frame, and where each step leaves them."""
 
-    def __init__(self, writer: _Writer, frame: _Frame, start: Sequence[Atom], first: int) -> None:
+    def __init__(self, writer: _Writer, frame: _Frame, start: Sequence[Atom]) -> None:
         w = self.w = writer
         self.frame = frame
         self.types = frame.results[: len(start)]
-        self.first = first  # which input of the body is the first carry
-        self.start = start
+        self.stay = frame.body.stay
+        self.spares = {
+            at: w.driver.pointer(spare)
+            for at, spare in enumerate(w.control.spares)
+            if spare is not None and at not in self.stay
+        }
         keep = w.params["keep"]
         after = len(w.results) - len(keep)
         self.stacks = {at: w.results[after + i] for i, at in enumerate(keep)}
         self.begin: list[Any] = [w.array(a) if a.type.shape else w.driver.atom(a, 0) for a in start]
 
     def cell(self, at: int) -> str:
-        return self.frame.cell(self.first + at)
+        return self.frame.cell(self.frame.first + at)
 
     def cells(self) -> list[str]:
         return [self.cell(at) for at in range(len(self.types))]
@@ -224,6 +243,9 @@ class _Carries:
                 row = self.w.row(self.stacks[at], type, index)
                 self.w.copy(row, begin, type.nbytes)
                 begin = row
+            elif at in self.stay:
+                self.w.copy(self.w.results[at], begin, type.nbytes)
+                begin = self.w.results[at]
             self.w.line(f"store ptr {begin}, ptr {self.cell(at)}")
 
     def prepare(self, index: str, following: str, last: str | None, even: str) -> None:
@@ -239,11 +261,10 @@ class _Carries:
                 if stack is not None:
                     w.e.store(w.number(self.cell(at), type.dtype), w.row(stack, type, index))
                 continue
-            home = w.results[at]
-            if stack is None:
-                spare = w.spares[at]
-                target = w.e.write(f"select i1 {even}, ptr {home}, ptr {spare}")
-            else:
+            target = home = w.results[at]
+            if at in self.spares:
+                target = w.e.write(f"select i1 {even}, ptr {home}, ptr {self.spares[at]}")
+            elif stack is not None:
                 target = w.row(stack, type, following)
                 if last is not None:
                     target = w.e.write(f"select i1 {last}, ptr {home}, ptr {target}")
@@ -266,10 +287,10 @@ class _Carries:
 def _loop(w: _Writer) -> None:
     consts, carries = w.params["consts"], w.params["carries"]
     count, *operands = w.operands
-    frame = _Frame(w, "body")
+    frame = _Frame(w, "body", consts)
     for at, atom in enumerate(operands[:consts]):
         w.give(frame.cell(at), atom)
-    state = _Carries(w, frame, operands[consts : consts + carries], consts)
+    state = _Carries(w, frame, operands[consts : consts + carries])
     rows = [
         (w.array(a), type)
         for a, type in zip(
@@ -326,12 +347,12 @@ def _while(w: _Writer) -> None:
     of_cond, of_body = w.params["cond_consts"], w.params["body_consts"]
     capacity = w.params["capacity"]
     start = w.operands[of_cond + of_body :]
-    asked, frame = _Frame(w, "cond"), _Frame(w, "body")
+    asked, frame = _Frame(w, "cond"), _Frame(w, "body", of_body)
     for at, atom in enumerate(w.operands[:of_cond]):
         w.give(asked.cell(at), atom)
     for at, atom in enumerate(w.operands[of_cond : of_cond + of_body]):
         w.give(frame.cell(at), atom)
-    state = _Carries(w, frame, start, of_body)
+    state = _Carries(w, frame, start)
     counter = w.stack("i64")
     w.line(f"store i64 0, ptr {counter}")
     since = w.clock()
@@ -359,7 +380,7 @@ def _while(w: _Writer) -> None:
     w.label(done)
     w.end(state.types, state.cells())
     for at, type in enumerate(state.types):
-        if type.shape:  # memcpy allows for source and target being the same
+        if type.shape and at not in state.stay:  # memcpy allows for source and target being one
             found = w.e.write(f"load ptr, ptr {state.cell(at)}")
             w.copy(w.results[at], found, type.nbytes)
     w.move(counter, w.results[len(start)])
@@ -387,5 +408,5 @@ def _branch(w: _Writer) -> None:
         w.end(frame.results, [frame.result(at) for at in range(len(frame.results))])
         w.line(f"br label %{done}")
     w.label(done)
-    if any(frame.fails for frame in frames):
+    if any(frame.body.fails for frame in frames):
         w.driver.require(w.compare("==", w.e.write(f"load i64, ptr {status}"), 0))
