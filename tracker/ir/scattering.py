@@ -14,6 +14,8 @@ or of zeros, has no -0.0 any more. Linear in the equations.
 
 from __future__ import annotations
 
+import numpy as np
+
 from tracker.ir.graph import Atom, Const, Eqn, Function
 from tracker.ir.passes import Writer, as_pass, with_body
 
@@ -28,11 +30,14 @@ def add_in_place(function: Function) -> Function:
     }
     uses = function.uses
     positive: set[Atom] = set(sums)  # arrays without -0.0
+    changed = False
     new = Writer()
     for step in function.body:
         part = _part(step, sums) if isinstance(step, Eqn) else None
         if part is None or uses[part] > 1:
             new.body.append(step)
+            if isinstance(step, Eqn) and _stays_positive(step, positive):
+                positive.add(step.out)
             continue
         assert isinstance(step, Eqn)
         new.where = step.where
@@ -41,9 +46,25 @@ def add_in_place(function: Function) -> Function:
             total = new.make("add", total, Const.of(step.out.type.dtype.type(0)))
         x, *places = sums[part].operands
         index = sums[part].params["index"]
+        changed = True
         new.make("scattered_added", total, x, *places, index=index, out=step.out)
         positive.add(step.out)
-    return with_body(function, new.body) if positive.difference(sums) else function
+    return with_body(function, new.body) if changed else function
+
+
+def _stays_positive(eqn: Eqn, positive: set[Atom]) -> bool:
+    """Whether nothing in a result is -0.0: a number everywhere, or written where nothing is."""
+    if eqn.op.name not in ("broadcast_to", "put", "scattered"):
+        return False
+    return all(atom in positive or _is_positive(atom) for atom in eqn.operands[:2])
+
+
+def _is_positive(atom: Atom) -> bool:
+    """Whether this is a number no part of which is -0.0, nor negative."""
+    if not isinstance(atom, Const):
+        return False
+    x = atom.value
+    return not (np.signbit(x.real) or np.signbit(x.imag))
 
 
 def _part(eqn: Eqn, sums: dict[Atom, Eqn]) -> Atom | None:

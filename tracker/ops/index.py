@@ -314,8 +314,9 @@ def _scatter_vjp_base(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index
 
 def _scatter_vjp_value(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index, **_: Any) -> Any:
     piece = gathered(g, arrays, index)
-    if all(np.result_type(form_of(a)) == np.bool_ for a in arrays):
-        return project(piece, v)  # a mask writes nowhere twice
+    forms = [form_of(a) for a in arrays]
+    if all(np.result_type(x) == np.bool_ for x in forms) or all(np.size(x) == 1 for x in forms):
+        return project(piece, v)  # a mask writes nowhere twice, nor does one place
     alive = apply(winners, arrays, {**place_params(index, arrays), "shape": np.shape(x)})
     return project(np.where(alive, piece, np.zeros_like(piece)), v)
 
