@@ -97,7 +97,7 @@ JIT_LAYERS = [
     {"registers"},
     {"unrolled"},
     {"lower"},
-    {"relinking"},
+    {"carrying", "relinking"},
     {"pipeline", "recall", "binding", "explain"},
     {"executor", "compiling"},
     {"background"},

@@ -19,10 +19,10 @@ from tracker.debug.tapes import equation, steps, type_name
 from tracker.errors import UnsupportedError, message
 from tracker.ir.graph import Eqn, Function, Guard, Var, operands_of
 from tracker.ir.literal import print_type, print_value
+from tracker.jit.carrying import planned
 from tracker.jit.decorator import newest_trace, trace
 from tracker.jit.layout import Plan
 from tracker.jit.partition import HostCall, partition
-from tracker.jit.plan import make_plan
 from tracker.tracked import Leaf, Tracked
 from tracker.values import CLOSED, Value
 from tracker.wrapping import unbound
@@ -199,7 +199,7 @@ def _run_boxes(stage: Any, owner: dict[Var, Node], checks: dict[Any, Node]) -> l
     if isinstance(stage, Guard):
         node = checks[stage.operand] = _step_node(stage)
         return [node]
-    return list(_plan_boxes(make_plan(stage.function), owner, checks))
+    return list(_plan_boxes(planned(stage.function), owner, checks))
 
 
 def _plan_boxes(plan: Plan, owner: dict[Var, Node], checks: dict[Any, Node]) -> Iterable[Node]:

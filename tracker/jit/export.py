@@ -27,13 +27,13 @@ from tracker.gradients import value_and_grad
 from tracker.ir.graph import Function, Var
 from tracker.ir.types import Type
 from tracker.jit import blas, engine, portable
+from tracker.jit.carrying import planned
 from tracker.jit.emit import memory_type
 from tracker.jit.jitted import plain_of
 from tracker.jit.layout import Slots
 from tracker.jit.lower import lower
 from tracker.jit.partition import host_reasons
 from tracker.jit.pipeline import optimise
-from tracker.jit.plan import make_plan
 from tracker.jit.staging import Staged, stage
 from tracker.jit.strides import c_strides
 from tracker.records import record
@@ -235,7 +235,7 @@ def _texts(name: str, staged: Staged, function: Function, own: int) -> list[str]
         tuple(range(m, m + len(results))),
         tuple(True for _ in results),
     )
-    plan = make_plan(function, [c_strides(v.type.shape) for v in variables])
+    plan = planned(function, [c_strides(v.type.shape) for v in variables])
     lowered = lower(plan, slots)
     lost = portable.missing({*lowered.symbols, *(loop.symbol for loop in lowered.borrowed)})
     if lost:

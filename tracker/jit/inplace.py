@@ -92,6 +92,12 @@ class InPlace:
         self.stale: set[Var] = set()
         self.renamed: dict[Var, Var] = {}
 
+    def watch(self, place: Place) -> None:
+        """Have an input read before its first change, which is made in a copy: that can lie where
+        the input does (see `carrying.py`)."""
+        assert place.buffer is not None
+        self.homes[place.buffer] = Home(place.buffer, -1)
+
     # Reading
 
     def current(self, eqn: Eqn) -> Eqn:
@@ -192,7 +198,7 @@ class InPlace:
         level = max([planner.reach(a) for a in atoms.values() if isinstance(a, Var)], default=0)
         if home is None:
             if isinstance(base, Var):
-                level = max(level, planner.reach(base))
+                level = max(level, planner.reach(base), self._leave(base))
             buffer = planner.buffer(out.type, "scratch")
             home, place = Home(buffer, level), whole_place(buffer)
             self.homes[buffer] = home
@@ -213,6 +219,15 @@ class InPlace:
         home.changes += 1
         self.stale.update(home.waiting)
         home.waiting.clear()
+
+    def _leave(self, base: Var) -> int:
+        """Have all that still waits to read an input do so before it is copied; the level."""
+        home = self.homes.get(self.planner.places[base].buffer)
+        if home is None or home.buffer.role != "input":
+            return 0
+        self.stale.update(home.waiting)
+        home.waiting.clear()
+        return home.read
 
     def _home_of_base(self, out: Var, base: Atom | None) -> Home | None:
         """Where the base is, if the change can be made there: not a view of another array."""

@@ -14,7 +14,7 @@ Strides and starts are in elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
@@ -129,13 +129,21 @@ class Slots:
 @record(eq=False)
 class Control:
     """A loop, while or branch: where its operands that are arrays lie, its results, a second home
-    for each carried array that is not kept, and the plans of its bodies by name."""
+    for each carried array that is not kept, and the plans of its bodies by name.
+
+    `first`: which input of the body is the first carry; `stay`: the arrays that the body leaves
+    where it finds them, which need no second home; `homes`: which of the body's buffers lie in
+    which others then (see `carrying.py`).
+    """
 
     eqn: Eqn
     operands: dict[Var, Place]
     results: list[Place]
     spares: list[Buffer | None]
     bodies: dict[str, Plan]
+    first: int
+    stay: frozenset[int] = frozenset()
+    homes: Mapping[Buffer, Buffer] = field(default_factory=dict)
 
 
 @record(eq=False)

@@ -14,7 +14,7 @@ import math
 import operator
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,11 @@ from tracker.jit.emit import (
     module_text,
 )
 from tracker.jit.engine import ONCE, OPTIMISED
-from tracker.jit.layout import Buffer, Kernel, Plan, Slots, Store
+from tracker.jit.layout import Buffer, Control, Kernel, Plan, Slots, Store
 from tracker.jit.loops import Shared, work_of, write_kernel
 from tracker.jit.lowered import CALLS, Loops, Lowered
 from tracker.jit.modules import Work, apart, as_before, busy, merge, urgent
-from tracker.jit.overwriting import Homes, Moves, carried_by, homes_of
+from tracker.jit.overwriting import Homes, homes_of
 from tracker.jit.scratch import Spot, lay_out
 from tracker.jit.sharing import KernelText, redirected, share
 from tracker.jit.structured import Nested
@@ -51,26 +51,26 @@ def lower(plan: Plan, slots: Slots) -> Lowered:
     driver.write()
     homes = homes_of(driver.pairs, driver.life)
     if homes:
-        driver = _Driver(plan, slots, homes=homes, settled=driver.settled)
+        driver = _Driver(plan, slots)
+        driver.homes = homes
         driver.write()
     return driver.lowered()
 
 
-class _Driver(Unrolled):
-    """Writes one function; `parent` writes the function that calls it, in the same module.
-    `settled`: which buffers lie in which, by body and what moves in it, as far as that is known."""
+def homes_in(plan: Plan, slots: Slots, carried: Homes) -> Homes:
+    """Which buffers of a loop's body can lie in which others, if it may leave what it carries where
+    it finds it: what its text says."""
+    driver = _Driver(plan, slots)
+    driver.carried = carried
+    driver.write()
+    return homes_of(driver.pairs, driver.life)
 
-    def __init__(
-        self,
-        plan: Plan,
-        slots: Slots,
-        parent: _Driver | None = None,
-        homes: Homes | None = None,
-        settled: dict[Any, Homes] | None = None,
-    ) -> None:
+
+class _Driver(Unrolled):
+    """Writes one function; `parent` writes the function that calls it, in the same module."""
+
+    def __init__(self, plan: Plan, slots: Slots, parent: _Driver | None = None) -> None:
         super().__init__(plan, slots, parent.needs if parent else Needs())
-        self.homes = homes or {}
-        self.settled = {} if settled is None else settled
         self.symbols: set[str] = parent.symbols if parent else set()
         self.kernels: dict[str, KernelText] = parent.kernels if parent else {}
         self.bodies: list[str] = parent.bodies if parent else []
@@ -83,34 +83,22 @@ class _Driver(Unrolled):
         driver, scratch = self._function("@plan(ptr noalias %slots)")
         return self._modules(driver, scratch)
 
-    def nested(self, plan: Plan, slots: Slots, moves: Moves) -> Nested:
+    def nested(self, control: Control, name: str, slots: Slots) -> Nested:
         """Write a body as a function of its own, once for all loops and branches that share its
-        plan and move the same. The caller hands it the scratch."""
-        found = self.shared.get((id(plan), moves))
+        plan and what stays in it. The caller hands it the scratch."""
+        plan = control.bodies[name]
+        stay = control.stay if name == "body" else frozenset()
+        found = self.shared.get((id(plan), stay))
         if found is not None:
             return found
-        carried = carried_by(plan, moves)
-        homes = self._settled(plan, slots, moves, carried) if carried else {}
-        child = _Driver(plan, slots, self, homes, self.settled)
+        child = _Driver(plan, slots, self)
+        if stay:
+            child.homes = control.homes
         child.write()
         symbol = f"@body{len(self.bodies)}"
         text, scratch = child._function(f"{symbol}(ptr noalias %slots, ptr %scratch)", owns=False)
         self.bodies.append(text)
-        stay = frozenset(new.slot for old, new in carried.items() if homes.get(old) is new)
-        found = self.shared[id(plan), moves] = Nested(symbol, scratch, child.has_guards, stay)
-        return found
-
-    def _settled(
-        self, plan: Plan, slots: Slots, moves: Moves, carried: Mapping[Buffer, Buffer]
-    ) -> Homes:
-        """Which buffers of a body lie in which: known when it is written, so it is written twice,
-        the first time for that alone."""
-        found = self.settled.get((id(plan), moves))
-        if found is None:
-            scout = _Driver(plan, slots, settled=self.settled)
-            scout.carried = carried
-            scout.write()
-            found = self.settled[id(plan), moves] = homes_of(scout.pairs, scout.life)
+        found = self.shared[id(plan), stay] = Nested(symbol, scratch, child.has_guards)
         return found
 
     def write(self) -> None:

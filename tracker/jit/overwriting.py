@@ -4,9 +4,7 @@ Owns: `pairs_of`, what a loop could write where it reads, and `homes_of`, which 
 loop that reads an array for the last time, each element only to write the same element of another,
 needs no memory for the other. When each buffer is used for the last time is known when the code is
 written; so where two can be one, it is written once more. Start at `homes_of`.
-
-Likewise a body that is run again and again may leave what it carries (`carried_by`) where it found
-it: each step then works in the memory of the one before, which the cache holds.
+Likewise a body may leave what it carries where it found it: see `carrying.py`.
 
 Invariant: two buffers are one only if the life of one ends with the loop with which that of the
 other begins, and in every body of that loop all that is read of the one is the element that is
@@ -21,12 +19,11 @@ from typing import Any
 
 from tracker.ir.op import Scan
 from tracker.jit.index import Affine
-from tracker.jit.layout import Buffer, Kernel, Plan, Store, span
+from tracker.jit.layout import Buffer, Kernel, Store, span
 from tracker.jit.strides import is_packed, wide_strides
 from tracker.records import record
 
 Homes = Mapping[Buffer, Buffer]  # of buffers that lie where others do
-Moves = tuple[tuple[int, int], ...]  # inputs of a body, and the results that they become
 
 _WORTH = 1 << 20  # bytes of a buffer; the code of functions of less is that of any size
 
@@ -65,16 +62,6 @@ def is_made_where_read(accesses: Sequence[Access], old: Buffer, new: Buffer) -> 
     return all(access.fits(old, new) for access in accesses)
 
 
-def carried_by(plan: Plan, moves: Moves) -> Homes:
-    """The arrays that a body carries: from where it finds each to where it is to leave it."""
-    found = {}
-    for at, to in moves:
-        old, new = plan.places[plan.function.inputs[at]].buffer, plan.outputs[to]
-        if old is not None and isinstance(new, Buffer):
-            found[old] = new
-    return found
-
-
 def pairs_of(kernel: Kernel, step: int, accesses: Sequence[Access], carried: Homes) -> list[Pair]:
     """What a kernel could write where, as far as it goes."""
     if kernel.guests or any(store.adds or not _is_ordered(store) for store in kernel.stores):
@@ -86,9 +73,14 @@ def pairs_of(kernel: Kernel, step: int, accesses: Sequence[Access], carried: Hom
         for new in written
         for old in read
         if new is not None
-        and (carried.get(old) is new or _are_alike(old, new))
+        and may_take_place(new, old, carried)
         and is_made_where_read(accesses, old, new)
     ]
+
+
+def may_take_place(new: Buffer, old: Buffer, carried: Homes) -> bool:
+    """Whether a buffer may lie where one lay that nobody reads any more."""
+    return carried.get(old) is new or _are_alike(old, new)
 
 
 def homes_of(pairs: Sequence[Pair], life: Mapping[Buffer, tuple[int, int]]) -> Homes:

@@ -11,7 +11,7 @@ linear in the equations (a cheap expression is inlined, an expensive one is stor
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
@@ -75,15 +75,23 @@ def make_plan(
     lengths_vary: bool = False,
     *,
     body: bool = False,
+    carried: Mapping[Var, Atom] | None = None,
+    bodies: Mapping[Function, Plan] | None = None,
 ) -> Plan:
     """Plan a function all of whose equations can be lowered. `strides` are those of its inputs,
     then of its captures, in elements (by default all are in C order); `wanted` those that its
     outputs are to have (None, or left out: C order). `lengths_vary`: the code is to be that of
-    other lengths, too, so little is unrolled."""
+    other lengths, too, so little is unrolled. `carried`: the inputs of a body that are to be read
+    before anything takes their place, and the results that will; others that are made of these are
+    to read them from memory. `bodies`: plans of bodies that are known."""
     if strides is None:
         strides = [c_strides(v.type.shape) for v in (*function.inputs, *function.captures)]
     most = _IN_LOOP if body else _VECTOR if lengths_vary else TINY
     planner = _Planner(function, strides, wanted, _tiny(function, most, body), body)
+    planner.bodies.update(bodies or {})
+    for old, new in (carried or {}).items():
+        planner.apart.add(new)
+        planner.in_place.watch(planner.places[old])
     for step in planner.in_place.changes.body:
         planner.step(step)
     planner.finish()
@@ -126,6 +134,7 @@ class _Planner(Storing):
         super().__init__(function, wanted, tiny, body)
         self.gathered: set[Var] = set()
         self.slow: set[Var] = set()  # expressions with a division or a root
+        self.apart: set[Atom] = set()  # what is read from memory once it is made
         self.bodies: dict[Function, Plan] = {}
         self.turned: set[Var] | None = None  # see `running.py`
         if any(isinstance(eqn.op.lower, Contract) for eqn in function.eqns):
@@ -214,7 +223,7 @@ class _Planner(Storing):
         same = []
         for o in operands:
             place = self.places[o]
-            if self._is_asked_of_gathered(o):
+            if self._is_asked_of_gathered(o) or self._is_apart(o):
                 level = max(level, self.store(o))
             elif place.kind == "expression" and o.type.shape == space:
                 assert place.home is not None
@@ -257,6 +266,9 @@ class _Planner(Storing):
                 return True
         return False
 
+    def _is_apart(self, o: Var) -> bool:
+        return o in self.apart and self.places[o].kind == "expression"
+
     def _is_spread(self, o: Var, eqn: Eqn) -> bool:
         """Whether a division or a root would be made again for many elements of a result. Storing
         it puts the result off by a level: not where others of its shape are made already, for it
@@ -274,7 +286,7 @@ class _Planner(Storing):
 
     def _view(self, eqn: Eqn, operands: list[Var]) -> None:
         for o in operands:
-            if self._is_spread(o, eqn):
+            if self._is_spread(o, eqn) or self._is_apart(o):
                 self.store(o)
         if len(eqn.operands) == 1 and operands and eqn.out not in self.gathered:
             o = operands[0]
@@ -383,7 +395,8 @@ class _Planner(Storing):
             for name, nested in eqn.params.items()
             if isinstance(nested, Function)
         }
-        control = Control(eqn, wholes, results, spares, bodies)
+        first = eqn.params.get("consts", eqn.params.get("body_consts", 0))
+        control = Control(eqn, wholes, results, spares, bodies, first)
         self.plan.controls.setdefault(level, []).append(control)
 
     def _body(self, function: Function) -> Plan:

@@ -72,7 +72,7 @@ class Program:
         """Where each value lives, and which loops compute what."""
         form = self.form
         assert form is not None
-        plan: Plan = rare.make_plan(self.function, form.strides, form.wanted, form.lengths_vary)
+        plan: Plan = rare.planned(self.function, form.strides, form.wanted, form.lengths_vary)
         return plan
 
     @property

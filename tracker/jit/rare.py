@@ -37,7 +37,7 @@ def later(module: str, name: str) -> Callable[..., Any]:
 # The way from a function to text, which may be known from an earlier time
 executor = later("tracker.jit.executor", "executor")
 lower = later("tracker.jit.lower", "lower")
-make_plan = later("tracker.jit.plan", "make_plan")
+planned = later("tracker.jit.carrying", "planned")
 optimise = later("tracker.jit.pipeline", "optimise")
 partition = later("tracker.jit.partition", "partition")
 

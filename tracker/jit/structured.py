@@ -19,13 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.graph import Atom, Const, Function
+from tracker.ir.graph import Atom, Const, Function, Var
 from tracker.ir.op import Branch, Loop
 from tracker.ir.types import Type
 from tracker.jit import pausing
 from tracker.jit.complexes import Emitter
 from tracker.jit.emit import Scalar, literal, memory_type
 from tracker.jit.layout import Buffer, Control, Place, Slots
+from tracker.jit.overwriting import Pair, may_take_place
 from tracker.records import record
 
 _INT = np.dtype(np.int64)
@@ -46,38 +47,37 @@ def write_control(driver: Any, control: Control) -> None:
 
 @record(frozen=True)
 class Nested:
-    """A body that is written: its symbol, its scratch in bytes, whether it can fail, and which of
-    its results it leaves where it found what they were before."""
+    """A body that is written: its symbol, its scratch in bytes, and whether it can fail."""
 
     symbol: str
     scratch: int
     fails: bool
-    stay: frozenset[int]
+
+
+def slots_of(function: Function) -> Slots:
+    """The slots of a body: a cell per input, then per result."""
+    n, m = len(function.inputs), len(function.outputs)
+    return Slots(
+        tuple(range(n)),
+        tuple(bool(v.type.shape) for v in function.inputs),
+        (),
+        (),
+        tuple(range(n, n + m)),
+        tuple(bool(atom.type.shape) for atom in function.outputs),
+    )
 
 
 class _Frame:
-    """The slots of the calls of one body: a cell per input, then per result. `first`: which input
-    is the first carry."""
+    """The slots of the calls of one body."""
 
-    def __init__(self, writer: _Writer, name: str, first: int = 0) -> None:
+    def __init__(self, writer: _Writer, name: str) -> None:
         self.w = writer
         driver = writer.driver
         function: Function = writer.control.eqn.params[name]
         self.inputs = [v.type for v in function.inputs]
         self.results = [atom.type for atom in function.outputs]
         n, m = len(self.inputs), len(self.results)
-        slots = Slots(
-            tuple(range(n)),
-            tuple(bool(t.shape) for t in self.inputs),
-            (),
-            (),
-            tuple(range(n, n + m)),
-            tuple(bool(t.shape) for t in self.results),
-        )
-        self.first = first
-        spares = writer.control.spares if name == "body" else ()
-        moves = tuple([(first + at, at) for at, spare in enumerate(spares) if spare is not None])
-        self.body: Nested = driver.nested(writer.control.bodies[name], slots, moves)
+        self.body: Nested = driver.nested(writer.control, name, slots_of(function))
         self.name = writer.stack(f"[{max(n + m, 1)} x i64]")
         self.scratch = "null"
         if self.body.scratch:
@@ -143,6 +143,20 @@ class _Writer:
             pointer: str = self.driver.spill(atom)
             return pointer
         return self._address(place)
+
+    def is_there(self, atom: Atom, result: Place) -> bool:
+        """Whether an operand lies where a result goes, as it may if nothing else reads it."""
+        assert isinstance(atom, Var)
+        driver, place = self.driver, self.control.operands[atom]
+        old, new = place.buffer, result.buffer
+        if old is None or new is None or place.kind == "tiny" or old.type != new.type:
+            return False
+        readers = [o for o in self.control.operands.values() if o.buffer is old]
+        if len(readers) == self.operands.count(atom) == 1 and may_take_place(
+            new, old, driver.carried
+        ):
+            driver.pairs.append(Pair(driver.step, old, new))
+        return driver.homes.get(old) is new
 
     def pause(self, since: str, step: str, every: int | None) -> None:
         """Now and then, have Python look at its signals; fail if it raises."""
@@ -216,7 +230,7 @@ class _Carries:
         w = self.w = writer
         self.frame = frame
         self.types = frame.results[: len(start)]
-        self.stay = frame.body.stay
+        self.stay = w.control.stay
         self.spares = {
             at: w.driver.pointer(spare)
             for at, spare in enumerate(w.control.spares)
@@ -226,9 +240,10 @@ class _Carries:
         after = len(w.results) - len(keep)
         self.stacks = {at: w.results[after + i] for i, at in enumerate(keep)}
         self.begin: list[Any] = [w.array(a) if a.type.shape else w.driver.atom(a, 0) for a in start]
+        self.there = {at for at in self.stay if w.is_there(start[at], w.control.results[at])}
 
     def cell(self, at: int) -> str:
-        return self.frame.cell(self.frame.first + at)
+        return self.frame.cell(self.w.control.first + at)
 
     def cells(self) -> list[str]:
         return [self.cell(at) for at in range(len(self.types))]
@@ -244,7 +259,8 @@ class _Carries:
                 self.w.copy(row, begin, type.nbytes)
                 begin = row
             elif at in self.stay:
-                self.w.copy(self.w.results[at], begin, type.nbytes)
+                if at not in self.there:
+                    self.w.copy(self.w.results[at], begin, type.nbytes)
                 begin = self.w.results[at]
             self.w.line(f"store ptr {begin}, ptr {self.cell(at)}")
 
@@ -287,7 +303,7 @@ class _Carries:
 def _loop(w: _Writer) -> None:
     consts, carries = w.params["consts"], w.params["carries"]
     count, *operands = w.operands
-    frame = _Frame(w, "body", consts)
+    frame = _Frame(w, "body")
     for at, atom in enumerate(operands[:consts]):
         w.give(frame.cell(at), atom)
     state = _Carries(w, frame, operands[consts : consts + carries])
@@ -347,7 +363,7 @@ def _while(w: _Writer) -> None:
     of_cond, of_body = w.params["cond_consts"], w.params["body_consts"]
     capacity = w.params["capacity"]
     start = w.operands[of_cond + of_body :]
-    asked, frame = _Frame(w, "cond"), _Frame(w, "body", of_body)
+    asked, frame = _Frame(w, "cond"), _Frame(w, "body")
     for at, atom in enumerate(w.operands[:of_cond]):
         w.give(asked.cell(at), atom)
     for at, atom in enumerate(w.operands[of_cond : of_cond + of_body]):
