@@ -508,8 +508,11 @@ def module_text(functions: Iterable[str], needs: Needs) -> str:
 OUTER_LOOP = "!1"  # marks the latch of a loop that is not to be unrolled
 VECTOR_LOOP = "!8"  # of one of as many steps as a vector has lanes: it is to become one
 ROW_LOOP = "!5"  # of one that is not to be vectorised either: what it goes around is
+TWO_AT_A_TIME = "!9"  # of one whose steps wait for what they compute: two are done at once
 _LOOP_NOTES = """!1 = distinct !{!1, !2}
 !2 = !{!"llvm.loop.unroll.disable"}
 !5 = distinct !{!5, !2, !6}
 !6 = !{!"llvm.loop.vectorize.enable", i1 false}
-!8 = distinct !{!8, !2}"""
+!8 = distinct !{!8, !2}
+!9 = distinct !{!9, !10}
+!10 = !{!"llvm.loop.interleave.count", i32 2}"""

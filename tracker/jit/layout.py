@@ -64,7 +64,9 @@ class Buffer:
 
 @record(eq=False)
 class Place:
-    """Where a value lives (see the file's header); `ready`: the level from which it can be used."""
+    """Where a value lives (see the file's header). `ready`: the level from which it can be used;
+    `cost` and `chain`: of an expression, the operations that it takes, and how many functions that
+    take long it has within one another."""
 
     kind: str
     ready: int = 0
@@ -73,6 +75,7 @@ class Place:
     buffer: Buffer | None = None
     strides: tuple[int, ...] = ()
     start: int = 0
+    chain: int = 0
 
     @property
     def stored(self) -> bool:
@@ -94,7 +97,9 @@ class Store:
 
 @record(eq=False)
 class Kernel:
-    """One loop nest over `space` at `level`. `guests`: folds over a smaller space that run within
+    """One loop nest over `space` at `level`. `weight`: how long its code is; `work`: about how many
+    operations its members take at each point; `chain`: how many functions that take long are made
+    of one another. `guests`: folds over a smaller space that run within
     (see `guests.py`)."""
 
     space: tuple[int, ...]
@@ -104,6 +109,8 @@ class Kernel:
     stores: list[Store] = field(default_factory=list)
     folds: list[Eqn] = field(default_factory=list)
     guests: list[Kernel] = field(default_factory=list)
+    work: int = 0
+    chain: int = 0
 
     @property
     def pieces(self) -> tuple[Kernel, ...]:

@@ -22,6 +22,7 @@ from tracker.jit.elements import Body, Index
 from tracker.jit.emit import (
     OUTER_LOOP,
     ROW_LOOP,
+    TWO_AT_A_TIME,
     VECTOR_LOOP,
     Complex,
     Names,
@@ -387,6 +388,8 @@ class _Writer:
         self.lines.append(f"  %c{tag} = icmp ult i64 %n{tag}, {last}")
         note = self.around if self.loops > before else self.within if last == str(_LANES) else ""
         note = ROW_LOOP if edge else note
+        if not note and self.loops == before and self.kernel.chain > 1:
+            note = TWO_AT_A_TIME
         keep = f", !llvm.loop {note}" if note else ""
         self.lines.append(f"  br i1 %c{tag}, label %loop{tag}, label %done{tag}{keep}")
         self.lines.append(f"done{tag}:")
@@ -439,12 +442,13 @@ def _bare(parameter: str) -> str:
 
 
 def work_of(plan: Plan, kernel: Kernel) -> int:
-    """About how many operations a loop takes. What it computes again for itself counts in the cost
-    of what it needs it for."""
+    """About how many operations a loop takes: what its members do, and what it computes of others
+    for itself alone."""
     folds = [eqn for piece in kernel.pieces for eqn in piece.folds]
     made = [s.value for s in kernel.stores] + [eqn.operands[0] for eqn in folds]
-    costs = [plan.places[atom].cost for atom in made if isinstance(atom, Var)]
-    each = max([kernel.weight, *costs]) + len(folds)
+    places = [plan.places[atom] for atom in made if isinstance(atom, Var)]
+    costs = [place.cost for place in places if place.home is not kernel]
+    each = max([kernel.work, *costs]) + len(folds)
     return math.prod(kernel.space) * max(each, 1)
 
 

@@ -24,6 +24,7 @@ _RUNS_LONG = 1_000_000  # operations of a plan, about as many as take 100 us
 _HARDLY = 1000  # operations for each element that is not optimised: all of these take 2% then
 _STILL = 250  # and 8%: no reason to compile loops again that another shape has compiled in a hurry
 _SOON = 100_000  # operations; a plan of fewer has a driver that is compiled well
+_MANY = 10  # operations of an element that takes longer than others in a hurry
 _MOST = 1000  # choices that are remembered
 _DIGITS = b"0123456789ABCDEF"
 _chosen: dict[int, set[str] | None] = {}  # by a text without its numbers
@@ -36,6 +37,11 @@ class Work:
     elements: int = 0
     operations: int = 0
 
+    @property
+    def count(self) -> int:
+        """As how many elements of few operations its elements count."""
+        return max(self.elements, self.operations // _MANY) if self.elements else 0
+
     def add(self, elements: int, operations: int) -> None:
         self.elements += elements
         self.operations += operations
@@ -47,7 +53,7 @@ def busy(
     """The loops, by name, that are to be optimised; None: everything is.
 
     elsewhere: the operations of what is not a loop. In a loop compiled in a hurry an element takes
-    as long as some twenty operations that are vectorised.
+    as long as some twenty operations that are vectorised, or three times as long as it would.
     """
     total = sum(work.operations for work in loops.values()) + elsewhere
     if total < _RUNS_LONG:
@@ -56,10 +62,12 @@ def busy(
 
 
 def _hardly(loops: Mapping[str, Work], left: int) -> set[str]:
-    """The loops over the fewest elements, up to so many of these in all."""
+    """The loops over the fewest elements, up to so many of these in all; what takes long for each
+    counts as many."""
     found = set()
-    for name in sorted(loops, key=lambda name: loops[name].elements):
-        left -= loops[name].elements
+    counts = {name: work.count for name, work in loops.items()}
+    for name in sorted(loops, key=counts.__getitem__):
+        left -= counts[name]
         if left < 0:
             break
         found.add(name)

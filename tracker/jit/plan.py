@@ -65,6 +65,8 @@ _IN_LOOP = 16  # elements; up to here a value in a loop is unrolled: its code is
 _UNROLLED_IN_LOOP = 500  # elements of all unrolled values of a body, or of what stands around it
 _MANY = 8  # elements for each of an operand, for which a division or root is not made again
 _LARGE = 1 << 20  # bytes of scratch that is worth to be freed soon
+_LONGEST_CHAIN = 2  # functions of one another in a loop over what is near
+_SHORT, _CACHED = 256, 1 << 17  # elements; fewer are soon done, more do not stay in the cache
 _HEAVY = 30  # what a transcendental function adds to the crowd: its code is long
 
 
@@ -223,7 +225,7 @@ class _Planner(Storing):
         same = []
         for o in operands:
             place = self.places[o]
-            if self._is_asked_of_gathered(o) or self._is_apart(o):
+            if self._is_asked_of_gathered(o) or self._is_apart(o) or self._is_long(o, eqn):
                 level = max(level, self.store(o))
             elif place.kind == "expression" and o.type.shape == space:
                 assert place.home is not None
@@ -235,21 +237,25 @@ class _Planner(Storing):
                 level = max(level, self.reach(o))
         kernel = self.roomy(space, level)
         crowded, level = kernel.level > level, kernel.level
-        cost = DEAR if is_math(eqn) else 1
-        kernel.weight += 1 if cost == 1 else _HEAVY
+        own = DEAR if is_math(eqn) else 1
+        kernel.weight += 1 if own == 1 else _HEAVY
         for o in same:
             place = self.places[o]
             assert place.home is not None
             dear = place.cost > self.cheap(o) or (crowded and place.cost >= DEAR)
             if place.home.level < level and not place.stored and dear:
                 self.store(o)
+        shared = 0  # what the kernel computes for others, too
         for o in operands:
             place = self.places[o]
-            if place.kind == "expression" and not (place.stored and place.home is not kernel):
-                cost += place.cost
+            if place.home is kernel:
+                shared += place.cost
+            elif place.kind == "expression" and not place.stored:
+                own += place.cost
         if is_slow(eqn):
             self.slow.add(eqn.out)
-        self._expression(eqn, kernel, cost, operands)
+        kernel.work += own
+        self._expression(eqn, kernel, own + shared, operands)
 
     def _is_asked_of_gathered(self, o: Var) -> bool:
         """Whether a value is a mask of what is gathered from a large array of scratch: once it is
@@ -282,7 +288,20 @@ class _Planner(Storing):
         kernel.members.append(eqn)
         if any(o in self.slow and not self.places[o].stored for o in operands):
             self.slow.add(eqn.out)
-        self.places[eqn.out] = Place("expression", kernel.level, cost, kernel)
+        place = self.places[eqn.out] = Place("expression", kernel.level, cost, kernel)
+        place.chain = max(map(self._chain, operands), default=0) + is_math(eqn)
+        kernel.chain = max(kernel.chain, place.chain)
+
+    def _chain(self, o: Var) -> int:
+        place = self.places[o]
+        return 0 if place.stored else place.chain
+
+    def _is_long(self, o: Var, eqn: Eqn) -> bool:
+        """Whether a function of what is many functions of one another already would hold up its
+        loop: each waits for the one before, and a processor looks only so far ahead for more to do.
+        What is near is soon stored and read."""
+        near = _SHORT < eqn.out.type.size <= _CACHED
+        return near and is_math(eqn) and self._chain(o) >= _LONGEST_CHAIN
 
     def _view(self, eqn: Eqn, operands: list[Var]) -> None:
         for o in operands:
@@ -311,7 +330,9 @@ class _Planner(Storing):
             place = self.places[o]
             if place.kind == "expression" and not place.stored:
                 cost += place.cost
-        self._expression(eqn, self.kernel(space, level), cost, operands)
+        kernel = self.kernel(space, level)
+        kernel.work += cost
+        self._expression(eqn, kernel, cost, operands)
 
     def _alias(self, eqn: Eqn, o: Var) -> Place | None:
         """The view as another way to read the same memory, if strides can say it."""
