@@ -126,6 +126,8 @@ def _control(control: Control) -> str:
     parts = eqn.out.type.parts
     size = sum(type.nbytes for type in parts[len(parts) - len(eqn.params.get("keep", ())) :])
     keeps = f", keeps {size:,} bytes for the pullback" if size else ""
+    if moving := sum(spare is not None for spare in control.spares):
+        keeps += f", {len(control.stay)} of {moving} arrays stay where they are"
     if not isinstance(eqn.op.lower, Loop):
         return f"{eqn.op.name}, native{keeps}"
     count = eqn.operands[0]

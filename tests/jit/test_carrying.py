@@ -1,0 +1,234 @@
+"""Loops whose arrays stay where they are: random bodies that read neighbours, write parts, swap."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tracker as tr
+from tracker import gradient, jit
+
+N, STEPS = 41, 14
+
+
+def _neighbours(s, a, b, t, idx):
+    s[a] = s[a] + 0.1 * (np.roll(s[b], 1) - s[a])
+
+
+def _inner(s, a, b, t, idx):
+    s[a][1:-1] += 0.1 * (s[b][2:] - s[b][:-2])
+
+
+def _after(s, a, b, t, idx):
+    s[a][1:] = 0.5 * s[a][:-1] + 0.3 * s[b][1:]
+
+
+def _edge(s, a, b, t, idx):
+    s[a][0] = s[b][-1] * 0.5
+
+
+def _at(s, a, b, t, idx):
+    s[a][idx[t]] = 0.9 * s[b][idx[t]] + 0.1 * s[a][idx[t] - 1]
+
+
+def _added(s, a, b, t, idx):
+    s[a][idx[t]] += 0.1 * s[b][idx[t]]
+
+
+def _swap(s, a, b, t, idx):
+    s[a], s[b] = s[b], s[a]
+
+
+def _sine(s, a, b, t, idx):
+    s[a] = np.sin(s[b]) + 0.5 * s[a]
+
+
+def _choice(s, a, b, t, idx):
+    s[a] = np.where(s[b] > 0.0, s[a], 0.5 * s[b])
+
+
+def _scaled(s, a, b, t, idx):
+    s[a] = s[a] * (1.0 + 0.01 * np.sum(s[b]))
+
+
+def _backwards(s, a, b, t, idx):
+    s[a] = 0.5 * (s[a] + s[b][::-1])
+
+
+def _copied(s, a, b, t, idx):
+    s[a] = s[b].copy()
+
+
+def _chain(s, a, b, t, idx):
+    s[a] = np.tanh(np.exp(-(np.tanh(s[b]) ** 2)) * s[a])
+
+
+def _again(s, a, b, t, idx):
+    for _ in range(3):
+        s[a] = s[a] + 0.01 * (np.roll(s[b], -1) - s[b])
+        s[b] = s[b] + 0.01 * s[a]
+
+
+ACTS = {
+    f.__name__[1:]: f
+    for f in (
+        _neighbours,
+        _inner,
+        _after,
+        _edge,
+        _at,
+        _added,
+        _swap,
+        _sine,
+        _choice,
+        _scaled,
+        _backwards,
+        _copied,
+        _chain,
+        _again,
+    )
+}
+
+acts = st.tuples(st.sampled_from(sorted(ACTS)), st.integers(0, 2), st.integers(0, 2))
+
+
+def program(body):
+    def run(u, v, w, idx):
+        s = [u.copy(), v.copy(), w.copy()]
+        for t in range(STEPS):
+            for name, a, b in body:
+                ACTS[name](s, a, b, t, idx)
+        return tuple(s)
+
+    return run
+
+
+def arguments(seed=0):
+    rng = np.random.default_rng(seed)
+    return (*(0.5 * rng.normal(size=N) for _ in range(3)), rng.integers(0, N, STEPS))
+
+
+@given(body=st.lists(acts, min_size=1, max_size=5))
+def test_any_body(body):
+    run = program(body)
+
+    def loss(*given_):
+        return sum(np.sum(x * x * (k + 1.0)) for k, x in enumerate(run(*given_)))
+
+    def slopes(*given_):
+        return gradient(loss, *given_)[:3]
+
+    fast, steep, whole = jit(run), jit(loss), jit(slopes)
+    for seed in (0, 0, 1):
+        given_ = arguments(seed)
+        for got, want in zip(fast(*given_), run(*given_), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+        want = slopes(*given_)
+        for way in (gradient(steep, *given_)[:3], whole(*given_)):
+            for g, w in zip(way, want, strict=True):
+                np.testing.assert_allclose(g, w, rtol=1e-8, atol=1e-8)
+        for x, y in zip(given_, arguments(seed), strict=True):
+            np.testing.assert_array_equal(x, y)  # a loop leaves alone what it was given
+
+
+def scratch(f, *args):
+    f(*args), f(*args)
+    return int(re.search(r"at most ([\d,]+) of scratch", f.explain(*args))[1].replace(",", ""))
+
+
+@pytest.mark.parametrize("n", [100, 5000])
+def test_a_leapfrog_makes_one_array_after_the_other(n):
+    """Each where it was: there is no scratch, but for a loop that makes both at once."""
+
+    @jit
+    def wave(u, v):
+        for _ in range(50):
+            v = v + 0.1 * (np.roll(u, 1) - u)
+            u = u + 0.1 * v
+        return u, v
+
+    u = np.linspace(-1.0, 1.0, n)
+    assert scratch(wave, u, u) == 0
+    assert "2 of 2 arrays stay" in wave.explain(u, u)
+
+
+def test_neighbours_of_what_is_made_need_memory_of_their_own():
+    @jit
+    def heat(u):
+        for _ in range(200):
+            u = u + 0.1 * (np.roll(u, 1) - u)
+        return u
+
+    u = np.linspace(-1.0, 1.0, 500)
+    assert scratch(heat, u) >= u.nbytes
+    assert "0 of 1 arrays stay" in heat.explain(u)
+
+
+def test_a_write_at_each_step_costs_an_element():
+    """What is written into is not copied; neither is its cotangent in the pullback."""
+
+    @jit
+    def held(h, idx, y):
+        h = h.copy()
+        for t in range(100):
+            h[idx[t]] = h[idx[t]] * 0.5 + y[t]
+        return np.sum(h * h)
+
+    h, idx = np.ones(1000), np.random.default_rng(0).integers(0, 1000, 100)
+    y = np.linspace(0.0, 1.0, 100)
+    both = jit(lambda h: tr.withgradient(lambda h: held(h, idx, y), h))
+    both(h), both(h)
+    words = both.explain(h)
+    assert words.count("1 of 1 arrays stay") == 2  # forward and back
+    loops = re.findall(r"kernel over 1000\b.*", words)
+    assert len(loops) <= 3, loops
+
+
+def test_while_loops_keep_their_arrays_in_place():
+    @jit
+    def shrink(x, y):
+        def cond(s):
+            return np.sum(s[0] * s[0]) > 1e-3
+
+        return tr.while_loop(cond, lambda s: (s[0] * 0.5, s[1] + s[0]), (x, y))
+
+    x = np.linspace(-1.0, 1.0, 300)
+    want_x, want_y = x, 2.0 * x
+    while np.sum(want_x * want_x) > 1e-3:
+        want_x, want_y = want_x * 0.5, want_y + want_x
+    for _ in range(3):
+        got = shrink(x, 2.0 * x)
+        np.testing.assert_allclose(got[0], want_x)
+        np.testing.assert_allclose(got[1], want_y)
+    none = shrink(x * 0.0, x)  # no step at all
+    np.testing.assert_array_equal(none[1], x)
+
+
+def test_a_loop_within_a_loop_leaves_what_both_carry():
+    @jit
+    def nested(x):
+        def outer(state, _):
+            def inner(x, _):
+                return x + 0.01 * np.tanh(x), None
+
+            x, _ = tr.scan(inner, state[0], None, length=5)
+            return (x, state[1] + x[0]), None
+
+        return tr.scan(outer, (x, 0.0), None, length=7)[0]
+
+    def plain(x):
+        total = 0.0
+        for _ in range(7):
+            for _ in range(5):
+                x = x + 0.01 * np.tanh(x)
+            total += x[0]
+        return x, total
+
+    x = np.linspace(-2.0, 2.0, 200)
+    for _ in range(3):
+        for got, want in zip(nested(x), plain(x), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12)
+    assert nested.explain(x).count("1 of 1 arrays stay") == 2
+    assert scratch(nested, x) < x.nbytes
