@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 import tracker as tr
@@ -120,6 +120,11 @@ def test_any_body(body):
     def slopes(*given_):
         return gradient(loss, *given_)[:3]
 
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            slopes(*arguments(0)), slopes(*arguments(1))
+    except FloatingPointError:
+        reject()  # numbers that grow at each step
     fast, steep, whole = jit(run), jit(loss), jit(slopes)
     for seed in (0, 0, 1):
         given_ = arguments(seed)
