@@ -64,6 +64,7 @@ _FEW_LOOPS = 40  # transcendental functions of vectors; beyond, these are unroll
 _IN_LOOP = 16  # elements; up to here a value in a loop is unrolled: its code is to stay near
 _UNROLLED_IN_LOOP = 500  # elements of all unrolled values of a body, or of what stands around it
 _MANY = 8  # elements for each of an operand, for which a division or root is not made again
+_SEVERAL = 2  # divisions and roots that take longer than reading an operand once more
 _LARGE = 1 << 20  # bytes of scratch that is worth to be freed soon
 _LONGEST_CHAIN = 2  # functions of one another in a loop over what is near
 _SHORT, _CACHED = 256, 1 << 17  # elements; fewer are soon done, more do not stay in the cache
@@ -135,7 +136,7 @@ class _Planner(Storing):
     ) -> None:
         super().__init__(function, wanted, tiny, body)
         self.gathered: set[Var] = set()
-        self.slow: set[Var] = set()  # expressions with a division or a root
+        self.slow: Counter[Var] = Counter()  # how many divisions and roots an expression has
         self.apart: set[Atom] = set()  # what is read from memory once it is made
         self.bodies: dict[Function, Plan] = {}
         self.turned: set[Var] | None = None  # see `running.py`
@@ -252,8 +253,7 @@ class _Planner(Storing):
                 shared += place.cost
             elif place.kind == "expression" and not place.stored:
                 own += place.cost
-        if is_slow(eqn):
-            self.slow.add(eqn.out)
+        self.slow[eqn.out] += is_slow(eqn)
         kernel.work += own
         self._expression(eqn, kernel, own + shared, operands)
 
@@ -277,17 +277,19 @@ class _Planner(Storing):
 
     def _is_spread(self, o: Var, eqn: Eqn) -> bool:
         """Whether a division or a root would be made again for many elements of a result. Storing
-        it puts the result off by a level: not where others of its shape are made already, for it
-        would read again what they read."""
-        if o not in self.slow or eqn.out.type.size < _MANY * o.type.size:
+        it puts the result off by a level: it does not pay for only one where others of its shape
+        are made already, for it would read again what they read."""
+        if not self.slow[o] or eqn.out.type.size < _MANY * o.type.size:
             return False
         home = self.places[o].home
-        return home is not None and (eqn.out.type.shape, home.level) not in self.kernels
+        if home is None:
+            return False
+        return self.slow[o] >= _SEVERAL or (eqn.out.type.shape, home.level) not in self.kernels
 
     def _expression(self, eqn: Eqn, kernel: Kernel, cost: int, operands: list[Var]) -> None:
         kernel.members.append(eqn)
-        if any(o in self.slow and not self.places[o].stored for o in operands):
-            self.slow.add(eqn.out)
+        counts = [self.slow[o] for o in operands if not self.places[o].stored]
+        self.slow[eqn.out] += min(sum(counts), _SEVERAL)
         place = self.places[eqn.out] = Place("expression", kernel.level, cost, kernel)
         place.chain = max(map(self._chain, operands), default=0) + is_math(eqn)
         kernel.chain = max(kernel.chain, place.chain)
