@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Guard
-from tracker.jit import memory, rare, routines
+from tracker.jit import memory, parallel, rare, routines
 from tracker.jit.emit import (
     Complex,
     Needs,
@@ -223,8 +223,8 @@ class _Driver(Unrolled):
         for at, argument in enumerate([*arguments, f"ptr {partials}"]):
             cell = self.e.write(f"getelementptr i64, ptr {frame}, i64 {at}")
             self.lines.append(f"  store {argument}, ptr {cell}")
-        self.symbols.add("tk.parallel")
-        self.needs.intrinsics.add("declare void @tk.parallel(ptr, ptr, i64)")
+        self.symbols.add(parallel.NAME)
+        self.needs.intrinsics.add(parallel.DECLARED)
         self.lines.append(
             f"  call void @tk.parallel(ptr {task}, ptr {frame}, i64 {shared.threads})"
         )

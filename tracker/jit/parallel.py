@@ -20,6 +20,7 @@ from tracker.jit import cache, engine, native
 from tracker.jit.locking import once
 
 NAME = "tk.parallel"
+DECLARED = f"declare void @{NAME}(ptr, ptr, i64)"
 MOST = 16  # threads; more would be held back by memory
 
 _POOL = r"""

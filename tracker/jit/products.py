@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Const, Eqn, Var
-from tracker.jit import blas
+from tracker.jit import blas, parallel
 from tracker.jit.dense import routines
 from tracker.jit.dense.code import Code, Kind
 from tracker.jit.dense.library import PLAIN, ROWS, TURNED
@@ -31,7 +31,9 @@ from tracker.records import record
 _TEXT = {"s": "float", "d": "double", "c": "float", "z": "double"}
 _ALONE = 9000  # elements of a matrix; OpenBLAS multiplies a vector with 9216 on several threads
 _LEAST_ROWS = 4  # of such a part
-_WORTH_THREADS = 1 << 20  # elements; from here on threads gain more than they may cost
+_WORTH_THREADS = 1 << 20  # elements; from here on BLAS's threads gain more than they may cost
+_SHARED = 1 << 18  # elements; from here on ours share the rows, each in the cache of its own
+_APART = 4096  # numbers of the sums that threads make for themselves
 _GRAM = 48  # rows of a product with its own transpose; from here on half of it is computed
 
 
@@ -200,6 +202,14 @@ def _is_cut(product: Product, batch: tuple[int, ...]) -> bool:
     return _gemv(product) is not None and math.prod(batch) == 1
 
 
+def _shares(gemv: _Gemv) -> int:
+    """How many threads share the rows."""
+    size, count = gemv.rows * gemv.columns, parallel.threads()
+    if not _SHARED <= size <= _WORTH_THREADS or (count - 1) * gemv.columns > _APART:
+        return 1
+    return count
+
+
 def _write_cut(driver: Any, product: Product, where: tuple[str, str, str]) -> None:
     """Multiply so many rows at a time that BLAS does them alone, where that is better."""
     gemv, library, letter = _gemv(product), blas.find(), product.letter
@@ -217,6 +227,15 @@ def _write_cut(driver: Any, product: Product, where: tuple[str, str, str]) -> No
     for name, value in {**numbers, **bounds, "ROWS": ROWS, "TURNED": TURNED}.items():
         text = text.replace(f"${name}$", str(value))
     t = _TEXT[letter]
+    name = f"tk.{letter}gemv"
+    if (shares := _shares(gemv)) > 1:
+        shared = _SHARED_CUT
+        texts = {"letter": letter, "t": t, "THREADS": str(shares), "TURNED": str(TURNED)}
+        for key, word in texts.items():
+            shared = shared.replace(f"${key}$", word)
+        driver.symbols.add(parallel.NAME)
+        driver.needs.intrinsics |= {shared, parallel.DECLARED}
+        name += ".shared"
     given = (
         f"i32, i32, {integer}, {integer}, {t}, ptr, {integer}, ptr, {integer}, {t}, ptr, {integer}"
     )
@@ -224,7 +243,7 @@ def _write_cut(driver: Any, product: Product, where: tuple[str, str, str]) -> No
     x, y, z = where
     matrix, vector = (y, x) if gemv.swapped else (x, y)
     driver.lines.append(
-        f"  call void @tk.{letter}gemv(i32 {gemv.how}, i64 {gemv.rows}, i64 {gemv.columns}, "
+        f"  call void @{name}(i32 {gemv.how}, i64 {gemv.rows}, i64 {gemv.columns}, "
         f"ptr {matrix}, i64 {gemv.matrix.lead}, ptr {vector}, i64 {gemv.step}, ptr {z})"
     )
 
@@ -268,6 +287,105 @@ $lines$
   %more = icmp slt i64 %next, %rows
   br i1 %more, label %part, label %done
 done:
+  ret void
+}
+"""
+
+
+# The rows of a matrix in as many parts as there are threads. What each sums of columns is in memory
+# of its own, but for the first's.
+_SHARED_CUT = """
+define internal void @tk.$letter$gemv.shared(
+  i32 %how, i64 %rows, i64 %columns, ptr %a, i64 %lead, ptr %x, i64 %step, ptr noalias %z
+) noinline {
+start:
+  %frame = alloca [9 x i64], align 16
+  %apart.count = mul i64 %columns, $THREADS$
+  %apart = alloca $t$, i64 %apart.count, align 64
+  %how.wide = zext i32 %how to i64
+  store i64 %how.wide, ptr %frame
+  %f1 = getelementptr i64, ptr %frame, i64 1
+  store i64 %rows, ptr %f1
+  %f2 = getelementptr i64, ptr %frame, i64 2
+  store i64 %columns, ptr %f2
+  %f3 = getelementptr i64, ptr %frame, i64 3
+  store ptr %a, ptr %f3
+  %f4 = getelementptr i64, ptr %frame, i64 4
+  store i64 %lead, ptr %f4
+  %f5 = getelementptr i64, ptr %frame, i64 5
+  store ptr %x, ptr %f5
+  %f6 = getelementptr i64, ptr %frame, i64 6
+  store i64 %step, ptr %f6
+  %f7 = getelementptr i64, ptr %frame, i64 7
+  store ptr %z, ptr %f7
+  %f8 = getelementptr i64, ptr %frame, i64 8
+  store ptr %apart, ptr %f8
+  call void @tk.parallel(ptr @tk.$letter$gemv.task, ptr %frame, i64 $THREADS$)
+  %turned = icmp eq i32 %how, $TURNED$
+  br i1 %turned, label %join, label %done
+join:
+  %i = phi i64 [ 0, %start ], [ %i.next, %joined ]
+  %z.i = getelementptr $t$, ptr %z, i64 %i
+  %first = load $t$, ptr %z.i
+  br label %add
+add:
+  %tid = phi i64 [ 1, %join ], [ %tid.next, %add ]
+  %sum = phi $t$ [ %first, %join ], [ %sum.next, %add ]
+  %row = mul i64 %tid, %columns
+  %at = add i64 %row, %i
+  %part.i = getelementptr $t$, ptr %apart, i64 %at
+  %part = load $t$, ptr %part.i
+  %sum.next = fadd $t$ %sum, %part
+  %tid.next = add i64 %tid, 1
+  %more.parts = icmp slt i64 %tid.next, $THREADS$
+  br i1 %more.parts, label %add, label %joined
+joined:
+  store $t$ %sum.next, ptr %z.i
+  %i.next = add i64 %i, 1
+  %more = icmp slt i64 %i.next, %columns
+  br i1 %more, label %join, label %done
+done:
+  ret void
+}
+
+define internal void @tk.$letter$gemv.task(ptr %frame, i64 %tid) noinline {
+  %how.wide = load i64, ptr %frame
+  %how = trunc i64 %how.wide to i32
+  %f1 = getelementptr i64, ptr %frame, i64 1
+  %rows = load i64, ptr %f1
+  %f2 = getelementptr i64, ptr %frame, i64 2
+  %columns = load i64, ptr %f2
+  %f3 = getelementptr i64, ptr %frame, i64 3
+  %a = load ptr, ptr %f3
+  %f4 = getelementptr i64, ptr %frame, i64 4
+  %lead = load i64, ptr %f4
+  %f5 = getelementptr i64, ptr %frame, i64 5
+  %x = load ptr, ptr %f5
+  %f6 = getelementptr i64, ptr %frame, i64 6
+  %step = load i64, ptr %f6
+  %f7 = getelementptr i64, ptr %frame, i64 7
+  %z = load ptr, ptr %f7
+  %f8 = getelementptr i64, ptr %frame, i64 8
+  %apart = load ptr, ptr %f8
+  %lo.all = mul i64 %rows, %tid
+  %lo = sdiv i64 %lo.all, $THREADS$
+  %hi.all = add i64 %lo.all, %rows
+  %hi = sdiv i64 %hi.all, $THREADS$
+  %count = sub i64 %hi, %lo
+  %at = mul i64 %lo, %lead
+  %a.part = getelementptr $t$, ptr %a, i64 %at
+  %turned = icmp eq i32 %how, $TURNED$
+  %far = mul i64 %lo, %step
+  %x.at = select i1 %turned, i64 %far, i64 0
+  %x.part = getelementptr $t$, ptr %x, i64 %x.at
+  %z.part = getelementptr $t$, ptr %z, i64 %lo
+  %apart.at = mul i64 %tid, %columns
+  %apart.part = getelementptr $t$, ptr %apart, i64 %apart.at
+  %is.first = icmp eq i64 %tid, 0
+  %sums = select i1 %is.first, ptr %z, ptr %apart.part
+  %to = select i1 %turned, ptr %sums, ptr %z.part
+  call void @tk.$letter$gemv(i32 %how, i64 %count, i64 %columns, ptr %a.part, i64 %lead,
+    ptr %x.part, i64 %step, ptr %to)
   ret void
 }
 """
