@@ -82,3 +82,25 @@ def test_a_loop_of_much_for_each_element_is_optimised():
     assert busy(much, 0) == {"much"}
     little = {"much": Work(3000, 3000 * 2000), "little": Work(100, 300)}
     assert busy(little, 0) == {"much"}
+
+
+def test_steps_of_a_stencil_keep_what_neighbours_read_and_no_more():
+    """What is soon made of what is kept is made again where it is read."""
+
+    def around(u):
+        return np.roll(u, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 1) + np.roll(u, -1, 1) - 4 * u
+
+    def react(u, v):
+        for _ in range(4):
+            rate = u * v * v
+            u, v = (
+                u + 0.16 * around(u) - rate + 0.035 * (1 - u),
+                v + 0.08 * around(v) + rate - 0.1 * v,
+            )
+        return u + v
+
+    u, v = np.random.default_rng(0).random((2, 60, 60))
+    fast = jit(react)
+    for _ in range(3):
+        np.testing.assert_allclose(fast(u, v), react(u, v), rtol=1e-12)
+    assert fast.explain(u, v).count("kept: ") <= 3 * 3  # u, v, the rate; of three steps

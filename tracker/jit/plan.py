@@ -243,19 +243,35 @@ class _Planner(Storing):
         for o in same:
             place = self.places[o]
             assert place.home is not None
-            dear = place.cost > self.cheap(o) or (crowded and place.cost >= DEAR)
-            if place.home.level < level and not place.stored and dear:
-                self.store(o)
+            if place.home.level < level and not place.stored:
+                most = min(self.cheap(o), DEAR - 1) if crowded else self.cheap(o)
+                if self._again(o, level, most) > most:
+                    self.store(o)
         shared = 0  # what the kernel computes for others, too
         for o in operands:
             place = self.places[o]
             if place.home is kernel:
                 shared += place.cost
             elif place.kind == "expression" and not place.stored:
-                own += place.cost
+                own += self._again(o, level, place.cost)
         self.slow[eqn.out] += is_slow(eqn)
         kernel.work += own
         self._expression(eqn, kernel, own + shared, operands)
+
+    def _again(self, o: Var, level: int, most: int) -> int:
+        """How many operations it takes to compute an expression at a level of what is in memory by
+        then; where it is more than `most`, any number that is."""
+        place = self.places[o]
+        if place.kind != "expression" or (place.stored and place.ready <= level):
+            return 0
+        eqn = self.plan.definitions[o]
+        found = DEAR if is_math(eqn) else 1
+        for operand in eqn.operands:
+            if found > most:
+                break
+            if isinstance(operand, Var):
+                found += self._again(operand, level, most - found)
+        return found
 
     def _is_asked_of_gathered(self, o: Var) -> bool:
         """Whether a value is a mask of what is gathered from a large array of scratch: once it is
