@@ -87,6 +87,7 @@ JIT_LAYERS = [
     {"rows", "running", "modules", "routines", "program"},
     {"inplace", "accounts"},
     {"storing", "guests"},
+    {"weighing"},
     {"plan"},
     {"multiply", "rowcode"},
     {"products", "partition", "structured", "scratch"},

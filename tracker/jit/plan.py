@@ -1,8 +1,8 @@
 """The plan: where each value of a function lives, and which loops compute what.
 
 Owns: `make_plan`, which fills the data structures of `layout.py` step by step; how a value comes
-to be stored or copied is in `storing.py`. Kernels are found by (space, level): everything of one
-level and one space shares one loop. Start at `_Planner.step`.
+to be stored or copied is in `storing.py`, whether it pays in `weighing.py`. Kernels are found by
+(space, level): everything of one level and one space shares one loop. Start at `_Planner.step`.
 
 Invariants: levels never decrease along uses, so the order of levels is a legal order; planning is
 linear in the equations (a cheap expression is inlined, an expensive one is stored and read again).
@@ -55,19 +55,15 @@ from tracker.jit.layout import (
     whole_place,
 )
 from tracker.jit.probing import is_math, is_slow
-from tracker.jit.storing import DEAR, Storing
+from tracker.jit.storing import DEAR
 from tracker.jit.strides import MemoryOrder, c_strides
+from tracker.jit.weighing import SEVERAL, Weighing
 
 _VECTOR = 8  # elements; up to here a vector is unrolled where there is vector math
 _PER_MATH = 40  # equations of vectors for each transcendental one; beyond, these are unrolled
 _FEW_LOOPS = 40  # transcendental functions of vectors; beyond, these are unrolled
 _IN_LOOP = 16  # elements; up to here a value in a loop is unrolled: its code is to stay near
 _UNROLLED_IN_LOOP = 500  # elements of all unrolled values of a body, or of what stands around it
-_MANY = 8  # elements for each of an operand, for which a division or root is not made again
-_SEVERAL = 2  # divisions and roots that take longer than reading an operand once more
-_LARGE = 1 << 20  # bytes of scratch that is worth to be freed soon
-_LONGEST_CHAIN = 2  # functions of one another in a loop over what is near
-_SHORT, _CACHED = 256, 1 << 17  # elements; fewer are soon done, more do not stay in the cache
 _HEAVY = 30  # what a transcendental function adds to the crowd: its code is long
 
 
@@ -123,7 +119,7 @@ def _is_vector_math(function: Function, tiny: int) -> bool:
     return 0 < math <= _FEW_LOOPS and len(vectors) <= _PER_MATH * math
 
 
-class _Planner(Storing):
+class _Planner(Weighing):
     """Says step by step what computes a value, and where."""
 
     def __init__(
@@ -136,8 +132,6 @@ class _Planner(Storing):
     ) -> None:
         super().__init__(function, wanted, tiny, body)
         self.gathered: set[Var] = set()
-        self.slow: Counter[Var] = Counter()  # how many divisions and roots an expression has
-        self.apart: set[Atom] = set()  # what is read from memory once it is made
         self.bodies: dict[Function, Plan] = {}
         self.turned: set[Var] | None = None  # see `running.py`
         if any(isinstance(eqn.op.lower, Contract) for eqn in function.eqns):
@@ -226,13 +220,13 @@ class _Planner(Storing):
         same = []
         for o in operands:
             place = self.places[o]
-            if self._is_asked_of_gathered(o) or self._is_apart(o) or self._is_long(o, eqn):
+            if self.is_asked_of_gathered(o) or self.is_apart(o) or self.is_long(o, eqn):
                 level = max(level, self.store(o))
             elif place.kind == "expression" and o.type.shape == space:
                 assert place.home is not None
                 same.append(o)
                 level = max(level, place.home.level)
-            elif self._is_spread(o, eqn):
+            elif self.is_spread(o, eqn):
                 level = max(level, self.store(o))
             else:
                 level = max(level, self.reach(o))
@@ -245,7 +239,7 @@ class _Planner(Storing):
             assert place.home is not None
             if place.home.level < level and not place.stored:
                 most = min(self.cheap(o), DEAR - 1) if crowded else self.cheap(o)
-                if self._again(o, level, most) > most:
+                if self.again(o, level, most) > most:
                     self.store(o)
         shared = 0  # what the kernel computes for others, too
         for o in operands:
@@ -253,77 +247,22 @@ class _Planner(Storing):
             if place.home is kernel:
                 shared += place.cost
             elif place.kind == "expression" and not place.stored:
-                own += self._again(o, level, place.cost)
+                own += self.again(o, level, place.cost)
         self.slow[eqn.out] += is_slow(eqn)
         kernel.work += own
         self._expression(eqn, kernel, own + shared, operands)
 
-    def _again(self, o: Var, level: int, most: int) -> int:
-        """How many operations it takes to compute an expression at a level of what is in memory by
-        then; where it is more than `most`, any number that is."""
-        place = self.places[o]
-        if place.kind != "expression" or (place.stored and place.ready <= level):
-            return 0
-        eqn = self.plan.definitions[o]
-        found = DEAR if is_math(eqn) else 1
-        for operand in eqn.operands:
-            if found > most:
-                break
-            if isinstance(operand, Var):
-                found += self._again(operand, level, most - found)
-        return found
-
-    def _is_asked_of_gathered(self, o: Var) -> bool:
-        """Whether a value is a mask of what is gathered from a large array of scratch: once it is
-        stored, in a fraction of the memory, the array is free."""
-        if o.type.dtype.kind != "b" or self.places[o].kind != "expression":
-            return False
-        for gathered in self.plan.definitions[o].operands:
-            eqn = self.plan.definitions.get(gathered) if isinstance(gathered, Var) else None
-            if eqn is None or not isinstance(eqn.op.lower, View) or len(eqn.operands) == 1:
-                continue
-            base = eqn.operands[0]
-            buffer = self.places[base].buffer if isinstance(base, Var) else None
-            if buffer is not None and buffer.role == "scratch" and buffer.type.nbytes >= _LARGE:
-                return True
-        return False
-
-    def _is_apart(self, o: Var) -> bool:
-        return o in self.apart and self.places[o].kind == "expression"
-
-    def _is_spread(self, o: Var, eqn: Eqn) -> bool:
-        """Whether a division or a root would be made again for many elements of a result. Storing
-        it puts the result off by a level: it does not pay for only one where others of its shape
-        are made already, for it would read again what they read."""
-        if not self.slow[o] or eqn.out.type.size < _MANY * o.type.size:
-            return False
-        home = self.places[o].home
-        if home is None:
-            return False
-        return self.slow[o] >= _SEVERAL or (eqn.out.type.shape, home.level) not in self.kernels
-
     def _expression(self, eqn: Eqn, kernel: Kernel, cost: int, operands: list[Var]) -> None:
         kernel.members.append(eqn)
         counts = [self.slow[o] for o in operands if not self.places[o].stored]
-        self.slow[eqn.out] += min(sum(counts), _SEVERAL)
+        self.slow[eqn.out] += min(sum(counts), SEVERAL)
         place = self.places[eqn.out] = Place("expression", kernel.level, cost, kernel)
-        place.chain = max(map(self._chain, operands), default=0) + is_math(eqn)
+        place.chain = max(map(self.chain, operands), default=0) + is_math(eqn)
         kernel.chain = max(kernel.chain, place.chain)
-
-    def _chain(self, o: Var) -> int:
-        place = self.places[o]
-        return 0 if place.stored else place.chain
-
-    def _is_long(self, o: Var, eqn: Eqn) -> bool:
-        """Whether a function of what is many functions of one another already would hold up its
-        loop: each waits for the one before, and a processor looks only so far ahead for more to do.
-        What is near is soon stored and read."""
-        near = _SHORT < eqn.out.type.size <= _CACHED
-        return near and is_math(eqn) and self._chain(o) >= _LONGEST_CHAIN
 
     def _view(self, eqn: Eqn, operands: list[Var]) -> None:
         for o in operands:
-            if self._is_spread(o, eqn) or self._is_apart(o):
+            if self.is_spread(o, eqn) or self.is_apart(o):
                 self.store(o)
         if len(eqn.operands) == 1 and operands and eqn.out not in self.gathered:
             o = operands[0]

@@ -1,0 +1,93 @@
+"""What is computed again where it is read, and what is stored first.
+
+Owns: `Weighing`, the planner's questions about an expression: how long it takes to compute it once
+more (`again`), and whether a loop that did so would take longer than one that reads it (the rest).
+
+Invariant: a question changes nothing, and costs no more than the operations that it counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from tracker.ir.graph import Atom, Eqn, Function, Var
+from tracker.ir.op import View
+from tracker.jit.layout import Tiny
+from tracker.jit.probing import is_math
+from tracker.jit.storing import DEAR, Storing
+from tracker.jit.strides import MemoryOrder
+
+SEVERAL = 2  # divisions and roots that take longer than reading an operand once more
+_MANY = 8  # elements for each of an operand, for which a division or root is not made again
+_LARGE = 1 << 20  # bytes of scratch that is worth to be freed soon
+_LONGEST_CHAIN = 2  # functions of one another in a loop over what is near
+_SHORT, _CACHED = 256, 1 << 17  # elements; fewer are soon done, more do not stay in the cache
+
+
+class Weighing(Storing):
+    """Says what it would take to compute a value where it is read."""
+
+    def __init__(
+        self, function: Function, wanted: Sequence[MemoryOrder], tiny: Tiny, body: bool
+    ) -> None:
+        super().__init__(function, wanted, tiny, body)
+        self.slow: Counter[Var] = Counter()  # how many divisions and roots an expression has
+        self.apart: set[Atom] = set()  # what is read from memory once it is made
+
+    def again(self, o: Var, level: int, most: int) -> int:
+        """How many operations it takes to compute an expression at a level of what is in memory by
+        then; where it is more than `most`, any number that is."""
+        place = self.places[o]
+        if place.kind != "expression" or (place.stored and place.ready <= level):
+            return 0
+        eqn = self.plan.definitions[o]
+        found = DEAR if is_math(eqn) else 1
+        for operand in eqn.operands:
+            if found > most:
+                break
+            if isinstance(operand, Var):
+                found += self.again(operand, level, most - found)
+        return found
+
+    def is_asked_of_gathered(self, o: Var) -> bool:
+        """Whether a value is a mask of what is gathered from a large array of scratch: once it is
+        stored, in a fraction of the memory, the array is free."""
+        if o.type.dtype.kind != "b" or self.places[o].kind != "expression":
+            return False
+        for gathered in self.plan.definitions[o].operands:
+            eqn = self.plan.definitions.get(gathered) if isinstance(gathered, Var) else None
+            if eqn is None or not isinstance(eqn.op.lower, View) or len(eqn.operands) == 1:
+                continue
+            base = eqn.operands[0]
+            buffer = self.places[base].buffer if isinstance(base, Var) else None
+            if buffer is not None and buffer.role == "scratch" and buffer.type.nbytes >= _LARGE:
+                return True
+        return False
+
+    def is_apart(self, o: Var) -> bool:
+        """Whether an expression is one that others are to read from memory."""
+        return o in self.apart and self.places[o].kind == "expression"
+
+    def is_spread(self, o: Var, eqn: Eqn) -> bool:
+        """Whether a division or a root would be made again for many elements of a result. Storing
+        it puts the result off by a level: it does not pay for only one where others of its shape
+        are made already, for it would read again what they read."""
+        if not self.slow[o] or eqn.out.type.size < _MANY * o.type.size:
+            return False
+        home = self.places[o].home
+        if home is None:
+            return False
+        return self.slow[o] >= SEVERAL or (eqn.out.type.shape, home.level) not in self.kernels
+
+    def chain(self, o: Var) -> int:
+        """How many functions that take long are computed of one another, where a value is read."""
+        place = self.places[o]
+        return 0 if place.stored else place.chain
+
+    def is_long(self, o: Var, eqn: Eqn) -> bool:
+        """Whether a function of what is many functions of one another already would hold up its
+        loop: each waits for the one before, and a processor looks only so far ahead for more to do.
+        What is near is soon stored and read."""
+        near = _SHORT < eqn.out.type.size <= _CACHED
+        return near and is_math(eqn) and self.chain(o) >= _LONGEST_CHAIN
