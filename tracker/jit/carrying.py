@@ -14,6 +14,7 @@ of its own for each, as long as the cache holds all of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from tracker.ir.graph import Function
@@ -44,11 +45,17 @@ def planned(
 
 @record(frozen=True)
 class _Settled:
-    """A body's plan, which of its buffers lie in which, and which of its results stay."""
+    """A body's plan, the arrays that it carries (from where it finds each to where it is to leave
+    it), and which of its buffers lie in which."""
 
     plan: Plan
+    carried: Homes
     homes: Homes
-    stay: tuple[Buffer, ...]
+
+    @property
+    def stay(self) -> list[Buffer]:
+        """The results that lie where the body finds what they were before."""
+        return [new for old, new in self.carried.items() if self.homes.get(old) is new]
 
     @property
     def nbytes(self) -> int:
@@ -84,49 +91,40 @@ def _choose(control: Control, moves: _Moves, known: _Known) -> None:
     found = known.settled.get((function, moves))
     if found is None:
         found = _settled(known.plans[function], moves)
-        if _may_gain(found, moves):
-            found = max(found, _settled(_apart(found.plan, moves, known), moves), key=_nbytes_of)
+        if _may_gain(found):
+            found = max(found, _settled(_apart(found, known), moves), key=attrgetter("nbytes"))
         known.settled[function, moves] = found
     control.bodies["body"], control.homes = found.plan, found.homes
     control.stay = frozenset(buffer.slot for buffer in found.stay)
 
 
 def _settled(plan: Plan, moves: _Moves) -> _Settled:
-    carried = _carried(plan, moves)
-    homes = homes_in(plan, slots_of(plan.function), carried) if carried else {}
-    return _Settled(plan, homes, tuple(n for old, n in carried.items() if homes.get(old) is n))
-
-
-def _carried(plan: Plan, moves: _Moves) -> dict[Buffer, Buffer]:
-    """The arrays that a body carries: from where it finds each to where it is to leave it."""
-    found = {}
+    carried = {}
     for at, to in moves:
         old, new = plan.places[plan.function.inputs[at]].buffer, plan.outputs[to]
         if old is not None and isinstance(new, Buffer):
-            found[old] = new
-    return found
+            carried[old] = new
+    homes = homes_in(plan, slots_of(plan.function), carried) if carried else {}
+    return _Settled(plan, carried, homes)
 
 
-def _may_gain(found: _Settled, moves: _Moves) -> bool:
+def _may_gain(found: _Settled) -> bool:
     """Whether more may stay by a plan that keeps arrays apart, and it would pay."""
-    carried = _carried(found.plan, moves)
-    if len(found.stay) == len(carried) or (len(carried) == 1 and not found.plan.writes):
+    count, stay = len(found.carried), found.stay
+    if len(stay) == count or (count == 1 and not found.plan.writes):
         return False
-    return not found.stay or _nbytes(carried) <= _CACHED
+    return not stay or _nbytes(found.carried) <= _CACHED
 
 
-def _apart(plan: Plan, moves: _Moves, known: _Known) -> Plan:
+def _apart(found: _Settled, known: _Known) -> Plan:
     """A plan that makes each array that is carried in a loop of its own, as far as one is made of
     another, and reads what is there before anything is written into it."""
-    inputs, outputs = plan.function.inputs, plan.function.outputs
-    carried = {inputs[old.slot]: outputs[new.slot] for old, new in _carried(plan, moves).items()}
-    other = make_plan(plan.function, body=True, carried=carried, bodies=known.plans)
+    function = found.plan.function
+    inputs, outputs = function.inputs, function.outputs
+    carried = {inputs[old.slot]: outputs[new.slot] for old, new in found.carried.items()}
+    other = make_plan(function, body=True, carried=carried, bodies=known.plans)
     _settle(other, known)
     return other
-
-
-def _nbytes_of(settled: _Settled) -> int:
-    return settled.nbytes
 
 
 def _nbytes(buffers: Iterable[Buffer]) -> int:

@@ -220,9 +220,7 @@ class _Driver(Unrolled):
         self.spills.append(f"  {frame} = alloca [{len(arguments) + 1} x i64], align 16")
         count = max([(fold.at + 1) * shared.threads for fold in shared.folds], default=1)
         self.spills.append(f"  {partials} = alloca [{count} x i64], align 16")
-        for at, argument in enumerate([*arguments, f"ptr {partials}"]):
-            cell = self.e.write(f"getelementptr i64, ptr {frame}, i64 {at}")
-            self.lines.append(f"  store {argument}, ptr {cell}")
+        self.lines += parallel.stored([*arguments, f"ptr {partials}"], frame)
         self.symbols.add(parallel.NAME)
         self.needs.intrinsics.add(parallel.DECLARED)
         self.lines.append(

@@ -199,27 +199,46 @@ def threads() -> int:
         return min(os.cpu_count() or 1, MOST)
 
 
+def stored(arguments: Sequence[str], frame: str) -> list[str]:
+    """Lines that put arguments, each after its type, into a frame of 8-byte cells."""
+    lines = []
+    for at, argument in enumerate(arguments):
+        lines.append(f"  {frame}.{at} = getelementptr i64, ptr {frame}, i64 {at}")
+        lines.append(f"  store {argument}, ptr {frame}.{at}")
+    return lines
+
+
+def loaded(parameters: Sequence[str]) -> list[str]:
+    """Lines that take them from %frame, by the names that parameters have."""
+    lines = []
+    for at, parameter in enumerate(parameters):
+        kind, name = _plain(parameter).split()
+        lines.append(f"  {name}.cell = getelementptr i64, ptr %frame, i64 {at}")
+        lines.append(f"  {name} = load {kind}, ptr {name}.cell")
+    return lines
+
+
+def _plain(parameter: str) -> str:
+    """A parameter without its attributes."""
+    words = parameter.split()
+    return f"{words[0]} {words[-1]}"
+
+
 def task_text(parameters: Sequence[str], extent: int, part: int) -> str:
     """@KERNEL.task, which a thread runs: it takes @KERNEL's arguments from a frame, and calls it
     for the thread's own part of a range. `part` is how long one is; the frame's last entry is what
     @KERNEL calls %partials."""
-    lines = []
-    names = []
-    for at, parameter in enumerate([*parameters, "ptr %partials"]):
-        kind = parameter.split()[0]
-        lines.append(f"  %q{at} = getelementptr i64, ptr %frame, i64 {at}")
-        lines.append(f"  %a{at} = load {kind}, ptr %q{at}")
-        names.append(f"{kind} %a{at}")
-    names += ["i64 %lo", "i64 %hi", "i64 %tid"]
+    taken = [*parameters, "ptr %partials"]
+    given = [*map(_plain, taken), "i64 %lo", "i64 %hi", "i64 %tid"]
     return "\n".join(
         [
             "void @KERNEL.task(ptr %frame, i64 %tid) {",
-            *lines,
+            *loaded(taken),
             f"  %lo = mul i64 %tid, {part}",
             f"  %end = add i64 %lo, {part}",
             f"  %over = icmp ugt i64 %end, {extent}",
             f"  %hi = select i1 %over, i64 {extent}, i64 %end",
-            f"  call void @KERNEL({', '.join(names)})",
+            f"  call void @KERNEL({', '.join(given)})",
             "  ret void",
             "}",
         ]

@@ -222,17 +222,21 @@ def _write_cut(driver: Any, product: Product, where: tuple[str, str, str]) -> No
         for name in ("count", "columns", "lead", "step")
     ]
     numbers = {"letter": letter, "t": _TEXT[letter], "int": integer, "lines": "\n".join(lines)}
-    text = _CUT
     bounds = {"ALONE": _ALONE, "WORTH": _WORTH_THREADS, "WIDE": _ALONE // _LEAST_ROWS}
-    for name, value in {**numbers, **bounds, "ROWS": ROWS, "TURNED": TURNED}.items():
-        text = text.replace(f"${name}$", str(value))
+    text = _filled(_CUT, **numbers, **bounds, ROWS=ROWS, TURNED=TURNED)
     t = _TEXT[letter]
     name = f"tk.{letter}gemv"
     if (shares := _shares(gemv)) > 1:
-        shared = _SHARED_CUT
-        texts = {"letter": letter, "t": t, "THREADS": str(shares), "TURNED": str(TURNED)}
-        for key, word in texts.items():
-            shared = shared.replace(f"${key}$", word)
+        shared = _filled(
+            _SHARED_CUT,
+            letter=letter,
+            t=t,
+            THREADS=shares,
+            TURNED=TURNED,
+            COUNT=len(_FRAME),
+            STORED="\n".join(parallel.stored(_FRAME, "%frame")),
+            LOADED="\n".join(parallel.loaded(_FRAME)),
+        )
         driver.symbols.add(parallel.NAME)
         driver.needs.intrinsics |= {shared, parallel.DECLARED}
         name += ".shared"
@@ -246,6 +250,13 @@ def _write_cut(driver: Any, product: Product, where: tuple[str, str, str]) -> No
         f"  call void @{name}(i32 {gemv.how}, i64 {gemv.rows}, i64 {gemv.columns}, "
         f"ptr {matrix}, i64 {gemv.matrix.lead}, ptr {vector}, i64 {gemv.step}, ptr {z})"
     )
+
+
+def _filled(text: str, **values: Any) -> str:
+    """A text with values in the place of their names, which stand between dollar signs."""
+    for name, value in values.items():
+        text = text.replace(f"${name}$", str(value))
+    return text
 
 
 _CUT = """
@@ -293,33 +304,20 @@ done:
 
 
 # The rows of a matrix in as many parts as there are threads. What each sums of columns is in memory
-# of its own, but for the first's.
+# of its own (%apart), but for the first's.
+_FRAME = (
+    *("i32 %how", "i64 %rows", "i64 %columns", "ptr %a", "i64 %lead", "ptr %x", "i64 %step"),
+    *("ptr %z", "ptr %apart"),
+)
 _SHARED_CUT = """
 define internal void @tk.$letter$gemv.shared(
   i32 %how, i64 %rows, i64 %columns, ptr %a, i64 %lead, ptr %x, i64 %step, ptr noalias %z
 ) noinline {
 start:
-  %frame = alloca [9 x i64], align 16
+  %frame = alloca [$COUNT$ x i64], align 16
   %apart.count = mul i64 %columns, $THREADS$
   %apart = alloca $t$, i64 %apart.count, align 64
-  %how.wide = zext i32 %how to i64
-  store i64 %how.wide, ptr %frame
-  %f1 = getelementptr i64, ptr %frame, i64 1
-  store i64 %rows, ptr %f1
-  %f2 = getelementptr i64, ptr %frame, i64 2
-  store i64 %columns, ptr %f2
-  %f3 = getelementptr i64, ptr %frame, i64 3
-  store ptr %a, ptr %f3
-  %f4 = getelementptr i64, ptr %frame, i64 4
-  store i64 %lead, ptr %f4
-  %f5 = getelementptr i64, ptr %frame, i64 5
-  store ptr %x, ptr %f5
-  %f6 = getelementptr i64, ptr %frame, i64 6
-  store i64 %step, ptr %f6
-  %f7 = getelementptr i64, ptr %frame, i64 7
-  store ptr %z, ptr %f7
-  %f8 = getelementptr i64, ptr %frame, i64 8
-  store ptr %apart, ptr %f8
+$STORED$
   call void @tk.parallel(ptr @tk.$letter$gemv.task, ptr %frame, i64 $THREADS$)
   %turned = icmp eq i32 %how, $TURNED$
   br i1 %turned, label %join, label %done
@@ -349,24 +347,7 @@ done:
 }
 
 define internal void @tk.$letter$gemv.task(ptr %frame, i64 %tid) noinline {
-  %how.wide = load i64, ptr %frame
-  %how = trunc i64 %how.wide to i32
-  %f1 = getelementptr i64, ptr %frame, i64 1
-  %rows = load i64, ptr %f1
-  %f2 = getelementptr i64, ptr %frame, i64 2
-  %columns = load i64, ptr %f2
-  %f3 = getelementptr i64, ptr %frame, i64 3
-  %a = load ptr, ptr %f3
-  %f4 = getelementptr i64, ptr %frame, i64 4
-  %lead = load i64, ptr %f4
-  %f5 = getelementptr i64, ptr %frame, i64 5
-  %x = load ptr, ptr %f5
-  %f6 = getelementptr i64, ptr %frame, i64 6
-  %step = load i64, ptr %f6
-  %f7 = getelementptr i64, ptr %frame, i64 7
-  %z = load ptr, ptr %f7
-  %f8 = getelementptr i64, ptr %frame, i64 8
-  %apart = load ptr, ptr %f8
+$LOADED$
   %lo.all = mul i64 %rows, %tid
   %lo = sdiv i64 %lo.all, $THREADS$
   %hi.all = add i64 %lo.all, %rows

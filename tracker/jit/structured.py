@@ -152,9 +152,8 @@ class _Writer:
         if old is None or new is None or place.kind == "tiny" or old.type != new.type:
             return False
         readers = [o for o in self.control.operands.values() if o.buffer is old]
-        if len(readers) == self.operands.count(atom) == 1 and may_take_place(
-            new, old, driver.carried
-        ):
+        alone = len(readers) == self.operands.count(atom) == 1
+        if alone and may_take_place(new, old, driver.carried):
             driver.pairs.append(Pair(driver.step, old, new))
         return driver.homes.get(old) is new
 
