@@ -5,9 +5,10 @@ equation's result has, found without computing it; `Misjudged`. A form is an arr
 the result, of memory that is never written; see `values.py`, which computes numbers when they are
 asked for. Start at `Deferral.take`.
 
-An equation is put off if it takes in or gives an array of `LARGE` bytes, or a value that was put
-off, if it is known how its result lies in memory (`order` of a `Map`, `View` or `Expand`; of folds,
-scans and products, where what they read lies in C order), and if its values cannot make it raise.
+An equation is put off if it takes in or gives an array of `LARGE` bytes (of less, once the trace has
+computed much), or a value that was put off, if it is known how its result lies in memory (`order`
+of a `Map`, `View` or `Expand`; of folds, scans and products, where what they read lies in C order),
+and if its values cannot make it raise.
 What cannot be put off is computed at once, of the arguments where they lie. But of a loop that runs
 outside of derivatives the carries that each step found are put off: they are for a pullback of it,
 which there may never be (of a loop back through another there hardly ever is). If there is one, the
@@ -54,6 +55,8 @@ from tracker.values import (
 )
 
 LARGE = 1 << 21  # bytes
+_MUCH = 1 << 26  # bytes: a trace that has computed these in smaller arrays puts those off, too,
+_LESS = 1 << 16  # bytes: that are not so small that to look at them takes as long as to compute them
 _ndarray = np.ndarray
 
 
@@ -95,12 +98,13 @@ class Deferral(Postponed):
         due = is_anything_due()
         if due and isinstance(op.lower, Pick):
             return self._part(op, operands, params)
+        large = self._large()
         for o in operands:
             form = o.form if type(o) is Value else o
-            if (type(form) is _ndarray and form.nbytes >= LARGE) or (due and is_due(o)):
+            if (type(form) is _ndarray and form.nbytes >= large) or (due and is_due(o)):
                 break
         else:
-            if not _gives_large(op, operands):
+            if not _gives_large(op, operands, large):
                 return None
         forms = [o.form if type(o) is Value else o for o in operands]
         form = result_form(op, forms, params)
@@ -110,6 +114,11 @@ class Deferral(Postponed):
         arrays = [see(o) for o in operands if type(o) is _ndarray]
         postpone(value, op.evaluate, operands, arrays, params, self, _lent(op, operands, params))
         return value
+
+    def _large(self) -> int:
+        """From how many bytes on an array is put off: a long loop over middling arrays costs NumPy
+        as much as a short one over large arrays."""
+        return LARGE if self.spent < _MUCH else min(LARGE, _LESS)
 
     def unread(self, op: Op, params: dict[str, Any]) -> dict[str, Any]:
         """The params with which an equation is computed now, if no derivative is running that will
@@ -226,7 +235,7 @@ class Deferral(Postponed):
                 let_go(value)
 
 
-def _gives_large(op: Op, operands: Sequence[Any]) -> bool:
+def _gives_large(op: Op, operands: Sequence[Any], large: int) -> bool:
     """Whether a result may be large where no operand is: of two arrays that are spread over each
     other, or of the product of two."""
     if not isinstance(op.lower, Map | Contract) or len(operands) != 2:
@@ -238,11 +247,11 @@ def _gives_large(op: Op, operands: Sequence[Any]) -> bool:
         extent = max(a.shape[-1], 1)  # which the two have in common, and the result has not
         rows, columns = math.prod(a.shape[-2:-1]), b.shape[-1] if b.ndim > 1 else 1
         size = max(a.size // extent * columns, b.size // extent * rows)  # of a stack, too
-        return bool(size * a.itemsize >= LARGE)
+        return bool(size * a.itemsize >= large)
     if a.shape == b.shape:
         return False
     pairs = itertools.zip_longest(reversed(a.shape), reversed(b.shape), fillvalue=1)
-    return bool(math.prod(itertools.starmap(max, pairs)) * max(a.itemsize, b.itemsize) >= LARGE)
+    return bool(math.prod(itertools.starmap(max, pairs)) * max(a.itemsize, b.itemsize) >= large)
 
 
 def _lent(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:

@@ -301,6 +301,21 @@ def test_small_arrays_are_computed_at_once(computed):
     assert not computed
 
 
+def test_a_long_loop_puts_off_smaller_arrays(machine_code):
+    x = np.linspace(0.1, 1, 1 << 14)
+    steps = 2 * deferral._MUCH // x.nbytes
+    seen = []
+
+    def f(x):
+        for _ in range(steps):
+            x = np.sqrt(x)
+            seen.append(tape.is_put_off(x))
+        return x
+
+    same(f, x)
+    assert not seen[steps] and seen[2 * steps - 1]  # those of the first call that was traced
+
+
 def test_many_small_products_are_computed_at_once():
     seen = []
 
