@@ -5,10 +5,10 @@ equation's result has, found without computing it; `Misjudged`. A form is an arr
 the result, of memory that is never written; see `values.py`, which computes numbers when they are
 asked for. Start at `Deferral.take`.
 
-An equation is put off if it takes in or gives an array of `LARGE` bytes (of less, once the trace has
-computed much), or a value that was put off, if it is known how its result lies in memory (`order`
-of a `Map`, `View` or `Expand`; of folds, scans and products, where what they read lies in C order),
-and if its values cannot make it raise.
+An equation is put off if it takes in or gives an array of `LARGE` bytes (of fewer, once the trace
+has computed much), or a value that was put off, if it is known how its result lies in memory
+(`order` of a `Map`, `View` or `Expand`; of folds, scans and products, where what they read lies in
+C order), and if its values cannot make it raise.
 What cannot be put off is computed at once, of the arguments where they lie. But of a loop that runs
 outside of derivatives the carries that each step found are put off: they are for a pullback of it,
 which there may never be (of a loop back through another there hardly ever is). If there is one, the
@@ -56,7 +56,9 @@ from tracker.values import (
 
 LARGE = 1 << 21  # bytes
 _MUCH = 1 << 26  # bytes: a trace that has computed these in smaller arrays puts those off, too,
-_LESS = 1 << 16  # bytes: that are not so small that to look at them takes as long as to compute them
+_LESS = (
+    1 << 16
+)  # bytes: that are not so small that to look at them takes as long as to compute them
 _ndarray = np.ndarray
 
 

@@ -1,5 +1,7 @@
 """Reading and writing by arrays, compiled: NumPy's elements, NumPy's errors, no host call."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -269,3 +271,21 @@ def test_a_flag_as_an_index_is_a_guard():
     f = jit(lambda x: x[x[0] > 0.0])
     for x in (np.ones(3), -np.ones(3), np.ones(3)):
         assert_same(f(x), x[x[0] > 0.0])
+
+
+def test_what_is_gathered_is_stored_before_it_is_gathered_again():
+    """Each step reads the one before in two ways: made anew for both, two steps are four."""
+
+    def f(x, i):
+        for shift in (1, 2, 3, 4):
+            x = x[i] * 0.9 + np.roll(x, shift)
+        return x
+
+    rng = np.random.default_rng(0)
+    x, i = rng.normal(size=50_000), rng.permutation(50_000)
+    fast = jit(f)
+    for _ in range(3):
+        np.testing.assert_allclose(fast(x, i), f(x, i), rtol=1e-13, atol=1e-13)
+    loops = re.findall(r"kernel over 50000, level \d+: \d+ fused \(([^)]*)\)", fast.explain(x, i))
+    assert sum(loop.count("taken") for loop in loops) == 4
+    assert len([loop for loop in loops if "taken" in loop]) == 4

@@ -57,7 +57,7 @@ from tracker.jit.layout import (
 from tracker.jit.probing import is_math, is_slow
 from tracker.jit.storing import DEAR
 from tracker.jit.strides import MemoryOrder, c_strides
-from tracker.jit.weighing import SEVERAL, Weighing
+from tracker.jit.weighing import SEVERAL, Weighing, reading
 
 _VECTOR = 8  # elements; up to here a vector is unrolled where there is vector math
 _PER_MATH = 40  # equations of vectors for each transcendental one; beyond, these are unrolled
@@ -280,7 +280,7 @@ class _Planner(Weighing):
                 self.places[eqn.out] = alias
                 return
         level = 0
-        cost = 1
+        cost = reading(eqn)
         space = eqn.out.type.shape
         for o in operands:
             level = max(level, self.reach(o))

@@ -1,7 +1,8 @@
 """What is computed again where it is read, and what is stored first.
 
 Owns: `Weighing`, the planner's questions about an expression: how long it takes to compute it once
-more (`again`), and whether a loop that did so would take longer than one that reads it (the rest).
+more (`again`, `reading`), and whether a loop that did so would take longer than one that reads it
+(the rest).
 
 Invariant: a question changes nothing, and costs no more than the operations that it counts.
 """
@@ -15,14 +16,23 @@ from tracker.ir.graph import Atom, Eqn, Function, Var
 from tracker.ir.op import View
 from tracker.jit.layout import Tiny
 from tracker.jit.probing import is_math
-from tracker.jit.storing import DEAR, Storing
+from tracker.jit.storing import CHEAP, DEAR, Storing
 from tracker.jit.strides import MemoryOrder
 
 SEVERAL = 2  # divisions and roots that take longer than reading an operand once more
+_GATHERED = CHEAP  # for which one waits for a number from anywhere: what is made of it is stored
 _MANY = 8  # elements for each of an operand, for which a division or root is not made again
 _LARGE = 1 << 20  # bytes of scratch that is worth to be freed soon
 _LONGEST_CHAIN = 2  # functions of one another in a loop over what is near
 _SHORT, _CACHED = 256, 1 << 17  # elements; fewer are soon done, more do not stay in the cache
+
+
+def reading(eqn: Eqn) -> int:
+    """How many operations a view counts as: more, if arrays of positions say what it reads."""
+    view = eqn.op.lower
+    if not isinstance(view, View) or view.writes is not None:
+        return 1
+    return _GATHERED if any(o.type.dtype.kind in "iu" for o in eqn.operands[1:]) else 1
 
 
 class Weighing(Storing):
@@ -42,7 +52,7 @@ class Weighing(Storing):
         if place.kind != "expression" or (place.stored and place.ready <= level):
             return 0
         eqn = self.plan.definitions[o]
-        found = DEAR if is_math(eqn) else 1
+        found = DEAR if is_math(eqn) else reading(eqn)
         for operand in eqn.operands:
             if found > most:
                 break
