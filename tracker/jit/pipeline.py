@@ -19,6 +19,7 @@ from tracker.ir.prune import unused_results
 from tracker.ir.residuals import residuals
 from tracker.ir.scattering import add_in_place
 from tracker.ir.simplify import simplify
+from tracker.ir.sinking import sink_transposes
 from tracker.ir.sorts import sort_once
 from tracker.ir.spreading import scattered_last
 from tracker.ir.unseen import unseen_writes
@@ -59,6 +60,7 @@ PASSES = (
     passes.dead_code,
     common_layouts,
     passes.Pass("roll", _roll),
+    sink_transposes,
     residuals,
     passes.dead_code,
 )

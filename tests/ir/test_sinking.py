@@ -1,0 +1,74 @@
+"""Transposes that a loop's products read are made in the loop: there is no copy."""
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker.ir.verify import verify
+
+STEPS = 40
+
+
+def recurrent(w, x):
+    h = np.zeros(w.shape[0])
+    for row in x:
+        h = np.tanh(w @ h + row)
+    return np.sum(h * h)
+
+
+def backwards(w, x):
+    return tracker.withgradient(recurrent, w, x)
+
+
+def given(n):
+    rng = np.random.default_rng(n)
+    return rng.normal(size=(n, n)) / np.sqrt(n), rng.normal(size=(STEPS, n))
+
+
+def compiled(f, *args):
+    """What the compiled code is made of, once it has given what the plain function does."""
+    fast = tracker.jit(f)
+    for _ in range(3):
+        for have, want in zip(
+            tracker.tree.leaves(fast(*args)), tracker.tree.leaves(f(*args)), strict=True
+        ):
+            np.testing.assert_allclose(have, want, rtol=1e-11, atol=1e-12)
+    (special,) = next(iter(fast._jitted.families.values())).specials
+    return special.compiled.function
+
+
+def inside(function, name):
+    """How many equations of an op each body of its loops has."""
+    return [sum(e.op.name == name for e in body.eqns) for body in function.functions.values()]
+
+
+def test_a_large_matrix_is_transposed_in_the_loop():
+    function = compiled(backwards, *given(100))
+    verify(function)
+    assert sorted(inside(function, "transpose")) == [0, 1]
+
+
+def test_a_small_matrix_is_laid_out_once():
+    function = compiled(backwards, *given(60))
+    assert inside(function, "transpose") == [0, 0]
+    assert function.has("transpose")
+
+
+def test_what_is_not_for_products_alone_is_laid_out_once():
+    def f(w, x):
+        u = w.T
+        return tracker.scan(lambda h, row: (np.tanh(u @ h + row), np.max(u * row)), x[0], x)
+
+    function = compiled(f, *given(100))
+    assert inside(function, "transpose") == [0]
+
+
+@pytest.mark.parametrize("n", [7, 100, 131])
+def test_several_views_of_a_matrix(n):
+    def f(w, x):
+        h, g = np.zeros(n), np.ones(n)
+        for row in x:
+            h, g = np.tanh(w @ h + g), np.tanh(w.T @ g + row)
+        return np.sum(h * g)
+
+    compiled(lambda w, x: tracker.withgradient(f, w, x), *given(n))
