@@ -46,6 +46,7 @@ def _is_turned(eqn: Eqn) -> bool:
         eqn.op.name == "transpose"
         and eqn.out.type.ndim == 2
         and eqn.out.type.nbytes >= _LARGE
+        and eqn.out.type.dtype.char in "fdFD"  # BLAS's
         and tuple(axis % 2 for axis in eqn.params.get("axes") or (1, 0)) == (1, 0)
     )
 
