@@ -30,11 +30,8 @@ def test_bad_values_list_the_good_ones(environment, text):
 
 
 def test_unknown_setting():
-    with (
-        pytest.raises(ValueError, match="no setting 'fast'; there are jit, check, dump, threads"),
-        tracker.config(fast=True),
-    ):
-        pass
+    with pytest.raises(ValueError, match="no setting 'fast'; there are jit, check, dump, threads"):
+        tracker.config(fast=True)
 
 
 def test_scope_is_restored_after_an_exception():
@@ -43,6 +40,37 @@ def test_scope_is_restored_after_an_exception():
         assert current().check
         raise RuntimeError
     assert current() == before
+
+
+def test_a_statement_changes_what_follows_and_a_scope_restores_it():
+    first = current()
+    with tracker.config(threads=3):
+        tracker.config(threads=1)
+        assert current().threads == 1
+        with tracker.config(threads=2) as inner:
+            assert inner.threads == current().threads == 2
+        assert current().threads == 1
+    assert current() == first
+
+
+def test_a_scope_may_be_entered_again():
+    scope = tracker.config(check=True)
+    for _ in range(2):
+        with scope as settings:
+            assert settings.check
+        assert not current().check
+
+
+def test_a_decorated_function_alone_sees_the_settings():
+    @tracker.config(threads=5)
+    def threads(more):
+        """How many there are."""
+        return current().threads + more
+
+    assert threads.__doc__ == "How many there are."
+    assert current().threads != 5
+    assert threads(more=1) == 6
+    assert current().threads != 5
 
 
 def test_nothing_is_compiled_without_jit():

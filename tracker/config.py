@@ -1,6 +1,6 @@
 """The few switches, read and validated once, changed in a scope.
 
-Owns: `Settings`, `current()`, `dump`, and `config`, the context manager users call. Variables:
+Owns: `Settings`, `current()`, `dump`, and `config`, which users call. Variables:
 
     TRACKER_JIT=0           nothing is compiled: jitted functions run as plain Python
     TRACKER_CHECK=1         verify the IR after every pass, not only when staging ends
@@ -10,19 +10,22 @@ Owns: `Settings`, `current()`, `dump`, and `config`, the context manager users c
 (TRACKER_BLAS is read by `jit/blas.py`, where its values are explained.)
 
 Invariants: an unknown name or value is an error that lists the valid ones; a scope restores what it
-changed, also on an exception, and is seen by its own thread and context only.
+found, also on an exception; a change is seen by its own thread and context only.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from tracker.records import names, record, replace
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 STAGES = ("trace", "ir", "llvm", "asm")
 
@@ -38,29 +41,58 @@ class Settings:
     threads: int = 0
 
 
-@contextmanager
-def config(**changes: Any) -> Iterator[Settings]:
-    """Change settings for a `with` block.
+class config:
+    """Change settings: as a statement from here on, or for a `with` block, or a decorated function.
 
     jit    False: nothing more is compiled; calls that no compiled trace takes run as plain Python
     check  True: verify the IR after every pass
     threads  how many threads share a long loop that is compiled now; 1: none but the caller's
     dump   stages to print to stderr: any of 'trace', 'ir', 'llvm', 'asm', separated by commas
 
+    The thread that calls it sees the change, as with NumPy's `errstate`; for a whole process there
+    are the TRACKER_* variables. Raises ValueError for names and values that there are not.
+
     >>> with config(jit=False) as settings:
     ...     settings.jit
     False
+    >>> before = config(threads=1).before  # from here on
+    >>> config(threads=before.threads).before.threads
+    1
     """
-    known = names(Settings)
-    for name in changes:
-        if name not in known:
-            raise ValueError(f"no setting {name!r}; there are {', '.join(known)}")
-    read = {name: _READ[name](name, value) for name, value in changes.items()}
-    token = _settings.set(replace(_settings.get(), **read))
-    try:
-        yield _settings.get()
-    finally:
-        _settings.reset(token)
+
+    def __init__(self, **changes: Any) -> None:
+        known = names(Settings)
+        for name in changes:
+            if name not in known:
+                raise ValueError(f"no setting {name!r}; there are {', '.join(known)}")
+        self._changes = {name: _READ[name](name, value) for name, value in changes.items()}
+        self._change()
+
+    def _change(self) -> None:
+        self.before = current()
+        self._is_on = True
+        _settings.set(replace(self.before, **self._changes))
+
+    def __enter__(self) -> Settings:
+        if not self._is_on:  # a second `with` of the same scope
+            self._change()
+        return current()
+
+    def __exit__(self, *_: object) -> None:
+        self._is_on = False
+        _settings.set(self.before)
+
+    def __call__(self, f: Callable[P, R]) -> Callable[P, R]:
+        """`f`, run with these settings; they are not in force outside it."""
+        self.__exit__()
+        changes = self._changes
+
+        @wraps(f)
+        def inside(*args: P.args, **kwargs: P.kwargs) -> R:
+            with config(**changes):
+                return f(*args, **kwargs)
+
+        return inside
 
 
 def current() -> Settings:
