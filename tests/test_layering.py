@@ -69,6 +69,7 @@ JIT_LAYERS = [
     {"locking"},
     {"engine"},
     {"orders", "unusual"},
+    {"strips"},
     {"libraries", "reflection"},
     {"answers", "asking", "installed"},
     {"places", "reads", "putting", "inspection", "standins", "varying"},

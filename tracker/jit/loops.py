@@ -9,6 +9,7 @@ A view such as a padded slice asks which part of a loop's range it is in; then t
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -37,6 +38,7 @@ from tracker.jit.layout import Kernel, Plan
 from tracker.jit.orders import Strides, best_order, strides_of
 from tracker.jit.overwriting import Access, is_made_where_read, pairs_of
 from tracker.jit.strides import is_packed, wide_strides
+from tracker.jit.strips import TILE, is_crossed, may_be_cut
 from tracker.records import record
 
 _NEAR = 32  # elements; so far from where a pointer points, another one is used
@@ -75,16 +77,17 @@ def write_kernel(driver: Any, kernel: Kernel) -> tuple[str, list[str], Shared | 
 
 def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _Writer]:
     cuts = scattering.cuts(kernel)
-    order = tuple(range(len(kernel.space)))
+    order, tiled = tuple(range(len(kernel.space))), False
     asked = len(order) < 2 or any(store.by is not None for store in kernel.stores)
     while True:
         try:
-            writer = _Writer(driver, kernel, cuts, order, near=True, threads=threads)
+            writer = _Writer(driver, kernel, cuts, order, tiled, near=True, threads=threads)
             text = writer.text()
             if not asked:
                 asked = True
-                if (better := writer.better_order(threads > 1)) != order:
-                    order = better
+                better = writer.better_order(threads > 1)
+                if better != (order, tiled):
+                    order, tiled = better
                     continue
             if writer.threads > 1 and not writer.is_divisible():
                 threads = 1  # parts would see each other's writes
@@ -95,7 +98,7 @@ def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _Writer]:
             again = writer.is_repeatable()
             seldom = again and writer.is_seldom()
             general = _Writer(
-                driver, kernel, cuts, order, near=False, seldom=seldom, threads=threads
+                driver, kernel, cuts, order, tiled, near=False, seldom=seldom, threads=threads
             )
             text_far = general.text()
         except Split as split:
@@ -108,7 +111,8 @@ def _written(driver: Any, kernel: Kernel, threads: int) -> tuple[str, _Writer]:
 
 
 class _Writer:
-    """One attempt to write a kernel, with loops nested in `order` and cut at `cuts`."""
+    """One attempt to write a kernel, with loops nested in `order` and cut at `cuts`. `tiled`: the
+    innermost two go over strips of columns (`strips.py`)."""
 
     def __init__(
         self,
@@ -116,6 +120,7 @@ class _Writer:
         kernel: Kernel,
         cuts: dict[int, set[int]],
         order: tuple[int, ...],
+        tiled: bool,
         *,
         near: bool,
         seldom: bool = False,
@@ -142,6 +147,7 @@ class _Writer:
         self.space = (math.prod(kernel.space),) if self.flat else kernel.space
         self.order = (0,) if self.flat else order
         self.accesses: list[Strides] = []
+        self.writes: list[Strides] = []
         self.parts = [_parts(n, cuts.get(v, set())) for v, n in enumerate(self.space)]
         self.may_split = math.prod(map(len, self.parts)) <= _MANY_PARTS
         self.counters: dict[int, str] = {}
@@ -149,6 +155,8 @@ class _Writer:
         self.guests: list[tuple[Kernel, list[Fold]]] = []
         self.folds = [Fold(self, eqn, at) for at, eqn in enumerate(kernel.folds)]
         self.own = tuple(self.folds)
+        self.tiled = tiled and not kernel.guests and may_be_cut(order, self.parts, self.folds)
+        self.strip: tuple[str, str] | None = None  # the columns that are gone over
         for guest in kernel.guests:
             folds = [Fold(self, eqn, at) for at, eqn in enumerate(guest.folds, len(self.folds))]
             self.guests.append((guest, folds))
@@ -337,10 +345,16 @@ class _Writer:
             inner = _with(index, v, Affine(((v, 1),)))
             self.loop(depth + 1, {**ranges, v: (first, last)}, inner)
 
-        wide = [fold for fold in self.folds if fold.wide] if depth == len(self.space) - 1 else []
+        is_inner = depth == len(self.space) - 1
+        bounds = self.strip if is_inner and self.strip else bounds
+        wide = [fold for fold in self.folds if fold.wide] if is_inner else []
         if not wide:
             edge = self._is_edge({**ranges, v: (first, last)}, depth)
-            self.loop_over(*bounds, 1, body, edge=edge)
+            loop = functools.partial(self.loop_over, *bounds, 1, body, edge=edge)
+            if self.tiled and depth == len(self.space) - 2:
+                self._in_strips(loop)
+            else:
+                loop()
             return
 
         def block(start: str) -> None:
@@ -352,6 +366,19 @@ class _Writer:
                 fold.flush()
 
         self.loop_over(*bounds, _BLOCK, block)
+
+    def _in_strips(self, loop: Callable[[], None]) -> None:
+        """The loop over rows, for one strip of columns after the other."""
+        n = str(self.space[self.order[-1]])
+
+        def strip(start: str) -> None:
+            end = self.e.write(f"add nuw nsw i64 {start}, {TILE}")
+            over = self.e.write(f"icmp ugt i64 {end}, {n}")
+            self.strip = start, self.e.write(f"select i1 {over}, i64 {n}, i64 {end}")
+            loop()
+
+        self.loop_over("0", n, TILE, strip)
+        self.strip = None
 
     def _is_edge(self, ranges: dict[int, tuple[int, int]], depth: int) -> bool:
         """Whether the loop at a depth covers a small part of the space: what it would save as
@@ -398,7 +425,7 @@ class _Writer:
         """Where an element is that is read; its position in the place is a formula."""
         if self.home(place.buffer) in self.overwritten:
             return self.target(place, flat, tools)  # one pointer for all: see `noalias`
-        self._accessed(flat)
+        self._accessed(self.accesses, flat)
         fixed = flat if isinstance(flat, int) else getattr(flat, "constant", 0)
         base, rest = self.pointer(place.buffer, place.start + fixed)
         index, dtype = tools.name(flat + (rest - fixed)), place.buffer.type.dtype
@@ -409,24 +436,27 @@ class _Writer:
     def target(self, place: Any, flat: Any, tools: Tools) -> str:
         """Where an element is that is written: always by way of one pointer, and the same element
         by the same name, or LLVM asks whether rows overlap, and makes no vectors if they do."""
-        self._accessed(flat)
+        self._accessed(self.accesses, flat)
+        self._accessed(self.writes, flat)
         base, rest = self.pointer(place.buffer, place.start)
         dtype, index = place.buffer.type.dtype, flat + rest
         return tools.once(
             (base, dtype, index), lambda: self.e.address(base, dtype, tools.name(index))
         )
 
-    def _accessed(self, flat: Any) -> None:
+    def _accessed(self, accesses: list[Strides], flat: Any) -> None:
         strides = strides_of(flat)
         if strides:
-            self.accesses.append(strides)
+            accesses.append(strides)
 
-    def better_order(self, shared: bool) -> tuple[int, ...]:
-        """The order in which what this attempt has read and written lies best."""
+    def better_order(self, shared: bool) -> tuple[tuple[int, ...], bool]:
+        """The order in which what this attempt has read and written lies best, and whether it is
+        gone over in strips."""
         if self.flat:
-            return tuple(range(len(self.kernel.space)))
+            return tuple(range(len(self.kernel.space))), False
         kept = [fold.kept for fold in self.folds]
-        return best_order(self.space, self.accesses, kept, shared)
+        order = best_order(self.space, self.accesses, kept, shared)
+        return order, is_crossed(self.space, self.accesses, self.writes, order)
 
     def tools(self, ranges: dict[int, tuple[int, int]]) -> Tools:
         return Tools(ranges, self.e.write, self.counters.__getitem__, self.may_split)

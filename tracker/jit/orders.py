@@ -1,11 +1,11 @@
 """In which order a kernel's loops nest: so that the innermost walks along memory.
 
-Owns: `best_order`, and `are_outer`. A kernel is first written in C order; what it read and wrote on
-the way says how far apart neighbours are along each axis. Where another axis than the last is far
-better to walk along (an array of Fortran order, the transposed factor of a product, the fold of a
-leading axis), the kernel is written again with that axis innermost; where rows are long, so it is
-with the axes that all folds keep outermost, for then these add up in registers (and threads share
-them).
+Owns: `best_order` and `are_outer`. A kernel is first written in C order; what it
+read and wrote on the way says how far apart neighbours are along each axis. Where another axis than
+the last is far better to walk along (an array of Fortran order, the transposed factor of a product,
+the fold of a leading axis), the kernel is written again with that axis innermost; where rows are
+long, so it is with the axes that all folds keep outermost, for then these add up in registers (and
+threads share them).
 
 Invariants: only a kernel whose points may come in any order is asked about; sums within it come in
 another order then, the same one on every call.
@@ -20,7 +20,7 @@ from tracker.jit.index import Affine
 Strides = dict[int, int]  # elements between neighbours along an axis; none: it stays where it is
 
 _NEAR, _FAR = 3, 8  # what an access costs that is not to the neighbour of the last one
-_WINDOW = 16  # elements; accesses so far apart are near: they share cache lines
+WINDOW = 16  # elements; accesses so far apart are near: they share cache lines
 _IN_MEMORY = 1  # what a sum costs that is not in a register, besides its access
 _START = 16  # what starting a loop costs
 _UNROLLED = 16  # steps; a loop of so few is none, and its sums are in registers
@@ -85,7 +85,7 @@ def _cost(
     total = 1.0
     for strides in accesses:
         step = abs(strides.get(axis, 0))
-        total += step if step < 2 else _NEAR if step <= _WINDOW else _FAR
+        total += step if step < 2 else _NEAR if step <= WINDOW else _FAR
     if extent <= _UNROLLED:
         return total
     total += sum(_IN_MEMORY for k in kept if k and axis in k)
