@@ -358,6 +358,44 @@ def test_windows_that_slide_over_an_array_are_rows(eager_to_roll):
     agree(lambda x, w: np.sum(convolved(x, w) ** 2), x, w)
 
 
+def test_pieces_that_are_the_same_in_every_step_are_put_after_the_loop(eager_to_roll):
+    """As the pullback of a plain sum has them, or an array that is filled with a constant."""
+    x, w = RNG.standard_normal((14, 15)), RNG.standard_normal((2, 3, 9))
+    both = optimised(lambda *a: tracker.gradient(lambda x, w: np.sum(convolved(x, w)), *a), x, w)
+    assert len(both.body) < 300
+    agree(lambda x, w: np.sum(convolved(x, w)), x, w)
+
+    def filled(x):
+        out = x.copy()
+        for i in range(30):
+            out[i + 2] = 0.25
+        return np.sum(out * x)
+
+    assert not any(eqn.op.name in ("loop", "embed") for eqn in optimised(filled, X).eqns)
+    agree(filled, X)
+
+
+def test_rows_of_loops_are_loops_of_loops(eager_to_roll):
+    """What is only written in an inner loop is put where that ends, so the rows are alike."""
+    x, w = RNG.standard_normal((24, 15)), RNG.standard_normal((2, 3, 9))
+    found = optimised(convolved, x, w)
+    assert any(body.functions for body in found.functions.values())
+    agree(lambda x, w: np.sum(convolved(x, w) ** 2), x, w)
+
+
+def test_a_constant_that_is_embedded_at_each_step_is_no_row_of_it(eager_to_roll):
+    def f(x, c):
+        total = 0 * x
+        for i in range(24):
+            slope = tracker.gradient(lambda x, i=i: np.sum(x[i] * c), x)[0]
+            total = total + slope * slope * x
+        return total
+
+    x, c = RNG.standard_normal((24, 20)), np.arange(20.0)
+    optimised(f, x, c)
+    agree(lambda x, c: np.sum(f(x, c)), x, c)
+
+
 def test_short_rows_of_a_long_run_are_loops():
     """A table of 30 x 20 that is filled in two loops: each row is shorter than a loop that pays."""
 
@@ -395,7 +433,10 @@ UNARY = st.sampled_from([np.sin, np.tanh, lambda v: v * 0.9, lambda v: 0.5 - v])
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["carry", "read", "old", "write", "constant", "own", "row", "branch", "window", "wide"]
+            [
+                *("carry", "read", "old", "write", "constant", "own", "row", "branch", "window"),
+                *("wide", "fill", "same"),
+            ]
         ),
         st.integers(0, 3),
         UNARY,
@@ -435,6 +476,10 @@ def programs(draw):
                     h = g(h + m[i % 40 if n else i // 2]) * np.tanh(y)
                 elif kind == "window":
                     y = g(y) * 0.9 + np.sum(x[i - n : i + 2] * x[1])
+                elif kind == "fill":
+                    out[i - n] = 0.5
+                elif kind == "same":
+                    out[i : i + n + 1] += x[: n + 1]
                 elif kind == "wide":
                     out[i : i + n + 1] += g(y) * x[: n + 1]
                 elif z > 4.0 - 0.01 * n:

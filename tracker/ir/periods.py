@@ -250,7 +250,7 @@ class _Pattern:
         if place is None or not isinstance(step, Eqn):
             return True
         source = window.sources[slot][0]
-        if len(step.operands) > 1 or not isinstance(source, Fixed):
+        if step.op.name != "getitem" or not isinstance(source, Fixed):
             return False
         array = source.atom
         if not isinstance(array, Var) or place.along(array.type.shape) is None:
@@ -345,9 +345,9 @@ class _Pattern:
             return None
         if step.op.name == "put":
             place, (total, piece) = self._place(slot), sources
-            if place is None or not isinstance(piece, (Within, Before)):
+            if place is None or not isinstance(piece, (Fixed, Within, Before)):
                 return None
-            return total, Link(piece.slot, _ago(piece), place, adds=False), {slot}
+            return total, Link(piece, place, adds=False), {slot}
         if step.op.name != "add" or any(o.type != step.out.type for o in step.operands):
             return None
         for total, added in (sources, sources[::-1]):
@@ -357,10 +357,9 @@ class _Pattern:
             piece = window.sources[added.slot][0]
             if not isinstance(inner, Eqn) or inner.op.name != "embed":
                 continue
-            if isinstance(piece, (Within, Before)):
+            if isinstance(piece, (Fixed, Within, Before)):
                 place = self._place(added.slot) or _still(inner.params["index"])
-                link = Link(piece.slot, _ago(piece), place, adds=True)
-                return total, link, {slot, added.slot}
+                return total, Link(piece, place, adds=True), {slot, added.slot}
         return None
 
     def _alone(self, window: Window, slots: set[int], last: int) -> bool:
@@ -371,10 +370,6 @@ class _Pattern:
                 if self.analysis.uses[out] != 1 and (slot, step) != (last, window.count - 1):
                     return False
         return True
-
-
-def _ago(piece: Within | Before) -> int:
-    return 1 if isinstance(piece, Before) else 0
 
 
 def _still(index: tuple[object, ...]) -> Place:
@@ -452,12 +447,7 @@ class Needs:
         for chain in window.chains.values():
             self.one(chain.first)
             for link in chain.links:
-                if link.ago:
-                    self.of[window].found.add(link.piece)
-                elif link.piece in window.parts:
-                    self.one(window.parts[link.piece].array)
-                else:
-                    self.stack(window, link.piece, last=True)
+                self.piece(window, link.piece)
         for slot, sources in enumerate(window.sources):
             if slot in window.gone:
                 continue
@@ -469,3 +459,14 @@ class Needs:
                 elif isinstance(source, Residual):
                     ends = source.at, source.at + source.by * (window.count - 1)
                     self.stack(source.window, source.slot, source.window.count - 1 in ends)
+
+    def piece(self, window: Window, piece: Fixed | Within | Before) -> None:
+        """What a link of a chain puts somewhere."""
+        if isinstance(piece, Fixed):
+            self.one(piece.atom)
+        elif isinstance(piece, Before):
+            self.of[window].found.add(piece.slot)
+        elif piece.slot in window.parts:
+            self.one(window.parts[piece.slot].array)
+        else:
+            self.stack(window, piece.slot, last=True)

@@ -80,6 +80,7 @@ class _Emitter(Writer):
             elif at == window.start:
                 self.where = step.where
                 self.loops[window] = _Loop(self, window, needs[window])
+                self.chains(window)
         outputs = tuple([self.atom(atom) for atom in self.function.outputs])
         return Function(
             self.function.name,
@@ -102,6 +103,13 @@ class _Emitter(Writer):
         else:
             operands = tuple([self.atom(o) for o in operands])
         self.body.append(Eqn(step.op, operands, step.params, step.out, step.where))
+
+    def chains(self, window: Window) -> None:
+        """The arrays that the steps of a loop only put pieces into: made here, so that loops like
+        it, and what follows them, are alike for the next round."""
+        last = self.function.body[window.end - window.period : window.end]
+        for slot in window.chains:
+            self.atom(last[slot].out)  # type: ignore[union-attr]
 
     def atom(self, atom: Atom) -> Atom:
         """What stands for a value."""
@@ -201,7 +209,7 @@ class _Emitter(Writer):
         shape, count = total.type.shape, loop.window.count
         by = max(link.place.by, key=abs, default=0)
         if by == 0:
-            stack = loop.rows(link.piece, -link.ago, 1, count)
+            stack = loop.pieces(link.piece, 0, 1)
             summed = self.make("sum", stack, axis=(0,), keepdims=False)
             added = self.make("embed", summed, index=link.place.index, shape=shape)
             return self.make("add", total, added)
@@ -209,7 +217,7 @@ class _Emitter(Writer):
         assert found is not None
         entry, _ = found
         at = 0 if by > 0 else count - 1
-        stack = loop.rows(link.piece, at - link.ago, 1 if by > 0 else -1, count)
+        stack = loop.pieces(link.piece, at, 1 if by > 0 else -1)
         width = link.place.width(entry)
         for column in range(width):
             place, rows = link.place, stack
@@ -292,7 +300,8 @@ class _Loop:
         for slot, step in enumerate(self.period):
             if slot not in window.gone:
                 self._slot(slot, step)
-        self._write()
+        if self.body:  # else every step only puts what is always the same
+            self._write()
 
     def _reverse(self) -> bool:
         """Whether steps go down along the rows: as most of what is read asks."""
@@ -424,6 +433,14 @@ class _Loop:
         stack = self.pick(self.stack_of[slot] if whole else self.kept[slot])
         row = self._number(at if whole else at + 1)
         return self.e.sliced(stack, 0, row, -by if self.reverse else by, count)
+
+    def pieces(self, piece: Fixed | Within | Before, at: int, by: int) -> Var:
+        """What a chain is given in all steps, from step `at` on, stacked."""
+        count = self.window.count
+        if isinstance(piece, Fixed):
+            shape = (count, *piece.atom.type.shape)
+            return self.e.make("broadcast_to", self.e.atom(piece.atom), shape=shape)
+        return self.rows(piece.slot, at - isinstance(piece, Before), by, count)
 
     def has_row(self, slot: int, step: int) -> bool:
         """Whether there is a stack with what the slot gave in this step."""

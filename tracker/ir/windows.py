@@ -123,11 +123,10 @@ Source = Fixed | Within | Before | Table | Residual | Part
 
 @record(frozen=True)
 class Link:
-    """What slot `piece` gives, or (`ago` is 1) gave in the step before, is written or added at a
-    place."""
+    """A piece that is the same in every step, or what a slot gives, or gave in the step before, is
+    written or added at a place."""
 
-    piece: int
-    ago: int
+    piece: Fixed | Within | Before
     place: Place
     adds: bool
 
