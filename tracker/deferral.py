@@ -183,17 +183,18 @@ class Deferral(Postponed):
         found = np.asarray(self.lend(positions))
         return bool(found.size) and bool(-extent <= found.min() and found.max() < extent)
 
-    def is_ahead(self, values: Iterable[Value], soon: int, weight: Callable[[Value], int]) -> bool:
-        """Whether what these values are still to be computed of is no more than `soon` bytes, or
-        than the trace has computed already: then NumPy has soon computed the rest, too. `weight`:
-        how many times as long as a sum an equation takes."""
-        left, most = 0, max(self.spent, soon)
+    def is_ahead(
+        self, values: Iterable[Value], soon: int, weight: Callable[[Value], int], apiece: int = 0
+    ) -> bool:
+        """Whether what these values are still to be computed of is no more than `soon` bytes, than
+        the trace has computed already, or than `apiece` for each kind of equation: then NumPy has
+        soon computed the rest, too. `weight`: how many times as long as a sum an equation takes."""
+        left, kinds = 0, set()
         for value in due_for(values):
             if value.op is not None and not isinstance(value.op.lower, View):
                 left += weight(value) * max(map(_nbytes, (value, *value.operands)))
-                if left > most:
-                    return False
-        return True
+                kinds.add((value.op, np.shape(value.form)))
+        return left <= max(self.spent, soon, apiece * len(kinds))
 
     def compute(self, values: Iterable[Value]) -> None:
         """Give values their numbers; nobody will ask for others. What was taken for granted is

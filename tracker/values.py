@@ -18,6 +18,7 @@ Invariants
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import weakref
@@ -109,11 +110,13 @@ def is_constant(value: Value) -> bool:
 @record()
 class _Due:
     """How the numbers of a value are computed, while it lives; and the trace that has put them
-    off, as long as it goes on. `operands` is the value's own tuple, so that nothing is held for
-    longer than by the value (see `liveness.py`); `arrays` are copies of the arrays in it; `form`
-    is what the value has as long as it has no numbers; `lent`: the array that the trace was given
-    (or a view of it), whose numbers they are; `again`: whether it had some before."""
+    off, as long as it goes on. `number`: what was put off before has a smaller one. `operands` is
+    the value's own tuple, so that nothing is held for longer than by the value (see
+    `liveness.py`); `arrays` are copies of the arrays in it; `form` is what the value has as long
+    as it has no numbers; `lent`: the array that the trace was given (or a view of it), whose
+    numbers they are; `again`: whether it had some before."""
 
+    number: int
     alive: weakref.ref[Value]
     form: Any
     lent: Any
@@ -140,6 +143,7 @@ class Postponed:
         of."""
 
 
+_numbers = itertools.count()
 _due: dict[int, _Due] = {}  # by the id of the value
 _met: dict[int, _Due] = {}  # those that have their numbers now, for the first time
 _lock = threading.RLock()  # of whether the door stands
@@ -234,9 +238,14 @@ def postpone(
     """The numbers of a value, whose form it has, are those of `evaluate(*operands, **params)`, and
     are computed when they are asked for; of `arrays`, which nobody changes, in the places of those
     operands that are arrays. `lent`: see `lent`."""
-    alive = weak(value, _due)
-    due = _Due(alive, value.form, lent, evaluate, operands, arrays, params, weakref.ref(trace))
+    alive, number = weak(value, _due), next(_numbers)
+    form, of = value.form, weakref.ref(trace)
+    due = _Due(number, alive, form, lent, evaluate, operands, arrays, params, of)
     _put_off(id(value), due)
+
+
+def _number(value: Any) -> int:
+    return _due[id(value)].number
 
 
 def _put_off(key: int, due: _Due) -> None:
@@ -290,7 +299,8 @@ def fill(
 ) -> None:
     """Compute the numbers of a value, and of those that it is made of. `one` gives those of one
     value: of its function, the operands' numbers, and the parameters. `last`: nobody is going to
-    ask for them again, so they need not stay."""
+    ask for them again, so they need not stay. Of several operands, the one that was recorded first
+    is computed first: the pieces of a long sum wait for their turn, and do not lie about."""
     todo = [value]
     with np.errstate(all="ignore"):
         while todo:
@@ -298,7 +308,7 @@ def fill(
             due = _due.get(id(at))
             before = [o for o in due.operands if is_due(o) and not is_given(o)] if due else ()
             if before:
-                todo += before
+                todo += sorted(before, key=_number, reverse=True)
                 continue
             if due is not None:
                 at.form = one(at, due.evaluate, list(_given(due)), due.params)

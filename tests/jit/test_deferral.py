@@ -167,6 +167,7 @@ CASES = [
 def machine_code(monkeypatch):
     """What is put off is left to machine code, however little it is."""
     monkeypatch.setattr(first_calls, "SOON", 0)
+    monkeypatch.setattr(first_calls, "APIECE", 0)
 
 
 @pytest.mark.parametrize(("f", "count"), CASES)
@@ -630,6 +631,33 @@ def test_little_that_is_left_is_computed_and_machine_code_not_waited_for(monkeyp
     assert len(compiled) == 1
     jit(lambda x: np.tanh(x) * np.exp(x) * 2.0)(x)
     assert len(compiled) == 1
+
+
+def ragged(x):
+    """Every step has loops of its own, and adds a piece to the gradient."""
+    total = 0.0
+    for k in range(40):
+        total = total + np.sum(x[:, k:] * x[:, k : k + 1])
+    return total
+
+
+@pytest.mark.parametrize("apiece", [0, 1 << 24])
+def test_where_no_two_loops_are_alike_numpy_is_sooner(apiece, monkeypatch, machine_code):
+    monkeypatch.setattr(first_calls, "APIECE", apiece)
+    compiled = []
+    at_once = background.at_once
+    monkeypatch.setattr(background, "at_once", lambda work: compiled.append(work) or at_once(work))
+    (x,) = arrays(1)
+    same(lambda x: gradient(ragged, x.reshape(-1, 64)), x)
+    assert len(compiled) == (apiece == 0)
+
+
+def test_the_pieces_of_a_long_sum_do_not_lie_about(monkeypatch):
+    """Each is computed when it is added, as in the plain function."""
+    monkeypatch.setattr(first_calls, "SOON", LATER)
+    (x,) = arrays(1)
+    fast = jit(lambda x: gradient(ragged, x.reshape(-1, 64)))
+    assert peak(fast, x) < 12  # of 40 pieces
 
 
 def test_forms_take_no_memory():

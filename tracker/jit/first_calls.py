@@ -19,6 +19,7 @@ from tracker.jit.staging import GuardFailed, Staged
 from tracker.values import Value
 
 SOON = 1 << 29  # bytes that NumPy adds up in less time than machine code takes to make
+APIECE = 1 << 22  # the same for each loop of a long program, where no two are alike
 _MATH = 8  # sums are made while one function is computed that is not arithmetic
 _SLOW = 16  # or numbers are put in order, or gathered
 
@@ -26,7 +27,7 @@ _SLOW = 16  # or numbers are put in order, or gathered
 def is_ahead(staged: Staged, waits: bool) -> bool:
     """Whether all that the call gives and writes is there, or will be before machine code is.
     `waits`: the call waits for machine code anyhow."""
-    return staged.is_ahead(0 if waits else SOON, _weight)
+    return staged.is_ahead(0, _weight, 0) if waits else staged.is_ahead(SOON, _weight, APIECE)
 
 
 def _weight(value: Value) -> int:

@@ -101,10 +101,10 @@ class Staged:
     deferral: Deferral | None
     why: str = ""
 
-    def is_ahead(self, soon: int, weight: Callable[[Value], int]) -> bool:
+    def is_ahead(self, soon: int, weight: Callable[[Value], int], apiece: int) -> bool:
         """Whether the numbers of all that the call gives and writes are there, or soon are: see
         `Deferral.is_ahead`."""
-        return self.deferral is None or self.deferral.is_ahead(self._values, soon, weight)
+        return self.deferral is None or self.deferral.is_ahead(self._values, soon, weight, apiece)
 
     @property
     def is_left(self) -> bool:
