@@ -96,6 +96,22 @@ def test_what_is_computed_on_the_way_to_a_result_lies_in_its_memory():
         x = x[::-1].copy()
 
 
+def test_what_products_read_slices_of_is_stored_once():
+    x = np.random.default_rng(0).normal(size=(300, 90))
+
+    def correlations(x):
+        x = (x - np.mean(x, axis=0)) / np.std(x, axis=0)
+        return [x[:, i] @ x.T[i:, :].T for i in range(90)], x[:, 40] @ x[:, :9]
+
+    fast = tracker.jit(correlations)
+    for _ in range(3):
+        (have, few), (want, less) = fast(x), correlations(x)
+        for one, other in zip([*have, few], [*want, less], strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+        x = x[::-1] * 2.0 + 1.0
+    assert scratch_of(fast, x) < 2.5 * x.nbytes
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_the_gradient_of_a_running_sum_lies_in_its_result(axis):
     x = 0.1 * np.random.default_rng(0).normal(size=(500, 300))

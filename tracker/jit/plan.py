@@ -57,7 +57,7 @@ from tracker.jit.layout import (
 from tracker.jit.probing import is_math, is_slow
 from tracker.jit.storing import DEAR
 from tracker.jit.strides import MemoryOrder, c_strides
-from tracker.jit.weighing import SEVERAL, Weighing, reading
+from tracker.jit.weighing import SEVERAL, Weighing, reading, sliced_by_products
 
 _VECTOR = 8  # elements; up to here a vector is unrolled where there is vector math
 _PER_MATH = 40  # equations of vectors for each transcendental one; beyond, these are unrolled
@@ -134,8 +134,10 @@ class _Planner(Weighing):
         self.gathered: set[Var] = set()
         self.bodies: dict[Function, Plan] = {}
         self.turned: set[Var] | None = None  # see `running.py`
+        self.sliced: set[Atom] = set()
         if any(isinstance(eqn.op.lower, Contract) for eqn in function.eqns):
             self.gathered = rare.gathered(function)
+            self.sliced = sliced_by_products(function)
         self.in_place = InPlace(self, function, tiny)
         self.bundles: dict[Var, list[Place]] = {}
         self.factors: dict[Any, tuple[Buffer, Buffer, int]] = {}  # see `dense/planning.py`
@@ -332,14 +334,15 @@ class _Planner(Weighing):
         self.plan.products.setdefault(level, []).append(eqn)
 
     def _factor(self, o: Var, operands: list[Var]) -> None:
-        """Have in memory what a product reads. A view of what is there, or is the other factor, is
-        read from there: BLAS takes it as it lies, and knows a product with its own transpose."""
+        """Have in memory what a product reads. A view of what is there, or is the other factor, or
+        of which products read much, is read from there: BLAS takes it as it lies, and knows a
+        product with its own transpose."""
         if self.places[o].kind != "expression":
             return
         eqn = self.plan.definitions[o]
         base = eqn.operands[0] if len(eqn.operands) == 1 else None
         if isinstance(eqn.op.lower, View) and isinstance(base, Var) and not self.places[o].stored:
-            if base in operands:
+            if base in operands or base in self.sliced:
                 self._factor(base, operands)
             alias = self._alias(eqn, base)
             if alias is not None:

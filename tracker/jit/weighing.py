@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tracker.ir.graph import Atom, Eqn, Function, Var
-from tracker.ir.op import View
+from tracker.ir.op import Contract, View
 from tracker.jit.layout import Tiny
 from tracker.jit.probing import is_math
 from tracker.jit.storing import CHEAP, DEAR, Storing
@@ -33,6 +33,25 @@ def reading(eqn: Eqn) -> int:
     if not isinstance(view, View) or view.writes is not None:
         return 1
     return _GATHERED if any(o.type.dtype.kind in "iu" for o in eqn.operands[1:]) else 1
+
+
+def sliced_by_products(function: Function) -> set[Atom]:
+    """What products read views of that have more elements together than it has itself, and its
+    views: stored once, it serves all of them."""
+    views = [e for e in function.eqns if isinstance(e.op.lower, View) and len(e.operands) == 1]
+    read: Counter[Atom] = Counter()  # elements, of values or of views of them
+    seen: Counter[Atom] = Counter()  # of views only
+    for eqn in function.eqns:
+        if isinstance(eqn.op.lower, Contract):
+            read.update({o: o.type.size for o in eqn.operands})
+    for eqn in reversed(views):
+        read[eqn.operands[0]] += read[eqn.out]
+        seen[eqn.operands[0]] += read[eqn.out]
+    found = {base for base, size in seen.items() if size > base.type.size}
+    for eqn in views:
+        if eqn.operands[0] in found:
+            found.add(eqn.out)
+    return found
 
 
 class Weighing(Storing):
