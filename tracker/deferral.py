@@ -184,17 +184,21 @@ class Deferral(Postponed):
         return bool(found.size) and bool(-extent <= found.min() and found.max() < extent)
 
     def is_ahead(
-        self, values: Iterable[Value], soon: int, weight: Callable[[Value], int], apiece: int = 0
+        self,
+        values: Iterable[Value],
+        weight: Callable[[Value], int],
+        soon: Callable[[int, int], int],
     ) -> bool:
-        """Whether what these values are still to be computed of is no more than `soon` bytes, than
-        the trace has computed already, or than `apiece` for each kind of equation: then NumPy has
-        soon computed the rest, too. `weight`: how many times as long as a sum an equation takes."""
-        left, kinds = 0, set()
-        for value in due_for(values):
+        """Whether what these values are still to be computed of is no more than `soon` bytes (given
+        the number of equations, and of kinds of them), or than the trace has computed already: then
+        NumPy has soon computed the rest, too. `weight`: how many times as long as a sum an equation
+        takes."""
+        due, left, kinds = list(due_for(values)), 0, set()
+        for value in due:
             if value.op is not None and not isinstance(value.op.lower, View):
                 left += weight(value) * max(map(_nbytes, (value, *value.operands)))
-                kinds.add((value.op, np.shape(value.form)))
-        return left <= max(self.spent, soon, apiece * len(kinds))
+                kinds.add((value.op, getattr(value.form, "shape", None)))
+        return left <= max(self.spent, soon(len(due), len(kinds)))
 
     def compute(self, values: Iterable[Value]) -> None:
         """Give values their numbers; nobody will ask for others. What was taken for granted is

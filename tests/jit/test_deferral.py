@@ -168,6 +168,7 @@ def machine_code(monkeypatch):
     """What is put off is left to machine code, however little it is."""
     monkeypatch.setattr(first_calls, "SOON", 0)
     monkeypatch.setattr(first_calls, "APIECE", 0)
+    monkeypatch.setattr(first_calls, "EACH", 0)
 
 
 @pytest.mark.parametrize(("f", "count"), CASES)
@@ -641,15 +642,15 @@ def ragged(x):
     return total
 
 
-@pytest.mark.parametrize("apiece", [0, 1 << 24])
-def test_where_no_two_loops_are_alike_numpy_is_sooner(apiece, monkeypatch, machine_code):
-    monkeypatch.setattr(first_calls, "APIECE", apiece)
+@pytest.mark.parametrize(("name", "size"), [("APIECE", 0), ("APIECE", 1 << 24), ("EACH", 1 << 23)])
+def test_numpy_is_sooner_where_there_is_much_to_compile(name, size, monkeypatch, machine_code):
+    monkeypatch.setattr(first_calls, name, size)
     compiled = []
     at_once = background.at_once
     monkeypatch.setattr(background, "at_once", lambda work: compiled.append(work) or at_once(work))
     (x,) = arrays(1)
     same(lambda x: gradient(ragged, x.reshape(-1, 64)), x)
-    assert len(compiled) == (apiece == 0)
+    assert len(compiled) == (size == 0)
 
 
 def test_the_pieces_of_a_long_sum_do_not_lie_about(monkeypatch):

@@ -19,7 +19,8 @@ from tracker.jit.staging import GuardFailed, Staged
 from tracker.values import Value
 
 SOON = 1 << 29  # bytes that NumPy adds up in less time than machine code takes to make
-APIECE = 1 << 22  # the same for each loop of a long program, where no two are alike
+APIECE = 1 << 22  # the same for each kind of equation of a long program
+EACH = 1 << 17  # the same for each equation
 _MATH = 8  # sums are made while one function is computed that is not arithmetic
 _SLOW = 16  # or numbers are put in order, or gathered
 
@@ -27,7 +28,16 @@ _SLOW = 16  # or numbers are put in order, or gathered
 def is_ahead(staged: Staged, waits: bool) -> bool:
     """Whether all that the call gives and writes is there, or will be before machine code is.
     `waits`: the call waits for machine code anyhow."""
-    return staged.is_ahead(0, _weight, 0) if waits else staged.is_ahead(SOON, _weight, APIECE)
+    return staged.is_ahead(_weight, _nothing if waits else _soon)
+
+
+def _nothing(count: int, kinds: int) -> int:
+    return 0
+
+
+def _soon(count: int, kinds: int) -> int:
+    """How many bytes NumPy adds up while so many equations are compiled, of so many kinds."""
+    return max(SOON, APIECE * kinds + EACH * count)
 
 
 def _weight(value: Value) -> int:

@@ -101,10 +101,10 @@ class Staged:
     deferral: Deferral | None
     why: str = ""
 
-    def is_ahead(self, soon: int, weight: Callable[[Value], int], apiece: int) -> bool:
+    def is_ahead(self, weight: Callable[[Value], int], soon: Callable[[int, int], int]) -> bool:
         """Whether the numbers of all that the call gives and writes are there, or soon are: see
         `Deferral.is_ahead`."""
-        return self.deferral is None or self.deferral.is_ahead(self._values, soon, weight, apiece)
+        return self.deferral is None or self.deferral.is_ahead(self._values, weight, soon)
 
     @property
     def is_left(self) -> bool:
