@@ -375,6 +375,28 @@ def test_pieces_that_are_the_same_in_every_step_are_put_after_the_loop(eager_to_
     agree(filled, X)
 
 
+def test_loops_begin_where_all_that_they_read_is_of_one_loop(eager_to_roll):
+    """A second loop goes down the columns that the first one read, but for the last one: as rows of
+    what that left, not as numbers that are handed on."""
+
+    def filtered(x, k):
+        up, down = np.empty_like(x), np.empty_like(x)
+        up[:, 0] = k * x[:, 0]
+        up[:, 1] = k * x[:, 1] + 0.3 * x[:, 0] + 0.2 * up[:, 0]
+        for j in range(2, 30):
+            up[:, j] = k * x[:, j] + 0.3 * x[:, j - 1] + 0.2 * up[:, j - 1] + 0.1 * up[:, j - 2]
+        down[:, -1] = 0.0
+        down[:, -2] = 0.4 * x[:, -1]
+        for j in range(27, -1, -1):
+            down[:, j] = 0.4 * x[:, j + 1] + 0.6 * x[:, j + 2] + 0.2 * down[:, j + 1]
+            down[:, j] += 0.1 * down[:, j + 2]
+        return np.sum((up + down) ** 2)
+
+    x = RNG.standard_normal((18, 30))
+    assert [carries for _, carries, _, _ in loops(optimised(filtered, x, 0.3))] == [3, 2]
+    agree(filtered, x, 0.3)
+
+
 def test_rows_of_loops_are_loops_of_loops(eager_to_roll):
     """What is only written in an inner loop is put where that ends, so the rows are alike."""
     x, w = RNG.standard_normal((24, 15)), RNG.standard_normal((2, 3, 9))

@@ -440,6 +440,26 @@ def test_what_is_read_past_writes_is_what_was_written(shape):
             np.testing.assert_array_equal(found.value.value, truth[index])
 
 
+def test_rows_of_a_large_table_are_told_apart():
+    """Though its cells are blocks of several rows and columns, once columns were written, too."""
+    base = Var(Type((400, 200), np.dtype(float)))
+    history, versions = History(), [base]
+
+    def put(index):
+        versions.append(Var(base.type))
+        value = Var(Type((200,), base.type.dtype))
+        index = canonical(index, base.type.shape)
+        history.put(Eqn(OPS["put"], (versions[-2], value), {"index": index}, versions[-1]))
+
+    for column in range(3):
+        put((slice(None), column))
+    for row in range(12):
+        put((row, slice(None)))
+        for back in range(min(row, 6)):
+            index = canonical((row - back, slice(None)), base.type.shape)
+            assert history.source(versions[-1], index).out is versions[-1 - back]
+
+
 def _random_part(rng, n):
     if rng.random() < 0.7:
         return int(rng.integers(n))

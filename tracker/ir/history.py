@@ -27,6 +27,7 @@ from tracker.ir.graph import Atom, Eqn, Function, Var
 from tracker.records import field, record
 
 _CELLS = 1 << 14  # of a chain, at most
+_BACK = 8  # writes that are looked at one by one, where cells are blocks
 _LEAST = 64  # elements of an array; parts of smaller ones may as well be carried
 
 
@@ -68,7 +69,19 @@ class Chain:
         for number in range(self.marked, len(self.writes)):
             self.cells[self._covered(self.writes[number].index)] = number + 1
         self.marked = len(self.writes)
-        return int(np.max(self.cells[self._covered(index)], initial=0))
+        newest = int(np.max(self.cells[self._covered(index)], initial=0))
+        if max(self.blocks, default=1) > 1:
+            return self._not_beside(index, newest)
+        return newest
+
+    def _not_beside(self, index: tuple[Any, ...], newest: int) -> int:
+        """The same, where a block may be said to be written for what lies beside the part: as the
+        rows of a table are that are written one after another."""
+        for _ in range(_BACK):
+            if not newest or not _are_apart(index, self.writes[newest - 1].index, self.shape):
+                break
+            newest -= 1
+        return newest
 
     def _covered(self, index: tuple[Any, ...]) -> tuple[Any, ...]:
         """The cells that a basic index touches."""
@@ -186,6 +199,16 @@ def _blocks(shape: tuple[int, ...], cut: Collection[int]) -> tuple[int, ...]:
     ) > _CELLS:
         blocks[cells.index(max(cells))] *= 2
     return tuple(blocks)
+
+
+def _are_apart(a: tuple[Any, ...], b: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
+    """Whether two basic indices have no element in common, as far as their bounds tell."""
+    pairs = zip([p for p in a if p is not None], [p for p in b if p is not None], strict=True)
+    for (one, other), extent in zip(pairs, shape, strict=True):
+        low, high = _of_blocks(one, extent, 1), _of_blocks(other, extent, 1)
+        if low.stop <= high.start or high.stop <= low.start:
+            return True
+    return False
 
 
 def _of_blocks(part: Any, extent: int, block: int) -> slice:

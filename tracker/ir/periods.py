@@ -176,7 +176,7 @@ class _Pattern:
 
     def _begins(self) -> bool:
         """Whether the first repetition can be the first step: what is carried comes from before,
-        and so does what is fixed."""
+        and so does what is fixed; what an earlier window gives is of the window from the start."""
         firsts: dict[int, Atom] = {}
         for slot, places in enumerate(self.places):
             for operand, known in zip(
@@ -186,6 +186,9 @@ class _Pattern:
                     continue
                 at, by = known
                 if by == 0 and at >= self.begin:
+                    return False
+                other = self.analysis.inside.get(at)
+                if by and other is not None and self.analysis.inside.get(at - by) is not other:
                     return False
                 if by == self.run.period and self.begin <= at < self.begin + self.run.period:
                     if self.analysis.place[operand] >= self.begin:  # type: ignore[index]
