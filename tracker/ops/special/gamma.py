@@ -119,21 +119,26 @@ function("betaln", lambda y, a, b: _fall(a, b), lambda y, a, b: _fall(b, a))
 
 
 def _binom_n(y: Any, n: Any, k: Any) -> Any:
-    pole = _is_pole(n - k + 1)  # binom is zero there, its slope is not
+    """Where n - k + 1 is a pole, binom is zero, and its slope is not: binom is
+    Beta(n + 1, k - n) sin(pi (n - k + 1)) / pi there, which never overflows."""
+    pole = _is_pole(n - k + 1)
     m, j = np.where(pole, 2.0, n), np.where(pole, 1.0, k)
-    top, gap = np.where(pole, n, 0.0) + 1, np.where(pole, n - k + 1, 1.0)
-    zero = sc.gamma(top) * sc.rgamma(np.where(pole, k, 0.0) + 1)
-    zero = zero * (sc.psi(top) * sc.rgamma(gap) + rgamma_slope(gap))
+    top, rest = np.where(pole, n + 1, 1.0), np.where(pole, k - n, 1.0)
+    turn = np.where(pole, n - k + 1, 0.0)
+    sine, cosine = sc._ufuncs._sinpi(turn) / math.pi, sc._ufuncs._cospi(turn)
+    zero = sc.beta(top, rest) * (cosine + sine * (sc.psi(top) - sc.psi(rest)))
     return np.where(pole, zero, y * (sc.psi(m + 1) - sc.psi(m - j + 1)))
 
 
 def _binom_k(y: Any, n: Any, k: Any) -> Any:
+    """The same; and where k + 1 is a pole, binom is Beta(n + 1, -k) sin(pi (k + 1)) / pi."""
     above, below = _is_pole(n - k + 1), _is_pole(k + 1)
     pole = above | below
     m, j = np.where(pole, 2.0, n), np.where(pole, 1.0, k)
-    top = sc.gamma(np.where(pole, n, 0.0) + 1)
-    up, down = np.where(pole, n - k + 1, 1.0), np.where(pole, k + 1, 1.0)
-    zero = top * (rgamma_slope(down) * sc.rgamma(up) - rgamma_slope(up) * sc.rgamma(down))
+    top, rest = np.where(pole, n + 1, 1.0), np.where(above, k - n, np.where(below, -k, 1.0))
+    turn = np.where(above, n - k + 1, np.where(below, k + 1, 0.0))
+    sine, cosine = sc._ufuncs._sinpi(turn) / math.pi, sc._ufuncs._cospi(turn)
+    zero = np.where(above, -1.0, 1.0) * sc.beta(top, rest) * (cosine - sine * _fall(rest, top))
     return np.where(pole, zero, y * (sc.psi(m - j + 1) - sc.psi(j + 1)))
 
 
