@@ -169,6 +169,7 @@ def test_black_scholes_runs_natively():
         (lambda x: sc.exprel(x), 0.0, 0.5),
         (lambda p: sc.boxcox(3.0, p), 0.0, 0.5 * math.log(3.0) ** 2),
         (lambda n: sc.binom(n, 5.0), 3.0, -0.05),
+        (lambda x: sc.i0e(x), 0.0, 0.0),
         (lambda x: sc.gammainc(2.0, x), 0.0, 0.0),
         (lambda x: sc.gammainc(1.0, x), 0.0, 1.0),
         (lambda x: sc.gammainc(0.5, x), 0.0, math.inf),

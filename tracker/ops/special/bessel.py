@@ -88,9 +88,10 @@ def _second(x: Any, zeroth: Function, first: Function, scale: Any = 1.0, sign: i
 
 
 def _mirrored(parity: int, v: float, slope: Function) -> Function:
-    """Of i0e and i1e, which are even or odd; their slopes are the opposite."""
+    """Of i0e and i1e, which are even or odd; their slopes are the opposite, so that of i0e, which
+    has a kink at 0, is 0 there."""
     scaled = _scaled(lambda v, x: slope(x), -1, 1 / math.sqrt(2 * math.pi))
-    return lambda y, x: np.where(x < 0, -parity, 1) * scaled(v, np.abs(x))
+    return lambda y, x: (np.sign(x) if parity > 0 else 1) * scaled(v, np.abs(x))
 
 
 def _i1e_slope(x: Any) -> Any:
