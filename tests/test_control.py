@@ -90,6 +90,25 @@ def test_compiled_is_plain_to_second_order(f, args, op):
     )
 
 
+@pytest.mark.parametrize("steps", [2, 6])
+@pytest.mark.parametrize("init, dtype", [(0.0, "f4"), (0, "f4"), (0, "f8"), (0, "i1"), (1j, "c8")])
+def test_python_numbers_take_the_dtype_of_the_rows(steps, init, dtype):
+    def running(xs):
+        return scan(lambda total, x: (total + x, (total, 1.5, x)), init, xs)
+
+    xs = np.arange(steps).astype(dtype)
+    total, (before, same, rows) = running(xs)
+    assert before.dtype == total.dtype == rows.dtype == dtype
+    assert same.dtype == np.float64
+    compiled = jit(running)
+    for _ in range(2):
+        again, stacks = compiled(xs)
+        assert again.dtype == dtype
+        for got, want in zip(stacks, (before, same, rows), strict=True):
+            assert got.dtype == want.dtype
+            np.testing.assert_array_equal(got, want)
+
+
 def test_scan_is_the_loop_written_out():
     for ours, plain in zip(gradient(rnn, W, XS, H0), gradient(rnn_plain, W, XS, H0), strict=True):
         np.testing.assert_allclose(ours, plain, rtol=1e-12)

@@ -27,6 +27,7 @@ from tracker.control.loops import run_loop
 from tracker.control.nested import cut, nest, unchanged
 from tracker.control.whiles import run_while
 from tracker.errors import UnsupportedError, message
+from tracker.ir.types import type_of
 from tracker.listening import current_stage
 from tracker.replay import PathLeft
 from tracker.stage import Unstructured
@@ -55,9 +56,10 @@ def scan(
             ys.append(y)
         return carry, np.stack(ys)      # in the order of the rows
 
-    `init`, `xs` and `y` may be any structures; every array in `xs` has the same first extent, which
-    is the number of steps (`length`, where there is no `xs`). `unroll` is taken for the sake of
-    programs that give it; the compiler decides. As `jax.lax.scan`.
+    but that Python numbers among the `ys` (0.0 as `init`) take the dtype that they have beside the
+    others, as in arithmetic. `init`, `xs` and `y` may be any structures; every array in `xs` has the
+    same first extent, which is the number of steps (`length`, where there is no `xs`). `unroll` is
+    taken for the sake of programs that give it; the compiler decides. As `jax.lax.scan`.
 
     >>> scan(lambda total, x: (total + x, total), 0.0, np.array([1.0, 2.0, 3.0]))
     (np.float64(6.0), array([0., 1., 3.]))
@@ -78,7 +80,24 @@ def scan(
         return init, _no_rows(f, init, xs)
     if reverse:
         ys.reverse()
-    return carry, tree.map(lambda *rows: None if rows[0] is None else np.stack(rows), *ys)
+    return carry, tree.map(_stacked, *ys)
+
+
+def _stacked(*rows: Any) -> Any:
+    """The rows as one array; Python numbers take the dtype that they have beside the others."""
+    if rows[0] is None:
+        return None
+    types = [type_of(form_of(row)) for row in rows]
+    strong = {t.dtype for t in types if not t.weak}
+    weak = {t.dtype for t in types if t.weak}
+    if not strong or not weak:
+        return np.stack(rows)
+    dtype = np.result_type(*strong, *(d.type(0).item() for d in weak))
+    alike = [
+        np.multiply(row, 1, dtype=dtype) if t.weak else row
+        for row, t in zip(rows, types, strict=True)
+    ]
+    return np.stack(alike)
 
 
 def _steps(xs: Any, length: int | None) -> int:
