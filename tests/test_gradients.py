@@ -583,3 +583,44 @@ def test_a_gradient_that_repeats_itself_lies_in_memory_as_its_argument_does(f, o
         (g,) = ours(x)
         assert g.strides == x.strides
         np.testing.assert_allclose(g, want, atol=1e-5)
+
+
+@pytest.mark.parametrize("x", [3, np.int64(3), np.array([3, 4])])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.multiply(2.0, x),
+        lambda x: np.add(x, 1.0) * 1.5,
+        lambda x: np.divide(2.0, x),
+        lambda x: np.power(x, 2.0),
+        lambda x: np.square(x) * 0.5,
+        lambda x: 1.5 * x + np.multiply(x, x) * 0.5,
+        lambda x: np.maximum(x, 3) * 0.5,
+        lambda x: np.clip(x, 1, 3) * 0.5,
+        lambda x: 1.5 * x * x,
+    ],
+)
+def test_integers_differentiate_as_floats_do(f, x):
+    def loss(x):
+        return np.sum(f(x)) if np.ndim(x) else f(x)
+
+    want = gradient(loss, np.asarray(x, float))[0]
+    for run in (loss, jit(loss)):
+        np.testing.assert_allclose(gradient(run, x)[0], want, rtol=1e-14)
+    np.testing.assert_allclose(jit(lambda x: gradient(loss, x))(x)[0], want, rtol=1e-14)
+
+
+def test_second_derivatives_in_integers():
+    """The cotangent of 1.5 * x is x itself, which is a whole number."""
+    for f in (lambda x: 1.5 * x * x, lambda x: (x + 0.5) * x * 1.5):
+        assert gradient(lambda x, f=f: gradient(f, x)[0], 3) == (3.0,)
+        assert hessian(f, 3) == jit(lambda x, f=f: hessian(f, x))(3) == 3.0
+
+
+def test_casts_among_integers_keep_the_gradient():
+    for x in (np.int64(3), np.array(3), np.array(3, np.int8)):
+        assert gradient(lambda x: x.astype(np.int32) * 0.5, x) == (0.5,)
+    assert (
+        gradient(lambda x: np.sum(x, dtype=np.int32) * 0.5, np.array([1, 2]))[0].tolist()
+        == [0.5] * 2
+    )

@@ -93,8 +93,8 @@ fmod = elementwise(
 
 
 def _constant_like(value: float, y: Any) -> Any:
-    """A scalar of y's dtype, so that a float32 derivative stays float32."""
-    return y.dtype.type(value) if hasattr(y, "dtype") else value
+    """A scalar of y's dtype, so that a float32 derivative stays float32; of integers, as it is."""
+    return y.dtype.type(value) if hasattr(y, "dtype") and y.dtype.kind in "fc" else value
 
 
 def _power_base(y: Any, x: Any, n: Any) -> Any:

@@ -45,7 +45,7 @@ astype = declare(
     vjp=[_astype_vjp],
     lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biufc", order="K"),
 )
-# To a discrete dtype no derivative goes through.
+# From floats to a discrete dtype no derivative goes through.
 to_discrete = declare(
     "to_discrete",
     method=None,
@@ -76,7 +76,7 @@ def astype_(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> 
                 "in a list; or use tracker.data(t) where no gradient is wanted",
             )
         )
-    if want.kind not in "fc":
+    if want.kind not in "fc" and not (want.kind in "iu" and np.result_type(form).kind in "iub"):
         return apply(to_discrete, (x,), {"dtype": want})
     return apply(astype, (x,), {"dtype": want})
 
