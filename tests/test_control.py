@@ -114,6 +114,70 @@ def test_scan_is_the_loop_written_out():
         np.testing.assert_allclose(ours, plain, rtol=1e-12)
 
 
+INTEGERS = {  # name: a function of a float and of integers, these
+    "rows": (lambda w, n: scan(lambda c, t: (c * t * w, c), 0.1, n)[0], [1, 2, 3, 4, 5]),
+    "what is reached": (
+        lambda w, n: fori_loop(0, 5, lambda i, v: v * w + n[i] * n[-1], 0.1),
+        [1, 2, 3, 4, 5],
+    ),
+    "and something else": (lambda w, n: 2.0 * n + fori_loop(0, 6, lambda i, v: v * n * w, 0.1), 3),
+    "first carry": (lambda w, n: scan(lambda c, t: (c * t, None), n, np.arange(1, 7))[0] * w, 3),
+    "integers of integers": (
+        lambda w, n: scan(lambda c, t: ((c[1], t * c[0], c[2] + w * c[1]), None), (1, 2, 0.0), n)[
+            0
+        ][2],
+        [1, 2, 3, 4, 5],
+    ),
+    "what the steps give": (
+        lambda w, n: np.sum(scan(lambda c, t: (c + t, c * t), 0, n)[1] * w),
+        [1, 2, 3, 4, 5],
+    ),
+    "while": (lambda w, n: while_loop(lambda v: v < 90.0, lambda v: v * n + w, 1.5), 3),
+    "branch": (lambda w, n: cond(w > 0, lambda v: v * v * w, lambda v: v * 0.1, n), 3),
+    "loop in a loop": (
+        lambda w, n: scan(lambda c, t: (fori_loop(0, 4, lambda i, v: v * t * w, c), None), 0.1, n)[
+            0
+        ],
+        [1, 2, 3, 4, 5],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_are_differentiated(name):
+    f, n = INTEGERS[name]
+    n = np.array(n) if isinstance(n, list) else n
+    floats = np.asarray(n, float) if np.ndim(n) else float(n)
+    want = gradient(f, 1.1, floats)
+    for run in (
+        lambda: gradient(f, 1.1, n),
+        partial(jit(lambda w, n: gradient(f, w, n)), 1.1, n),
+        lambda: gradient(jit(f), 1.1, n),
+    ):
+        for got, slope in zip(run(), want, strict=True):
+            np.testing.assert_allclose(got, slope, rtol=1e-12)
+    second = hessian(lambda n: f(1.1, n), floats)
+    np.testing.assert_allclose(
+        jit(lambda n: hessian(lambda n: f(1.1, n), n))(n), second, rtol=1e-12
+    )
+    _, along = jvp(lambda n: f(1.1, n), (floats,), (np.ones_like(floats),))
+    _, got = jit(lambda n: jvp(lambda n: f(1.1, n), (n,), (np.ones_like(floats),)))(n)
+    np.testing.assert_allclose(got, along, rtol=1e-12)
+
+
+def test_integers_that_index_have_no_gradient():
+    def f(w, labels, n):
+        last, _ = scan(lambda c, t: (c * w[t], None), 1.0, labels)
+        return while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * last), (0, 1.0))[1]
+
+    args = np.array([0.5, 1.5, 2.0]), np.array([0, 2, 2, 1, 0, 1]), 4
+    want = gradient(f, *args)[0]
+    for g in (jit(lambda *args: gradient(f, *args)), lambda *args: gradient(jit(f), *args)):
+        got, *rest = g(*args)
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+        assert rest == [None, None]
+
+
 def test_structures_and_what_is_stacked():
     def step(carry, x):
         a, b = carry

@@ -57,9 +57,10 @@ def scan(
         return carry, np.stack(ys)      # in the order of the rows
 
     but that Python numbers among the `ys` (0.0 as `init`) take the dtype that they have beside the
-    others, as in arithmetic. `init`, `xs` and `y` may be any structures; every array in `xs` has the
-    same first extent, which is the number of steps (`length`, where there is no `xs`). `unroll` is
-    taken for the sake of programs that give it; the compiler decides. As `jax.lax.scan`.
+    others, as in arithmetic. `init`, `xs` and `y` may be any structures; every array in `xs` has
+    the same first extent, which is the number of steps (`length`, where there is no `xs`).
+    `unroll` is taken for the sake of programs that give it; the compiler decides. As
+    `jax.lax.scan`.
 
     >>> scan(lambda total, x: (total + x, total), 0.0, np.array([1.0, 2.0, 3.0]))
     (np.float64(6.0), array([0., 1., 3.]))

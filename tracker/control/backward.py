@@ -1,7 +1,7 @@
 """The pullback of a loop, as a loop: its body, its operands, and what its results mean.
 
-Owns: `Steps` (a loop that has run), `Back` (the loop that goes back through it), `pullback_of`.
-Start at `Back.step`.
+Owns: `Steps` (a loop that has run), `Back` (the loop that goes back through it), `pullback_of`,
+`arrives`. Start at `Back.step`.
 
 A step back takes the carries that the step found, runs the body again, and pulls the cotangents of
 what it gave back through it. What all steps used collects its cotangent as it goes, in carries of
@@ -17,7 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from tracker.control.nested import Nested, as_input, cut, like, moves, nest, stand_in
+from tracker.control.nested import (
+    Nested,
+    as_input,
+    asks_of_integers,
+    cut,
+    exact,
+    like,
+    moves,
+    nest,
+    stand_in,
+)
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, operands_of
 from tracker.ir.op import LINEAR
 from tracker.ops.binary import add, divide, multiply
@@ -29,7 +39,6 @@ from tracker.stage import close
 from tracker.tape import data_of, form_of, value_of, wrap
 from tracker.tracked import Tracked
 from tracker.values import Value, new_epoch
-from tracker.wrapping import entry
 
 Times = Callable[[Any, Any], Any]
 
@@ -57,7 +66,7 @@ class Back:
     seeds     the cotangents of `last`, None for zero
     stacked   the cotangents of what the steps gave, None for zero
     found     the cotangents of `saved`, None for zero
-    wanted    per const and row, whether anybody asks
+    wanted    per const, carry and row, whether anybody asks
     times     what the pass multiplies with
     """
 
@@ -74,16 +83,57 @@ class Back:
         self.steps, self.times = steps, times
         self.stacked, self.found = stacked, found
         consts, rows = steps.consts, steps.rows
-        self.moving_consts = [moves(x) and w for x, w in zip(consts, wanted, strict=False)]
-        asked = wanted[len(consts) :]
-        self.moving_rows = [moves(x) and w for x, w in zip(rows, asked, strict=True)]
+        asked, _, asked_rows = cut(wanted, len(consts), len(last))
+        self.moving_consts = [moves(x) and w for x, w in zip(consts, asked, strict=True)]
+        self.moving_rows = [moves(x) and w for x, w in zip(rows, asked_rows, strict=True)]
         self.moving = [moves(x) for x in last]
+        if asks_of_integers([*consts, *last, *rows], wanted):
+            self._add_integers(asked, last, seeds, asked_rows)
         self.start = [like(g, x) for x, g, m in zip(last, seeds, self.moving, strict=True) if m]
         sums = [x for x, m in zip(consts, self.moving_consts, strict=True) if m]
         self.sums = [like(None, x) for x in sums]
         self.saved = [x for x in steps.saved if x is not None]
         self.given = [g for g in (*stacked, *found) if g is not None]
         self.factors: list[list[tuple[Any, Any]] | None] = [None] * len(sums)
+
+    def _add_integers(
+        self, asked: list[bool], last: list[Any], seeds: list[Any], asked_rows: list[bool]
+    ) -> None:
+        """Integers are differentiated, too, where somebody asks: those at which something arrives,
+        be it only after some steps."""
+        consts, rows, moving = self.steps.consts, self.steps.rows, self.moving
+        given = zip(moving, seeds, self.found, strict=True)
+        moving = [m or g is not None or h is not None for m, g, h in given]
+        marks = [*asked, *(True for _ in last), *asked_rows]
+        sample = [*consts, *self._sample_carries(), *(self._sample(x) for x in rows)]
+        of_ys = [None if g is None else self._sample(g) for g in self.stacked]
+        while True:
+            cts = [like(None, x) if m else None for x, m in zip(last, moving, strict=True)]
+            reached = arrives(self.steps.body, sample, marks, [*cts, *of_ys], self.times)
+            of_consts, of_carries, of_rows = cut(reached, len(consts), len(last))
+            more = [m or r for m, r in zip(moving, of_carries, strict=True)]
+            if more == moving:
+                break
+            moving = more
+        self.moving = moving
+        self.moving_consts = [
+            w and (moves(x) or r) for x, w, r in zip(consts, asked, of_consts, strict=True)
+        ]
+        self.moving_rows = [
+            w and (moves(x) or r) for x, w, r in zip(rows, asked_rows, of_rows, strict=True)
+        ]
+
+    def _sample(self, stack: Any) -> Any:
+        """A row of the first step back."""
+        steps = self.steps
+        return data_of(stack)[0 if steps.reverse else max(int(data_of(steps.count)) - 1, 0)]
+
+    def _sample_carries(self) -> list[Any]:
+        types = [v.type for v in self.steps.body.inputs[len(self.steps.consts) :]]
+        return [
+            np.zeros(t.shape, t.dtype)[()] if x is None else data_of(as_input(self._sample(x), t))
+            for x, t in zip(self.steps.saved, types, strict=False)
+        ]
 
     def step(self, *flat: Any) -> list[Any]:
         """One step back: cotangents of the carries, sums, cotangents of the rows, factors."""
@@ -102,10 +152,10 @@ class Back:
         (of_consts, of_carries, of_rows), of = cut(cs, *parts), cut(leaves, *parts)
         more = [g for g, m in zip(of_saved, self.moving, strict=True) if m]
         news = [
-            entry(c if g is None else g if c is None else c + g, leaf)
+            exact(c if g is None else g if c is None else c + g, leaf)
             for c, g, leaf in zip(of_carries, more, of[1], strict=True)
         ]
-        ys = [entry(c, leaf) for c, leaf in zip(of_rows, of[2], strict=True)]
+        ys = [exact(c, leaf) for c, leaf in zip(of_rows, of[2], strict=True)]
         return [*news, *self._summed(of_consts, totals, of[0]), *ys, *self._flat_factors()]
 
     def _carries(self, cts: list[Any], saved: list[Any]) -> list[Any]:
@@ -124,7 +174,7 @@ class Back:
         for at, (c, total, leaf) in enumerate(zip(cs, totals, leaves, strict=True)):
             self.factors[at] = None if isinstance(self.steps.count, Tracked) else _factors(c, leaf)
             if self.factors[at] is None:
-                out.append(total if c is None else entry(total + c, leaf))
+                out.append(total if c is None else exact(total + c, leaf))
         return out
 
     def _flat_factors(self) -> list[Any]:
@@ -134,8 +184,7 @@ class Back:
         """The loop back, as `run_loop` takes it."""
         steps = self.steps
         per_step = [*self.saved, *steps.rows, *self.given]
-        first = 0 if steps.reverse else max(int(data_of(steps.count)) - 1, 0)
-        samples = [*steps.consts, *self.start, *self.sums, *(data_of(x)[first] for x in per_step)]
+        samples = [*steps.consts, *self.start, *self.sums, *map(self._sample, per_step)]
         nested = nest("back", self.step, samples)
         before = len(nested.hoisted) + len(steps.consts) + len(self.start)
         left = [at for at, pairs in enumerate(self.factors) if pairs is None]
@@ -269,3 +318,20 @@ def pullback_of(
         return sweep(roots, leaves, since, times=times)
 
     return leaves, pull
+
+
+def arrives(
+    body: Function, values: list[Any], marks: Sequence[bool], seeds: Sequence[Any], times: Times
+) -> list[bool]:
+    """At which of the marked values of a body a cotangent arrives, where it has these seeds."""
+    found: list[Any] = []
+
+    def probe(*flat: Any) -> list[Any]:
+        given, cts = cut(flat, len(values))
+        rest = iter(cts)
+        _, pull = pullback_of(body, given, marks)
+        found[:] = pull([None if g is None else next(rest) for g in seeds], times)
+        return []
+
+    nest("probe", probe, [*values, *(g for g in seeds if g is not None)])
+    return [c is not None for c in spread(found, marks)]

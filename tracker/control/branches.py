@@ -10,10 +10,10 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tracker.control.backward import pullback_of, spread
+from tracker.control.backward import arrives, pullback_of, spread
 from tracker.control.carries import as_type, joined
 from tracker.control.loops import pushed
-from tracker.control.nested import Nested, cut, like, moves, nest
+from tracker.control.nested import Nested, asks_of_integers, cut, like, moves, nest
 from tracker.ir.graph import Function
 from tracker.ir.op import Branch, Joint, define
 from tracker.ir.types import Bundle, Type
@@ -87,6 +87,11 @@ def _vjp(
 ) -> list[Any]:
     index, *operands = xs
     marks = [moves(x) and w for x, w in zip(operands, wanted[1:], strict=True)]
+    if asks_of_integers(operands, wanted[1:]):  # those at which something arrives
+        values = [data_of(x) for x in operands]
+        given = [None if c is None else data_of(c) for c in g]
+        reached = [arrives(f, values, wanted[1:], given, times) for f in branches.values()]
+        marks = [m or any(arrived) for m, *arrived in zip(marks, *reached, strict=True)]
     seeds = [c for c in g if c is not None]
 
     def of(function: Function) -> Callable[..., list[Any]]:
@@ -113,11 +118,14 @@ def _jvp(
     **branches: Function,
 ) -> Parts:
     index, *operands = xs
-    duals = [like(t, x) for t, x in zip(ts[1:], operands, strict=True) if moves(x)]
+    integers = asks_of_integers(operands, ts[1:])
+    duals = [like(t, x) for t, x in zip(ts[1:], operands, strict=True) if moves(x, integers)]
     count = len(branches["branch0"].outputs)
-    pushes = [pushed(function, (operands,), count, times) for function in branches.values()]
+    pushes = [
+        pushed(function, (operands,), count, times, integers) for function in branches.values()
+    ]
     made = _run_derived(index, "push", pushes, [*operands, *duals])
-    marks = [atom.type.dtype.kind in "fc" for atom in branches["branch0"].outputs]
+    marks = [integers or atom.type.dtype.kind in "fc" for atom in branches["branch0"].outputs]
     return Parts(spread(made[count:], marks))
 
 

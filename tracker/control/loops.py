@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracker.control.backward import Back, Steps, replay_on_leaves, spread
-from tracker.control.nested import cut, like, moves, nest
+from tracker.control.nested import asks_of_integers, cut, like, moves, nest
 from tracker.control.stepping import stepper
 from tracker.forward import push
 from tracker.ir.graph import Function
@@ -137,21 +137,25 @@ def _vjp(
     marks = [at in keep for at in range(carries)]
     saved, found = spread(kept, marks), spread(of_kept, marks)
     steps = Steps(body, count, length, fixed, saved, rows, reverse)
-    asked = [*wanted[1 : 1 + consts], *wanted[1 + consts + carries :]]
-    return [None, *reverse_loop(steps, last, seeds, stacked, found, asked, times)]
+    return [None, *reverse_loop(steps, last, seeds, stacked, found, wanted[1:], times)]
 
 
 # Forward ------------------------------------------------------------------------------------------
 
 
 def pushed(
-    body: Function, groups: Sequence[Sequence[Any]], outs: int, times: Callable[[Any, Any], Any]
+    body: Function,
+    groups: Sequence[Sequence[Any]],
+    outs: int,
+    times: Callable[[Any, Any], Any],
+    integers: bool,
 ) -> Callable[..., list[Any]]:
     """The body on pairs: (values, tangents) of each group, to results and tangents.
 
-    The first `outs` results and then the tangents of those that can have one come out.
+    The first `outs` results and then the tangents of those that can have one come out: of
+    `integers`, too, where some of them move.
     """
-    marks = [[moves(x) for x in group] for group in groups]
+    marks = [[moves(x, integers) for x in group] for group in groups]
     sizes = [n for group, m in zip(groups, marks, strict=True) for n in (len(group), sum(m))]
 
     def step(*flat: Any) -> list[Any]:
@@ -164,8 +168,8 @@ def pushed(
         roots = [value_of(r) for r in results if isinstance(r, Tracked)]
         arrived = iter(push(pairs, roots, since, times=times))
         ts = [next(arrived) if isinstance(r, Tracked) else None for r in results]
-        of = [like(t, r) for r, t in zip(results, ts, strict=True) if moves(r)]
-        carried = sum(moves(r) for r in results[:outs])
+        of = [like(t, r) for r, t in zip(results, ts, strict=True) if moves(r, integers)]
+        carried = sum(moves(r, integers) for r in results[:outs])
         return [*results[:outs], *of[:carried], *results[outs:], *of[carried:]]
 
     return step
@@ -187,14 +191,15 @@ def _jvp(
     count, *operands = xs
     groups = cut(operands, consts, carries)
     tangents = cut(ts[1:], consts, carries)
+    integers = asks_of_integers(operands, ts[1:])
     duals = [
-        [like(t, x) for x, t in zip(group, gs, strict=True) if moves(x)]
+        [like(t, x) for x, t in zip(group, gs, strict=True) if moves(x, integers)]
         for group, gs in zip(groups, tangents, strict=True)
     ]
-    marks = [moves(x) for x in groups[1]]
+    marks = [moves(x, integers) for x in groups[1]]
     places = spread(range(carries, carries + sum(marks)), marks)
     dual_of = [places[at] for at in keep]
-    step = pushed(body, groups, carries, times)
+    step = pushed(body, groups, carries, times, integers)
     first = max(int(data_of(count)) - 1, 0) if reverse else 0
     elements = [[data_of(x)[first] for x in group] for group in (groups[2], duals[2])]
     samples = [*groups[0], *duals[0], *groups[1], *duals[1], *elements[0], *elements[1]]
@@ -209,12 +214,14 @@ def _jvp(
         reverse,
         (*keep, *(n for n in dual_of if n is not None)),
     )
-    return paired(made, body, carries, keep)
+    return paired(made, body, carries, keep, integers)
 
 
-def paired(made: list[Any], body: Function, carries: int, keep: tuple[int, ...]) -> Parts:
+def paired(
+    made: list[Any], body: Function, carries: int, keep: tuple[int, ...], integers: bool
+) -> Parts:
     """The tangents among the results of a loop of pairs, in the order of the loop's own results."""
-    marks = [atom.type.dtype.kind in "fc" for atom in body.outputs]
+    marks = [integers or atom.type.dtype.kind in "fc" for atom in body.outputs]
     carried, stacked = marks[:carries], marks[carries:]
     _, of_carries, _, of_ys, _, of_kept = cut(
         made, carries, sum(carried), len(stacked), sum(stacked), len(keep)

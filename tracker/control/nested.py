@@ -130,9 +130,16 @@ class _Builder(Builder):
 # What the ops share -------------------------------------------------------------------------------
 
 
-def moves(x: Any) -> bool:
-    """Whether an operand can have a derivative."""
-    return np.result_type(form_of(x)).kind in "fc"
+def moves(x: Any, integers: bool = False) -> bool:
+    """Whether an operand has a derivative; that of integers only if somebody asks."""
+    return integers or np.result_type(form_of(x)).kind in "fc"
+
+
+def asks_of_integers(xs: Sequence[Any], asked: Sequence[Any]) -> bool:
+    """Whether somebody asks for the derivative in integers, or has their tangents."""
+    return any(
+        a is not None and a is not False and not moves(x) for x, a in zip(xs, asked, strict=True)
+    )
 
 
 def stand_in(x: Any) -> Value:
@@ -143,12 +150,20 @@ def stand_in(x: Any) -> Value:
 def like(c: Any, x: Any) -> Any:
     """A cotangent or tangent (None: zero) as the exact type of what it belongs to."""
     if isinstance(x, Tracked):
-        return entry(c, value_of(x))
+        return exact(c, value_of(x))
     constant = leaf(x)
     close(
         constant
     )  # open, it would be a derivative's that nobody ends, and nothing could be traced
-    return entry(c, constant)
+    return exact(c, constant)
+
+
+def exact(c: Any, value: Value) -> Any:
+    """As `like`, of a value. Those of integers are floats, and never None in here."""
+    made = entry(c, value)
+    if made is not None:
+        return made
+    return np.zeros(value.form.shape) if isinstance(value.form, np.ndarray) else 0.0
 
 
 def as_input(x: Any, type: Type) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tracker.control.backward import Steps, spread
 from tracker.control.loops import pushed, reverse_loop
-from tracker.control.nested import Nested, cut, like, moves, nest
+from tracker.control.nested import Nested, asks_of_integers, cut, like, moves, nest
 from tracker.control.stepping import stepper
 from tracker.ir.graph import Function
 from tracker.ir.op import Joint, While, define
@@ -110,8 +110,7 @@ def _vjp(
     last, (count,), saved = cut(parts_of(y), len(carried), 1)
     seeds, _, found = cut(g, len(carried), 1)
     steps = Steps(body, count, capacity, of_body, saved, [], False)
-    asked = wanted[len(of_cond) : len(of_cond) + len(of_body)]
-    cs = reverse_loop(steps, last, seeds, [], found, asked, times)
+    cs = reverse_loop(steps, last, seeds, [], found, wanted[len(of_cond) :], times)
     return [*(None for _ in of_cond), *cs]
 
 
@@ -130,11 +129,12 @@ def _jvp(
 ) -> Parts:
     of_cond, of_body, carried = cut(xs, cond_consts, body_consts)
     _, t_body, t_carried = cut(ts, cond_consts, body_consts)
+    integers = asks_of_integers([*of_body, *carried], [*t_body, *t_carried])
     duals = [
-        [like(t, x) for x, t in zip(group, gs, strict=True) if moves(x)]
+        [like(t, x) for x, t in zip(group, gs, strict=True) if moves(x, integers)]
         for group, gs in ((of_body, t_body), (carried, t_carried))
     ]
-    step = pushed(body, (of_body, carried), len(carried), times)
+    step = pushed(body, (of_body, carried), len(carried), times, integers)
     n = len(carried)
 
     def holds(*flat: Any) -> list[Any]:
@@ -163,7 +163,7 @@ def _jvp(
             "keep": tuple(range(len(carries))),
         },
     )
-    marks = [moves(x) for x in carried]
+    marks = [moves(x, integers) for x in carried]
     _, ends, _, _, stacks = cut(parts_of(made), n, sum(marks), 1, n)
     kept = spread(stacks, marks)
     return Parts([*spread(ends, marks), None, *(kept[at] for at in keep)])
