@@ -147,6 +147,16 @@ def test_case(name):
     check(CASES[name])
 
 
+@pytest.mark.parametrize("args", [(1.5j, [0.0, 1.0], [2.0, 3.0]), (0.5, [0j, 1.0], [2.0, 3.0])])
+def test_interpolation_in_complex_numbers_is_refused_as_numpy_refuses_it(args):
+    args = tuple(map(np.array, args))
+    with pytest.raises(TypeError) as want:
+        np.interp(*args)
+    with pytest.raises(TypeError) as got:
+        jit(np.interp)(*args)
+    assert str(got.value) == str(want.value)
+
+
 def test_interpolation_at_a_knot_has_the_slope_to_its_right():
     (g,) = gradient(lambda t: np.sum(np.interp(t, [0.0, 1.0, 3.0], [0.0, 2.0, 3.0])), [0, 1.0, 3])
     assert g.tolist() == [2.0, 0.5, 0.5]

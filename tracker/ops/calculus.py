@@ -185,6 +185,13 @@ def interp(
 ) -> Any:
     """At a knot, the derivative in `x` is the slope to its right (at the last one, to its left)."""
     x, xp, fp = as_array(x), as_array(xp), as_array(fp)
+    for a in (x, xp):
+        if (kind := np.result_type(form_of(a))).kind == "c":
+            what = "array data" if np.ndim(a) else "scalar"
+            raise TypeError(
+                f"Cannot cast {what} from {kind!r} to {np.dtype(float)!r} "
+                "according to the rule 'safe'"
+            )
     x, xp = np.astype(x, float), np.astype(xp, float)  # NumPy computes in double precision
     fp = np.astype(fp, complex if np.iscomplexobj(fp) else float)
     if np.ndim(xp) != 1 or np.shape(xp) != np.shape(fp):
