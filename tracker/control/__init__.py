@@ -9,7 +9,8 @@ Owns: the public functions; structures become flat lists here, and the ops in `l
 
 Invariant: where a body cannot be traced once for all steps (it writes into arrays outside, changes
 what it reads, changes shapes, or takes other Python branches at later steps), the plain Python loop
-is what is traced.
+is what is traced. So it is where a body writes into a row, or into a carry that it keeps elsewhere,
+too. Where each step writes into the carry and hands it on, the last is written into the first.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 from tracker import tree
 from tracker.control.backward import looked_at
 from tracker.control.branches import run_branch
-from tracker.control.carries import Flat, carried, settle
+from tracker.control.carries import Flat, carried, only_read, put_back, settle
 from tracker.control.loops import run_loop
 from tracker.control.nested import cut, nest, unchanged
 from tracker.control.whiles import run_while
@@ -31,7 +32,7 @@ from tracker.ir.types import type_of
 from tracker.listening import current_stage
 from tracker.replay import PathLeft
 from tracker.stage import Unstructured
-from tracker.tape import data_of, form_of
+from tracker.tape import data_of, form_of, value_of
 from tracker.tracked import Tracked
 
 __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]
@@ -158,7 +159,7 @@ def _traced_scan(f: Any, init: Any, xs: Any, steps: int, reverse: bool) -> tuple
         return [*carried(start, new), *given[0].numbers]
 
     first = [data_of(x)[-1 if reverse else 0] for x in rows.numbers]
-    nested, carries = settle("scan", body, start.numbers, first)
+    nested, carries, written = settle("scan", body, start.numbers, first)
     made = run_loop(
         nested.function,
         steps,
@@ -170,6 +171,7 @@ def _traced_scan(f: Any, init: Any, xs: Any, steps: int, reverse: bool) -> tuple
         looked_at(nested.function, len(nested.hoisted), len(carries)),
     )
     ends, ys = cut(made, len(carries))
+    ends = put_back(start.numbers, ends, written)
     return start.rebuilt(ends), given[0].rebuilt(ys)
 
 
@@ -232,9 +234,10 @@ def _traced_while(cond: Any, body: Any, init: Any) -> Any:
     def step(*flat: Any) -> list[Any]:
         return carried(start, body(start.rebuilt(flat)))
 
-    nested, carries = settle("while", step, start.numbers, [])
+    nested, carries, written = settle("while", step, start.numbers, [])
     asked = nest("holds", lambda *flat: [_truth(cond(start.rebuilt(flat)))], carries)
-    return start.rebuilt(run_while(asked, nested, carries))
+    ends = run_while(asked, nested, carries)
+    return start.rebuilt(put_back(start.numbers, ends, written))
 
 
 def _one(holds: Any) -> Any:
@@ -302,7 +305,9 @@ def _traced_branch(index: Any, branches: Sequence[Callable[..., Any]], operands:
 
     def body(at: int) -> Callable[..., list[Any]]:
         def run(*flat: Any) -> list[Any]:
+            before = [value_of(x) for x in flat]
             given[at] = Flat.of(branches[at](*start.rebuilt(flat)))
+            only_read(flat, before)
             return given[at].numbers
 
         return run
