@@ -131,6 +131,16 @@ def test_casts(to):
             agree(lambda x: x.astype(to), x)
 
 
+@pytest.mark.parametrize("n", [1, 2, 12, 60])
+@pytest.mark.parametrize("to", ["u1", "u2", "u4", "u8", "i4", "i8"])
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_negative_floats_as_unsigned_integers(kind, to, n):
+    """They wrap around, as NumPy's do on this machine, element by element or many at once."""
+    x = (-300 * np.random.default_rng(n).random(n) + 20).astype(kind)
+    agree(lambda x: x.astype(to), x)
+    agree(lambda x: (x * 2**55).astype("u8"), np.abs(x))
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 64])
 def test_powers_wrap_around(n):
     for kind in ("i1", "u2", "i4", "i8", "u8"):

@@ -453,7 +453,7 @@ class Reals(Division, Bits):
             if dtype.kind == "f":
                 word = "fpext" if dtype.itemsize > have.itemsize else "fptrunc"
             else:
-                word = "fptosi" if dtype.kind == "i" else "fptoui"
+                return self._truncated(x, dtype)
         elif dtype.kind == "f":
             word = "sitofp" if have.kind == "i" else "uitofp"
         elif have == _BOOL or dtype.itemsize > have.itemsize:
@@ -463,6 +463,23 @@ class Reals(Division, Bits):
         else:
             return Scalar(x.name, dtype)
         return Scalar(self.write(f"{word} {x} to {to}"), dtype)
+
+    def _truncated(self, x: Scalar, dtype: np.dtype[Any]) -> Scalar:
+        """A float as an integer. What an unsigned one cannot hold is what NumPy makes of it: short
+        ones are 32 bits cut short, long ones the signed of their width, moved by half of the range
+        where they are beyond its middle."""
+        to = _TEXT[dtype]
+        if dtype.kind == "i":
+            return Scalar(self.write(f"fptosi {x} to {to}"), dtype)
+        if dtype.itemsize < 4:
+            whole = self.write(f"fptosi {x} to i32")
+            return Scalar(self.write(f"trunc i32 {whole} to {to}"), dtype)
+        middle = 2 ** (8 * dtype.itemsize - 1)
+        below = self.write(f"fptosi {x} to {to}")
+        rest = self.sub(x, literal(float(middle), x.dtype))
+        above = self.write(f"xor {to} {self.write(f'fptosi {rest} to {to}')}, {-middle}")
+        is_above = self.compare(">=", x, literal(float(middle), x.dtype))
+        return Scalar(self.write(f"select i1 {is_above.name}, {to} {above}, {to} {below}"), dtype)
 
     # Memory
 
