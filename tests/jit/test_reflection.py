@@ -456,3 +456,31 @@ def test_objects_of_the_library_that_hold_others():
     _agree(fast, lambda x: x * 2)
     counted.update("a")
     _agree(fast, lambda x: x * 3)
+
+
+class _Answering:
+    gain = 1.0
+
+    def __init__(self):
+        self.b = 1.0
+
+    def __getattr__(self, name):
+        if name == "virtual":
+            return 7.0 * self.b
+        raise AttributeError(name)
+
+    def named(self, name):
+        return getattr(self, name)
+
+
+def test_an_attribute_in_front_of_what_getattr_answers():
+    s = _Answering()
+
+    def plain(x):
+        return x * s.virtual + s.named("gain")
+
+    fast = jit(plain)
+    _agree(fast, plain)
+    for name, value in (("b", 3.0), ("virtual", 4.0), ("gain", 5.0)):
+        setattr(s, name, value)
+        _agree(fast, plain)

@@ -206,7 +206,9 @@ class _Walk:
         if not has_dict(x):
             return
         asks, is_ours = hasattr(cls, "__getattr__"), self._is_ours(x)
-        names = {n for c in cls.__mro__ for n in vars(c)} if self.every else self.attributes
+        names = self.attributes
+        if self.every:
+            names = names.union(*map(vars, cls.__mro__))
         found: list[str] = []
         for name in sorted(names - own.keys()):
             raw = lent(cls, name)
