@@ -484,3 +484,17 @@ def test_an_attribute_in_front_of_what_getattr_answers():
     for name, value in (("b", 3.0), ("virtual", 4.0), ("gain", 5.0)):
         setattr(s, name, value)
         _agree(fast, plain)
+
+
+def test_code_made_by_exec_is_the_users():
+    space = {}
+    exec("def scaled(self, x): return x * self.v", space)
+    holder = _Held(v=2.0, scaled=space["scaled"])
+
+    def plain(x):
+        return holder.scaled(holder, x)
+
+    fast = jit(plain)
+    _agree(fast, plain)
+    holder.v = 3.0
+    _agree(fast, plain)

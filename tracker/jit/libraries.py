@@ -54,6 +54,9 @@ def is_installed(module: str, package: str) -> bool:
 def is_library_code(f: types.FunctionType, package: str) -> bool:
     if is_internal(f.__code__):  # a derivative bears its function's name, and its module's
         return True
-    if (f.__module__ or "").partition(".")[0] == package:
+    module, path = f.__module__ or "", f.__code__.co_filename
+    if module.partition(".")[0] == package:
         return False
-    return is_library_file(f.__code__.co_filename)
+    if path == "<string>" and not f.__name__.startswith("__"):  # `exec` made it, not `dataclasses`
+        return is_library(sys.modules.get(module), package)
+    return is_library_file(path)
