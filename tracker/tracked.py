@@ -223,6 +223,14 @@ class Tracked:
     def __index__(self) -> int:
         return _asked(self, "int", operator.index)
 
+    def __bytes__(self) -> bytes:
+        """What lies in memory, or, as Python has it, as many zeros as an integer says."""
+        form = value_of(self).form
+        if np.ndim(form) == 0 and np.asarray(form).dtype.kind in "iu":
+            return bytes(int(self))
+        found: bytes = self.tobytes()
+        return found
+
     def __float__(self) -> float:
         if is_constant(value_of(self)) or is_count(value_of(self)):
             note_guard(self, "hash")

@@ -357,3 +357,10 @@ def test_a_spoilt_trace_takes_derivatives():
 def test_strict_functions_do_not_fall_back():
     with pytest.raises(RuntimeError, match="cannot be traced"):
         jit(of_bytes, strict=True)(np.arange(3.0), COUNTS)
+
+
+@pytest.mark.parametrize("x", [np.arange(3), np.arange(3.0), np.array(3), np.int8(3), 3])
+def test_bytes_are_those_of_the_array(x):
+    fast = jit(lambda x: bytes(x))
+    for _ in range(3):
+        assert fast(x) == bytes(x)
