@@ -4,6 +4,7 @@ what is done there to an array is done to the plain function's array, from the f
 import ctypes
 import fractions
 import gc
+import hashlib
 import json
 import statistics
 import struct
@@ -364,3 +365,15 @@ def test_bytes_are_those_of_the_array(x):
     fast = jit(lambda x: bytes(x))
     for _ in range(3):
         assert fast(x) == bytes(x)
+
+
+def test_c_code_that_refuses_a_traced_value_in_warm_code():
+    def f(x):
+        return hashlib.md5(x).hexdigest()
+
+    x = np.arange(3.0)
+    for _ in range(100):  # Python specialises the call
+        want = f(x)
+    fast = jit(f)
+    for _ in range(3):
+        assert fast(x) == want
