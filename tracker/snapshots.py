@@ -1,7 +1,7 @@
 """Private copies of plain arrays, so that nobody can change them behind the tape's back.
 
 Owns: `snapshot`, which copies an array once as long as it does not change; `own_copy`, a copy that
-lies in memory as the array does; `same_bytes`.
+lies in memory as the array does; `overlaps_itself`; `same_bytes`.
 
 Invariant: what `snapshot` gave is never written into.
 """
@@ -55,6 +55,19 @@ def own_copy(x: Any) -> Any:
     copy = np.lib.stride_tricks.as_strided(room, x.shape, strides)
     copy[...] = x
     return copy
+
+
+def overlaps_itself(x: Any) -> bool:
+    """Whether elements of an array may share memory, as those of sliding windows do."""
+    if x.flags.forc or not x.size:
+        return False
+    room = x.itemsize
+    steps = [(abs(stride), n) for n, stride in zip(x.shape, x.strides, strict=True) if n > 1]
+    for step, n in sorted(steps):
+        if step < room:
+            return True
+        room += (n - 1) * step
+    return False
 
 
 def same_bytes(a: Any, b: Any) -> bool:

@@ -98,6 +98,25 @@ def test_writes_before_an_error_where_arguments_overlap(parts):
         np.testing.assert_array_equal(given, plain)
 
 
+@pytest.mark.parametrize("pick", [lambda a, b: (a, a, a), lambda a, b: (a, a, b)])
+def test_writes_before_an_error_where_one_array_is_given_twice(pick):
+    def f(x, y, z):
+        x += 1
+        y += 2
+        z += 3
+        if y.sum() > 8:
+            raise ValueError(f"{y} {z}")
+
+    plain, given, fast = np.arange(3.0), np.arange(3.0), jit(f)
+    for _ in range(3):
+        with pytest.raises(ValueError) as want:
+            f(*pick(plain, np.zeros(3)))
+        with pytest.raises(ValueError) as got:
+            fast(*pick(given, np.zeros(3)))
+        assert str(got.value) == str(want.value)
+        np.testing.assert_array_equal(given, plain)
+
+
 def _through(x, i):
     for k in range(300):
         x = x + 1.0 / (i - k)

@@ -1,5 +1,7 @@
 """Arrays in layouts that no entry takes: what a call returns of them lies where they do."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -80,3 +82,67 @@ def test_what_was_given_read_only_is_returned_read_only():
         assert same is x
         assert not view.flags.writeable
         assert made.flags.writeable
+
+
+FOLDED = {
+    "one row": ((4, 3), (0, 8)),
+    "windows": ((4, 3), (8, 8)),
+    "two rows in three": ((4, 4), (16, 8)),
+    "one element": ((3,), (0,)),
+    "none shared": ((4, 3), (32, 8)),
+}
+
+
+def _sets_a_row(x):
+    x[0] = 5.0
+    return x.sum()
+
+
+def _carries_on(x):
+    x[1:] = x[:-1] * 2
+    return x * 1
+
+
+def _raises(x):
+    x[0] = 5.0
+    if x[-1].sum() > 1:
+        raise ValueError(str(x))
+    return x
+
+
+@pytest.mark.parametrize("order", [None, ">"])
+@pytest.mark.parametrize("folded", FOLDED)
+@pytest.mark.parametrize("f", [_sets_a_row, _carries_on, _raises])
+def test_writes_into_arrays_whose_elements_share_memory(f, folded, order):
+    shape, strides = FOLDED[folded]
+    fast = jit(f)
+    for _ in range(3):
+        results = []
+        for call in (f, fast):
+            raw = np.arange(30.0)
+            raw = raw if order is None else raw.astype(raw.dtype.newbyteorder(order))
+            x = np.lib.stride_tricks.as_strided(raw, shape, strides)
+            try:
+                results.append((raw, call(x)))
+            except ValueError as error:
+                results.append((raw, str(error)))
+        for got, want in zip(*results, strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_arrays_that_share_memory_are_not_traced_again_and_again(monkeypatch):
+    traced, module = [], sys.modules["tracker.jit.jitted"]
+    stage = module.stage
+    monkeypatch.setattr(module, "stage", lambda *a, **k: traced.append(a) or stage(*a, **k))
+
+    def f(x, y):
+        x += y
+        return x.sum()
+
+    fast, x, y = jit(f), np.ones(50), np.ones(50)
+    for _ in range(5):
+        assert fast(x, x) == 2 * f(y, np.zeros(50))
+        f(y, y)
+    assert len(traced) == 1
+    assert fast(x, np.ones(50)) == x.sum()
+    assert len(traced) == 2

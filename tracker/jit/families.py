@@ -29,6 +29,7 @@ from tracker.jit.places import (
 from tracker.jit.staging import GuardFailed, Trace
 from tracker.jit.state import carry_out
 from tracker.records import field, record
+from tracker.snapshots import overlaps_itself
 
 if TYPE_CHECKING:
     from tracker.jit.background import Job
@@ -76,6 +77,7 @@ class Family:
     eager: str = ""
     unsteady: int = 0  # calls that changed what they read
     may_change: bool = False  # what the function reads, by what its code says
+    together: Trace | None = None  # not kept, for arrays of its call share memory
 
     def cause(self) -> str:
         """What is new in the signature: what differs from the one that is most alike. (Put into
@@ -137,7 +139,7 @@ def run_one(
 ) -> Any:
     """The result of the first trace that holds; NONE if none does."""
     for special in family.specials:
-        everything = leaves_for(special, call, leaves)
+        everything = leaves_for(special.trace, call, leaves)
         if everything is not None:
             try:
                 return special.call(everything, given)
@@ -146,9 +148,21 @@ def run_one(
     return NONE
 
 
-def leaves_for(special: Special, call: signature.Signature, leaves: list[Any]) -> list[Any] | None:
+def meets(family: Family, call: signature.Signature, leaves: list[Any]) -> bool:
+    """Whether a trace is known to write into an array of this call that shares memory with another:
+    then plain Python does what is right, and to trace it once more tells nothing new."""
+    traces = [special.trace for special in family.specials]
+    if family.together is not None:
+        traces.append(family.together)
+    for trace in traces:
+        everything = leaves_for(trace, call, leaves) if _may_meet(trace) else None
+        if everything is not None and overlap(trace, everything):
+            return True
+    return False
+
+
+def leaves_for(trace: Trace, call: signature.Signature, leaves: list[Any]) -> list[Any] | None:
     """All leaves of a call, as a trace takes them; None if what it reads differs."""
-    trace = special.trace
     standing = same_objects(trace.call, len(leaves))
     if standing is not None:  # the arguments are those of the family
         return [*leaves, *standing]
@@ -195,8 +209,7 @@ def _python_call(
     trace: Trace, compiled: Compiled, leaves: Sequence[Any], given: Sequence[Any]
 ) -> Any:
     """How the slow path runs a trace: an executor's values in, structured results out."""
-    may_be_wrong = trace.writes or trace.apart or trace.distinct
-    if compiled.run is None or (may_be_wrong and overlap(trace, leaves)):
+    if compiled.run is None or (_may_meet(trace) and overlap(trace, leaves)):
         raise GuardFailed  # machine code has been asked already
     if any(
         _container(trace.call, given, one) is _container(trace.call, given, other)
@@ -246,10 +259,17 @@ def _container(call: signature.Signature, given: Sequence[Any], node: signature.
     return x
 
 
+def _may_meet(trace: Trace) -> bool:
+    """Whether a trace is wrong for arrays that `overlap`."""
+    return bool(trace.writes or trace.apart or trace.distinct)
+
+
 def overlap(trace: Trace, leaves: Sequence[Any]) -> bool:
     """Whether an array that the function writes into shares memory with another that it reads, or
-    two that it compares are one."""
+    its elements share it, or two that it compares are one."""
     if any(leaves[one] is leaves[other] for one, other in trace.distinct):
+        return True
+    if any(overlaps_itself(leaves[number]) for number in trace.writes):
         return True
     fixed = [x for x in trace.captures if isinstance(x, np.ndarray)]
     alone = (*trace.writes, *trace.apart)

@@ -22,7 +22,7 @@ from tracker.jit.signature import Array, Foreign, Scalar, Signature, Twin
 from tracker.jit.standins import Containers, Known
 from tracker.leaving import memory_of
 from tracker.records import record
-from tracker.snapshots import own_copy
+from tracker.snapshots import overlaps_itself, own_copy
 from tracker.stage import Stage, close
 from tracker.tape import value_of, wrap
 from tracker.tracked import Tracked
@@ -60,15 +60,17 @@ class Effects:
 
     @property
     def entangled(self) -> bool:
-        """Whether an array that was written into shares memory with another that was given, or a
-        list that was changed is another, too."""
+        """Whether an array that was written into shares memory with another that was given, or its
+        elements share it, or a list that was changed is another, too."""
         if self.containers.tangled:
             return True
-        others = [x for x in self.originals.values() if isinstance(x, np.ndarray)]
+        others = [(at, x) for at, x in self.originals.items() if isinstance(x, np.ndarray)]
         return any(
-            x is not write.array and np.may_share_memory(x, write.array)
+            overlaps_itself(write.array)
+            or any(
+                at != id(write.handle) and np.may_share_memory(x, write.array) for at, x in others
+            )
             for write in self.writes
-            for x in others
         )
 
     def carry_out(self) -> None:

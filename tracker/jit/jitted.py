@@ -37,6 +37,7 @@ from tracker.jit.families import (
     leaves_for,
     overlap,
     run_one,
+    meets,
 )
 from tracker.jit.inputs import Effects
 from tracker.jit.interrupts import UNDISTURBED
@@ -154,7 +155,7 @@ class Jitted:
             for _ in range(_TRACES_TO_LOOK):
                 if not family.specials and not family.eager:
                     self._special(family, call, leaves, args, kwargs, run=False)
-            holding = (s for s in family.specials if leaves_for(s, call, leaves) is not None)
+            holding = (s for s in family.specials if leaves_for(s.trace, call, leaves) is not None)
             return next(holding, family.specials[0] if family.specials else None)
 
     def attempt(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Journal:
@@ -210,6 +211,8 @@ class Jitted:
         if any(leaves[one] is leaves[other] for one, other in alike):
             return self.function(*args, **kwargs) if run else None
         if family.eager or self._must_run(family, call, leaves, reads.places):
+        if meets(family, call, leaves):
+            return self.function(*args, **kwargs) if run else None
             if self.options.strict and family.eager == _ITERATES:
                 raise CompileError(f"{self.name} is strict, and {_ITERATES}")
             return self.function(*args, **kwargs) if run else None
@@ -286,6 +289,7 @@ class Jitted:
                     self._enter(special)
         deferral = staged.deferral
         if deferral is not None:
+            family.together = staged.trace
             del staged
             deferral.end()
         return result

@@ -41,7 +41,7 @@ class Reading:
         call, leaves = signature_of(args, kwargs, jitted.options.static)
         family = jitted.families.get(call)
         for special in () if family is None or family.eager else family.specials:
-            found = leaves_for(special, call, leaves)
+            found = leaves_for(special.trace, call, leaves)
             if found is not None:
                 trace = special.trace
                 if trace.updates or any(number >= len(leaves) for number in trace.writes):

@@ -15,7 +15,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.jit import signature
-from tracker.snapshots import own_copy
+from tracker.snapshots import overlaps_itself, own_copy
 
 NOT_TAKEN = object()
 
@@ -26,6 +26,8 @@ def laid_out(x: Any) -> Any:
         return x
     if type(x) is not np.ndarray or x.dtype.newbyteorder("=") not in signature.DTYPES:
         return NOT_TAKEN
+    if x.flags.writeable and overlaps_itself(x):
+        return NOT_TAKEN  # a copy would not
     copy = own_copy(x)
     if not x.dtype.isnative:
         copy = copy.byteswap(inplace=True).view(x.dtype.newbyteorder("="))
