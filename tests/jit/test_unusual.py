@@ -146,3 +146,24 @@ def test_arrays_that_share_memory_are_not_traced_again_and_again(monkeypatch):
     assert len(traced) == 1
     assert fast(x, np.ones(50)) == x.sum()
     assert len(traced) == 2
+
+
+BYTES = {
+    "tobytes": lambda x: x.tobytes(),
+    "bytes": lambda x: bytes(x),
+    "memoryview": lambda x: memoryview(x).tobytes(),
+    "bytes of a copy": lambda x: x.copy().tobytes(),
+    "view": lambda x: x.view("u1"),
+    "swapped": lambda x: x.byteswap(),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*runs in plain Python:RuntimeWarning")
+@pytest.mark.parametrize("name", BYTES)
+def test_who_runs_plain_is_given_the_callers_own_array(name):
+    x, fast = np.arange(3).astype(">i4"), jit(BYTES[name])
+    want = BYTES[name](x)
+    for _ in range(3):
+        got = fast(x)
+        assert np.array_equal(got, want)
+        assert getattr(got, "dtype", None) == getattr(want, "dtype", None)

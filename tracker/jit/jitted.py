@@ -7,8 +7,9 @@ A trace holds for one signature (of the arguments, and of what the function read
 one way through the guards. Invariant: a call runs the user's function once, whether it is traced,
 compiled, or given up; twice only where a derivative's error stopped the trace, where arrays that
 share memory were written into or a list that was given twice was changed, where a loop's body gave
-away a value of its own, where it could not do with a captured number that varies, and where large
-arrays gave a derivative with NaNs.
+away a value of its own, where it could not do with a captured number that varies, where large
+arrays gave a derivative with NaNs, and where it cannot be compiled and was given arrays of another
+byte order.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
+from tracker import tree
 from tracker.config import current
 from tracker.deferral import Misjudged
 from tracker.draws import Journal, UnheardDraws
@@ -35,13 +37,13 @@ from tracker.jit.families import (
     is_entangled,
     last_cause,
     leaves_for,
+    meets,
     overlap,
     run_one,
-    meets,
 )
 from tracker.jit.inputs import Effects
 from tracker.jit.interrupts import UNDISTURBED
-from tracker.jit.odd_calls import call_with_copies
+from tracker.jit.odd_calls import RunsPlain, call_with_copies
 from tracker.jit.places import goes_on, with_places
 from tracker.jit.reads import Reads, reads_of
 from tracker.jit.staging import Staged, Trace, stage, static_leaves
@@ -81,6 +83,7 @@ class Jitted:
         self.slow_calls = 0
         self.varying = Varying()
         self.unsure: set[Any] = set()  # the trace that another must agree with
+        self.copies: set[int] = set()  # the ids of arrays in `call_with_copies` just now
         self.native: Any = None
 
     def slow(self, *args: Any, **kwargs: Any) -> Any:
@@ -99,22 +102,34 @@ class Jitted:
             return self._arrived(family)(*args, **kwargs)
         self.slow_calls += 1
         if not call.native:
-            return call_with_copies(self.function, self.native(), args, kwargs, call, leaves)
+            return call_with_copies(self, args, kwargs, call, leaves)
         if not TURN.lock.acquire(timeout=_WAIT):  # who traces may be waiting for this very thread
-            return self.function(*args, **kwargs)
+            return self._plain(args, kwargs)
         try:
             family = self._family(call)
             if not family.eager:
                 return self._special(family, call, leaves, args, kwargs)
         finally:
             TURN.lock.release()
+        return self._plain(args, kwargs)
+
+    def _plain(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """The plain function; what it is given is the caller's own."""
+        if self._has_copies(args, kwargs):
+            raise RunsPlain
         return self.function(*args, **kwargs)
+
+    def _has_copies(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+        """Whether it is `call_with_copies` that calls."""
+        if not self.copies:
+            return False
+        return not self.copies.isdisjoint(map(id, tree.leaves((tuple(args), kwargs))))
 
     def _once(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """A call with an iterator, which goes on: there will be no other like it."""
         if self.options.strict:
             raise CompileError(f"{self.name} is strict, and {_ITERATES}")
-        return self.function(*args, **kwargs)
+        return self._plain(args, kwargs)
 
     def _arrived(self, family: Family) -> Callable[..., Any]:
         """Wait for what is being compiled, and have machine code take its calls; what to call."""
@@ -138,7 +153,7 @@ class Jitted:
             with TURN.lock:
                 staged = stage(self.function, args, kwargs, self.options.static)
         except (Entangled, *_UNTRACEABLE):
-            return self.function(*args, **kwargs)
+            return self._plain(args, kwargs)
         return staged.finish()
 
     def lookup(
@@ -196,6 +211,8 @@ class Jitted:
         done = run_one(family, call, leaves, (*args, *kwargs.values()))
         if done is not NONE:
             return done
+        if meets(family, call, leaves):
+            return self._plain(args, kwargs) if run else None
         dead = [special for special in family.specials if not special.trace.call.alive]
         if dead:
             family.specials = [s for s in family.specials if s.trace.call.alive]
@@ -209,17 +226,15 @@ class Jitted:
         if not family.eager and (why := _too_much(reads, alike)):
             self._refuse(family, why)
         if any(leaves[one] is leaves[other] for one, other in alike):
-            return self.function(*args, **kwargs) if run else None
+            return self._plain(args, kwargs) if run else None
         if family.eager or self._must_run(family, call, leaves, reads.places):
-        if meets(family, call, leaves):
-            return self.function(*args, **kwargs) if run else None
             if self.options.strict and family.eager == _ITERATES:
                 raise CompileError(f"{self.name} is strict, and {_ITERATES}")
-            return self.function(*args, **kwargs) if run else None
+            return self._plain(args, kwargs) if run else None
 
         full, _ = with_places(call, leaves, reads.places)
         if family.may_change and is_entangled(full, (*args, *kwargs.values())):
-            return self.function(*args, **kwargs) if run else None
+            return self._plain(args, kwargs) if run else None
         self.varying.look([special.trace.call for special in family.specials], full)
         try:
             return self._traced(family, args, kwargs, reads, full, run, deferring=True)
@@ -251,7 +266,11 @@ class Jitted:
             if self._may_be_others(family, error):
                 return self._plainly(args, kwargs, attempt, run)
             if isinstance(error.__cause__, TypeError) and not self.options.strict:
-                result = self._plainly(args, kwargs, attempt, run)  # it may raise that, too
+                try:
+                    result = self._plainly(args, kwargs, attempt, run)  # it may raise that, too
+                except RunsPlain:
+                    self._refuse(family, str(error), error)
+                    raise
                 self._refuse(family, str(error), error)
                 return result
             self._refuse(family, str(error), error)
@@ -264,10 +283,13 @@ class Jitted:
         special, is_ahead = None, first_calls.is_ahead(staged, self._at_once)
         if staged.trace is None:
             self._refuse(family, staged.why)
+            if self._has_copies(args, kwargs):
+                return self._plainly(args, kwargs, attempt, run)
         elif any(staged.trace.owners) and not self.is_derived:
             family.eager = _HISTORY
             return self._plainly(args, kwargs, attempt, run)
         elif overlap(staged.trace, staged.leaves):
+            family.together = staged.trace
             return self._plainly(args, kwargs, attempt, run)
         else:
             special = self._keep(family, staged.trace, full, is_ahead and run)
@@ -289,7 +311,6 @@ class Jitted:
                     self._enter(special)
         deferral = staged.deferral
         if deferral is not None:
-            family.together = staged.trace
             del staged
             deferral.end()
         return result
@@ -358,7 +379,7 @@ class Jitted:
     ) -> Any:
         """The plain function, which draws the trace's numbers again."""
         attempt.undo()
-        return self.function(*args, **kwargs) if run else None
+        return self._plain(args, kwargs) if run else None
 
     @property
     def name(self) -> str:
