@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from op_rows import x, z
 
 import tracker
-from tracker import jit, param
+from tracker import gradient, jit, param
 from tracker.testing import gradcheck
 
 A, B, C, V, W = x(2, 3), x(3, 4), x(2, 3, 4), x(3), x(4)
@@ -196,3 +196,26 @@ def test_sums_are_of_the_dtype_of_their_terms(dtype):
         for got, want in zip(fast(a), f(a), strict=True):
             assert (type(got), got.dtype) == (type(want), want.dtype)
             np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("text", ["ji,jk->k", "ij,jk,kl->il", "ij,ij->", "i,ij->j"])
+@pytest.mark.parametrize("short, long", [("f4", "f8"), ("f4", "c16"), ("f2", "f4"), ("c8", "f8")])
+def test_sums_of_mixed_floats_are_as_precise_as_numpys(text, short, long):
+    terms = text.split("->")[0].split(",")
+    kinds = [short, long, short]
+    extents = {"i": 5, "j": 4, "k": 3, "l": 2}
+    arrays = [
+        (np.random.default_rng(at).normal(size=[extents[i] for i in term]) * 10).astype(kind)
+        for at, (term, kind) in enumerate(zip(terms, kinds, strict=False))
+    ]
+    want = np.einsum(text, *arrays)
+    traced = jit(lambda *a: np.einsum(text, *a))
+    for _ in range(2):
+        got = traced(*arrays)
+        assert got.dtype == want.dtype
+        near = 50 * np.finfo(long).eps
+        np.testing.assert_allclose(got, want, rtol=near, atol=near * np.max(abs(want)))
+    for array, found in zip(
+        arrays, gradient(lambda *a: np.sum(abs(np.einsum(text, *a))), *arrays), strict=True
+    ):
+        assert found.dtype == array.dtype

@@ -43,9 +43,9 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: A
         order = "K"  # nothing is computed: NumPy gives a view, whatever is asked for
     elif dtype is not None:
         arrays = [_cast(a, dtype_of(dtype), casting) for a in arrays]
-    elif len({a.dtype for a in arrays}) > 1:  # sums of integers must not wrap around
+    elif len({a.dtype for a in arrays}) > 1:
         common = np.result_type(*(a.dtype for a in arrays))
-        arrays = [np.astype(a, common) if a.dtype.kind in "biu" else a for a in arrays]
+        arrays = [_as_precise(a, common) for a in arrays]
     terms = [_own(*term) for term in zip(arrays, labels, strict=True)]
     for chosen in _path(arrays, labels, wanted, optimize):
         picked = [terms[i] for i in chosen]
@@ -58,6 +58,14 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **keywords: A
     made = laid_out(_finish(terms[0], wanted), order)
     made = made if wanted else as_strong(made)[()]  # a number, also where nothing is computed
     return into(out, made, "same_kind" if casting == "safe" else casting)
+
+
+def _as_precise(a: Any, common: np.dtype[Any]) -> Any:
+    """An operand as one of the common dtype, in which NumPy sums: integers would wrap around, and
+    short floats round. What is real stays so."""
+    if a.dtype.kind == "f" and common.kind == "c":
+        common = np.empty(0, common).real.dtype
+    return a if a.dtype == common else np.astype(a, common)
 
 
 def _cast(a: Any, dtype: np.dtype[Any], casting: Any) -> Any:
