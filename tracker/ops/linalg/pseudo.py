@@ -209,11 +209,13 @@ def lstsq_(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     right = np.reshape(b, (-1, 1)) if np.ndim(b) == 1 else b
     eps = float(np.finfo(np.float64).eps)  # in which NumPy computes, whatever the operands
     cutoff = max(m, n) * eps if rcond is None else pinned(rcond)
-    s = np.astype(np.linalg.svdvals(a), np.finfo(kind(a.dtype, b.dtype)).dtype)
+    wide = np.astype(a, np.result_type(a.dtype, np.float64))
+    s = np.astype(np.linalg.svdvals(wide), np.finfo(kind(a.dtype, b.dtype)).dtype)
     x: Any
     rank: Any
     if np.size(s) and cutoff > DROPS:
-        x, rank = np.linalg.pinv(a, cutoff) @ right, np.intc(np.count_nonzero(s > cutoff * s[0]))
+        x, rank = np.linalg.pinv(wide, cutoff) @ right, np.intc(np.count_nonzero(s > cutoff * s[0]))
+        x = np.astype(x, kind(a.dtype, b.dtype))
     else:
         flat = apply(lstsq, (a, right, cutoff))
         x, rank = _solution(flat, a, right), np.astype(real(flat[-1]), np.intc)
