@@ -327,3 +327,34 @@ def test_pullback_of_a_jitted_function_that_writes():
     for _ in range(3):
         value, back = pullback(f, numpy.ones(2), 3.0)
         assert value == 24.0 and back(1.0)[1] == 14.0
+
+
+OF_CONSTANTS = {
+    "gradient": lambda rng: gradient(lambda x: np.sum(x * rng.normal(size=2)), np.ones(2))[0],
+    "of a number": lambda rng: gradient(lambda x: x * rng.normal(), 2.0)[0],
+    "of a mask": lambda rng: gradient(lambda x: np.sum(x * (rng.random(8) < 0.5)), np.ones(8))[0],
+    "jvp": lambda rng: tracker.jvp(lambda x: x * rng.normal(size=2), (np.ones(2),), (np.ones(2),)),
+    "pullback": lambda rng: tracker.pullback(lambda x: x * rng.normal(size=2), np.ones(2))[1](
+        np.ones(2)
+    ),
+    "jacobian": lambda rng: tracker.jacobian(lambda x: x * rng.normal(size=2), np.ones(2)),
+    "hessian": lambda rng: tracker.hessian(lambda x: np.sum(x**2 * rng.normal(size=2)), np.ones(2)),
+    "global": lambda rng: gradient(lambda x: x * np.random.normal(), 2.0)[0],
+    "loop": lambda rng: gradient(
+        lambda x: tracker.scan(lambda c, k: (c * x + rng.normal(), None), 1.0, np.arange(3.0))[0],
+        2.0,
+    )[0],
+}
+
+
+@pytest.mark.parametrize("name", OF_CONSTANTS)
+def test_derivatives_at_constants_are_made_of_new_draws_each_time(name):
+    f = OF_CONSTANTS[name]
+    fast, results = tracker.jit(f), []
+    for call in (f, fast):
+        rng = np.random.default_rng(3)
+        np.random.seed(3)
+        results.append([call(rng) for _ in range(4)])
+    for want, got in zip(*results, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-14)
+    assert fast.cache_info().eager == 0

@@ -26,7 +26,7 @@ import numpy as np
 
 from tracker.arrivals import can_hand_back, dense, handed_back, merged
 from tracker.errors import GraphUsedError, RuleError, TrackerError, message
-from tracker.ir.op import Joint
+from tracker.ir.op import Joint, has_effect
 from tracker.ir.types import Type
 from tracker.listening import Watch, current_watch, is_recording
 from tracker.ops.binary import strong_multiply
@@ -140,10 +140,10 @@ def _consumers(
     roots: Sequence[tuple[Value, Any]], leaves: Sequence[Value], since: int
 ) -> tuple[dict[Value, int], bool]:
     """How many times each value between roots and leaves is used, and whether others' leaves are
-    among them."""
+    among them, or, where somebody records, what is another at each call: random numbers."""
     uses: dict[Value, int] = dict.fromkeys(leaves, 0)
     own = set(leaves)
-    foreign = False
+    foreign, recording = False, is_recording()
     stack: list[Value] = []
     for root, _ in roots:
         if root not in uses:
@@ -162,6 +162,8 @@ def _consumers(
                     "Pass once=False to keep it; change params with tracker.update(w, delta)",
                 )
             )
+        elif recording and has_effect(op):
+            foreign = True
         for operand in value.operands:
             if type(operand) is Value:
                 if operand in uses:
