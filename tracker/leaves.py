@@ -176,6 +176,13 @@ def back(y: Any, seed: Any = None, *, once: bool = True) -> None:
                 "Wrap what it is computed from in tracker.param",
             )
         )
+    if current_stage() is not None:
+        raise UnsupportedError(
+            message(
+                "back gives up the history of a value that a trace follows",
+                "Call it outside of jitted functions; inside, use tracker.gradient",
+            )
+        )
     root = value_of(y)
     if seed is None:
         if np.shape(root.form) != ():

@@ -792,3 +792,19 @@ def test_what_is_installed_anywhere_is_not_followed(tmp_path, monkeypatch, direc
     labels = {place.label for place in places_of(f)}
     assert "global weights" in labels
     assert "global scale" not in labels
+
+
+@pytest.mark.filterwarnings("ignore:.*runs in plain Python:RuntimeWarning")
+@pytest.mark.parametrize("scale", [None, 3.0])
+def test_a_param_made_in_a_jitted_function(scale):
+    def f(x):
+        p = tr.param(np.ones(3))
+        tr.back(np.sum(p * (x if scale is None else scale)))
+        return tr.grad(p)
+
+    fast = tr.jit(f)
+    for x in (np.arange(3.0), np.ones(3)):
+        for _ in range(2):
+            np.testing.assert_array_equal(fast(x), f(x))
+    with pytest.raises(tr.CompileError, match="use tracker"):
+        tr.jit(f, strict=True)(np.ones(3))
