@@ -82,6 +82,27 @@ def test_damaged_file_is_replaced(folder, damage):
     assert was_loaded(cache.compile_or_load(TEXT))
 
 
+def test_a_file_that_bears_anothers_name_is_replaced(folder):
+    other = TEXT.replace("1.5", "2.5")
+    kept = {}
+    for text in (TEXT, other):
+        module, before = cache.compile_or_load(text), set(kept)
+        kept.update((file, module.object_code) for file in files(folder) if file not in before)
+    (one, code), (another, _) = kept.items()
+    one.write_bytes(another.read_bytes())
+    cache._recent.clear()
+    assert cache.compile_or_load(TEXT).object_code == code
+    assert cache.compile_or_load(TEXT).address("f")
+
+
+def test_facts_are_checked_as_the_code_is(folder):
+    cache.compile_or_load(TEXT)
+    (file,) = files(folder)
+    file.write_bytes(file.read_bytes().replace(b'["f"]', b'["g"]', 1))
+    cache._recent.clear()
+    assert cache.compile_or_load(TEXT).exports == ("f",)
+
+
 def test_object_that_does_not_link_is_compiled_anew(folder):
     needs = "declare double @elsewhere(double)\n" + TEXT.replace(
         "%y = fadd double %x, 1.5", "%y = call double @elsewhere(double %x)"

@@ -4,8 +4,8 @@ Owns: `get` and `put`, files of facts and bytes under `directory()`: $TRACKER_CA
 `tracker` in the user's cache folder; TRACKER_CACHE=0 switches it off. Also `compile_or_load`, whose
 files hold object code, and are named by a hash of the text, the processor, LLVM's version and
 `_FORMAT`, which changes when the functions that texts call by name change their meaning. (The other
-files are those of `recall.py`.) A file holds a header line (JSON: facts, length and hash of the
-bytes), then the bytes.
+files are those of `recall.py`.) A file holds a header line (JSON: facts, and a hash of name, facts
+and bytes), then the bytes.
 
 Invariants: no text and no object code holds an address of a process; a file is written under
 another name and then renamed, so readers see whole files only; a file that does not check out is
@@ -116,9 +116,9 @@ def get(name: str) -> tuple[dict[str, Any], bytes] | None:
     try:
         header, _, data = (folder / name).read_bytes().partition(b"\n")
         facts = json.loads(header)
-        whole = len(data) == facts["size"] and _digest(data) == facts["sha256"]
-        return (facts, data) if whole else None
-    except (OSError, ValueError, KeyError, TypeError):
+        digest = facts.pop("sha256")
+        return (facts, data) if digest == _digest(name, facts, data) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
@@ -127,7 +127,7 @@ def put(name: str, facts: dict[str, Any], data: bytes) -> None:
     folder = directory()
     if folder is None:
         return
-    header = json.dumps({**facts, "size": len(data), "sha256": _digest(data)})
+    header = json.dumps({**facts, "sha256": _digest(name, facts, data)})
     with contextlib.suppress(OSError):
         _write(folder / name, header.encode() + b"\n" + data)
 
@@ -146,8 +146,11 @@ def _write(path: Path, content: bytes) -> None:
         _prune(path.parent)
 
 
-def _digest(code: bytes) -> str:
-    return hashlib.sha256(code).hexdigest()
+def _digest(name: str, facts: Mapping[str, Any], data: bytes) -> str:
+    """Of all that a file says, and of its name: it does not check out under another."""
+    found = hashlib.sha256(json.dumps([name, facts]).encode())
+    found.update(data)
+    return found.hexdigest()
 
 
 def _prune(folder: Path) -> None:
