@@ -214,6 +214,14 @@ def _entry(
     inputs = [(names[n][0], function.inputs[i].type) for i, n in _given(staged, len(names))]
     many = len(atoms) > 1
     outputs = [(f"value{i}" if many else "value", a.type) for i, a in enumerate(function.outputs)]
+    for own, type in (*inputs, *outputs):
+        if type.dtype.name not in _C:
+            raise CompileError(
+                message(
+                    f"{own} of {name} is {type}, which has no type in C's header",
+                    "Pass, and return, the real and the imaginary part",
+                )
+            )
     return _Entry(name, inputs, outputs, _texts(name, staged, function, len(names)))
 
 
