@@ -979,3 +979,33 @@ def test_references_and_memory_are_flat():
     after = [sys.getrefcount(t) for t in things]
     assert all(abs(a - b) < 20 for a, b in zip(after, before, strict=True))
     assert s.n == 5008
+
+
+class _Single:
+    held = None
+    gain = 1.0
+
+    def __new__(cls):
+        if cls.held is None:
+            cls.held = object.__new__(cls)
+            cls.held.count = 0
+        return cls.held
+
+    def __class_getitem__(cls, k):
+        return k * cls.gain
+
+
+def test_what_new_reads_of_its_class():
+    def f(x):
+        one = _Single()
+        one.count += 1
+        return x * one.count + _Single[2.0]
+
+    results, x = [], np.arange(3.0)
+    for call in (f, jit(f)):
+        _Single.held, _Single.gain = None, 1.0
+        results.append([])
+        for k in range(6):
+            _Single.gain = 1.0 + k // 3
+            results[-1].append((call(x), _Single.held.count))
+    assert_same(*results)

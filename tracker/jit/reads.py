@@ -403,8 +403,8 @@ class _Walk:
         for cls in filter(self._is_ours, (*own_classes, *type(x).__mro__)):
             for name, raw in vars(cls).items():
                 if name.startswith("__") and name.endswith("__") and name not in _NEVER:
-                    if isinstance(raw, types.FunctionType):
-                        self.reach(raw)
+                    if isinstance(raw, (types.FunctionType, staticmethod, classmethod)):
+                        self.reach(raw)  # `__new__` is a static method
                 elif name in self.attributes:
                     self._class_attribute(x, cls, name, raw)
                 elif every and not name.startswith("__"):
