@@ -752,3 +752,36 @@ def test_functions_in_c_that_take_numbers_of_python_alone():
             with pytest.raises(TypeError, match=re.escape(str(caught.value))):
                 wrong(2)
         assert g.cache_info().eager == 0
+
+
+def test_static_containers_are_known_by_what_is_in_them():
+    def f(x, c):
+        c["count"] = c.get("count", 0) + 1
+        return x * c["k"] + c["b"] + len(c["l"]) + c["count"]
+
+    def fresh():
+        return {"k": 2.0, "b": np.ones(3), "l": [1, 2], "s": {1}}
+
+    changes = [
+        lambda c: None,
+        lambda c: c.update(k=3.0),
+        lambda c: c["l"].append(3),
+        lambda c: c.update(b=np.zeros(3)),
+        lambda c: c["b"].__setitem__(0, 5.0),
+    ]
+    x, results = np.arange(3.0), []
+    for call in (f, jit(f, static="c")):
+        given = fresh()
+        results.append([])
+        for change in changes:
+            change(given)
+            results[-1] += [call(x, given), call(x, given), given["count"]]
+    assert_same(*results)
+
+
+def test_a_static_set_may_grow():
+    held, fast = {1}, jit(lambda x, s: x * len(s), static="s")
+    for k in range(3):
+        held.add(k)
+        for _ in range(2):
+            np.testing.assert_array_equal(fast(np.ones(2), held), np.ones(2) * len(held))

@@ -60,7 +60,8 @@ def jit(
     branch on a value is checked on every call, and another way through is traced when it is first
     taken. `gradient`, `value_and_grad`, ... of a jitted function run compiled, too.
 
-    static      names or positions of arguments that are constants of a trace
+    static      names or positions of arguments that are constants of a trace: lists, tuples and
+                dicts by what is in them, numbers by value, arrays and other objects by themselves
     cache       whether compiled kernels are kept on disk (None: as TRACKER_CACHE says)
     strict      raise CompileError where NumPy or plain Python would have to run something
     max_traces  after so many traces of one signature, plain Python runs, with a warning

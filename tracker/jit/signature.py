@@ -21,6 +21,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.jit.compared import (
+    NESTED,
     NUMBERS,
     SCALARS,
     Compared,
@@ -176,7 +177,8 @@ def alike_in(call: Signature) -> tuple[tuple[int, int], ...]:
 def signature_of(
     args: Sequence[Any], kwargs: Mapping[str, Any], static: frozenset[int | str] = frozenset()
 ) -> tuple[Signature, list[Any]]:
-    """The signature of a call and its leaves. Arguments in `static` are one static leaf each."""
+    """The signature of a call and its leaves. In arguments in `static` all but Python's
+    containers are constants."""
     values: list[Any] = []
     leaves: list[Leaf] = []
     structures = [_take(arg, at in static, values, leaves) for at, arg in enumerate(args)]
@@ -186,9 +188,10 @@ def signature_of(
 
 def _take(arg: Any, static: bool, values: list[Any], leaves: list[Leaf]) -> Structure:
     if static:
-        values.append(arg)
-        leaves.append(Static(arg))
-        return tree.LEAF
+        found, structure = tree.flatten(arg, _is_whole)
+        values += found
+        leaves += [Compared(x) if comparable(x) else Static(x) for x in found]
+        return structure
     cls = type(arg)
     if cls is np.ndarray or cls in SCALARS:
         values.append(arg)
@@ -198,6 +201,12 @@ def _take(arg: Any, static: bool, values: list[Any], leaves: list[Leaf]) -> Stru
     values += found
     leaves += map(leaf_of, found)
     return structure
+
+
+def _is_whole(x: Any) -> bool:
+    """Whether a part of a static argument is known by itself: it is none of Python's containers, in
+    which others may be put."""
+    return type(x) not in NESTED and not tree.is_namedtuple(type(x))
 
 
 def leaf_of(x: Any) -> Leaf:
