@@ -252,6 +252,20 @@ def test_a_global_is_named_as_the_cause():
         assert g(1.0) == 2.0
 
 
+def test_a_number_that_was_left_to_python_is_named_as_the_cause():
+    held = {"n": 0}
+
+    def f(x):
+        held["n"] += 1
+        return x * float(held["n"])
+
+    g = jit(f, max_traces=3)
+    with pytest.warns(RuntimeWarning, match=r"3 traces already .*a number is \d, not \d, at .*:\d"):
+        for k in range(1, 9):
+            assert g(1.0) == k
+    assert "another way through" not in g.explain(1.0)
+
+
 # What a call does besides ------------------------------------------------------------------------
 
 

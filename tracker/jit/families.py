@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracker import tree
-from tracker.ir.graph import Guard
+from tracker.ir.graph import Const, Eqn, Guard
 from tracker.jit import signature
 from tracker.jit.places import (
     children_of,
@@ -188,15 +188,36 @@ def _cause_beside(specials: list[Special], trace: Trace, full: signature.Signatu
     return found[1]
 
 
-def _guards(trace: Trace) -> list[Guard]:
-    return [step for step in trace.function.body if isinstance(step, Guard)]
+def _guards(trace: Trace) -> list[tuple[Guard, str]]:
+    """All guards, each with the number that the trace has for a constant there, if any."""
+    made: dict[Any, Eqn] = {}
+    found = []
+    for step in trace.function.body:
+        if isinstance(step, Guard):
+            found.append((step, _constant_in(step.operand, made)))
+        else:
+            made[step.out] = step
+    return found
 
 
-def _branch(old: list[Guard], new: list[Guard]) -> tuple[int, str]:
+def _constant_in(atom: Any, made: dict[Any, Eqn]) -> str:
+    """The number that a condition compares with: of `equal c 4`, or of `all` of that, 4."""
+    eqn = made.get(atom)
+    while eqn is not None:
+        constants = [str(x.value) for x in eqn.operands if isinstance(x, Const)]
+        if constants:
+            return ", ".join(constants)
+        eqn = made.get(eqn.operands[0]) if len(eqn.operands) == 1 else None
+    return ""
+
+
+def _branch(old: list[tuple[Guard, str]], new: list[tuple[Guard, str]]) -> tuple[int, str]:
     """After how many guards two traces part, and there."""
-    for at, (a, b) in enumerate(zip(old, new, strict=False)):
+    for at, ((a, before), (b, now)) in enumerate(zip(old, new, strict=False)):
         if (a.kind, a.where, a.expected) != (b.kind, b.where, b.expected):
             return at, f"{b.kind} is {b.expected}, not {a.expected}, at {b.where}"
+        if before != now:
+            return at, f"a number is {now}, not {before}, at {b.where}"
     return min(len(old), len(new)), "another way through"
 
 
