@@ -785,3 +785,14 @@ def test_a_static_set_may_grow():
         held.add(k)
         for _ in range(2):
             np.testing.assert_array_equal(fast(np.ones(2), held), np.ones(2) * len(held))
+
+
+def test_static_positions():
+    def f(x, n):
+        return x * len(n)
+
+    assert_same(jit(f, static=-1)(A, "abc"), f(A, "abc"))
+    assert jit(f, static=-1)._jitted.options.static == jit(f, static="n")._jitted.options.static
+    for which in (2, -3, "m"):
+        with pytest.raises(tr.UnsupportedError, match="no argument"):
+            jit(f, static=which)

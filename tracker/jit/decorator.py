@@ -89,9 +89,10 @@ def _static(f: Callable[..., Any], static: Iterable[int | str]) -> frozenset[int
     names = list(inspect.signature(f).parameters)
     out: set[int | str] = set()
     for which in given:
-        if isinstance(which, str) and which not in names:
+        known = which in names if isinstance(which, str) else -len(names) <= which < len(names)
+        if not known:
             raise UnsupportedError(message(f"{name_of(f)} has no argument {which!r} to be static"))
-        at = names.index(which) if isinstance(which, str) else which
+        at = names.index(which) if isinstance(which, str) else which % len(names)
         out |= {at, names[at]}
     return frozenset(out)
 
