@@ -1,9 +1,11 @@
 """What a function reads besides its arguments: each call sees it as the plain function does."""
 
+import cmath
 import dataclasses
 import functools
 import gc
 import importlib
+import math
 import threading
 import types
 import warnings
@@ -430,6 +432,23 @@ def test_helpers_are_followed(globals_restored):
     assert f(1.0) == 4.0
 
 
+def _uses_a_module(x):
+    return x * backend.sqrt(4.0)
+
+
+def test_modules_that_are_rebound():
+    global backend
+    f, x = jit(_uses_a_module), np.ones(2)
+    try:
+        for module in (math, cmath, math):
+            backend = module
+            _same(f, _uses_a_module, x)
+    finally:
+        del backend
+    with pytest.raises(NameError):
+        f(x)
+
+
 def test_functions_made_in_a_loop():
     made = [jit(lambda x, k=k: x * k) for k in range(4)]
     late = [jit(lambda x: x * k) for k in range(4)]  # noqa: B023 (late binding is the point)
@@ -753,7 +772,8 @@ def test_a_derivative_reads_what_its_function_reads():
     tr.value_and_grad(f)(w)
     (derived,) = f._jitted.derived.values()
     labels = [place.label for place in places_of(derived)]
-    assert labels == ["code of <lambda>", "closure variable w", "names in numpy"]
+    own = "names in test_captures"  # which module `np` is
+    assert labels == ["code of <lambda>", "closure variable w", own, "names in numpy"]
 
 
 def test_a_derivative_of_a_function_that_writes_minds_shared_memory():

@@ -3,6 +3,7 @@ call leaves behind is what the plain function leaves, and machine code leaves it
 
 import dataclasses
 import gc
+import math
 import sys
 import threading
 import types
@@ -315,6 +316,47 @@ def test_globals():
         found.append([(f(np.ones(1) * k), dict(table), calls) for k in range(1, 8)])
     assert_same(*found)
     assert step.cache_info() == (1, 1, 3, 0) and type(calls) is int
+
+
+def _makes_a_global(x):
+    global made_here
+    made_here = x + 1.0
+    return x * made_here
+
+
+def _adds_to_a_global(x):
+    global made_here
+    try:
+        made_here = made_here + x
+    except NameError:
+        made_here = x * 1.0
+    return made_here
+
+
+def _gives_a_library_a_name(x):
+    math.made_here = x + 1.0
+    return x * math.made_here
+
+
+@pytest.mark.parametrize(
+    ("f", "space"),
+    [
+        (_makes_a_global, globals()),
+        (_adds_to_a_global, globals()),
+        (_gives_a_library_a_name, vars(math)),
+    ],
+)
+def test_names_that_are_not_there_before_the_first_call(f, space):
+    found = []
+    for g in (f, jit(f)):
+        shown = []
+        for k in range(6):
+            shown += g(np.ones(2) * k), space["made_here"]
+            if k == 3:
+                del space["made_here"]
+        found.append(shown)
+        del space["made_here"]
+    assert_same(*found)
 
 
 def test_closures():

@@ -172,8 +172,9 @@ class _Walk:
         """Which classes objects have, and what these lend them under the names that were met."""
         names = None if self.every else frozenset(self.attributes | self.tested)
         for space, which in self.named.values():
-            if which:
-                held = tuple(sorted(which))
+            for name in sorted(which & self.stored):
+                self.places.setdefault(Place("item", Static(space), name, f"global {name}"))
+            if held := tuple(sorted(which - self.stored)):
                 label = f"names in {space.get('__name__', 'globals')}"
                 self.places.setdefault(Place("names", Static(space), held, label))
         if self.classifies and self.abstract:
@@ -300,7 +301,7 @@ class _Walk:
         value = place.read()
         if isinstance(value, (types.BuiltinFunctionType, types.FunctionType)):
             self.asks |= value.__name__ in asking.NAMES  # by whatever name it goes here
-        if not isinstance(value, types.ModuleType) or not is_library(value, self.package):
+        if not self._is_library(value):
             self.places.setdefault(place)
         if type(value) is str:
             self.texts.add(value)
@@ -363,11 +364,19 @@ class _Walk:
         for level, name in names.imports:
             self._import(f, level, name)
         missing = names.globals - f.__globals__.keys() - QUESTIONS
-        self.named.setdefault(id(f.__globals__), (f.__globals__, set()))[1].update(missing)
-        space = vars(builtins)
-        self.named.setdefault(id(space), (space, set()))[1].update(missing)
+        libraries = {n for n in names.globals if self._is_library(f.__globals__.get(n))}
+        self._name(f.__globals__, missing | libraries)
+        self._name(vars(builtins), missing)
         data = [n for n, x in f.__globals__.items() if names.everywhere and is_data(n, x)]
         return {*data, *(n for n in names.globals if n in f.__globals__)}
+
+    def _is_library(self, x: Any) -> bool:
+        """Whether it is a module of a library, which hardly ever is another."""
+        return isinstance(x, types.ModuleType) and is_library(x, self.package)
+
+    def _name(self, space: dict[str, Any], names: Iterable[str]) -> None:
+        """Note names that are looked up in a dict which hardly changes."""
+        self.named.setdefault(id(space), (space, set()))[1].update(names)
 
     def _import(self, f: types.FunctionType, level: int, name: str) -> None:
         if level:
@@ -455,7 +464,7 @@ class _Walk:
         if not ours:
             names = (self.attributes & vars(x).keys()) | self.tested
             self.abstract |= any(isinstance(vars(x).get(name), abc.ABCMeta) for name in names)
-            self.named.setdefault(id(vars(x)), (vars(x), set()))[1].update(names)
+            self._name(vars(x), names)
             held = (vars(x).get(name) for name in names)
             self._all(module for module in held if isinstance(module, types.ModuleType))
         if x.__name__.partition(".")[0] in OURS:
