@@ -117,6 +117,26 @@ def test_integers_that_index():
     agree(lambda x, i: x[i] * x[i:].sum(), x, 3, others=[(x * 2, 7), (x, -1), (x, 0), (x * 3, 3)])
 
 
+_AXES = {
+    "argmin": lambda x, n: np.argmin(x, axis=n),
+    "argmax": lambda x, n: x.argmax(n, keepdims=True),
+    "count_nonzero": lambda x, n: np.count_nonzero(x > 0, axis=(0, n)),
+    "nanargmin": lambda x, n: np.nanargmin(x, axis=n),
+    "lexsort": lambda x, n: np.lexsort((x[0], x[1]), axis=n - 1),
+    "argpartition": lambda x, n: np.argpartition(x, 0, axis=n).shape,
+    "diag": lambda x, n: np.diag(x[0, 0], n),
+    "diagflat": lambda x, n: np.diagflat(x[0], -n),
+}
+
+
+@pytest.mark.parametrize("name", _AXES)
+@pytest.mark.parametrize("convert", [int, lambda n: np.array([n])[0]])
+def test_integers_that_are_axes(name, convert):
+    x = np.sin(np.arange(64.0)).reshape(4, 4, 4)
+    f = _AXES[name]
+    agree(f, x, convert(1), others=[(x * 2, convert(1)), (x, convert(2)), (-x, convert(1))])
+
+
 def test_integer_arrays_and_masks():
     x = np.linspace(-1.0, 1.0, 50)
     index = np.arange(0, 50, 7)

@@ -31,7 +31,7 @@ from tracker.ir.op import (
 from tracker.ir.types import Type, type_of
 from tracker.ops.cotangents import jvp_from, vjp_from
 from tracker.tape import apply, apply2, form_of, holds_tracked
-from tracker.tracked import Tracked, install, public_name
+from tracker.tracked import Tracked, install, public_name, whole
 
 NO_VALUE: Any = np._NoValue
 _WEAK_PYTHON = {"f": float, "i": int, "c": complex}
@@ -326,7 +326,7 @@ def discrete(
         given = dict(zip((*arrays, *rest), args, strict=False)) | kwargs
         given = {k: v for k, v in given.items() if v is not NO_VALUE}
         found = tuple(as_array(given.pop(k)) for k in arrays)
-        return into(out, apply(op, found, given))
+        return into(out, apply(op, found, {k: whole(v) for k, v in given.items()}))
 
     if numpy:
         constant(function, method=method)(call)

@@ -19,6 +19,7 @@ from tracker.ops.create import astype
 from tracker.ops.declare import NO_VALUE, declare, infer_by_example, into
 from tracker.ops.reduce import folded_axes, masked, reduced_shape, sum_
 from tracker.tape import apply
+from tracker.tracked import whole as integers
 
 
 def _truth(function: Callable[..., Any], ufunc: Any, start: bool, body: Callable[..., Any]) -> Op:
@@ -79,8 +80,8 @@ def constant_reduction(function: Callable[..., Any], method: str | None, lower: 
     )
 
     def call(a: Any, axis: Any = None, out: Any = None, **kwargs: Any) -> Any:
-        kwargs = {k: v for k, v in kwargs.items() if v is not NO_VALUE}
-        return into(out, apply(op, (a,), {"axis": axis, **kwargs}))
+        kwargs = {k: bool(v) for k, v in kwargs.items() if v is not NO_VALUE}
+        return into(out, apply(op, (a,), {"axis": integers(axis), **kwargs}))
 
     NUMPY[function] = call
     if method is not None:

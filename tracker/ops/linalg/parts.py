@@ -120,8 +120,9 @@ def diag(v: Any, k: int = 0) -> Any:
         return diagonal_(v, k)
     if np.ndim(v) != 1:
         raise ValueError("Input must be 1- or 2-d.")
+    k = int(k)
     n = np.size(v) + abs(k)
-    return apply(embed_diagonal, (v,), {"k": int(k), "shape": (n, n)})
+    return apply(embed_diagonal, (v,), {"k": k, "shape": (n, n)})
 
 
 @implements(np.trace, method="trace")
