@@ -240,6 +240,21 @@ def test_contains_and_comparison_chains():
     agree(f, np.array([0.5, 4.0]), others=[(np.array([2.0, 4.0]),), (np.array([3.0, 4.0]),)] * 2)
 
 
+@pytest.mark.parametrize("x", [2.0, 2, np.float32(2), np.array([2.0, 0.0])])
+@pytest.mark.parametrize("other", [None, "auto", float, {}, set(), len])
+def test_questions_whether_a_number_is_none(x, other):
+    def f(x):
+        return (x * 2 if np.all(x != other) else x), x == other, other == x, x is other
+
+    agree(f, x, others=[(x * 3,)])
+    if np.ndim(x) == 0:
+        agree(lambda x: x * 2 if x in (other, 2) else x, x, others=[(x * 3,)])
+
+
+def test_a_number_of_pythons_is_no_list():
+    agree(lambda x: x * 2 if x in ([], (2.0,)) or x == [2.0] else x, 2.0, others=[(3.0,)])
+
+
 def test_each_trace_has_a_cause():
     def f(x, n=1.0):
         if np.sum(x) > 0:

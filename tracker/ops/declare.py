@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from operator import mul
+from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from tracker.tape import apply, apply2, form_of, holds_tracked
 from tracker.tracked import Tracked, install, public_name, whole
 
 NO_VALUE: Any = np._NoValue
+_PYTHON = (bool, int, float, complex)
 _WEAK_PYTHON = {"f": float, "i": int, "c": complex}
 Body = Callable[..., Any]
 
@@ -198,12 +200,30 @@ def _install_operator(op: Op, operator: Callable[..., Any] | None) -> None:
         install(f"__{name}__")(lambda self: apply(op, (self,)))
         return
     if op.constant:
-        install(f"__{name}__")(lambda self, other: apply(op, (self, other)))
+        equality = name in ("eq", "ne")
+        install(f"__{name}__")(
+            _equality(op) if equality else lambda self, other: apply(op, (self, other))
+        )
         if name not in _COMPARISONS:  # Python reflects these itself: 2 < t is t > 2
             install(f"__r{name}__")(lambda self, other: apply(op, (other, self)))
         return
     install(f"__{name}__")(_operator_method(op))
     install(f"__r{name}__")(_reflected_method(op))
+
+
+_NO_NUMBERS = (NoneType, str, bytes, type, dict, set, FunctionType, BuiltinFunctionType)
+
+
+def _equality(op: Op) -> Callable[..., Any]:
+    """The operator `==` or `!=`: of no number is the answer known that asks whether it is None."""
+
+    def method(self: Any, other: Any) -> Any:
+        cls = type(other)
+        if cls in _NO_NUMBERS or (cls in (list, tuple) and type(form_of(self)) in _PYTHON):
+            return op.evaluate(form_of(self), other)
+        return apply(op, (self, other))
+
+    return method
 
 
 def _operator_method(op: Op) -> Callable[..., Any]:
