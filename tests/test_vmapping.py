@@ -1,5 +1,7 @@
 """vmap: what calling the function on each row and stacking gives; with derivatives and jit."""
 
+import random
+
 import numpy as np
 import pytest
 
@@ -189,6 +191,61 @@ def test_rows_that_cannot_be_traced_are_called_one_by_one():
 
     vmap(outside)(X, np.arange(6))
     np.testing.assert_allclose(out, X.sum(1))
+
+
+class Drawing:
+    """What a function draws or changes at one row, the next one finds."""
+
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+        self.n, self.last, self.seen, self.left = 0, None, [], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+        self.steps = iter(range(10))
+
+    def draws(self, x):
+        return x + self.rng.normal(size=2)
+
+    def draws_globally(self, x):
+        return x * np.random.normal() + random.random()
+
+    def counts(self, x):
+        self.n += 1
+        return x * self.n
+
+    def remembers(self, x):
+        self.last, y = x + 1.0, x if self.last is None else self.last
+        return y
+
+    def appends(self, x):
+        self.seen.append(np.sum(x))
+        return x * len(self.seen)
+
+    def takes(self, x):
+        return x * self.left.pop()
+
+    def goes_on(self, x):
+        return x * next(self.steps)
+
+    def is_given_the_generator(self, x):
+        return vmap(lambda x, rng: x * rng.uniform(), (0, None))(x[None], self.rng)[0]
+
+    @property
+    def shown(self):
+        return self.n, self.last, self.seen, self.left, self.rng.bit_generator.state
+
+
+@pytest.mark.parametrize("name", [n for n in vars(Drawing) if n[0] != "_" and n != "shown"])
+@pytest.mark.parametrize("kind", [vmap, lambda f: jit(vmap(f)), lambda f: vmap(jit(f))])
+@pytest.mark.filterwarnings("ignore:.* runs in plain Python")
+def test_what_one_row_changes_the_next_one_finds(name, kind):
+    x = np.arange(12.0).reshape(6, 2)
+    one, other = Drawing(), Drawing()
+    np.random.seed(1)
+    random.seed(1)
+    want = by_row(getattr(one, name), x)
+    np.random.seed(1)
+    random.seed(1)
+    np.testing.assert_allclose(kind(getattr(other, name))(x), want)
+    assert repr(other.shown) == repr(one.shown)
 
 
 def test_integers_and_masks():

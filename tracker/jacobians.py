@@ -25,7 +25,7 @@ from tracker.pullbacks import jvp, linearized, pullback, pushforward
 from tracker.reverse import sweep
 from tracker.tape import form_of, value_of
 from tracker.tracked import Tracked
-from tracker.vmapping import vmap
+from tracker.vmapping import over_rows
 from tracker.wrapping import compiled_derivative, entry
 
 _FEW = 3  # unit vectors; fewer are passed one by one
@@ -94,7 +94,7 @@ def _on_basis(linear: Callable[[Any], Any], x: Any) -> Any:
         return None
     units = np.reshape(_identity(x), (size, *np.shape(x)))
     if size > _FEW:
-        return vmap(linear)(units)
+        return over_rows(linear, units)
     return tree.map(lambda *rows: np.stack(rows), *(linear(unit) for unit in units))
 
 

@@ -2,10 +2,10 @@
 
 The function is traced at one row, and what was recorded is run on all rows (`replay.py`,
 `rules.py`). Rows at which the function takes another Python branch are traced in turn, and each
-row's results are those of its own path. Where the function cannot be traced (it writes into arrays
-outside, or leaves NumPy), it is called row by row.
+row's results are those of its own path. Where one row cannot tell of all (the function changes what
+it reads, draws random numbers, or leaves NumPy), it is called row by row.
 
-Owns: `vmap`. Start at `_mapped`.
+Owns: `vmap`, `over_rows`. Start at `_mapped`.
 
 Invariant: the results are those of calling the function on each row and stacking what it gives.
 """
@@ -13,7 +13,8 @@ Invariant: the results are those of calling the function on each row and stackin
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from tracker.stage import Unstructured
 from tracker.tape import data_of, form_of, value_of
 from tracker.tracked import Tracked
 from tracker.values import is_constant
+from tracker.vmapping.once import for_all_rows
 from tracker.vmapping.replay import replay_rows
 from tracker.vmapping.rules import Answer, front
 from tracker.wrapping import compiled_derivative
@@ -59,7 +61,19 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     return mapped
 
 
-def _mapped(f: Any, args: Any, kwargs: Any, in_axes: Any, out_axes: Any) -> Any:
+def over_rows(f: Callable[[Any], Any], x: Any) -> Any:
+    """`vmap(f)(x)` of a function that surely does no more than compute."""
+    return _mapped(f, (x,), {}, 0, 0, _as_it_is)
+
+
+@contextmanager
+def _as_it_is(f: Any, given: Any, one: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+    yield one
+
+
+def _mapped(
+    f: Any, args: Any, kwargs: Any, in_axes: Any, out_axes: Any, watched: Any = for_all_rows
+) -> Any:
     leaves, structure = tree.flatten((args, kwargs))
     axes = [*_axes_of(args, in_axes), *(0 for _ in tree.leaves(kwargs))]
     n = _extent(leaves, axes)
@@ -77,7 +91,8 @@ def _mapped(f: Any, args: Any, kwargs: Any, in_axes: Any, out_axes: Any) -> Any:
         return found
 
     try:
-        results = _on_paths(one, rows, n)
+        with watched(f, leaves, one) as row:
+            results = _on_paths(row, rows, n)
     except Exception:  # what is wrong with the function itself, the plain calls raise again
         results = _row_by_row(one, rows, n)
     return _placed(results, shown[0], shown[1], out_axes, n)
