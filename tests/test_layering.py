@@ -51,6 +51,7 @@ LAYERS = [
 JIT_LAYERS = [
     {
         "borrowed",
+        "caches",
         "collecting",
         "probing",
         "vmath",

@@ -828,3 +828,65 @@ def test_a_param_made_in_a_jitted_function(scale):
             np.testing.assert_array_equal(fast(x), f(x))
     with pytest.raises(tr.CompileError, match="use tracker"):
         tr.jit(f, strict=True)(np.ones(3))
+
+
+# Caches ------------------------------------------------------------------------------------------
+
+
+def _with_a_cache():
+    w, calls = np.ones(3), []
+
+    @functools.lru_cache
+    def scaled(n):
+        calls.append(n)
+        return w * n
+
+    def f(x, n=2):
+        return x * scaled(len(x) - 1) + w * n
+
+    return f, w, scaled, calls
+
+
+def test_what_a_cache_keeps_is_plain_and_stays():
+    (f, w, plain, want), (g, v, kept, calls) = _with_a_cache(), _with_a_cache()
+    g = jit(g)
+    for _ in range(6):
+        assert_same(g(np.arange(3.0)), f(np.arange(3.0)))
+        w += 1.0
+        v += 1.0
+        assert type(kept(2)) is np.ndarray
+    assert_same((kept(2), calls), (plain(2), want))
+    assert g.cache_info().traces == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*fills a cache")
+def test_caches_that_are_asked_for_an_argument():
+    _, _, scaled, _ = _with_a_cache()
+    f = jit(lambda x, n: x * scaled(n))
+    sizes = jit(lambda x, n: x * identity(n)[0, 0])
+    identity = functools.cache(lambda n: np.eye(n))
+    for n in (1, 1, 2, 2, 3, 3, 1, 2):
+        assert_same(f(np.arange(3.0), n), np.arange(3.0) * n)
+        assert_same(sizes(np.arange(3.0), n), np.arange(3.0))
+        assert type(scaled(n)) is np.ndarray
+    assert not sizes.cache_info().eager
+
+
+def test_caches_of_methods_within_derivatives():
+    class Model:
+        def __init__(self):
+            self.w = np.arange(3.0)
+
+        @functools.cache  # noqa: B019 (the model lives as long as the test)
+        def outer(self, n):
+            return np.outer(self.w, self.w) * n
+
+        def __call__(self, x):
+            return np.sum((self.outer(2) @ x) ** 2)
+
+    one, other = Model(), Model()
+    f = jit(lambda x: gradient(other, x)[0])
+    for _ in range(4):
+        assert_same(f(np.ones(3)), gradient(one, np.ones(3))[0])
+        assert type(other.outer(2)) is np.ndarray
+    assert f.cache_info().traces == 1

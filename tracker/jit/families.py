@@ -78,6 +78,7 @@ class Family:
     unsteady: int = 0  # calls that changed what they read
     may_change: bool = False  # what the function reads, by what its code says
     together: Trace | None = None  # not kept, for arrays of its call share memory
+    fills: int = 0  # traces in which the function filled a cache
 
     def cause(self) -> str:
         """What is new in the signature: what differs from the one that is most alike. (Put into

@@ -232,6 +232,9 @@ class Jitted:
                 raise CompileError(f"{self.name} is strict, and {_ITERATES}")
             return self._plain(args, kwargs) if run else None
 
+        if reads.caches and run and not family.fills:
+            family.fills = 1  # the first call does, as a rule
+            return self.function(*args, **kwargs)
         full, _ = with_places(call, leaves, reads.places)
         if family.may_change and is_entangled(full, (*args, *kwargs.values())):
             return self._plain(args, kwargs) if run else None
@@ -279,6 +282,11 @@ class Jitted:
             from tracker.jit import background, first_calls
 
         if staged.effects.containers.tangled:
+            return self._plainly(args, kwargs, attempt, run)
+        if staged.filled and staged.trace is not None:
+            family.fills += 1
+            if family.fills == _PATIENCE:
+                self._give_up(family, "each call fills a cache with what it reads")
             return self._plainly(args, kwargs, attempt, run)
         special, is_ahead = None, first_calls.is_ahead(staged, self._at_once)
         if staged.trace is None:

@@ -78,7 +78,7 @@ class Reads(NamedTuple):
     globals of code that asks what a value is, and how (`answers.py`). `stored`: the names under
     which it puts something; `fills`: it may put something elsewhere, too. `objects`: whose
     attributes it may read. `beyond`: why there is too much to look at, if there is.
-    `compares`: it may ask whether two things are one object."""
+    `compares`: it may ask whether two things are one object; `caches`: of `functools.lru_cache`."""
 
     places: list[Place]
     asks: bool
@@ -88,6 +88,7 @@ class Reads(NamedTuple):
     objects: list[Any]
     beyond: str
     compares: bool
+    caches: list[Any]
 
 
 def places_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> list[Place]:
@@ -105,7 +106,7 @@ def reads_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> Reads:
             walk.reach(x)
     places = walk.run()
     spaces = list(walk.spaces.values())
-    asked = walk.objects, walk.beyond, walk.compares
+    asked = walk.objects, walk.beyond, walk.compares, walk.caches
     return Reads(places, walk.asks, spaces, walk.stored, walk.fills, *asked)
 
 
@@ -133,6 +134,7 @@ class _Walk:
         self.seen: dict[int, Any] = {}
         self.replaced = Replaced()
         self.objects: list[Any] = []
+        self.caches: list[Any] = []
         self.installed = Installed(package)
         self.todo: list[Any] = []
 
@@ -256,6 +258,7 @@ class _Walk:
             self._all(filter(None, (x.fget, x.fset)))
         elif isinstance(x, functools._lru_cache_wrapper):
             self.reach(x.__wrapped__)
+            self.caches.append(x)
         elif isinstance(x, weakref.ref):
             self.reach(x())
         elif (parts := children_of(x)) is not None:

@@ -29,6 +29,7 @@ from tracker.ir.graph import Function
 from tracker.jit.answers import Answers
 from tracker.jit.asking import Asking
 from tracker.jit.building import Output, ViewOf, build, views_of
+from tracker.jit.caches import Caches
 from tracker.jit.collecting import USERS, collecting_seldom
 from tracker.jit.compared import Compared, Static
 from tracker.jit.inputs import Effects, Inputs
@@ -92,7 +93,8 @@ class Trace:
 @record()
 class Staged:
     """A trace (None, and `why` it is), what the function returned, and what is still to be done.
-    `leaves` are those of the call, and of what stands at places."""
+    `leaves` are those of the call, and of what stands at places; `filled`: caches
+    of the user's with tracked values, which were let go."""
 
     trace: Trace | None
     returned: _Returned
@@ -100,6 +102,7 @@ class Staged:
     leaves: list[Any]
     deferral: Deferral | None
     why: str = ""
+    filled: bool = False
 
     def is_ahead(self, weight: Callable[[Value], int], soon: Callable[[int, int], int]) -> bool:
         """Whether the numbers of all that the call gives and writes are there, or soon are: see
@@ -225,7 +228,7 @@ def stage(
     effects = inputs.effects(run.containers, run.stand_ins.known)
     returned = _Returned(outputs, structure, result, run.stand_ins.known)
     why = run.why() or _changed(given, own, run.stand_ins.known)
-    staged = Staged(None, returned, effects, leaves, run.deferral, why)
+    staged = Staged(None, returned, effects, leaves, run.deferral, why, run.filled)
     if staged.why:
         return staged
     shown = [*outputs, *updates.leaves] if updates else outputs
@@ -280,6 +283,7 @@ class _Run:
         self.answers = Answers(reads.spaces)
         self.listener.given = frozenset(self.inputs.values)
         self.listener.placed = frozenset(self.inputs.placed)
+        self.caches, self.filled = Caches(reads.caches), False
         self.updates: Updates | None = None
         self.views: dict[int, ViewOf] = {}
         self.nodes: dict[int, Node] = {}
@@ -314,6 +318,7 @@ class _Run:
                 raise
             finally:
                 surely(lambda: self._put_back(f))
+                self.filled = self.caches.let_go()
         if self.deferral is not None and self.deferral.wrong:
             raise Misjudged
         unlock(self.listener, outputs)
