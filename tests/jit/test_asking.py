@@ -1,11 +1,13 @@
 """Functions that ask the clock, files, entropy: they run in plain Python, and are said to."""
 
+import concurrent.futures
 import contextlib
 import cProfile
 import datetime
 import decimal
 import logging
 import os
+import queue
 import random
 import sys
 import threading
@@ -63,6 +65,57 @@ def test_who_asks_runs_in_plain_python(name):
     assert fast.cache_info()[:] == (0, 1, 2, 1)
     with pytest.raises(CompileError, match=what):
         jit(f, strict=True)(2.0)
+
+
+def _by_a_thread(x):
+    found = []
+    worker = threading.Thread(target=lambda: found.append(np.sum(x * 2.0)))
+    worker.start()
+    worker.join()
+    return x * found[0]
+
+
+def _by_a_pool(x):
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return sum(pool.map(lambda v: v * 2.0, [x, x + 1.0]))
+
+
+def _by_a_future(x):
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(np.sin, x).result() * x
+
+
+@pytest.mark.parametrize("f", [_by_a_thread, _by_a_pool, _by_a_future])
+@pytest.mark.filterwarnings("ignore:.*runs in plain Python")
+def test_what_other_threads_compute(f):
+    fast, slope = jit(f), jit(lambda x: gradient(lambda x: np.sum(f(x)), x)[0])
+    for k in (1.0, 1.0, 2.0, 3.0):
+        np.testing.assert_array_equal(fast(X * k), f(X * k))
+        np.testing.assert_array_equal(slope(X * k), gradient(lambda x: np.sum(f(x)), X * k)[0])
+
+
+def test_what_a_thread_computes_that_has_long_been_there():
+    todo, done = queue.Queue(), queue.Queue()
+
+    def work():
+        while (x := todo.get()) is not None:
+            done.put(x * 2.0)
+
+    def f(x):
+        todo.put(x + 1.0)
+        return done.get() * x
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        fast = jit(f)
+        with pytest.warns(RuntimeWarning, match="what another thread has computed"):
+            np.testing.assert_array_equal(fast(X), f(X))
+        for k in (1.0, 2.0, 3.0):
+            np.testing.assert_array_equal(fast(X * k), f(X * k))
+    finally:
+        todo.put(None)
+        worker.join()
 
 
 def test_answers_are_those_of_the_moment(tmp_path):

@@ -1,8 +1,10 @@
-"""Functions whose answer is another at each call: the clock, files, entropy, settings.
+"""Functions whose answer is another at each call: the clock, files, entropy, settings, and what has
+other threads compute, of which no trace hears.
 
-Owns: `Asking`, which watches a traced run for calls of them by the user's code; `NAMES`, by which
-code that may make such calls is known before it runs (`reads.py` looks), so that no other run is
-watched. What such a function answers would be a constant of the trace, so there is none.
+Owns: `Asking`, which watches a traced run for calls of them by the user's code; `NAMES` and
+`is_likely`, by which code that may make such calls is known before it runs (`reads.py` looks), so
+that no other run is watched. What such a function answers would be a constant of the trace, so
+there is none.
 
 A library that asks for its own purposes (a logger, a cache) is left alone, but for entropy: whoever
 makes a generator without a seed wants other numbers each time. Where somebody else profiles this
@@ -47,6 +49,15 @@ _ASKED: dict[str, dict[str, str]] = {  # the attributes of modules, what they ar
         "numpy": "geterr geterrcall getbufsize get_printoptions",
     },
     _THREADS: {"threading": "current_thread get_ident active_count"},
+    "somebody else to compute": {
+        "threading": "Thread.start",
+        "concurrent.futures._base": "Executor.map",
+        "concurrent.futures.thread": "ThreadPoolExecutor.submit",
+        "concurrent.futures.process": "ProcessPoolExecutor.submit ProcessPoolExecutor.map",
+        "multiprocessing.pool": "Pool.apply Pool.apply_async Pool.map Pool.map_async Pool.imap "
+        "Pool.imap_unordered Pool.starmap Pool.starmap_async",
+        "asyncio": "to_thread",
+    },
     "somebody at the keyboard": {"builtins": "input"},
     _ENTROPY: {"os": "urandom"},
 }
@@ -59,6 +70,11 @@ NAMES = frozenset(
     for names in modules.values()
     for name in names.split()
 ) | frozenset(_MAKERS.split())
+
+
+def is_likely(attributes: frozenset[str], names: frozenset[str]) -> bool:
+    """Whether code that looks up these attributes and names may ask; the name `map` is Python's."""
+    return not NAMES.isdisjoint(attributes | names - {"map"})
 
 
 class Asking:

@@ -45,7 +45,7 @@ from tracker.snapshots import same_bytes
 from tracker.stage import Stage
 from tracker.tape import value_of
 from tracker.tracked import Leaf, Tracked
-from tracker.values import Value
+from tracker.values import Value, made_of
 
 
 @record()
@@ -193,6 +193,7 @@ class Builder:
         self.arrays: list[Any] = []
         self.owners: list[Leaf | None] = []
         self.known: dict[Hashable, Var] = {}
+        self.elsewhere: set[Value] = set()  # values that are known to be made without the trace
         self.own = unheld(listener.notes)
         self.numbers: dict[Var, Var] = {}  # a Python bool -> the int that it is
         self.lines: dict[tuple[int, int], str] = {}  # by the id of the code: its hash takes long
@@ -276,9 +277,22 @@ class Builder:
             return self._capture(value.data, value.params, id(value.params))
         if depends_elsewhere(value, params=False):
             raise Entangled
+        self._check_others(value)
         if isinstance(value.form, np.ndarray):
             return self._capture(value.data, None, id(value.data))
         return Const.of(value.data)
+
+    def _check_others(self, value: Value) -> None:
+        """Refuse what another thread has made of the trace's own values: nobody heard of that."""
+        history = list(made_of(value, self.elsewhere))
+        if not self.vars.keys().isdisjoint(history):
+            raise UnsupportedError(
+                message(
+                    "what another thread has computed of a traced value is no part of the trace",
+                    "Compute it in this thread",
+                )
+            )
+        self.elsewhere.update(history)
 
     def _array(self, array: Any) -> Atom:
         """A plain array: by reference; as it was, where the traced code changed it since."""

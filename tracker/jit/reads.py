@@ -360,7 +360,7 @@ class _Walk:
         self.classifies |= names.classifies
         known, whole = self.environment
         self.environment = known | names.variables, whole or names.environment
-        self.asks |= not asking.NAMES.isdisjoint(names.attributes | names.globals)
+        self.asks |= asking.is_likely(names.attributes, names.globals)
 
     def _globals(self, f: types.FunctionType, names: Names) -> set[str]:
         """The globals that a function's code may read; modules that it imports are reached."""
