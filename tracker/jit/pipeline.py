@@ -22,6 +22,7 @@ from tracker.ir.simplify import simplify
 from tracker.ir.sinking import sink_transposes
 from tracker.ir.sorts import sort_once
 from tracker.ir.spreading import scattered_last
+from tracker.ir.uniform import uniform_products
 from tracker.ir.unseen import unseen_writes
 from tracker.ir.widening import widen
 from tracker.jit import rare
@@ -45,6 +46,7 @@ PASSES = (
     passes.constant_folding,
     simplify,
     passes.common_subexpressions,  # what differed by an identity
+    uniform_products,
     batch_products,
     join_products,
     factor_products,
