@@ -56,9 +56,7 @@ from tracker.values import (
 
 LARGE = 1 << 21  # bytes
 _MUCH = 1 << 26  # bytes: a trace that has computed these in smaller arrays puts those off, too,
-_LESS = (
-    1 << 16
-)  # bytes: that are not so small that to look at them takes as long as to compute them
+_LESS = 1 << 17  # bytes: of smaller ones NumPy adds up more while one is put off
 _ndarray = np.ndarray
 
 
