@@ -166,3 +166,114 @@ def test_a_write_reaches_the_operand_where_it_does_in_numpy(name):
         assert value == want
         np.testing.assert_array_equal(slope[1:], 2 * x[1:] + 1)
         assert slope[0] == (0.0 if want > 1e4 else 2 * x[0])
+
+
+C = np.arange(9.0).reshape(3, 3)
+LINEAR = {
+    "sum": np.sum,
+    "twice": lambda x: np.sum(x) + np.sum(x),
+    "constant": lambda x: 3.0,
+    "weighed": lambda x: np.sum(C * x),
+    "element": lambda x: x[1, 2],
+    "squares": lambda x: np.sum(np.sum(x, 0) ** 2),
+}
+LOSSES = {
+    "gradient": lambda f, x: tracker.gradient(f, x),
+    "withgradient": lambda f, x: tracker.withgradient(f, x).grad,
+    "value_and_grad": lambda f, x: tracker.value_and_grad(f)(x)[1],
+    "hessian": lambda f, x: tracker.hessian(f, x),
+    "hessian_reverse": lambda f, x: tracker.hessian_reverse(f, x),
+    "diaghessian": lambda f, x: tracker.diaghessian(f, x),
+    "hvp": lambda f, x: tracker.hvp(f, x, np.ones((3, 3))),
+    "jacobian of a gradient": lambda f, x: tracker.jacobian(lambda y: tracker.gradient(f, y)[0], x),
+    "gradient of each": lambda f, x: tracker.vmap(lambda y: tracker.gradient(f, y)[0])(
+        np.stack([x, x])
+    ),
+}
+SHARED = {
+    "itself": lambda x: x,
+    "itself twice": lambda x: (x, x),
+    "turned": lambda x: {"a": x, "b": x.T},
+    "broadcast": lambda x: np.broadcast_to(x[..., 0], (2, *x.shape[:-1])),
+    "number": lambda x: 3.0,
+    "captured": lambda x: C * 1,
+    "part": lambda x: x[1:],
+    "diagonal": lambda x: np.diagonal(np.outer(x, x)),
+}
+SPREAD = {
+    "pullback": lambda f, x: _pulled(f, x),
+    "jvp": lambda f, x: _pushed(f, x),
+    "jacobian": lambda f, x: tracker.jacobian(lambda y: tracker.tree.leaves(f(y))[0], x),
+    "vmap": lambda f, x: [x, tracker.vmap(f)(x)],
+    "vmap to the last axis": lambda f, x: [x, tracker.vmap(f, out_axes=-1)(x)],
+    "vmap of a captured array": lambda f, x: tracker.vmap(lambda _: C, out_axes=None)(x),
+    "vmap twice": lambda f, x: [x, tracker.vmap(tracker.vmap(f))(np.stack([x, x]))],
+    "jacobian of each": lambda f, x: tracker.vmap(
+        lambda y: tracker.jacobian(lambda z: tracker.tree.leaves(f(z))[0], y)
+    )(x),
+}
+
+
+def _pulled(f, x):
+    y, back = tracker.pullback(f, x)
+    seed = tracker.tree.map(np.ones_like, y)
+    return [x, seed, y, back(seed)]
+
+
+def _pushed(f, x):
+    t = np.ones_like(x)
+    return [x, t, *tracker.jvp(f, (x,), (t,))]
+
+
+def _check_that_each_can_be_written_into(results):
+    arrays = [x for x in tracker.tree.leaves(results) if isinstance(x, np.ndarray)]
+    for x in arrays:
+        x[...] = 0.0
+    for i, x in enumerate(arrays):
+        x += i + 1.0
+    for i, x in enumerate(arrays):
+        assert np.all(x == i + 1.0)
+    assert C[2, 2] == 8.0
+
+
+@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("derivative", LOSSES)
+def test_derivatives_are_arrays_of_their_own(derivative, name):
+    of, f, x = LOSSES[derivative], LINEAR[name], C / 4 + 0.1
+    for g in (of, lambda f, x: of(tracker.jit(f), x)):
+        _check_that_each_can_be_written_into([x.copy(), g(f, x)])
+    fast = tracker.jit(lambda x: of(f, x))
+    for _ in range(3):
+        _check_that_each_can_be_written_into([x.copy(), fast(x)])
+
+
+@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("derivative", SPREAD)
+def test_results_of_functions_that_share_memory_are_arrays_of_their_own(derivative, name):
+    of, f, x = SPREAD[derivative], SHARED[name], C / 4 + 0.1
+    for g in (of, lambda f, x: of(tracker.jit(f), x)):
+        _check_that_each_can_be_written_into(g(f, x.copy()))
+    fast = tracker.jit(lambda x: of(f, x))
+    for _ in range(3):
+        _check_that_each_can_be_written_into(fast(x.copy()))
+
+
+def test_rows_that_a_mapped_function_returns_are_copies_within_a_derivative():
+    def f(x):
+        y = tracker.vmap(lambda row: row)(x)
+        y[0] = 0.0
+        return np.sum(x * y)
+
+    x = C / 4 + 0.1
+    for g in (f, tracker.jit(f)):
+        want = 2 * x
+        want[0] = 0.0
+        np.testing.assert_allclose(tracker.gradient(g, x)[0], want)
+
+
+def test_gradients_of_interior_values_are_arrays_of_their_own():
+    w = tracker.param(C)
+    h = w * 1.0
+    k = h.T
+    tracker.back(np.sum(k), once=False)
+    _check_that_each_can_be_written_into([w.grad, h.grad, k.grad])

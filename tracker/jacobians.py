@@ -235,7 +235,8 @@ def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
         if rows is None:
             out.append(np.zeros(np.shape(x)))
         else:
-            out.append(np.reshape(np.diagonal(rows), np.shape(x)) if np.ndim(x) else rows[0, 0])
+            diagonal = np.copy(np.diagonal(rows))
+            out.append(np.reshape(diagonal, np.shape(x)) if np.ndim(x) else diagonal[0])
     return tuple(out)
 
 

@@ -17,10 +17,10 @@ from tracker.forward import push
 from tracker.leaves import data
 from tracker.origins import is_followed
 from tracker.reverse import sweep
-from tracker.tape import value_of
+from tracker.tape import form_of, value_of
 from tracker.tracked import Tracked
 from tracker.values import Value
-from tracker.wrapping import compiled_derivative, entry, release, run, unbound
+from tracker.wrapping import apart, compiled_derivative, entry, release, run, unbound
 
 
 def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[..., Any]]:
@@ -77,7 +77,9 @@ def _compiled(
     if reading is None or attempt.has_moved():  # what is computed again would draw other numbers
         attempt.undo()
         return None
-    return y, lambda *seeds: reading.within(compiled, *kept[0], *seeds, **kept[1])
+    results, structure = tree.flatten(y)
+    shown = tree.unflatten(structure, apart(results), y)
+    return shown, lambda *seeds: reading.within(compiled, *kept[0], *seeds, **kept[1])
 
 
 def _copies(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -196,9 +198,9 @@ def _tangent_for(value: Value, seed: Any) -> Any:
 def _tangent_entry(t: Any, value: Value) -> Any:
     if t is None:
         return np.zeros_like(value.form)[()]
-    if isinstance(t, Tracked):
-        return t if is_followed(t) else data(t)
-    return t
+    if isinstance(t, Tracked) and not is_followed(t):
+        t = data(t)
+    return np.copy(t) if type(form_of(t)) is np.ndarray else t  # a rule may give what it was given
 
 
 def _no_tangent(out: Any) -> Any:

@@ -415,7 +415,8 @@ def grad_of(value: Value) -> Any:
         if owner.grad is None:
             return np.zeros_like(value.form)[()]
         return owner.grad
-    return getattr(value, "grad", None)
+    found = getattr(value, "grad", None)  # of several values it may be one array, or parts of it
+    return found.copy("K") if type(found) is np.ndarray else found
 
 
 def note_guard(handle: Tracked, kind: str) -> None:

@@ -1,7 +1,8 @@
 """What every derivative of a function shares: arguments as leaves, results released.
 
 Owns: `Wrapped` (the arguments of one derivative), `run`, `entry` (what a user gets for one leaf),
-`release` (what a user gets of a result), `compiled_derivative` (the way to a jitted function's).
+`release` (what a user gets of a result), `apart` (results that can be written into, each for
+itself), `compiled_derivative` (the way to a jitted function's).
 
 Every derivative has the same three steps: wrap the arguments' numbers in fresh leaves of a new
 epoch, run the function, read the tape from the results to the leaves.
@@ -238,10 +239,43 @@ def release(y: Any) -> Any:
     """What the user gets of a result."""
     if not isinstance(y, Tracked):
         return y
+    array = type(form_of(y)) is np.ndarray
     if is_followed(y):
-        return y
-    value = value_of(y)
-    return data(y) if not isinstance(value.form, np.ndarray) else value.data.copy("K")
+        return np.copy(y) if array else y
+    return value_of(y).data.copy("K") if array else data(y)
+
+
+def apart(results: Sequence[Any], given: Sequence[Any] = ()) -> list[Any]:
+    """Results as arrays that can be written into, each its own: what is part of an array that was
+    given, or of an earlier result, or repeats its elements, is copied."""
+    taken = {id(_owner(x)) for x in given}
+    return [_apart(x, taken) for x in results]
+
+
+def _apart(x: Any, taken: set[int]) -> Any:
+    if type(form_of(x)) is not np.ndarray:
+        return x
+    owner = _owner(x)
+    if id(owner) in taken or not _is_whole(x, owner):
+        return np.copy(x)
+    taken.add(id(owner))
+    return x
+
+
+def _owner(x: Any) -> Any:
+    """What an array lies in: itself, or what it is a view of."""
+    view = getattr(x, "_view", None) if isinstance(x, Tracked) else None
+    if view is not None:
+        return _owner(view.base)
+    return x.base if type(x) is np.ndarray and x.base is not None else x
+
+
+def _is_whole(x: Any, owner: Any) -> bool:
+    """Whether an array is the only way to its elements, each of which it has once."""
+    if isinstance(x, Tracked):
+        return owner is x
+    known = type(owner) is np.ndarray and owner.flags.owndata
+    return known and x.flags.writeable and (x.flags.forc or 0 not in x.strides)
 
 
 def compiled_derivative(

@@ -7,7 +7,8 @@ it reads, draws random numbers, or leaves NumPy), it is called row by row.
 
 Owns: `vmap`, `over_rows`. Start at `_mapped`.
 
-Invariant: the results are those of calling the function on each row and stacking what it gives.
+Invariant: the results are those of calling the function on each row and stacking what it gives:
+arrays of their own, which can be written into.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tracker.values import is_constant
 from tracker.vmapping.once import for_all_rows
 from tracker.vmapping.replay import replay_rows
 from tracker.vmapping.rules import Answer, front
-from tracker.wrapping import compiled_derivative
+from tracker.wrapping import apart, compiled_derivative
 
 _PATHS = 64  # rows that go more different ways than this are called one by one
 
@@ -95,7 +96,13 @@ def _mapped(
             results = _on_paths(row, rows, n)
     except Exception:  # what is wrong with the function itself, the plain calls raise again
         results = _row_by_row(one, rows, n)
-    return _placed(results, shown[0], shown[1], out_axes, n)
+    axes = _spread(out_axes, shown[1])
+    wide = apart([_wide(*y, axis, n) for y, axis in zip(results, axes, strict=True)], leaves)
+    placed = [
+        np.moveaxis(y, 0, axis) if mark is not None and axis else y
+        for y, (_, mark), axis in zip(wide, results, axes, strict=True)
+    ]
+    return tree.unflatten(shown[0], placed, shown[1])
 
 
 def _axes_of(args: tuple[Any, ...], in_axes: Any) -> list[int | None]:
@@ -230,22 +237,14 @@ def _row_by_row(one: Callable[..., list[Any]], rows: Sequence[Any], n: int) -> l
     ]
 
 
-def _placed(
-    results: list[Answer], structure: tree.Structure, template: Any, out_axes: Any, n: int
-) -> Any:
-    """The results with their rows where they are wanted."""
-    axes = _spread(out_axes, template)
-    placed = []
-    for (y, mark), axis in zip(results, axes, strict=True):
-        if mark is None:
-            placed.append(y)
-        elif axis is None:
-            if mark:
-                raise UnsupportedError(
-                    message("vmap: out_axes is None for a result that differs from row to row")
-                )
-            placed.append(y)
-        else:
-            wide = front(y, mark, n)
-            placed.append(np.moveaxis(wide, 0, axis) if axis else wide)
-    return tree.unflatten(structure, placed, template)
+def _wide(y: Any, mark: bool | None, axis: int | None, n: int) -> Any:
+    """A result with its rows in front; what is no number, or is asked for once, as it is."""
+    if mark is None:
+        return y
+    if axis is not None:
+        return front(y, mark, n)
+    if mark:
+        raise UnsupportedError(
+            message("vmap: out_axes is None for a result that differs from row to row")
+        )
+    return np.copy(y) if type(form_of(y)) is np.ndarray else y
