@@ -872,6 +872,47 @@ def test_caches_that_are_asked_for_an_argument():
     assert not sizes.cache_info().eager
 
 
+@pytest.mark.parametrize("kind", [functools.cache, functools.lru_cache, functools.lru_cache(3)])
+def test_a_cache_that_is_emptied_is_filled_anew(kind):
+    known = {}
+    get = known.get  # what stands behind a method that is no Python code, nobody can look at
+
+    @kind
+    def scaled(n):
+        return get(n)
+
+    f = lambda x: x * scaled(1)  # noqa: E731
+    fast = jit(f)
+    for value in (2.0, 3.0, 5.0, 7.0):
+        known[1] = value
+        scaled.cache_clear()
+        for _ in range(int(value) - 2):  # by others, who may ask as often as had been asked
+            assert scaled(1) == value
+        for n in range(2, 6):
+            assert_same(fast(np.ones(3)), np.full(3, value))
+            if kind is functools.cache:
+                scaled(n)  # another thing that is kept says nothing of the first
+    assert not fast.cache_info().eager
+    if kind is functools.cache:
+        assert fast.cache_info().traces <= 4
+
+
+def test_a_cache_goes_with_what_it_belongs_to():
+    def made():
+        class Model:
+            @functools.cache  # noqa: B019
+            def double(self, n):
+                return {"n": 2.0 * n, "of": self}
+
+        model = Model()
+        assert jit(lambda x: x * model.double(2)["n"], strict=True)(1.0) == 4.0
+        return weakref.ref(Model)
+
+    found = made()
+    gc.collect()
+    assert found() is None
+
+
 def test_caches_of_methods_within_derivatives():
     class Model:
         def __init__(self):

@@ -1,21 +1,24 @@
-"""Caches of `functools.lru_cache` that a traced function fills.
+"""Caches of `functools.lru_cache` that a traced function fills, and which the user empties.
 
 What is kept there while stand-ins stand where arrays do may be tracked values, which nobody else is
 to find: the cache is emptied, and the plain function, which runs instead, fills it. (The first call
-does so to begin with: one that finds what it needs in the cache is like all others.)
+does so to begin with: one that finds what it needs in the cache is like all others.) What such a
+trace found in a cache is a constant, until the cache is emptied.
 
-Owns: `Caches`.
+Owns: `Caches`, `emptied`.
 """
 
 from __future__ import annotations
 
 import gc
+import operator
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tracker import tree
 from tracker.tracked import Tracked
 
+_ATTRIBUTE = "_tracker_emptied"
 _LINK = "_lru_list_elem"  # the class of what holds a key and what is kept for it
 
 
@@ -41,3 +44,45 @@ def _kept(cache: Any) -> Iterator[Any]:
             link = type(x).__name__ == _LINK
             for each in gc.get_referents(x) if link else (x,):
                 yield from tree.leaves(each)
+
+
+class Emptied:
+    """How often a cache was emptied, when called, so far as looks from time to time can tell: its
+    counts are smaller than at the last look, or the oldest thing in it is another, and it has not
+    had to make room for new ones. It belongs to the cache, and goes with it."""
+
+    def __init__(self, cache: Any) -> None:
+        self.cache = cache
+        self._kept = _dict_of(cache)
+        self._times, self._seen, self._oldest = 0, cache.cache_info(), self._look()
+
+    def _look(self) -> tuple[Any, Any]:
+        return next(iter(self._kept.items()), _NOTHING)
+
+    def __call__(self) -> int:
+        seen, self._seen = self._seen, self.cache.cache_info()
+        known, self._oldest = self._oldest, self._look()
+        hits, misses, room, size = self._seen
+        is_other = known is not _NOTHING and any(map(operator.is_not, known, self._oldest))
+        makes_room = size == room and misses > seen.misses
+        if misses < seen.misses or hits < seen.hits or (is_other and not makes_room):
+            self._times += 1
+        return self._times
+
+
+_NOTHING = (None, None)
+
+
+def _dict_of(cache: Any) -> dict[Any, Any]:
+    """What a cache has by key; it comes before the function, after all that is kept."""
+    found = gc.get_referents(cache)[::-1]
+    at = next(i for i, x in enumerate(found) if x is cache.__wrapped__) + 1
+    return found[at] if at < len(found) and type(found[at]) is dict else {}
+
+
+def emptied(cache: Any) -> Emptied:
+    """What says how often a cache was emptied: one for each cache."""
+    known = vars(cache).get(_ATTRIBUTE)
+    if known is None or known.cache is not cache:  # what wraps another cache has its attributes
+        known = vars(cache)[_ATTRIBUTE] = Emptied(cache)
+    return known  # type: ignore[no-any-return]

@@ -65,7 +65,8 @@ class Place:
     variable is in this context, or a slot of a function, known by identity: its code, its defaults;
     the class of an object, which of the names in `name` its own dict has (none, as a rule), or what
     a class lends under such names (`lent.py`); what a dict that hardly changes, a library's or the
-    globals where nothing stands, has under the names `name`; the token of abstract classes.
+    globals where nothing stands, has under the names `name`; a token: that of abstract classes, or
+    how often a cache was emptied (`caches.py`).
 
     `label` says to people what it is. `is_log`: the function appends to the list there, and does
     not look at it. `is_apart`: the function puts dataclasses there, which are known by their

@@ -32,6 +32,7 @@ import numpy as np
 from tracker import tree
 from tracker.jit import asking
 from tracker.jit.answers import QUESTIONS, Space
+from tracker.jit.caches import emptied
 from tracker.jit.compared import PROXIES, Static, items_of
 from tracker.jit.inspection import (
     and_inside,
@@ -259,6 +260,8 @@ class _Walk:
         elif isinstance(x, functools._lru_cache_wrapper):
             self.reach(x.__wrapped__)
             self.caches.append(x)
+            label = f"how often the cache of {getattr(x, '__name__', 'a function')} was emptied"
+            self.places.setdefault(Place("token", Static(emptied(x)), "", label))
         elif isinstance(x, weakref.ref):
             self.reach(x())
         elif (parts := children_of(x)) is not None:
