@@ -307,3 +307,67 @@ def test_a_partial_of_a_method_is_followed():
     for w in (2.0, 3.0, 3.0):
         model.w = w
         assert fast(X) == pytest.approx(w * np.sum(X * X))
+
+
+# Classes that look attributes up themselves -------------------------------------------------------
+
+
+class OwnLookUp:
+    """Whose attributes are what its own code says."""
+
+    def __init__(self):
+        self.z, self.a, self.log = 2.0, np.arange(2.0), []
+
+    def __getattribute__(self, name):
+        return object.__getattribute__(self, name)
+
+
+class FromItsDict(OwnLookUp):
+    def __getattribute__(self, name):
+        held = object.__getattribute__(self, "__dict__")
+        return held.get("z" if name == "q" else name, 5.0)
+
+
+class UnderAnotherName(OwnLookUp):
+    def __getattribute__(self, name):
+        return super().__getattribute__("z" if name == "q" else name)
+
+
+def _asks_it(x, o):
+    return x * o.q if type(o) is not OwnLookUp else x * o.z
+
+
+def _counts_on_it(x, o):
+    o.z = o.z + 1
+    return x * o.z
+
+
+def _writes_it(x, o):
+    o.z = np.sum(x) + o.z
+    o.a += x
+    return x * o.z
+
+
+def _appends_to_it(x, o):
+    o.log.append(x * 2)
+    return o.log[-1] + len(o.log)
+
+
+@pytest.mark.parametrize("f", [_asks_it, _counts_on_it, _writes_it, _appends_to_it])
+@pytest.mark.parametrize("cls", [OwnLookUp, FromItsDict, UnderAnotherName])
+def test_what_a_class_with_a_look_up_of_its_own_holds_is_seen(cls, f):
+    one, other, third = cls(), cls(), cls()
+    given, held = jit(f), jit(lambda x: f(x, third))
+    for value in (2.0, 3.0, np.ones(2), 4.0, 4.0):
+        for each in (one, other, third):
+            _own_of(each)["z"] = value
+        for _ in range(2):
+            x = np.arange(2.0) + value
+            want = f(x, one)
+            np.testing.assert_array_equal(given(x, other), want)
+            np.testing.assert_array_equal(held(x), want)
+            assert repr(_own_of(one)) == repr(_own_of(other)) == repr(_own_of(third))
+
+
+def _own_of(x):
+    return object.__getattribute__(x, "__dict__")

@@ -425,7 +425,8 @@ class _Walk:
                 elif every and not name.startswith("__"):
                     self._any_attribute(x, cls, name, raw)
         if isinstance(type(x).__getattribute__, types.FunctionType):
-            return  # only its code can tell
+            self._behind_code(x)
+            return
         keeps = has_dict(x) and not isinstance(x, type)
         own = vars(x) if keeps else {}
         whole = every
@@ -441,6 +442,14 @@ class _Walk:
             for name in sorted(self.tested):
                 if self._is_ours(x) and is_absent(x, name):
                     self._place("attribute", x, name, f"{type(x).__name__}.{name}")
+
+    def _behind_code(self, x: Any) -> None:
+        """All that an object has of its own, for only the code of its class can tell what it gives
+        under which name."""
+        own = own_dict(x)
+        if self._is_ours(x) and not isinstance(x, type):
+            for name in sorted({name for name in own if type(name) is str} | self.attributes):
+                self._place("item", own, name, f"{type(x).__name__}.{name}")
 
     def _installed_object(self, x: Any) -> None:
         """Note what methods that nobody follows may put where, and look into slots."""
