@@ -170,3 +170,29 @@ def test_branches_on_complex_numbers():
     f = jit(lambda z: z * 2 if z else z + 1)
     for z in (1j, 0j, 2.0 + 1j, 0j):
         assert_same(f(z), z * 2 if z else z + 1)
+
+
+def _bits(z):
+    """Parts of a complex array as integers, a NaN like another."""
+    parts = np.stack([z.real, z.imag])
+    return np.where(np.isnan(parts), 7.0, parts).view(f"u{parts.itemsize}").astype(np.int64)
+
+
+@pytest.mark.parametrize("kind", [np.complex64, np.complex128])
+@pytest.mark.parametrize("n", [0, 1, 2, 0.5, -1])
+def test_powers_that_numpy_takes_apart_are_what_it_takes_them_for(n, kind):
+    z = np.array(
+        [-1e-3 - 1e-9j, -1e-3 + 1e-9j, -2, complex(-2, -0.0), 3 + 4j, 0, -3j, complex(np.inf, 0)],
+        kind,
+    )
+    f, fast = lambda z: z**n, jit(lambda z: z**n)
+    with np.errstate(all="ignore"):
+        want = f(z)
+        for _ in range(3):
+            assert fast(z).dtype == want.dtype
+            near = np.abs(_bits(fast(z)) - _bits(want)) <= 2  # so zeros have the same sign
+            assert near.all()
+            np.testing.assert_array_equal(np.signbit(fast(z).real), np.signbit(want.real))
+        slope = lambda z: gradient(lambda z: np.sum(np.imag(f(z)) * 2 + np.real(f(z))), z)[0]  # noqa: E731
+        rtol = 1e-5 if kind is np.complex64 else 1e-12
+        np.testing.assert_allclose(jit(slope)(z[:5]), slope(z[:5]), rtol)

@@ -250,6 +250,7 @@ def divide_by_power_of_two(eqn: Eqn, defs: Definitions) -> Eqn | None:
 # NumPy's loops take these exponents apart since 2.3; before, they call pow, which is an ulp off.
 _POWER_IS_ROOT = bool(np.signbit(np.power(np.float64(-0.0), 0.5)))
 _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"} if _POWER_IS_ROOT else {2: "square"}
+_COMPLEX_POWERS = {(float, 0.5): "sqrt", (int, -1): "reciprocal"}
 
 
 @rule("power")
@@ -257,10 +258,17 @@ def power_by_literal(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """x ** 2, 1, 0.5, 0, -1 -> square, x, sqrt, 1, reciprocal, as NumPy's own loops do for floats.
 
     The `**` of a scalar calls libm's pow, which may miss by an ulp where x * x does not, and which
-    gives the root of -0.0 and of -inf another sign: that of a scalar stays a power.
+    gives the root of -0.0 and of -inf another sign: that of a scalar stays a power. Of complex
+    arrays, `**` takes so the literals of Python's only, the root and the reciprocal of which an
+    exponential misses near the negative axis.
     """
     x, n = eqn.operands
-    if not isinstance(n, Const) or eqn.out.type.dtype not in (np.float32, np.float64):
+    if not isinstance(n, Const):
+        return None
+    if eqn.out.type.dtype.kind == "c":
+        name = _COMPLEX_POWERS.get((type(n.value), n.value)) if eqn.out.type.shape else None
+        return None if name is None else become(eqn, name, (x,))
+    if eqn.out.type.dtype not in (np.float32, np.float64):
         return None
     if n.value == 1:
         return spread(eqn, x)

@@ -126,10 +126,21 @@ class Emitter(Reals, Arcs):
         return self.select(self.compare("==", n, zero), one, y)
 
     def reciprocal(self, x: Scalar) -> Scalar:
+        if isinstance(x, Complex):
+            return self._reciprocal(x)
         if x.dtype.kind != "f":
-            inverse: Scalar = self._inverse(x, x) if isinstance(x, Complex) else self.unit_part(x)
-            return inverse
+            part: Scalar = self.unit_part(x)
+            return part
         return super().div(literal(1, x.dtype), x)
+
+    def _reciprocal(self, x: Complex) -> Scalar:
+        """As NumPy's own: other zeros than those of 1 / x have a sign. Of zero, NaN."""
+        flat = self.compare(">=", super().abs(x.re), super().abs(x.im))
+        large, small = self.select(flat, x.re, x.im), self.select(flat, x.im, x.re)
+        ratio, one = super().div(small, large), literal(1, x.re.dtype)
+        size = super().add(large, super().mul(small, ratio))
+        re, im = self.select(flat, one, ratio), self.select(flat, ratio, one)
+        return Complex(super().div(re, size), super().div(super().neg(im), size))
 
     def _inverse(self, y: Scalar, x: Scalar) -> Scalar:
         """One over y, a power of x; NaN, as NumPy has it, where x is zero."""
