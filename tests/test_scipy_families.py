@@ -282,3 +282,30 @@ def test_what_kind_of_probability_is_given_back(kind):
         found = pullback(getattr(stats.bernoulli, method), k, p)[0]
         assert (type(found), found.dtype) == (type(want), want.dtype), method
         np.testing.assert_allclose(found, want, rtol=1e-6, err_msg=method)
+
+
+def _skew_tail(h, a):
+    """The skew normal's distribution at -h, for positive a, by a sum over the scaled density."""
+    s = np.linspace(0.0, 40.0, 400_001) / (h + a * max(1.0, a * h))
+    logs = own.norm.logpdf(h + s) + own.norm.logcdf(-a * (h + s))
+    return np.log(2 * np.trapezoid(np.exp(logs - logs[0]), s)) + logs[0]
+
+
+@pytest.mark.parametrize("a", [0.5, 2.0, 10.0, 300.0])
+def test_the_tails_of_a_skew_normal(a):
+    h = np.array([0.3, 1.01, 2.0, 4.5, 7.0, 20.0])
+    with np.errstate(divide="ignore"):
+        want = np.array([_skew_tail(x, a) for x in h])
+        below = lambda x: stats.skewnorm.logcdf(x, a)  # noqa: E731
+        above = lambda x: stats.skewnorm.logsf(x, -a)  # noqa: E731
+        for f in (below, lambda x: above(-x)):
+            for g in (lambda x, f=f: pullback(f, x)[0], jit(f)):
+                np.testing.assert_allclose(g(-h), want, rtol=1e-8)
+        log_density = own.skewnorm.logpdf(-h, a)
+        (slopes,) = gradient(lambda x: np.sum(below(x)), -h)
+        np.testing.assert_allclose(slopes, np.exp(log_density - want), rtol=1e-7)
+        cdf, back = pullback(lambda x: stats.skewnorm.cdf(x, a), -h)
+        np.testing.assert_allclose(cdf, np.exp(want), rtol=1e-6)
+        np.testing.assert_allclose(back(np.ones(6))[0], np.exp(log_density), rtol=1e-6)
+        far = pullback(lambda x: stats.skewnorm.logsf(x, a), 8 + h)[0]
+        np.testing.assert_allclose(far, own.skewnorm.logsf(8 + h, a), rtol=1e-12)

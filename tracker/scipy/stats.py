@@ -417,7 +417,10 @@ vonmises = Continuous(
 skewnorm = Continuous(
     "skewnorm",
     logpdf=lambda x, a: math.log(2) + _log_normal(x) + sc.log_ndtr(a * x),
-    cdf=lambda x, a: sc.ndtr(x) - 2 * sc.owens_t(x, a),
+    cdf=lambda x, a: _skewed(x, a),
+    sf=lambda x, a: _skewed(-x, -a),
+    logcdf=lambda x, a: _log_skewed(x, a),
+    logsf=lambda x, a: _log_skewed(-x, -a),
 )
 truncnorm = Continuous(
     "truncnorm",
@@ -430,6 +433,43 @@ truncnorm = Continuous(
     cdf=lambda x, a, b: np.exp(_log_gap(a, x) - _log_gap(a, b)),
     sf=lambda x, a, b: np.exp(_log_gap(x, b) - _log_gap(a, b)),
 )
+
+
+def _skewed(x: Any, a: Any) -> Any:
+    """The distribution of the skew normal: Phi(x) - 2 T(x, a), where these are not almost alike."""
+    deep = _is_deep(x, a)
+    tail = np.exp(_log_tail(np.where(deep, -x, 1.0), np.where(deep, a, _DEEP + 1)))
+    return np.where(deep, tail, sc.ndtr(x) - 2 * sc.owens_t(x, a))
+
+
+def _log_skewed(x: Any, a: Any) -> Any:
+    deep = _is_deep(x, a)
+    tail = _log_tail(np.where(deep, -x, 1.0), np.where(deep, a, _DEEP + 1))
+    below = np.where(deep, 0.5, _skewed(x, a))
+    low = below <= 0.5
+    above = np.where(low, 0.5, _skewed(-x, -a))
+    with np.errstate(divide="ignore"):
+        near = np.where(low, np.log(np.where(low, below, 0.5)), np.log1p(-above))
+    return np.where(deep, tail, near)
+
+
+def _is_deep(x: Any, a: Any) -> Any:
+    return (x < 0) & (a * x < -_DEEP)
+
+
+def _log_tail(h: Any, a: Any) -> Any:
+    """log of 1/pi times the integral over t > a of exp(-(1 + t**2) h**2 / 2) / (1 + t**2), which is
+    what T(h, a) lacks of T(h, inf), twice; by Gauss and Laguerre, over y = (t**2 - a**2) h**2 / 2.
+    """
+    square = np.square(h)
+    wide = np.expand_dims(square, -1)
+    t2 = np.expand_dims(np.square(a), -1) + 2 * _POINTS / wide
+    total = np.sum(_WEIGHTS / (wide * np.sqrt(t2) * (1 + t2)), axis=-1)
+    return np.log(total) - 0.5 * square * (1 + np.square(a)) - math.log(math.pi)
+
+
+_DEEP = 2.0  # -a x: beyond, at most a twentieth of Phi(x) is left
+_POINTS, _WEIGHTS = np.polynomial.laguerre.laggauss(32)
 
 
 def _log_gap(a: Any, b: Any) -> Any:
