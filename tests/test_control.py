@@ -550,3 +550,25 @@ def test_more_than_a_hundred_loops_in_one_function():
 
     fast = jit(f)
     assert [fast(x) for x in (0.3, 0.3, 0.7)] == pytest.approx([f(x) for x in (0.3, 0.3, 0.7)])
+
+
+MIXED = {
+    "integer or float": lambda x: cond(x > 0, lambda x: 1, lambda x: 2.5, x),
+    "single or double": lambda x: cond(x > 0, lambda x: x * 2, lambda x: np.float64(0.1), x),
+    "single or Python's": lambda x: cond(x > 0, lambda x: x * 2, lambda x: 0.1, x),
+    "number or array": lambda x: cond(x > 0, lambda x: x * 2, lambda x: np.zeros((), x.dtype), x),
+    "one of three": lambda x: switch(
+        np.astype(x, int), [lambda x: x, lambda x: np.astype(x, float) / 3, lambda x: 2], x
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_branches_of_different_types_give_the_type_of_the_one_taken(name):
+    f, fast = MIXED[name], jit(MIXED[name])
+    for value in (1.0, -1.0, 2.0, 0.0, 1.0, -2.0):
+        x = np.float32(value)
+        for _ in range(2):
+            want, got = f(x), fast(x)
+            assert (type(got), np.result_type(got)) == (type(want), np.result_type(want))
+            assert got == want

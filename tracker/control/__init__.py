@@ -298,16 +298,25 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     return branches[min(max(int(index), 0), last)](*operands)
 
 
+def _kind(x: Any) -> Any:
+    """What must not depend on the branch taken, or the trace is of that branch: of a result, the
+    precision, and whether it is an array. (A float is as good as NumPy's.)"""
+    form = form_of(x)
+    return np.result_type(form), type(form) is np.ndarray
+
+
 def _traced_branch(index: Any, branches: Sequence[Callable[..., Any]], operands: Any) -> Any:
     start = Flat.of(operands)
     taken = int(data_of(index))
     given: dict[int, Flat] = {}
+    kinds: dict[int, list[Any]] = {}
 
     def body(at: int) -> Callable[..., list[Any]]:
         def run(*flat: Any) -> list[Any]:
             before = [value_of(x) for x in flat]
             given[at] = Flat.of(branches[at](*start.rebuilt(flat)))
             only_read(flat, before)
+            kinds[at] = [_kind(x) for x in given[at].numbers]
             return given[at].numbers
 
         return run
@@ -322,4 +331,11 @@ def _traced_branch(index: Any, branches: Sequence[Callable[..., Any]], operands:
     shown = given[taken]
     if any(flat.structure != shown.structure for flat in given.values()):
         raise Unstructured("the branches give different structures")
+    stage = current_stage()
+    if (
+        stage is not None
+        and not stage.structured
+        and any(k != kinds[taken] for k in kinds.values())
+    ):
+        raise Unstructured("the branches give numbers of different types")
     return shown.rebuilt(run_branch(index, found, start.numbers))
