@@ -342,6 +342,21 @@ def test_every_reader_takes_its_part_of_what_is_written():
         np.testing.assert_array_equal(have, want)
 
 
+def test_a_part_of_a_part_is_taken_after_it():
+    """A view that is written into is a part of its array, and what is read of it another."""
+
+    def f(x, y):
+        x = x.copy()
+        back = x[::-1]
+        for i in range(56, 2, -1):
+            back[i] = 0.5 * (y[i] + back[i + 1]) - 0.1 * back[i + 1]
+        return x
+
+    x, y = RNG.standard_normal((60, 40)), RNG.standard_normal((60, 40))
+    (found,) = evaluate(optimised(f, x, y), [x, y])
+    np.testing.assert_allclose(found, f(x, y), rtol=1e-12)
+
+
 def convolved(x, w):
     out = tnp.zeros((x.shape[0] - 1, x.shape[1] - 2, 9))
     for i in range(out.shape[0]):

@@ -37,22 +37,28 @@ def reread(function: Function) -> Function:
 
     newest: dict[Var, Atom] = {}
     body: list[Eqn | Guard] = []
+
+    def taken(operand: Atom, at: int) -> Atom:
+        """What a reader at a step looks at: a part of an array is taken in front of it."""
+        part = parts.get(operand)
+        if part is None:
+            return operand
+        before = newest.get(part.out)
+        if before is None or at <= last[part.operands[0]]:
+            array = taken(part.operands[0], at)  # may be a part itself
+            out = part.out if before is None else Var(part.out.type)
+            body.append(Eqn(part.op, (array, *part.operands[1:]), part.params, out, part.where))
+            newest[part.out] = out
+        return newest[part.out]
+
     for at, step in enumerate(function.body):
         if isinstance(step, Eqn) and is_part(step):
             parts[step.out] = step
             continue
-        by: dict[Var, Atom] = {}
-        for operand in dict.fromkeys(operands_of(step)):
-            part = parts.get(operand)
-            if part is None:
-                continue
-            if part.out not in newest:
-                body.append(part)
-                newest[part.out] = part.out
-            elif at <= last[part.operands[0]]:
-                again = Eqn(part.op, part.operands, part.params, Var(part.out.type), part.where)
-                body.append(again)
-                newest[part.out] = again.out
-            by[part.out] = newest[part.out]
+        by = {
+            parts[operand].out: taken(operand, at)
+            for operand in dict.fromkeys(operands_of(step))
+            if operand in parts
+        }
         body.append(substitute(step, by))
     return with_body(function, body) if parts else function
