@@ -113,6 +113,13 @@ def masked(a: Any, where: Any, fill: Any) -> Any:
     return np.where(where, a, fill)
 
 
+def _begun(initial: Any, dtype: Any) -> Any:
+    """`initial=` in the dtype of what is folded: NumPy stores it there, whatever is lost."""
+    if isinstance(initial, Tracked):
+        return np.astype(as_array(initial), dtype)
+    return np.array(initial, dtype)[()]
+
+
 def _reduction(
     op: Op, function: Callable[..., Any], neutral: Callable[[Any], Any] | None, join: Any
 ) -> None:
@@ -132,12 +139,12 @@ def _reduction(
         if dtype is not None:
             a = np.astype(as_array(a), dtype)
         if where is not True and where is not _NO:
-            fill = initial if neutral is None else neutral(a)
-            if fill is _NO:
+            if neutral is None and initial is _NO:
                 raise ValueError(
                     f"reduction operation '{op.name}' does not have an identity, so to use a where "
                     "mask one has to specify 'initial'"
                 )
+            fill = _begun(initial, as_array(a).dtype) if neutral is None else neutral(a)
             a = masked(a, where, fill)
         started = initial is not _NO and initial is not None
         axes, keep = folded_axes(a, axis), _flag(keepdims)
@@ -149,7 +156,7 @@ def _reduction(
         if dtype is not None:  # NumPy adds small integers in larger ones unless told so
             y = np.astype(as_array(y), dtype)[()]
         if started:
-            y = join(y, np.astype(as_array(initial), np.result_type(form_of(y))))
+            y = join(y, _begun(initial, np.result_type(form_of(y))))
         return into(out, y, "unsafe")
 
     def positional(a: Any, axis: Any = None, out: Any = None, *rest: Any, **kwargs: Any) -> Any:
