@@ -193,3 +193,24 @@ def test_gradients_go_through_remainders():
     for _ in range(2):
         assert_same(compiled(x, y), gradient(f, x, y))
     assert_native(compiled, x, y)
+
+
+NEGATIVES = [
+    lambda x, w: (-x) * 0.5,
+    lambda x, w: -x / 2.0,
+    lambda x, w: w + -x,
+    lambda x, w: w - -x,
+    lambda x, w: -w * -x,
+    lambda x, w: np.abs(-x),
+    lambda x, w: np.square(-x),
+    lambda x, w: np.negative(-x) + 0.5,
+    lambda x, w: x + -x[::-1],
+    lambda x, w: (x * -1 if x.dtype.kind == "i" else x) * w,
+]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[0] in "iu"])
+def test_negatives_that_wrap_around(kind):
+    """The negative of the least integer, and of an unsigned one, is no number's opposite."""
+    x, w = numbers(kind, 40), np.linspace(-2, 2, 40)
+    agree(lambda x, w: tuple(f(x, w) for f in NEGATIVES), x, w)

@@ -168,30 +168,39 @@ def same_value(eqn: Eqn, defs: Definitions) -> Atom | None:
     return None if _kind(eqn) == "c" and eqn.op.name in ("conjugate", "real") else x
 
 
+def _minus(atom: Atom, eqn: Eqn, defs: Definitions) -> Atom | None:
+    """What an operand of an equation is the negative of. Not of an integer that becomes another
+    number there: it may have wrapped around before."""
+    inner = defs.of(atom, "negative")
+    dtype = atom.type.dtype
+    exact = dtype.kind in "fc" or dtype == eqn.out.type.dtype
+    return inner.operands[0] if inner is not None and exact else None
+
+
 @rule("add")
 def add_negative(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """a + -b -> a - b, which IEEE 754 defines to be the same."""
     a, b = eqn.operands
     for x, y in ((a, b), (b, a)):
-        if (minus := defs.of(y, "negative")) is not None:
-            return become(eqn, "subtract", (x, minus.operands[0]))
+        if (minus := _minus(y, eqn, defs)) is not None:
+            return become(eqn, "subtract", (x, minus))
     return None
 
 
 @rule("subtract")
 def subtract_negative(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """a - -b -> a + b, likewise."""
-    minus = defs.of(eqn.operands[1], "negative")
-    return None if minus is None else become(eqn, "add", (eqn.operands[0], *minus.operands))
+    minus = _minus(eqn.operands[1], eqn, defs)
+    return None if minus is None else become(eqn, "add", (eqn.operands[0], minus))
 
 
 @rule("multiply", "divide")
 def signs_cancel(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """-a * -b -> a * b, and the same for quotients: a sign never affects rounding."""
-    a, b = [defs.of(operand, "negative") for operand in eqn.operands]
+    a, b = [_minus(operand, eqn, defs) for operand in eqn.operands]
     if _kind(eqn) != "f" or a is None or b is None:
         return None
-    return become(eqn, eqn.op.name, (*a.operands, *b.operands))
+    return become(eqn, eqn.op.name, (a, b))
 
 
 @rule("multiply", "divide")
@@ -201,10 +210,10 @@ def sign_into_literal(eqn: Eqn, defs: Definitions) -> Eqn | None:
         return None
     a, b = eqn.operands
     for x, c in ((a, b), (b, a)):
-        minus = defs.of(x, "negative")
+        minus = _minus(x, eqn, defs)
         if minus is not None and isinstance(c, Const) and isinstance(c.value, (float, np.floating)):
-            (inner,), opposite = minus.operands, Const.of(-c.value)
-            return become(eqn, eqn.op.name, (inner, opposite) if x is a else (opposite, inner))
+            opposite = Const.of(-c.value)
+            return become(eqn, eqn.op.name, (minus, opposite) if x is a else (opposite, minus))
     return None
 
 
@@ -221,9 +230,12 @@ def multiply_by_minus_one(eqn: Eqn, defs: Definitions) -> Eqn | None:
 
 @rule("square", "absolute")
 def even_function(eqn: Eqn, defs: Definitions) -> Eqn | None:
-    """square(-x) -> square(x), and the same for the absolute value."""
-    minus = defs.of(eqn.operands[0], "negative")
-    return None if minus is None else become(eqn, eqn.op.name, minus.operands)
+    """square(-x) -> square(x), and the same for the absolute value, but of unsigned integers, of
+    which the negative is another."""
+    minus = _minus(eqn.operands[0], eqn, defs)
+    if minus is None or _kind(eqn) == "u":
+        return None
+    return become(eqn, eqn.op.name, (minus,))
 
 
 @rule("absolute")
