@@ -20,6 +20,7 @@ import pytest
 
 from tracker import CompileError, gradient, jit
 from tracker.jit.asking import Asking
+from tracker.jit.reads import reads_of
 
 clock = time.perf_counter
 X = np.arange(3.0)
@@ -85,13 +86,49 @@ def _by_a_future(x):
         return pool.submit(np.sin, x).result() * x
 
 
-@pytest.mark.parametrize("f", [_by_a_thread, _by_a_pool, _by_a_future])
+class _Doubled(threading.Thread):
+    def __init__(self, x):
+        super().__init__()
+        self.x = x
+
+    def run(self):
+        self.x = self.x * 2.0
+
+
+def _by_a_thread_of_its_own(x):
+    worker = _Doubled(x)
+    worker.start()
+    worker.join()
+    return worker.x
+
+
+@pytest.mark.parametrize("f", [_by_a_thread, _by_a_pool, _by_a_future, _by_a_thread_of_its_own])
 @pytest.mark.filterwarnings("ignore:.*runs in plain Python")
 def test_what_other_threads_compute(f):
     fast, slope = jit(f), jit(lambda x: gradient(lambda x: np.sum(f(x)), x)[0])
     for k in (1.0, 1.0, 2.0, 3.0):
         np.testing.assert_array_equal(fast(X * k), f(X * k))
         np.testing.assert_array_equal(slope(X * k), gradient(lambda x: np.sum(f(x)), X * k)[0])
+
+
+@pytest.mark.filterwarnings("ignore:.*runs in plain Python")
+def test_a_pool_that_is_found_or_given():
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        found = jit(lambda x: pool.submit(lambda: np.sum(x * 2.0)).result())
+        given = jit(lambda x, p: p.submit(lambda: np.sum(x * 2.0)).result())
+        for k in (1.0, 2.0, 3.0):
+            assert found(X * k) == given(X * k, pool) == np.sum(X * k * 2.0)
+
+
+def test_only_who_has_somebody_is_watched():
+    """A trace that is watched takes more than twice as long."""
+
+    def parts(x):
+        part = slice(0, 2)
+        return x[part.start : part.stop] * len(list(map(str, [1])))
+
+    assert not reads_of(parts, []).asks
+    assert reads_of(_by_a_thread_of_its_own, []).asks
 
 
 def test_what_a_thread_computes_that_has_long_been_there():

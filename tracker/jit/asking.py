@@ -2,9 +2,9 @@
 other threads compute, of which no trace hears.
 
 Owns: `Asking`, which watches a traced run for calls of them by the user's code; `NAMES` and
-`is_likely`, by which code that may make such calls is known before it runs (`reads.py` looks), so
-that no other run is watched. What such a function answers would be a constant of the trace, so
-there is none.
+`is_asked`, by which code that may make such calls is known before it runs (`reads.py` looks), so
+that no other run is watched: a trace that is takes more than twice as long. What such a function
+answers would be a constant of the trace, so there is none.
 
 A library that asks for its own purposes (a logger, a cache) is left alone, but for entropy: whoever
 makes a generator without a seed wants other numbers each time. Where somebody else profiles this
@@ -27,6 +27,7 @@ _FILES = "what is in the file system"
 _SETTINGS = "for settings of the process"
 _THREADS = "for the thread"
 _ENTROPY = "for entropy"
+_WORK = "somebody else to compute"
 _ASKED: dict[str, dict[str, str]] = {  # the attributes of modules, what they are asked
     _TIME: {
         "time": "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time "
@@ -49,7 +50,7 @@ _ASKED: dict[str, dict[str, str]] = {  # the attributes of modules, what they ar
         "numpy": "geterr geterrcall getbufsize get_printoptions",
     },
     _THREADS: {"threading": "current_thread get_ident active_count"},
-    "somebody else to compute": {
+    _WORK: {
         "threading": "Thread.start",
         "concurrent.futures._base": "Executor.map",
         "concurrent.futures.thread": "ThreadPoolExecutor.submit",
@@ -62,19 +63,26 @@ _ASKED: dict[str, dict[str, str]] = {  # the attributes of modules, what they ar
     _ENTROPY: {"os": "urandom"},
 }
 _MAKERS = (
-    "default_rng RandomState SystemRandom uuid1 uuid4 randbelow randbits token_bytes token_hex"
+    "default_rng RandomState SystemRandom uuid1 uuid4 randbelow randbits token_bytes token_hex "
+    "Thread Timer ThreadPoolExecutor ProcessPoolExecutor ThreadPool Pool to_thread"
 )
+# Who has others compute makes or has such an object: `start` and `map` alone are too common.
+_WORKERS = frozenset({"Thread", "Executor", "Pool"})
 NAMES = frozenset(
     name.replace(".__new__", "").rpartition(".")[2]
-    for modules in _ASKED.values()
+    for what, modules in _ASKED.items()
     for names in modules.values()
     for name in names.split()
+    if what != _WORK
 ) | frozenset(_MAKERS.split())
 
 
-def is_likely(attributes: frozenset[str], names: frozenset[str]) -> bool:
-    """Whether code that looks up these attributes and names may ask; the name `map` is Python's."""
-    return not NAMES.isdisjoint(attributes | names - {"map"})
+def is_asked(x: Any) -> bool:
+    """Whether an object is one to ask: a source of entropy, a thread, a pool."""
+    cls = x if isinstance(x, type) else type(x)
+    return cls.__name__ == "SystemRandom" or not _WORKERS.isdisjoint(
+        [base.__name__ for base in cls.__mro__]
+    )
 
 
 class Asking:

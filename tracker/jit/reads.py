@@ -283,7 +283,7 @@ class _Walk:
             self.objects.append(x)
         elif self.installed.note(x) or self._is_ours(x) or has_attributes(x):
             self.objects.append(x)
-            self.asks |= type(x).__name__ == "SystemRandom"
+            self.asks |= asking.is_asked(x)
             for cls in type(x).__mro__:
                 name = _HELD.get((cls.__module__, cls.__name__))
                 if name is not None:
@@ -363,7 +363,7 @@ class _Walk:
         self.classifies |= names.classifies
         known, whole = self.environment
         self.environment = known | names.variables, whole or names.environment
-        self.asks |= asking.is_likely(names.attributes, names.globals)
+        self.asks |= not asking.NAMES.isdisjoint(names.attributes | names.globals)
 
     def _globals(self, f: types.FunctionType, names: Names) -> set[str]:
         """The globals that a function's code may read; modules that it imports are reached."""
