@@ -266,18 +266,7 @@ class Jitted:
         except Exception as error:
             if not _is_untraceable(error):
                 raise
-            if self._may_be_others(family, error):
-                return self._plainly(args, kwargs, attempt, run)
-            if isinstance(error.__cause__, TypeError) and not self.options.strict:
-                try:
-                    result = self._plainly(args, kwargs, attempt, run)  # it may raise that, too
-                except RunsPlain:
-                    self._refuse(family, str(error), error)
-                    raise
-                self._refuse(family, str(error), error)
-                return result
-            self._refuse(family, str(error), error)
-            return self._plainly(args, kwargs, attempt, run)
+            return self._untraced(family, error, args, kwargs, attempt, run)
         with UNDISTURBED:
             from tracker.jit import background, first_calls
 
@@ -338,6 +327,29 @@ class Jitted:
         entry, special.awaited = special.compiled.entry, False
         if entry is not None:
             native.push_entry(self.native(), entry)
+
+    def _untraced(
+        self,
+        family: Family,
+        error: Exception,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        attempt: Attempt,
+        run: bool,
+    ) -> Any:
+        """The plain function's result, where it cannot be traced for this reason."""
+        if self._may_be_others(family, error):
+            return self._plainly(args, kwargs, attempt, run)
+        if isinstance(error.__cause__, TypeError) and not self.options.strict:
+            try:
+                result = self._plainly(args, kwargs, attempt, run)  # it may raise that, too
+            except RunsPlain:
+                self._refuse(family, str(error), error)
+                raise
+            self._refuse(family, str(error), error)
+            return result
+        self._refuse(family, str(error), error)
+        return self._plainly(args, kwargs, attempt, run)
 
     def _stage(
         self,
