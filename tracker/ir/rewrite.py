@@ -1,7 +1,7 @@
 """The machinery of rewriting: rules, and one forward sweep that applies them.
 
-Owns: `rule` and `RULES`, `Definitions` (the simplified body so far, as rules see it), `become`. The
-rules themselves are in `simplify.py`.
+Owns: `rule` and `RULES`, `Definitions` (the simplified body so far, as rules see it), `become`, and
+what rules ask of atoms. The rules themselves are in `simplify.py` and `parts.py`.
 
 A rule looks at one equation, whose operands are simple already, and returns what replaces it: an
 atom, an equation made by `become`, or None.
@@ -12,10 +12,13 @@ sweep refuses such atoms; 2. rules see equations in order, each once and again a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from typing import Any
 
-from tracker.ir.graph import Atom, Eqn, Guard, Var
+import numpy as np
+
+from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
 from tracker.ir.history import History
 from tracker.ir.op import OPS, Map, Op
 from tracker.ir.passes import substitute
@@ -141,3 +144,45 @@ def _infer(op: Op, operands: tuple[Atom, ...], params: dict[str, Any]) -> Type |
         return op.infer(*[operand.type for operand in operands], **params)
     except Exception:  # a combination of types that the op does not take
         return None
+
+
+# What rules share
+
+
+def spread(eqn: Eqn, atom: Atom) -> Atom | Eqn | None:
+    """The atom in the shape of the equation's result, if it has its dtype."""
+    want = eqn.out.type
+    if atom.type == want:
+        return atom
+    if isinstance(atom, Const) and atom.type.dtype == want.dtype:
+        atom = scalar(atom.value, want.dtype)
+    if atom.type.dtype != want.dtype or atom.type.weak:
+        return None
+    return atom if atom.type == want else become(eqn, "broadcast_to", (atom,), shape=want.shape)
+
+
+def scalar(value: Any, dtype: np.dtype[Any]) -> Const:
+    """A NumPy scalar of this dtype as a literal."""
+    return Const.of(np.asarray(value, dtype)[()])
+
+
+def number_of(atom: Atom) -> Any:
+    """The value of a literal, else NaN, which equals nothing."""
+    return atom.value if isinstance(atom, Const) else math.nan
+
+
+def is_zero(atom: Atom, sign: float) -> bool:
+    """Whether an atom is the literal zero of this sign; integers have only the positive one."""
+    value = number_of(atom)
+    return bool(value == 0) and not np.iscomplexobj(value) and math.copysign(1.0, value) == sign
+
+
+def broadcast_source(atom: Atom, defs: Definitions) -> Atom | None:
+    """What an atom is a broadcast of, of the same dtype: a weak source would promote otherwise."""
+    inner = defs.of(atom, "broadcast_to")
+    if inner is None:
+        return None
+    source = inner.operands[0]
+    if isinstance(source, Const):
+        return scalar(source.value, inner.out.type.dtype)
+    return None if source.type.weak else source

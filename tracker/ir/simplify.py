@@ -1,8 +1,8 @@
 """Rewrite rules: what an equation may be replaced by without changing its value.
 
-Owns: the pass `simplify`, and the rules, each named for what it rewrites. They name ops, because
-rules relate several; an op that is not declared makes its rules silent. How rules are applied, and
-that they keep types, is in `rewrite.py`.
+Owns: the pass `simplify`, and the rules, each named for what it rewrites (those about parts of
+arrays are in `parts.py`). They name ops, because rules relate several; an op that is not declared
+makes its rules silent. How rules are applied, and that they keep types, is in `rewrite.py`.
 
 Invariants
 1. Exact: signed zeros, infinities and NaN come out as before (a NaN's own sign and payload are not
@@ -18,14 +18,23 @@ Invariants
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from tracker.ir import parts as _parts  # noqa: F401  (enters its rules)
 from tracker.ir.graph import Atom, Const, Eqn, Function
-from tracker.ir.history import Write, part_of, steady_parts
+from tracker.ir.history import steady_parts
 from tracker.ir.passes import as_pass, fold, with_body
-from tracker.ir.rewrite import Definitions, become, rule
+from tracker.ir.rewrite import (
+    Definitions,
+    become,
+    broadcast_source,
+    is_zero,
+    number_of,
+    rule,
+    scalar,
+    spread,
+)
 
 
 @as_pass
@@ -37,34 +46,6 @@ def simplify(function: Function) -> Function:
     if not sweep.changed:
         return function
     return with_body(function, sweep.body, sweep.by)
-
-
-def spread(eqn: Eqn, atom: Atom) -> Atom | Eqn | None:
-    """The atom in the shape of the equation's result, if it has its dtype."""
-    want = eqn.out.type
-    if atom.type == want:
-        return atom
-    if isinstance(atom, Const) and atom.type.dtype == want.dtype:
-        atom = _scalar(atom.value, want.dtype)
-    if atom.type.dtype != want.dtype or atom.type.weak:
-        return None
-    return atom if atom.type == want else become(eqn, "broadcast_to", (atom,), shape=want.shape)
-
-
-def _scalar(value: Any, dtype: np.dtype[Any]) -> Const:
-    """A NumPy scalar of this dtype as a literal."""
-    return Const.of(np.asarray(value, dtype)[()])
-
-
-def _number(atom: Atom) -> Any:
-    """The value of a literal, else NaN, which equals nothing."""
-    return atom.value if isinstance(atom, Const) else math.nan
-
-
-def _is_zero(atom: Atom, sign: float) -> bool:
-    """Whether an atom is the literal zero of this sign; integers have only the positive one."""
-    value = _number(atom)
-    return bool(value == 0) and not np.iscomplexobj(value) and math.copysign(1.0, value) == sign
 
 
 def _kind(eqn: Eqn) -> str:
@@ -102,7 +83,7 @@ def of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
             return None
     if len(set(found.tolist())) > 1:
         return become(eqn, "table", (), values=tuple(found.tolist()), dtype=found.dtype)
-    return spread(eqn, _scalar(found[0] if found.size else 0, eqn.out.type.dtype))
+    return spread(eqn, scalar(found[0] if found.size else 0, eqn.out.type.dtype))
 
 
 @rule("mean")
@@ -112,7 +93,7 @@ def mean_of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     if not x.shape or x.size:
         return None
     nan = complex(np.nan, np.nan) if eqn.out.type.dtype.kind == "c" else np.nan
-    return spread(eqn, _scalar(nan, eqn.out.type.dtype))
+    return spread(eqn, scalar(nan, eqn.out.type.dtype))
 
 
 @rule("multiply", "strong_multiply")
@@ -121,9 +102,9 @@ def multiply_by_one(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     a, b = eqn.operands
     if _kind(eqn) == "c":
         return None
-    if _number(b) == 1:
+    if number_of(b) == 1:
         return spread(eqn, a)
-    return spread(eqn, b) if _number(a) == 1 else None
+    return spread(eqn, b) if number_of(a) == 1 else None
 
 
 @rule("strong_multiply")
@@ -142,16 +123,16 @@ def add_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
         return None
     sign = -1.0 if _kind(eqn) == "f" else 1.0
     a, b = eqn.operands
-    if _is_zero(b, sign):
+    if is_zero(b, sign):
         return spread(eqn, a)
-    return spread(eqn, b) if _is_zero(a, sign) else None
+    return spread(eqn, b) if is_zero(a, sign) else None
 
 
 @rule("subtract")
 def subtract_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """x - 0 -> x: also -0.0 - 0.0 is -0.0."""
     a, b = eqn.operands
-    return spread(eqn, a) if _is_zero(b, 1.0) and _kind(eqn) != "c" else None
+    return spread(eqn, a) if is_zero(b, 1.0) and _kind(eqn) != "c" else None
 
 
 @rule("negative", "conjugate", "logical_not")
@@ -223,9 +204,9 @@ def multiply_by_minus_one(eqn: Eqn, defs: Definitions) -> Eqn | None:
     a, b = eqn.operands
     if _kind(eqn) not in "fi":
         return None
-    if _number(b) == -1:
+    if number_of(b) == -1:
         return become(eqn, "negative", (a,))
-    return become(eqn, "negative", (b,)) if _number(a) == -1 else None
+    return become(eqn, "negative", (b,)) if number_of(a) == -1 else None
 
 
 @rule("square", "absolute")
@@ -285,7 +266,7 @@ def power_by_literal(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     if n.value == 1:
         return spread(eqn, x)
     if n.value == 0:
-        return spread(eqn, _scalar(1, eqn.out.type.dtype))
+        return spread(eqn, scalar(1, eqn.out.type.dtype))
     name = _POWERS.get(n.value)
     if name is None or (name == "sqrt" and not eqn.out.type.shape):
         return None
@@ -353,7 +334,7 @@ def there_and_back(eqn: Eqn, defs: Definitions) -> Atom | None:
 @rule("zeros_like", "ones_like")
 def filled(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """ones_like(x) -> a broadcast literal, which does not need x."""
-    return spread(eqn, _scalar(int(eqn.op.name == "ones_like"), eqn.out.type.dtype))
+    return spread(eqn, scalar(int(eqn.op.name == "ones_like"), eqn.out.type.dtype))
 
 
 @rule("matmul")
@@ -361,7 +342,7 @@ def product_of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """a[:, :0] @ b[:0] -> zeros."""
     if all(operand.type.size for operand in eqn.operands):
         return None
-    return spread(eqn, _scalar(0, eqn.out.type.dtype))
+    return spread(eqn, scalar(0, eqn.out.type.dtype))
 
 
 @rule()
@@ -373,7 +354,7 @@ def broadcast_operand(eqn: Eqn, defs: Definitions) -> Eqn | None:
     if eqn.op.name == "power":
         return None
     for k, operand in enumerate(eqn.operands):
-        source = _broadcast_source(operand, defs)
+        source = broadcast_source(operand, defs)
         if source is not None:
             operands = (*eqn.operands[:k], source, *eqn.operands[k + 1 :])
             new = become(eqn, eqn.op.name, operands, **eqn.params)
@@ -382,24 +363,13 @@ def broadcast_operand(eqn: Eqn, defs: Definitions) -> Eqn | None:
     return None
 
 
-def _broadcast_source(atom: Atom, defs: Definitions) -> Atom | None:
-    """What an atom is a broadcast of, of the same dtype: a weak source would promote otherwise."""
-    inner = defs.of(atom, "broadcast_to")
-    if inner is None:
-        return None
-    source = inner.operands[0]
-    if isinstance(source, Const):
-        return _scalar(source.value, inner.out.type.dtype)
-    return None if source.type.weak else source
-
-
 @rule()
 def map_of_splats(eqn: Eqn, defs: Definitions) -> Eqn | None:
     """f(broadcast_to(scalar), ...) -> broadcast_to(f(scalar, ...)): computed once."""
     shape = eqn.out.type.shape
     if not shape or not eqn.operands or eqn.op.name == "power":
         return None
-    sources = [_broadcast_source(operand, defs) or operand for operand in eqn.operands]
+    sources = [broadcast_source(operand, defs) or operand for operand in eqn.operands]
     if any(source.type.shape for source in sources):
         return None
     one = defs.emit(eqn, eqn.out.type.with_shape(()), eqn.op.name, tuple(sources), **eqn.params)
@@ -410,94 +380,8 @@ def map_of_splats(eqn: Eqn, defs: Definitions) -> Eqn | None:
 def view_of_splat(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     """A view of a scalar, or of broadcast_to(scalar) -> broadcast_to(scalar), or the scalar."""
     (x,) = eqn.operands
-    source = _broadcast_source(x, defs) or x
+    source = broadcast_source(x, defs) or x
     return None if source.type.shape else spread(eqn, source)
-
-
-@rule("getitem")
-def getitem_of_all(eqn: Eqn, defs: Definitions) -> Atom | None:
-    """x[:, :] -> x, for an index of one slice per axis."""
-    x, index = eqn.operands[0], eqn.params.get("index")
-    shape = x.type.shape
-    if not isinstance(index, tuple) or len(index) != len(shape):
-        return None
-    for part, extent in zip(index, shape, strict=True):
-        if not isinstance(part, slice) or part.indices(extent) != (0, extent, 1):
-            return None
-    return x
-
-
-@rule("getitem")
-def read_past_writes(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
-    """put(x, v, i)[i] -> v, (x + embed(v, i))[i] -> x[i] + v for single elements, and
-    put(x, v, i)[j] -> x[j] where i and j have nothing in common; an embed is a put into zeros, and
-    adding one changes what is at its index only, as in the pass that adds pieces up
-    (`arrivals.py`)."""
-    x, index = eqn.operands[0], eqn.params["index"]
-    found = defs.history.source(x, index)
-    if found is None:
-        return None
-    if isinstance(found, Write):
-        if found.value is not None and found.index == index:
-            steady = bool(defs.steady) and part_of(eqn) in defs.steady
-            return None if steady else spread(eqn, found.value)
-        if found.value is None and found.index == index and eqn.out.type.size == 1:
-            return _read_sum(eqn, found, defs)
-        source: Atom | None = found.out
-    else:
-        source = found.root
-    if source is None:
-        return spread(eqn, _scalar(0, eqn.out.type.dtype))
-    return None if source is x else become(eqn, "getitem", (source,), index=index)
-
-
-def _read_sum(eqn: Eqn, write: Write, defs: Definitions) -> Eqn | None:
-    """(x + embed(v, i))[i] -> x[i] + v, with what stood there in x, if that is known. Which of the
-    two terms is x the history says: both may be embeds at this index."""
-    under = defs.history.under(write.out)
-    if under is None or write.added is None:
-        return None
-    source = under.out if isinstance(under, Write) else under.root
-    read: Atom | None
-    if isinstance(under, Write) and under.index == write.index and under.value is not None:
-        read = under.value
-    elif source is None:
-        return None
-    else:
-        read = defs.emit(eqn, eqn.out.type, "getitem", (source,), index=write.index)
-    if read is None or read.type != eqn.out.type:
-        return None
-    return become(eqn, "add", (read, write.added))
-
-
-@rule("put")
-def written_already(eqn: Eqn, defs: Definitions) -> Atom | None:
-    """put(x, x[i], i) -> x, and put(put(x, v, i), v, i) -> put(x, v, i): `x[i] += v` is a write
-    through the view x[i], and then of the view."""
-    x, value = eqn.operands
-    index = eqn.params["index"]
-    read = defs.of(value, "getitem")
-    if read is not None and read.operands[0] is x and read.params["index"] == index:
-        return x
-    found = defs.history.source(x, index)
-    written = isinstance(found, Write) and found.value is value and found.index == index
-    return x if written else None
-
-
-@rule("add")
-def part_replaced(eqn: Eqn, defs: Definitions) -> Eqn | None:
-    """put(x, 0.0, i) + embed(v, i) -> put(x, v, i): the pullback of x[i] = f(x[i]) takes away what
-    arrives at the part, and adds what came of it."""
-    for total, part in (eqn.operands, eqn.operands[::-1]):
-        cleared, embedded = defs.of(total, "put"), defs.of(part, "embed")
-        if cleared is None or embedded is None or cleared.out.type != embedded.out.type:
-            continue
-        (x, value), index = cleared.operands, cleared.params["index"]
-        if index == embedded.params["index"] and _is_zero(
-            _broadcast_source(value, defs) or value, 1
-        ):
-            return become(eqn, "put", (x, *embedded.operands), index=index)
-    return None
 
 
 @rule("sum", "prod", "max", "min")
@@ -526,7 +410,7 @@ def sum_of_splat(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     (The seed of a gradient, arriving at a scalar.) Small: every partial sum is exact.
     """
     (x,), axis, dtype = eqn.operands, eqn.params.get("axis"), eqn.out.type.dtype
-    source = _broadcast_source(x, defs)
+    source = broadcast_source(x, defs)
     if not isinstance(source, Const) or dtype.kind != "f" or not isinstance(axis, tuple):
         return None
     if set(eqn.params) != {"axis", "keepdims"} or source.type.dtype != dtype:
@@ -534,4 +418,4 @@ def sum_of_splat(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
     total = float(source.value) * math.prod(x.type.shape[k] for k in axis)
     if not float(source.value).is_integer() or abs(total) > 1 / np.finfo(dtype).eps:
         return None
-    return spread(eqn, _scalar(total + 0.0, dtype))
+    return spread(eqn, scalar(total + 0.0, dtype))
