@@ -18,8 +18,9 @@ from tracker.records import replace
 
 INPUTS = (
     "x: f64[3], y: f64[3], m: f64[2,3], s: f64[], row: f64[1,3], "
-    "p: f32[3], n: i64[3], z: c128[3], b: bool[3], w: float"
+    "p: f32[3], n: i64[3], z: c128[3], b: bool[3], w: float, q: f64[100], t: f64[70]"
 )
+BACK = "{index=(slice(99, None, -1),)}"
 SUM = "{axis=(0,), keepdims=False}"
 
 # rule, steps before, steps after; what is asked for is r
@@ -237,6 +238,32 @@ ROWS = [
         "a: f64[3] = put x s {index=(1,)}; c: f64[3] = put a w {index=(2,)}; c",
     ),
     (
+        "written_through_view",
+        f"a: f64[100] = getitem q {BACK}; c: f64[100] = put a s {{index=(2,)}};"
+        f"r: f64[100] = put q c {BACK}",
+        "r: f64[100] = put q s {index=(97,)}",
+    ),
+    (
+        "written_through_view",
+        f"a: f64[100] = getitem q {BACK}; c: f64[100] = embed t {{index=(slice(2, 72, 1),), "
+        "shape=(100,)}; d: f64[100] = add c a;"
+        f"e: f64[100] = put d s {{index=(2,)}}; r: f64[100] = put q e {BACK}",
+        "a: f64[100] = embed t {index=(slice(97, 27, -1),), shape=(100,)}; "
+        "c: f64[100] = add q a; r: f64[100] = put c s {index=(97,)}",
+    ),
+    (
+        "read_through_view",
+        f"a: f64[100] = put q s {{index=(3,)}}; c: f64[100] = getitem a {BACK};"
+        "r: f64[] = getitem c {index=(96,)}",
+        "s",
+    ),
+    (
+        "embedded_twice",
+        "a: f64[4] = embed s {index=(1,), shape=(4,)};"
+        "r: f64[2,9] = embed a {index=(0, slice(7, None, -2)), shape=(2,9)}",
+        "r: f64[2,9] = embed s {index=(0, 5), shape=(2,9)}",
+    ),
+    (
         "part_replaced",
         "a: f64[3] = put x 0.0 {index=(1,)}; c: f64[3] = embed s {index=(1,), shape=(3,)};"
         "r: f64[3] = add c a",
@@ -310,6 +337,11 @@ STAY = [
     f"a: f64[3] = broadcast_to 1e300 {{shape=(3,)}}; r: f64[] = sum a {SUM}",
     f"a: f64[3] = broadcast_to inf {{shape=(3,)}}; r: f64[] = sum a {SUM}",
     "r: f64[2] = getitem x {index=(slice(0, 2, 1),)}",
+    "a: f64[3] = getitem x {index=(slice(2, None, -1),)}; c: f64[3] = put a s {index=(2,)};"
+    "r: f64[3] = put x c {index=(slice(2, None, -1),)}",
+    f"a: f64[100] = getitem q {BACK}; c: f64[100] = put a s {{index=(2,)}};"
+    "r: f64[100] = put q c {index=(slice(0, 100, 1),)}",
+    f"a: f64[100] = getitem q {BACK}; r: f64[70] = getitem a {{index=(slice(0, 70, 1),)}}",
 ]
 
 
@@ -442,6 +474,35 @@ def test_what_is_read_past_writes_is_what_was_written(shape):
         np.testing.assert_array_equal(versions[source][index], truth[index])
         if isinstance(found, Write) and found.index == index:
             np.testing.assert_array_equal(found.value.value, truth[index])
+
+
+@pytest.mark.parametrize("shape", [(7,), (5, 4), (200, 300)])
+def test_what_is_read_of_any_version_is_what_was_written(shape):
+    """Of an older version, or of one of two that were made of the same; or it is not known. A write
+    may be taken back."""
+    rng = np.random.default_rng(0)
+    history, base = History(), Var(Type(shape, np.dtype(float)))
+    versions, answers = {base: rng.random(shape)}, 0
+    newest = base
+    for _ in range(400):
+        near = list(versions)[-3:]
+        newest = near[rng.integers(len(near))]
+        index = canonical(tuple(_random_part(rng, n) for n in shape), shape)
+        value, out = Const.of(rng.random()), Var(base.type)
+        history.put(Eqn(OPS["put"], (newest, value), {"index": index}, out))
+        versions[out] = versions[newest].copy()
+        versions[out][index] = value.value
+        if rng.random() < 0.3:
+            history.forget(out)
+        index = canonical(tuple(_random_part(rng, n) for n in shape), shape)
+        for version in near:
+            found = history.source(version, index)
+            if found is None:
+                continue
+            answers += 1
+            source = found.out if isinstance(found, Write) else found.root
+            np.testing.assert_array_equal(versions[source][index], versions[version][index])
+    assert answers > 100
 
 
 def test_rows_of_a_large_table_are_told_apart():

@@ -56,9 +56,10 @@ class Chain:
     marked: int = 0
     cut: set[int] = field(default_factory=set)  # axes of which not everything is read and written
 
-    def newest(self, index: tuple[Any, ...]) -> int:
-        """How many writes there were when the part at an index got its newest numbers."""
-        indices = [index, *(write.index for write in self.writes[self.marked :])]
+    def newest(self, index: tuple[Any, ...], number: int) -> int:
+        """How many writes there were when the part at an index got the numbers that it has after
+        so many writes, no fewer than were asked about before."""
+        indices = [index, *(write.index for write in self.writes[self.marked : number])]
         cut = {axis for each in indices for axis in cut_axes(each, self.shape)}
         if self.cells is None or not cut <= self.cut:
             self.cut |= cut
@@ -66,9 +67,9 @@ class Chain:
             extents = [-(-n // b) for n, b in zip(self.shape, self.blocks, strict=True)]
             self.cells = np.zeros(extents, np.int32)
             self.marked = 0
-        for number in range(self.marked, len(self.writes)):
-            self.cells[self._covered(self.writes[number].index)] = number + 1
-        self.marked = len(self.writes)
+        for at in range(self.marked, number):
+            self.cells[self._covered(self.writes[at].index)] = at + 1
+        self.marked = number
         newest = int(np.max(self.cells[self._covered(index)], initial=0))
         if max(self.blocks, default=1) > 1:
             return self._not_beside(index, newest)
@@ -148,8 +149,8 @@ class History:
         """Enter the sum of an array and an embedded part, unless one of them is broadcast."""
         if total.type == eqn.out.type and part.out.type.shape == eqn.out.type.shape:
             index, below = part.params["index"], None
-            if part.operands[0].type.size == 1 and (chain := self._newest_of(total)) is not None:
-                below = chain.newest(index)
+            if part.operands[0].type.size == 1 and (found := self._known(total)) is not None:
+                below = found[0].newest(index, found[1])
             self._append(total, Write(eqn.out, index, None, part.operands[0], below))
 
     def _append(self, base: Atom, write: Write) -> None:
@@ -158,20 +159,30 @@ class History:
             last = found[0].writes[-1]
             if last.index == write.index and last.value is not None and write.value is not None:
                 del self._places[last.out], found[0].writes[-1]  # a write in its place
-                found[0].marked = min(found[0].marked, found[1])
         if found is None or found[1] < len(found[0].writes):  # the first of its writes, or not
             found = (Chain(base, write.out.type.shape), 0)
         chain = found[0]
         chain.writes.append(write)
         self._places[write.out] = (chain, len(chain.writes))
 
+    def forget(self, x: Atom) -> None:
+        """Take back the newest write, which nobody will look at, if nothing was read since."""
+        found = self._places.get(x)
+        if found is not None and found[1] == len(found[0].writes) > found[0].marked:
+            del self._places[x], found[0].writes[-1]
+
+    def is_written(self, x: Atom) -> bool:
+        """Whether an array is a version of a chain."""
+        return x in self._places
+
     def source(self, x: Atom, index: tuple[Any, ...]) -> Write | Chain | None:
-        """Of x[index], where x is the newest version of its chain: the write that its newest
+        """Of x[index], where nobody has asked about a newer version of x: the write that its
         numbers come from, or the chain if they are its root's. None: x is no such version."""
-        chain = self._newest_of(x)
-        if chain is None:
+        found = self._known(x)
+        if found is None:
             return None
-        newest = chain.newest(index)
+        chain, number = found
+        newest = chain.newest(index, number)
         return chain.writes[newest - 1] if newest else chain
 
     def under(self, x: Atom) -> Write | Chain | None:
@@ -185,10 +196,10 @@ class History:
             return None
         return chain.writes[below - 1] if below else chain
 
-    def _newest_of(self, x: Atom) -> Chain | None:
-        """The chain whose newest version x is."""
+    def _known(self, x: Atom) -> tuple[Chain, int] | None:
+        """The chain that x is a version of, and its number, if the cells can tell of it."""
         found = self._places.get(x)
-        return found[0] if found is not None and found[1] == len(found[0].writes) else None
+        return found if found is not None and found[0].marked <= found[1] else None
 
 
 def _blocks(shape: tuple[int, ...], cut: Collection[int]) -> tuple[int, ...]:

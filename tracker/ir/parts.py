@@ -1,7 +1,7 @@
 """Rewrite rules for parts of arrays: readings and writes at basic indices.
 
-Owns: the rules. Which write gave a part its newest numbers is known by `history.py`; how rules are
-applied, and that they keep types, is in `rewrite.py`.
+Owns: the rules. Which write gave a part its newest numbers is known by `history.py`, the index of a
+part of a part by `indices.py`; how rules are applied, and that they keep types, is in `rewrite.py`.
 
 Invariant: as in `simplify.py`, of which these are a part: exact, and every rewrite is one towards
 the array that was there first.
@@ -9,9 +9,15 @@ the array that was there first.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tracker.ir.graph import Atom, Eqn
 from tracker.ir.history import Write, part_of
+from tracker.ir.indices import part_of_part
 from tracker.ir.rewrite import Definitions, become, broadcast_source, is_zero, rule, scalar, spread
+
+_CARRIED = 64  # elements; a view of so few is handed on whole, in registers, while it is written
+_FEW = 4  # changes of a view that are made in what it is a view of
 
 
 @rule("getitem")
@@ -94,5 +100,90 @@ def part_replaced(eqn: Eqn, defs: Definitions) -> Eqn | None:
             continue
         (x, value), index = cleared.operands, cleared.params["index"]
         if index == embedded.params["index"] and is_zero(broadcast_source(value, defs) or value, 1):
-            return become(eqn, "put", (x, *embedded.operands), index=index)
+            put = become(eqn, "put", (x, *embedded.operands), index=index)
+            if put is not None:
+                defs.history.forget(cleared.out)
+            return put
     return None
+
+
+@rule("put")
+def written_through_view(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """put(x, put(x[i], v, j), i) -> put(x, v, k), k the part j of the part i: `z = x[::-1]` and
+    `z[j] = v` write into z, then what has become of z into x. Likewise where embed(v, j) is added
+    to x[i], as the pullback does, and where several of these were done to it."""
+    x, value = eqn.operands
+    outer, shape = eqn.params["index"], x.type.shape
+    changes = _changes(x, outer, value, defs) if value.type.size > _CARRIED else []
+    for number, change in enumerate(changes, 1):
+        index = part_of_part(outer, change.params["index"], shape)
+        if index is None:
+            return None
+        name, operands, params = "put", (x, change.operands[-1]), {"index": index}
+        if change.op.name == "embed":
+            piece = defs.emit(eqn, x.type, "embed", change.operands, index=index, shape=shape)
+            if piece is None:
+                return None
+            name, operands, params = "add", (x, piece), {}
+        if number == len(changes):
+            return become(eqn, name, operands, **params)
+        done = defs.emit(eqn, x.type, name, operands, **params)
+        if done is None:
+            return None
+        x = done
+    return None
+
+
+def _changes(x: Atom, index: tuple[Any, ...], value: Atom, defs: Definitions) -> list[Eqn]:
+    """What x[index] was changed by until it was a value, the first change first: puts, and embeds
+    that were added. Nothing if the value is not made of it, or of many changes."""
+    found: list[Eqn] = []
+    while len(found) <= _FEW:
+        read = defs.of(value, "getitem")
+        if read is not None:
+            whole = read.operands[0] is x and read.params["index"] == index
+            return found[::-1] if whole else []
+        change = defs.of(value, "put")
+        if change is not None:
+            value = change.operands[0]
+        else:
+            total = defs.of(value, "add")
+            value, change = _embedded(total, defs) if total is not None else (value, None)
+        if change is None:
+            break
+        found.append(change)
+    return []
+
+
+def _embedded(total: Eqn, defs: Definitions) -> tuple[Atom, Eqn | None]:
+    """A sum as an array, and the embed that is added to it, if one is."""
+    for rest, added in (total.operands, total.operands[::-1]):
+        piece = defs.of(added, "embed")
+        if piece is not None and rest.type == added.type:
+            return rest, piece
+    return total.out, None
+
+
+@rule("getitem")
+def read_through_view(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """x[i][j] -> x[k] where x has been written into: then the writes to x are known."""
+    (view,) = eqn.operands
+    outer = defs.of(view, "getitem")
+    if outer is None or view.type.size <= _CARRIED:
+        return None
+    x = outer.operands[0]
+    if not defs.history.is_written(x):
+        return None
+    index = part_of_part(outer.params["index"], eqn.params["index"], x.type.shape)
+    return None if index is None else become(eqn, "getitem", (x,), index=index)
+
+
+@rule("embed")
+def embedded_twice(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """embed(embed(v, j), i) -> embed(v, k)."""
+    inner = defs.of(eqn.operands[0], "embed")
+    if inner is None:
+        return None
+    shape = eqn.params["shape"]
+    index = part_of_part(eqn.params["index"], inner.params["index"], shape)
+    return None if index is None else become(eqn, "embed", inner.operands, index=index, shape=shape)
