@@ -49,14 +49,26 @@ def _undo_reshape(base: Any, new: Any, *_: Any, **__: Any) -> Any:
 
 
 def _undo_any_reshape(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`_undo_reshape`, or, where an order other than C was asked for, by position."""
+    """In the order that was asked for; where the layout says which, by position."""
     by_position = _undo_by_position(function)
 
     def undo(base: Any, new: Any, *args: Any, **kwargs: Any) -> Any:
-        orders = [kwargs.get("order", "C"), *(a for a in args if isinstance(a, str))]
-        if all(order == "C" for order in orders):
-            return _undo_reshape(base, new)
+        orders = {kwargs.get("order", "C"), *(a for a in args if isinstance(a, str))}
+        if orders <= {"C", "F"}:
+            return np.reshape(new, np.shape(base), order="F" if "F" in orders else "C")
         return by_position(base, new, *args, **kwargs)
+
+    return undo
+
+
+def _undo_move(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Of a permutation of axes: the inverse one. Which it is, an array says whose strides number
+    the axes."""
+
+    def undo(base: Any, new: Any, *args: Any, **kwargs: Any) -> Any:
+        rank = np.ndim(base)
+        axes = function(np.ndarray((1,) * rank, np.int8, b"\0", 0, range(rank)), *args, **kwargs)
+        return np.transpose(new, np.argsort(axes.strides))
 
     return undo
 
@@ -131,9 +143,9 @@ def _link_views() -> None:
         METHODS[name] = _linked(METHODS[name], _undo_any_reshape(_plain_method(name)))
     moves: list[Any] = [np.transpose, np.swapaxes, np.moveaxis, np.matrix_transpose]
     for function in moves:
-        NUMPY[function] = _linked(NUMPY[function], _undo_by_position(function))
+        NUMPY[function] = _linked(NUMPY[function], _undo_move(function))
     for name in ("transpose", "swapaxes"):
-        METHODS[name] = _linked(METHODS[name], _undo_by_position(_plain_method(name)))
+        METHODS[name] = _linked(METHODS[name], _undo_move(_plain_method(name)))
     turns: list[Any] = [("T", NUMPY[np.transpose]), ("mT", NUMPY[np.matrix_transpose])]
     for name, function in turns:
         install_property(name, function, writable=False)

@@ -433,6 +433,40 @@ def test_a_constant_that_is_embedded_at_each_step_is_no_row_of_it(eager_to_roll)
     agree(lambda x, c: np.sum(f(x, c)), x, c)
 
 
+def _of_itself(x):
+    y = x.copy()
+    return y, y, y
+
+
+def _turned(x):
+    y = x.copy()
+    return y, y[::-1], y[::-1]
+
+
+def _shifted(x):
+    y = x.copy()
+    return y, y[1:], np.concatenate([y[:1], y[1:] * 0.5])
+
+
+def _columns(x):
+    y = x.reshape(-1, 3).copy()
+    return y, y[:, 1], y[:, 1]
+
+
+@pytest.mark.parametrize("views", [_of_itself, _turned, _shifted, _columns])
+def test_writes_through_views_are_loops_in_both_directions(views, eager_to_roll):
+    def f(x):
+        whole, z, before = views(x)
+        for i in range(1, len(z)):
+            z[i] = np.tanh(before[i - 1]) * 0.5 + z[i]
+        return np.sum(whole * whole)
+
+    x = RNG.standard_normal(300)
+    gradient = optimised(lambda x: tracker.gradient(f, x), x)
+    assert [n > 50 for n, _, _, _ in loops(gradient)] == [True, True]
+    agree(f, x)
+
+
 def test_short_rows_of_a_long_run_are_loops():
     """A table of 30 x 20 that is filled in two loops: each row is shorter than a loop that pays."""
 
