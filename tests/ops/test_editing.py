@@ -264,6 +264,13 @@ def test_what_numpy_refuses_is_refused(f):
         f(param(A))
 
 
+@pytest.mark.parametrize("cut", [np.array_split, np.split])
+def test_an_axis_that_is_not_there_is_refused_in_numpys_words(cut):
+    for given in (V, param(V), param(V[0])):
+        with pytest.raises(IndexError, match="tuple index out of range"):
+            cut(given, 3, 1)
+
+
 @pytest.mark.parametrize("write", [np.save, np.savetxt, np.savez, np.savez_compressed])
 def test_storing_is_refused_by_name(write):
     with pytest.raises(UnsupportedError, match=rf"np.*{write.__name__}.*tracker\.data"):

@@ -216,15 +216,16 @@ def argwhere(a: Any) -> Any:
 @implements(np.array_split)
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     ary = as_array(ary)
+    extent = np.shape(ary)[axis]  # raises as NumPy does, which is not AxisError
     axis = normalize_axis_index(axis, np.ndim(ary))
     indices_or_sections = whole(indices_or_sections)
     if not np.ndim(indices_or_sections):
         indices_or_sections = int(indices_or_sections)
-    pieces = np.array_split(np.arange(np.shape(ary)[axis]), indices_or_sections)
+    pieces = np.array_split(np.arange(extent), indices_or_sections)
     front = (slice(None),) * axis
     ends = np.cumsum([len(p) for p in pieces]).tolist()
     if np.ndim(indices_or_sections):  # cuts may overlap or lie outside: as slices do
-        cuts = [0, *indices_or_sections, np.shape(ary)[axis]]
+        cuts = [0, *indices_or_sections, extent]
         return [ary[(*front, slice(a, b))] for a, b in pairwise(cuts)]
     return [ary[(*front, slice(e - len(p), e))] for e, p in zip(ends, pieces, strict=True)]
 
