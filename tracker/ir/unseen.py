@@ -30,12 +30,14 @@ _HOLES = 4  # of a sum; more are not followed
 
 
 class _Hole(NamedTuple):
-    """`cleared` is `whole` but for the part at an index, where there is `value` (None: zero)."""
+    """`cleared` is `whole` but for the part at an index, where there is `value` (None: zero);
+    `user` is the sum that it is a term of."""
 
     cleared: Var
     whole: Atom
     place: tuple[Any, ...]
     value: Atom | None
+    user: Var | None = None
 
 
 @as_pass
@@ -44,14 +46,19 @@ def unseen_writes(function: Function) -> Function:
     if not function.has("put"):
         return function
     sweep = _Sweep(function)
-    for step in function.body:
-        sweep.visit(step)
+    for each in function.body:
+        sweep.visit(each)
     if not sweep.by and not sweep.shorter:
         return function
     new = Writer()
     by: dict[Var, Atom] = {}
     for old in function.body:
-        step = sweep.shorter.get(old.out, old) if isinstance(old, Eqn) else old
+        step = old
+        if isinstance(old, Eqn):
+            if old.out in sweep.put_off:
+                continue
+            new.body += [substitute(write, by) for write in sweep.late.get(old.out, ())]
+            step = sweep.shorter.get(old.out, old)
         stands = sweep.by.get(step.out) if isinstance(step, Eqn) else None
         if stands is None:
             new.body.append(substitute(step, by))
@@ -76,14 +83,18 @@ def _filled(new: Writer, hole: _Hole, by: Mapping[Var, Atom]) -> Atom:
 
 
 class _Sweep:
-    """shorter: writes of another value, or to an earlier version of their array; by: what stands
-    for the sums to which a part came back, and the holes of the arrays that were cleared for it."""
+    """shorter: writes of another value, or to an earlier version of their array; late: writes of a
+    value that is made after the part was taken away, by the sum in front of which they are made,
+    and `put_off`, what these give; by: what stands for the sums to which a part came back, and the
+    holes of the arrays that were cleared for it."""
 
     def __init__(self, function: Function) -> None:
         self.uses = function.uses
         self.eqns: dict[Atom, Eqn] = {}
         self.made: dict[Atom, int] = {}  # the number of the step
         self.shorter: dict[Var, Eqn] = {}
+        self.late: dict[Var, list[Eqn]] = {}
+        self.put_off: set[Var] = set()
         self.by: dict[Var, Atom | _Hole] = {}
         self.holes: dict[Atom, tuple[_Hole, ...]] = {}
 
@@ -147,10 +158,12 @@ class _Sweep:
             found = self.holes.get(total, ()) if self.uses[total] == 1 else ()
             if not found or total.type != eqn.out.type:
                 continue
+            if found[0].user is None:
+                found = (found[0]._replace(user=eqn.out),)
             for hole in found:
                 if self.fills(part, hole):
                     self.by[hole.cleared] = hole
-                elif not self.replaces(part, hole):
+                elif not self.replaces(part, hole, eqn):
                     continue
                 self.by[eqn.out] = total
                 found = tuple([other for other in found if other is not hole])
@@ -173,8 +186,9 @@ class _Sweep:
             and part.type == hole.cleared.type
         )
 
-    def replaces(self, part: Atom, hole: _Hole) -> bool:
-        """Whether a term is zero but for what was taken away, and there when that was."""
+    def replaces(self, part: Atom, hole: _Hole, total: Eqn) -> bool:
+        """Whether a term of a sum is zero but for what was taken away, and there when that was, or
+        when the rest was first looked at."""
         embedded = self._embedded(part)
         if (
             embedded is None
@@ -184,11 +198,16 @@ class _Sweep:
         ):
             return False
         value, cleared = embedded.operands[0], self.eqns[hole.cleared]
-        if self.made.get(value, 0) > self.made[hole.cleared]:
+        write = Eqn(cleared.op, (hole.whole, value), cleared.params, cleared.out, cleared.where)
+        made = self.made.get(value, 0)
+        if made <= self.made[hole.cleared]:
+            self.shorter[hole.cleared] = write
+            return True
+        user = hole.user or total.out
+        if user is not total.out and made > self.made[user]:
             return False
-        self.shorter[hole.cleared] = Eqn(
-            cleared.op, (hole.whole, value), cleared.params, cleared.out, cleared.where
-        )
+        self.late.setdefault(user, []).append(write)
+        self.put_off.add(hole.cleared)
         return True
 
 
