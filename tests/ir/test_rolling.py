@@ -467,6 +467,36 @@ def test_writes_through_views_are_loops_in_both_directions(views, eager_to_roll)
     agree(f, x)
 
 
+def test_parts_that_no_later_step_writes_may_be_read_late(eager_to_roll):
+    """Of the row above, which is complete but for its last element where it is read."""
+
+    def f(x):
+        y = np.reshape(x, (9, 60)) * 1.0
+        for i in range(1, 9):
+            y[i, 1:-1] += y[i - 1, :-2] * y[i - 1, 2:]
+            for j in range(1, 59):
+                y[i, j] = (y[i, j] + y[i, j - 1]) / 3.0
+        return np.sum(y * y)
+
+    x = RNG.standard_normal(540)
+    assert len(loops(optimised(f, x))) == 8
+    assert len(loops(optimised(lambda x: tracker.gradient(f, x), x))) == 16
+    agree(f, x)
+
+
+@pytest.mark.parametrize("late", range(6))
+def test_parts_that_later_steps_write_are_read_as_they_were(late, eager_to_roll):
+    def f(x):
+        y, seen = x.copy(), 0.0
+        for i in range(1, 120):
+            y[i] = np.sin(y[i - 1]) + y[i]
+            if i == 119 - late:
+                seen = y[110:118] * 1.0
+        return np.sum(y * y) + np.sum(seen * y[:8])
+
+    agree(f, RNG.standard_normal(120))
+
+
 def test_short_rows_of_a_long_run_are_loops():
     """A table of 30 x 20 that is filled in two loops: each row is shorter than a loop that pays."""
 

@@ -79,7 +79,7 @@ class Chain:
         """The same, where a block may be said to be written for what lies beside the part: as the
         rows of a table are that are written one after another."""
         for _ in range(_BACK):
-            if not newest or not _are_apart(index, self.writes[newest - 1].index, self.shape):
+            if not newest or not are_apart(index, self.writes[newest - 1].index, self.shape):
                 break
             newest -= 1
         return newest
@@ -212,7 +212,7 @@ def _blocks(shape: tuple[int, ...], cut: Collection[int]) -> tuple[int, ...]:
     return tuple(blocks)
 
 
-def _are_apart(a: tuple[Any, ...], b: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
+def are_apart(a: tuple[Any, ...], b: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
     """Whether two basic indices have no element in common, as far as their bounds tell."""
     pairs = zip([p for p in a if p is not None], [p for p in b if p is not None], strict=True)
     for (one, other), extent in zip(pairs, shape, strict=True):

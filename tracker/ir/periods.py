@@ -15,6 +15,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, operands_of
+from tracker.ir.history import are_apart
 from tracker.ir.keys import const_key
 from tracker.ir.repeats import LEAST, PAYS, UNROLLED, Run, integers, loose
 from tracker.ir.rotation import turned
@@ -39,6 +40,7 @@ _ROWS = 8  # times as long as a window that pays: a run, or body, of which short
 _IN_REGISTERS = 16  # elements; arrays up to here are quicker in straight-line code
 _LONG = 10_000  # steps in a window that has such arrays; fewer stay as they are in a short body
 _BIG = 64  # elements of an array whose sum is not carried while pieces are added
+_LATE = 8  # steps from the end in which an array may be looked at from outside
 
 
 class Analysis:
@@ -59,6 +61,20 @@ class Analysis:
         self.in_registers = small <= UNROLLED
         self.windows: list[Window] = []
         self.inside: dict[int, Window] = {}  # step number -> the window that it is in
+        self._readers: dict[Atom, list[Eqn]] | None = None
+
+    def readers(self, array: Var) -> list[Eqn]:
+        """The equations that read parts of an array that is written into."""
+        if self._readers is None:
+            self._readers = {}
+            for step in self.body:
+                if (
+                    isinstance(step, Eqn)
+                    and step.op.name == "getitem"
+                    and self.uses[step.operands[0]] > 1
+                ):
+                    self._readers.setdefault(step.operands[0], []).append(step)
+        return self._readers.get(array, [])
 
     def visit(self, run: Run) -> None:
         """Find the windows of a run: of single repetitions, or of two, three, four at a time."""
@@ -336,7 +352,7 @@ class _Pattern:
                 if slot == last:
                     break
             worth = at == Within(last) and _is_worth(chain, first.type)
-            if worth and self._alone(window, gone, last):
+            if worth and self._alone(window, gone, last, chain):
                 window.chains[last] = Chain(first, tuple(chain))
                 window.gone |= gone
                 del window.carries[last]
@@ -365,14 +381,30 @@ class _Pattern:
                 return total, Link(piece, place, adds=True), {slot, added.slot}
         return None
 
-    def _alone(self, window: Window, slots: set[int], last: int) -> bool:
-        """Whether what these slots give has one use; what is there after the loop, any number."""
+    def _alone(self, window: Window, slots: set[int], last: int, links: Sequence[Link]) -> bool:
+        """Whether what these slots give has one use; what is there after the loop, any number, and
+        so have parts that no later step writes into."""
         for step in range(window.count):
             for slot in slots:
                 out = self.step(slot, self.first + step).out  # type: ignore[union-attr]
-                if self.analysis.uses[out] != 1 and (slot, step) != (last, window.count - 1):
+                if self.analysis.uses[out] == 1 or (slot, step) == (last, window.count - 1):
+                    continue
+                if slot != last or not self._may_be_read_late(window, out, step, links):
                     return False
         return True
+
+    def _may_be_read_late(self, window: Window, out: Var, step: int, links: Sequence[Link]) -> bool:
+        """Whether all but the next step read parts of an array, after the loop, that are no others
+        then."""
+        readers = self.analysis.readers(out)
+        if len(readers) != self.analysis.uses[out] - 1 or window.count - step > _LATE:
+            return False
+        later = [link.place.at(n) for n in range(step + 1, window.count) for link in links]
+        return all(
+            self.analysis.place[reader.out] >= window.end
+            and all(are_apart(reader.params["index"], at, out.type.shape) for at in later)
+            for reader in readers
+        )
 
 
 def _still(index: tuple[object, ...]) -> Place:

@@ -116,9 +116,11 @@ class _Emitter(Writer):
         found = self.analysis.of(atom)
         if found is None:
             return atom
+        window, slot, step = found
+        if slot in window.chains:  # what may be read of it before is the same at the end
+            atom = self.analysis.body[window.end - window.period + slot].out  # type: ignore[union-attr]
         known = self.stands.get(atom)
         if known is None:
-            window, slot, step = found
             known = self.stands[atom] = self.loops[window].value(slot, step)
         return known
 
