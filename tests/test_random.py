@@ -2,6 +2,8 @@
 
 import copy
 import random
+import subprocess
+import sys
 import warnings
 
 import numpy
@@ -171,6 +173,49 @@ def test_global_functions(random):
     numpy.testing.assert_allclose(numpy.hstack(run(fast)[0]), numpy.hstack(run(f)[0]), rtol=1e-14)
     assert run(fast)[1] == run(f)[1] and fast.cache_info().eager == 0
     assert numpy.random.randn.__self__ is numpy.random.mtrand._rand
+
+
+LATE = {
+    "global": ("lambda x: x * np.random.rand()", ""),
+    "imported inside": ("inside", ""),
+    "derivative": ("lambda x: tracker.gradient(lambda y: y * np.random.rand(), x)[0]", ""),
+    "library": ("lambda x: x * library.h()", "where a trace cannot see it"),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_generators_that_nobody_has_imported(name):
+    f, text = LATE[name]
+    code = f"""
+import sys, types, warnings
+import numpy as np, tracker
+assert "numpy.random" not in sys.modules
+
+def inside(x):
+    from numpy.random import rand
+    return x * rand()
+
+library = types.ModuleType("library")
+installed = np.__file__.replace("numpy", "library")
+text = "import numpy\\ndef h(): return numpy.random.rand()"
+exec(compile(text, installed, "exec"), vars(library))
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    fast = tracker.jit({f})
+    assert len({{float(fast(1.0)) for _ in range(4)}}) == 4
+assert {text!r} in str(heard[0].message) if {text!r} else not heard
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_seeded_generator_that_nobody_has_imported_is_compiled():
+    code = """
+import numpy as np, tracker
+fast = tracker.jit(lambda x: x * np.random.default_rng(3).normal())
+assert len({float(fast(1.0)) for _ in range(4)}) == 1
+assert fast.cache_info().eager == 0
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_generators_of_the_namespace():

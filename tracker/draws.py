@@ -7,7 +7,7 @@ Owns: the op `draw` and `record_draw`, which records it; `Journal`, which can ta
 guard that fails sends the call to another trace, which must draw the same numbers again); `Watch`,
 which notices draws that a trace has not heard of; `draws_privately`, for ops whose own they are;
 `stand_in`, what a generator is while a function is traced. Start at `record_draw`. `numpy.random`
-is imported only when somebody has.
+is imported only when somebody has, or when a function is traced that may draw from it.
 
 Invariants: equations of draws are never dropped, merged or put in another order; a trace that drew
 numbers unheard is never compiled.
@@ -16,6 +16,7 @@ numbers unheard is never compiled.
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -32,6 +33,8 @@ from tracker.ops.cotangents import match, project
 from tracker.stage import Unstructured
 from tracker.tape import data_of, form_of, record
 from tracker.tracked import Tracked
+
+_WORDS = 624  # that a Mersenne twister makes at a time
 
 _Result = TypeVar("_Result")
 
@@ -131,14 +134,21 @@ class Watch:
         self.states = [state_of(source) for source in self.sources]
 
     def check(self) -> None:
+        for source in _global_sources():
+            if not any(source is known for known in self.sources) and not _is_fresh(source):
+                raise self._unheard(source)
         for source, state in zip(self.sources, self.states, strict=True):
             if not _same(state, state_of(source)):
-                raise UnheardDraws(
-                    message(
-                        f"random numbers were drawn from {source!r} where a trace cannot see it",
-                        "Pass the generator as an argument, or draw from tracker.numpy.random",
-                    )
-                )
+                raise self._unheard(source)
+
+    @staticmethod
+    def _unheard(source: Any) -> UnheardDraws:
+        return UnheardDraws(
+            message(
+                f"random numbers were drawn from {source!r} where a trace cannot see it",
+                "Pass the generator as an argument, or draw from tracker.numpy.random",
+            )
+        )
 
 
 def draws_privately(function: Callable[..., _Result]) -> Callable[..., _Result]:
@@ -164,6 +174,22 @@ def draws_privately(function: Callable[..., _Result]) -> Callable[..., _Result]:
 def is_private() -> bool:
     """Whether an op is being evaluated that draws numbers for its own use."""
     return _thread.private
+
+
+def import_generators() -> None:
+    """Have the global generators there before a function is traced that may draw from them: NumPy
+    imports its own when somebody first says `np.random`, and a trace that is running by then would
+    not hear of it."""
+    importlib.import_module("numpy.random")  # which imports Python's
+
+
+def _is_fresh(source: Any) -> bool:
+    """Whether a global generator that was imported a moment ago has given no numbers yet: of what
+    it was seeded with none are used."""
+    state = state_of(source)
+    if isinstance(state, dict):
+        return bool(state["state"]["pos"] == _WORDS and not state["has_gauss"])
+    return bool(state[1][-1] == _WORDS and state[2] is None)
 
 
 def _global_sources() -> list[Any]:

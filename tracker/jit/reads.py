@@ -79,7 +79,8 @@ class Reads(NamedTuple):
     globals of code that asks what a value is, and how (`answers.py`). `stored`: the names under
     which it puts something; `fills`: it may put something elsewhere, too. `objects`: whose
     attributes it may read. `beyond`: why there is too much to look at, if there is.
-    `compares`: it may ask whether two things are one object; `caches`: of `functools.lru_cache`."""
+    `compares`: it may ask whether two things are one object; `caches`: of `functools.lru_cache`;
+    `draws`: it may draw random numbers from a module."""
 
     places: list[Place]
     asks: bool
@@ -90,6 +91,7 @@ class Reads(NamedTuple):
     beyond: str
     compares: bool
     caches: list[Any]
+    draws: bool
 
 
 def places_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> list[Place]:
@@ -107,7 +109,7 @@ def reads_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> Reads:
             walk.reach(x)
     places = walk.run()
     spaces = list(walk.spaces.values())
-    asked = walk.objects, walk.beyond, walk.compares, walk.caches
+    asked = walk.objects, walk.beyond, walk.compares, walk.caches, walk.draws
     return Reads(places, walk.asks, spaces, walk.stored, walk.fills, *asked)
 
 
@@ -123,7 +125,7 @@ class _Walk:
         self.texts: set[str] = set()  # that stand at places
         self.every = self.whole = False  # whether any attribute may be read; and which there are
         self.environment: tuple[frozenset[str], bool] = frozenset(), False  # keys; any of them
-        self.asks = False
+        self.asks = self.draws = False
         self.named: dict[int, tuple[dict[str, Any], set[str]]] = {}  # names looked up in a dict
         self.classifies = self.abstract = False  # whether classes are asked for; abstract ones
         self.stored: set[str] = set()
@@ -364,6 +366,8 @@ class _Walk:
         known, whole = self.environment
         self.environment = known | names.variables, whole or names.environment
         self.asks |= not asking.NAMES.isdisjoint(names.attributes | names.globals)
+        modules = {part for _, name in names.imports for part in name.split(".")}
+        self.draws |= "random" in names.attributes | names.globals | modules
 
     def _globals(self, f: types.FunctionType, names: Names) -> set[str]:
         """The globals that a function's code may read; modules that it imports are reached."""

@@ -23,7 +23,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.deferral import Deferral, Misjudged
-from tracker.draws import Patched, Watch
+from tracker.draws import Patched, Watch, import_generators
 from tracker.errors import CompileError, UnsupportedError, is_internal, message
 from tracker.ir.graph import Function
 from tracker.jit.answers import Answers
@@ -295,6 +295,8 @@ class _Run:
         with_views: bool,
     ) -> tuple[list[Any], tree.Structure, Any]:
         """The leaves of what `f` returns, their structure, and the thing itself."""
+        if self.reads.draws:
+            import_generators()
         with self.listener, Watch(self.inputs.watched) as watch, Patched():
             try:
                 self.stand_ins.put(self.at_places, self.inputs.originals())
