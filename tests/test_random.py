@@ -14,6 +14,7 @@ import tracker.numpy as np
 from tracker import (
     ConversionError,
     UnsupportedError,
+    fori_loop,
     gradient,
     jacobian,
     jit,
@@ -24,6 +25,7 @@ from tracker import (
 )
 
 X = numpy.array([0.5, 2.0, 1.5])
+LEGACY = numpy.random.RandomState(3).get_state()
 STATE = numpy.random.default_rng(5).bit_generator.state
 
 
@@ -257,7 +259,7 @@ def test_what_a_trace_cannot_record_runs_in_plain_python():
         return x + random.random()
 
     def reseeds(x):
-        numpy.random.seed(3)
+        numpy.random.set_state(LEGACY)
         return x + numpy.random.random()
 
     def shuffles(x):
@@ -268,7 +270,7 @@ def test_what_a_trace_cannot_record_runs_in_plain_python():
     for f, text in (
         (unseeded, "without a seed in a traced function"),
         (pythons, "where a trace cannot see it"),
-        (reseeds, "seed of a generator under a trace"),
+        (reseeds, "set_state of a generator under a trace"),
         (shuffles, "Use permutation"),
     ):
         fast = jit(f)
@@ -285,6 +287,57 @@ def test_what_a_trace_cannot_record_runs_in_plain_python():
             assert numpy.any(second != third)
         with pytest.raises(tracker.CompileError, match=text):
             jit(f, strict=True)(X)
+
+
+def _seeds(x, n):
+    numpy.random.seed(3)
+    return x * numpy.random.randn(3)
+
+
+def _seeds_by_argument(x, n):
+    numpy.random.seed(n)
+    return x * numpy.random.randn(3)
+
+
+def _seeds_in_between(x, n):
+    before = numpy.random.rand()
+    numpy.random.seed([n, 2])
+    if numpy.random.rand() * x[0] > 0.5:
+        numpy.random.seed(7)
+    return x * numpy.random.randn(3) + before
+
+
+def _seeds_its_own(x, n):
+    OWN.seed(n)
+    return x * OWN.uniform(size=3) + fori_loop(0, 3, lambda k, t: t + OWN.rand(), 0.0)
+
+
+OWN = numpy.random.RandomState(1)
+
+
+@pytest.mark.parametrize("f", [_seeds, _seeds_by_argument, _seeds_in_between, _seeds_its_own])
+def test_a_generator_is_seeded_at_each_call(f):
+    def run(g):
+        numpy.random.seed(7)
+        OWN.seed(1)
+        made = [(g(X * k, k % 3), numpy.random.rand(), OWN.rand()) for k in range(1, 7)]
+        return [numpy.hstack(parts) for parts in made]
+
+    fast, slope = jit(f), jit(lambda x, n: gradient(lambda x: np.sum(f(x, n)), x)[0])
+    numpy.testing.assert_allclose(run(fast), run(f), rtol=1e-14)
+    want = run(lambda x, n: gradient(lambda x: np.sum(f(x, n)), x)[0])
+    numpy.testing.assert_allclose(run(slope), want, rtol=1e-14)
+    assert fast.cache_info().eager == slope.cache_info().eager == 0
+
+
+def test_a_seed_that_the_system_chooses_is_not_traced():
+    def f(x):
+        numpy.random.seed()
+        return x * numpy.random.rand()
+
+    fast = jit(f)
+    with pytest.warns(RuntimeWarning, match="seed of a generator under a trace"):
+        assert len({fast(1.0) for _ in range(4)}) == 4
 
 
 def _resets(x, rng):

@@ -261,7 +261,8 @@ def _evaluate(
     *operands: Any, source: Any, method: str, names: Sequence[str], given: Any, type: Any
 ) -> Any:
     touch(source)
-    return getattr(source, method)(**given, **dict(zip(names, operands, strict=True)))
+    made = getattr(source, method)(**given, **dict(zip(names, operands, strict=True)))
+    return _SEEDED if method == "seed" else made
 
 
 def _standard(y: Any, p: Any) -> Any:
@@ -342,6 +343,15 @@ draw = define(
     lower=Host("NumPy's generators draw, in the function's order", effect=True),
 )
 _CONSTANT = ("size", "axis", "dtype", "method", "replace", "shuffle", "endpoint", "check_valid")
+
+
+_SEEDED = np.zeros((), bool)  # what seeding gives, so that there is an equation for it
+
+
+def record_seed(source: Any, seed: Any) -> None:
+    """Seed a generator and record that: what it draws from then on is the same at each call, and
+    so is what it is left with."""
+    record_draw(source, "seed", {"seed": seed})
 
 
 def record_draw(source: Any, method: str, arguments: dict[str, Any]) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.random as own
 
-from tracker.draws import is_private, record_draw
+from tracker.draws import is_private, record_draw, record_seed
 from tracker.errors import UnsupportedError, message
 from tracker.listening import current_stage, is_following, stages
 from tracker.ops.create import buffer, joined
@@ -27,7 +27,7 @@ from tracker.tracked import Tracked
 
 _default_rng = own.default_rng  # while a function is traced, ours stands there
 _SAMPLES = {"rand": "random_sample", "randn": "standard_normal"}  # take a size as *args
-_NO_DRAW = {"bytes", "get_state", "spawn", "set_state", "seed"}
+_NO_DRAW = {"bytes", "get_state", "spawn", "set_state"}
 _REORDERS = {"shuffle", "permutation", "permuted"}
 
 
@@ -223,6 +223,16 @@ def _unrecorded(base: type, name: str) -> Callable[..., Any]:
     return call
 
 
+def _seed(self: Any, seed: Any = None) -> None:
+    """`seed`; one that the system chooses is another at each call, and not for a trace."""
+    stage = current_stage()
+    if seed is None or stage is None or stage in self._within:
+        _refuse(self, "seed")
+        self._own.seed(seed)
+    else:
+        record_seed(self._own, joined(seed))
+
+
 def _refuse(source: _Source, what: str) -> None:
     """What tells or changes the state of a generator is not for a trace of one it was given."""
     stage = current_stage()
@@ -242,6 +252,7 @@ def _install() -> None:
 
 
 _install()
+RandomState.seed = _seed  # type: ignore[method-assign]
 GLOBAL = of(own.mtrand._rand)
 GLOBALS: dict[str, Any] = {
     name: getattr(GLOBAL, name)
