@@ -214,3 +214,32 @@ def test_negatives_that_wrap_around(kind):
     """The negative of the least integer, and of an unsigned one, is no number's opposite."""
     x, w = numbers(kind, 40), np.linspace(-2, 2, 40)
     agree(lambda x, w: tuple(f(x, w) for f in NEGATIVES), x, w)
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.subtract], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("values", [*KINDS, 0.7, True, 1])
+def test_sums_at_places_are_made_in_the_dtype_of_both(ufunc, values):
+    """Not in that of the values, where they may wrap; and each is cut short, not the last one."""
+    places = np.arange(20) % 3
+    given = values
+    if isinstance(values, str):  # eight bits do not hold the sums of integers
+        given = (np.arange(20) % 3 * 0.8 if values[0] == "f" else np.full(20, 40)).astype(values)
+    for kind in KINDS:
+
+        def f(x, given=given):
+            x = x.copy()
+            ufunc.at(x, places, given)
+            return x
+
+        x = np.array([99, 100, 90] if np.dtype(kind).itemsize == 1 else [900, 1000, 800])
+        x = x.astype(kind)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            try:
+                want = f(x)
+            except TypeError:
+                continue
+            compiled = jit(lambda x, given: f(x, given))
+            for _ in range(2):
+                np.testing.assert_allclose(compiled(x, given), want, rtol=1e-6)
+                assert compiled(x, given).dtype == want.dtype

@@ -206,8 +206,10 @@ def _at(ufunc: np.ufunc, target: Any, key: Any, *values: Any) -> None:
     if is_plain("ufunc.at", target, values):
         ufunc.at(target, whole(key), *values)
         return
-    if ufunc in (np.add, np.subtract):
-        added = subscripts.added(np.shape(target), key, *values)
+    summed = np.result_type(*(as_array(form_of(x)) for x in (target, *values)))  # no weak numbers
+    if ufunc in (np.add, np.subtract) and not _cut_short(summed.kind, form_of(target).dtype.kind):
+        value = np.astype(as_array(values[0]), summed)  # in the dtype of the sums, not in its own
+        added = subscripts.added(np.shape(target), key, value)
         target += np.astype(-added if ufunc is np.subtract else added, target.dtype)
         return
     places = np.arange(np.size(target)).reshape(np.shape(target))[_plain_key(key)]
@@ -218,6 +220,12 @@ def _at(ufunc: np.ufunc, target: Any, key: Any, *values: Any) -> None:
         at = places[turn]
         flat = _replaced(flat, at, ufunc(flat[at], *(v[turn] for v in given)))
     target[...] = np.reshape(flat, np.shape(target))
+
+
+def _cut_short(summed: str, kept: str) -> bool:
+    """Whether a sum (its kind) loses something where an array (its kind) takes it in: 1 + 0.7
+    among integers is 1, however often."""
+    return summed in "fc" if kept in "iu" else kept == "b" != summed
 
 
 def _plain_key(key: Any) -> Any:
