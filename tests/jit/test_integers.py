@@ -243,3 +243,33 @@ def test_sums_at_places_are_made_in_the_dtype_of_both(ufunc, values):
             for _ in range(2):
                 np.testing.assert_allclose(compiled(x, given), want, rtol=1e-6)
                 assert compiled(x, given).dtype == want.dtype
+
+
+@pytest.mark.parametrize("length", [0, 1, 3])
+def test_folds_of_few_elements_have_the_ufuncs_dtype(length):
+    folds = [
+        lambda x: np.logaddexp.accumulate(x),
+        lambda x: np.true_divide.accumulate(x),
+        lambda x: np.logical_and.accumulate(x),
+        lambda x: np.logical_or.accumulate(x),
+        lambda x: np.subtract.accumulate(x),
+        lambda x: np.maximum.accumulate(x),
+        lambda x: np.logical_and.reduceat(x, [0]) if len(x) else x,
+        lambda x: np.hypot.reduceat(x, [0]) if len(x) else x,
+        lambda x: np.logical_xor.reduce(x),
+        lambda x: np.power.reduce(x) if len(x) else x,
+    ]
+    for kind in KINDS:
+        x = np.array([3, 1, 2])[:length].astype(kind)
+        for fold in folds:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                try:
+                    want = fold(x)
+                except TypeError:
+                    continue
+                compiled = jit(fold)
+                for _ in range(2):
+                    got = compiled(x)
+                    assert got.dtype == want.dtype and got.shape == want.shape
+                    np.testing.assert_allclose(got, want, rtol=2e-3)

@@ -112,10 +112,7 @@ def _reduce(
     initial: Any = NO_VALUE,
     where: Any = True,
 ) -> Any:
-    array = _typed(array, dtype)
-    kind = ufunc.resolve_dtypes((array.dtype, array.dtype, None))[2]
-    if dtype is None and kind.kind in "fc":  # a fold of one element, too, is what the ufunc gives
-        array = np.astype(array, kind)
+    array = _folding(ufunc.reduce, array, dtype)
     axes = folded_axes(array, axis)
     if len(axes) > 1 and ufunc.identity is None:
         ufunc.reduce(np.ones((1, 1), array.dtype), axis=(0, 1))  # raises where the order matters
@@ -157,20 +154,20 @@ def _reduce(
 def _accumulate(
     ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None
 ) -> Any:
-    array = _typed(array, dtype)
+    array = _folding(ufunc.accumulate, array, dtype)
     if ufunc in (np.maximum, np.minimum):
         running = running_maximum if ufunc is np.maximum else running_minimum
         axis = normalize_axis_index(axis, np.ndim(array))
         return into(out, apply(running, (array,), {"axis": axis}), "unsafe")
-    lines = list(np.moveaxis(array, axis, 0))
-    return into(out, np.stack(list(accumulate(lines, ufunc)), axis=axis), "unsafe")
+    lines = list(accumulate(np.moveaxis(array, axis, 0), ufunc))
+    return into(out, np.stack(lines, axis=axis) if lines else array, "unsafe")
 
 
 def _reduceat(
     ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
 ) -> Any:
     """Of each pair of neighbouring indices: the fold from one to the other, or the one element."""
-    array, starts = _typed(array, dtype), np.asarray(indices, np.intp)
+    array, starts = _folding(ufunc.reduceat, array, dtype, [0]), np.asarray(indices, np.intp)
     axis = normalize_axis_index(axis, np.ndim(array))
     n = np.shape(array)[axis]
     if np.any((starts < 0) | (starts >= n)):
@@ -194,8 +191,12 @@ def _pieces(rows: Any, starts: Any, count: int) -> Any:
     return rows[starts[:, None] + np.arange(count)]
 
 
-def _typed(array: Any, dtype: Any) -> Any:
-    return as_array(array) if dtype is None else np.astype(as_array(array), dtype)
+def _folding(method: Any, array: Any, dtype: Any, *starts: Any) -> Any:
+    """An array in the dtype in which a ufunc's method folds it, be it of one element or of none."""
+    array = as_array(array)
+    if dtype is None:  # raises where it folds none of these
+        dtype = method(np.ones(1, array.dtype), *starts).dtype
+    return np.astype(array, dtype)
 
 
 _METHODS: dict[str, Any] = {"reduce": _reduce, "accumulate": _accumulate, "reduceat": _reduceat}
