@@ -302,3 +302,17 @@ def test_text_of_tracked_values():
 def test_places_in_few_runs(places, runs):
     """Two places far apart are no run: their gradient would be found by division."""
     assert editing._runs(np.array(places)) == runs
+
+
+@pytest.mark.parametrize("dtype", ["i8", "i2", "u1"])
+@pytest.mark.parametrize("mode", ["mean", "median", "linear_ramp", "maximum"])
+def test_integers_are_padded_with_what_numpy_makes_of_the_numbers_between(mode, dtype):
+    """The nearest integer to a mean, the one below on a ramp."""
+    for numbers in ([17, 6], [5, 8, 2, 3], [100, 3, 50, 42, 7]):
+        a = np.array(numbers).astype(dtype)
+        for given in (a, -a, np.stack([a, a[::-1]])):
+            want = np.pad(given, 3, mode=mode)
+            compiled = jit(lambda x: np.pad(x, 3, mode=mode))
+            for _ in range(2):
+                got = compiled(given)
+                assert got.dtype == want.dtype and np.array_equal(got, want)

@@ -417,7 +417,8 @@ def _pad_ramp(a: Any, axis: int, before: int, after: int, *, end_values: Any) ->
     cut = along(a, axis)
 
     def ramp(end: Any, edge: Any, n: int) -> Any:
-        return np.linspace(end, np.squeeze(edge, axis), n, endpoint=False, axis=axis) if n else None
+        last = np.squeeze(edge, axis)
+        return np.linspace(end, last, n, False, dtype=a.dtype, axis=axis) if n else None
 
     left = ramp(low, a[cut(slice(1))], before)
     right = ramp(high, a[cut(slice(-1, None))], after)
@@ -430,8 +431,10 @@ def _pad_statistic(function: Callable[..., Any]) -> Callable[..., Any]:
         lengths = (n, n) if stat_length is None else _pairs(stat_length, np.ndim(a))[axis]
         left, right = (min(length, n) for length in lengths)
         cut = along(a, axis)
-        low = function(a[cut(slice(left))], axis=axis, keepdims=True)
-        high = function(a[cut(slice(n - right, None))], axis=axis, keepdims=True)
+        chunks = a[cut(slice(left))], a[cut(slice(n - right, None))]
+        low, high = (function(chunk, axis=axis, keepdims=True) for chunk in chunks)
+        if a.dtype.kind in "iu":  # a mean is the nearest integer
+            low, high = np.round(low), np.round(high)
         return _ends(a, axis, _spread(low, a, axis, before), _spread(high, a, axis, after))
 
     return pad_axis
