@@ -273,3 +273,30 @@ def test_folds_of_few_elements_have_the_ufuncs_dtype(length):
                     got = compiled(x)
                     assert got.dtype == want.dtype and got.shape == want.shape
                     np.testing.assert_allclose(got, want, rtol=2e-3)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[0] in "iu"])
+def test_means_of_some_integers_are_made_of_floats(kind):
+    """Their sum may be more than an integer holds."""
+    x = np.full(6, np.iinfo(kind).max, kind)
+    x[2] = 3
+    mask = np.array([True, False, True, True, True, True])
+    _same_twice(
+        lambda x: (
+            np.mean(x, where=mask),
+            np.var(x, where=mask),
+            np.nanmean(x),
+            np.nanstd(x, ddof=1),
+        ),
+        x,
+    )
+
+
+def _same_twice(f, x):
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        want, compiled = f(x), jit(f)
+        for _ in range(2):
+            for a, b in zip(compiled(x), want, strict=True):
+                assert a.dtype == b.dtype
+                np.testing.assert_allclose(a, b, rtol=2e-3 if a.dtype == np.float16 else 1e-6)
