@@ -292,6 +292,14 @@ def test_means_of_some_integers_are_made_of_floats(kind):
     )
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_emath_answers_in_the_dtype_of_numpys(kind):
+    x = np.array([3, 1, 2]).astype(kind)
+    for y in (x, -x if kind != "?" else x):
+        _same_twice(lambda x: (np.emath.sqrt(x), np.emath.power(x, 2), np.emath.logn(3, x)), y)
+        _same_twice(lambda x: (np.emath.log(x), np.emath.arcsin(x), np.emath.power(x, -1)), y)
+
+
 def _same_twice(f, x):
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

@@ -89,16 +89,17 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
 # Complex results of real arguments ----------------------------------------------------------------
 
 
+_SHORT = [np.dtype(kind) for kind in ("f4", "i1", "i2", "u1", "u2")]
+
+
 def _complex_where(outside: Any) -> Any:
     """The argument, as a complex number if any element is outside the real domain."""
 
     def widen(x: Any) -> Any:
         x = as_array(x)
-        if x.dtype.kind in "biu":
-            x = np.astype(x, float)
-        if x.dtype.kind != "f" or not np.any(outside(x)):
+        if x.dtype.kind == "c" or not np.any(outside(x)):
             return x
-        return np.astype(x, np.complex64 if x.dtype == np.float32 else complex)
+        return np.astype(x, np.complex64 if x.dtype in _SHORT else complex)
 
     return widen
 
