@@ -275,6 +275,13 @@ def test_folds_of_few_elements_have_the_ufuncs_dtype(length):
                     np.testing.assert_allclose(got, want, rtol=2e-3)
 
 
+@pytest.mark.parametrize("ufunc", [np.hypot, np.gcd, np.bitwise_xor, np.logaddexp])
+def test_one_element_is_folded_with_what_leaves_the_others_alone(ufunc):
+    """hypot(0, -3) is 3."""
+    x = np.array([[-3], [2]])
+    _same_twice(lambda x: (ufunc.reduce(x, axis=1), ufunc.reduce(x[0])), x)
+
+
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[0] in "iu"])
 def test_means_of_some_integers_are_made_of_floats(kind):
     """Their sum may be more than an integer holds."""

@@ -139,6 +139,8 @@ def _reduce(
         start = [
             np.asarray(ufunc.identity).astype(array.dtype)[()]
         ]  # -1 is all bits of any integer
+    if len(lines) == 1 and initial is NO_VALUE and not start and ufunc.identity is not None:
+        start = [np.asarray(ufunc.identity).astype(array.dtype)]  # hypot(0, x) is the size of x
     if start:
         left = tuple(n for i, n in enumerate(np.shape(array)) if i not in axes)
         start = [np.broadcast_to(start[0], left)[()]]
