@@ -5,7 +5,7 @@ import pytest
 
 import tracker
 import tracker.numpy as tnp
-from tracker import ConversionError, param
+from tracker import ConversionError, gradient, jit, param
 
 A = np.arange(6.0).reshape(2, 3)
 
@@ -92,3 +92,26 @@ def test_nothing_is_in_a_number(x):
     with pytest.raises(TypeError, match="not iterable"):
         2.5 in param(x)  # noqa: B015
     assert 2.5 in param(np.array(x))
+
+
+def test_writing_one_part_of_a_complex_array_leaves_the_other_what_it_is():
+    infinite = np.array([np.inf, 1.0, -np.inf, np.nan])
+
+    def f(z, a):
+        z.real = a
+        w = z.copy()
+        w.imag = a[::-1]
+        return z, w, np.nan_to_num(w, nan=1.0, posinf=np.inf)
+
+    want = f(infinite[::-1] + 0j, infinite)
+    compiled = jit(f)
+    for call in lambda z, a: tracker.data(f(param(z), a)), compiled, compiled:
+        got = call(infinite[::-1] + 0j, infinite)
+        for a, b in zip(want, got, strict=True):
+            np.testing.assert_array_equal(np.real(tracker.data(b)), np.real(a))
+            np.testing.assert_array_equal(np.imag(tracker.data(b)), np.imag(a))
+    (slope,) = gradient(
+        lambda z: np.sum(np.sqrt(np.imag(z))), np.array([0j, 4j]), check_finite=False
+    )
+    assert slope.real.tolist() == [0.0, 0.0]
+    assert slope.imag.tolist() == [np.inf, 0.25]

@@ -19,6 +19,7 @@ from tracker.errors import message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.mutation import Flat, link
 from tracker.ops import subscripts
+from tracker.ops.unary import from_parts
 from tracker.tape import form_of
 from tracker.tracked import Tracked, install_property
 
@@ -150,8 +151,8 @@ def _link_views() -> None:
     for name, function in turns:
         install_property(name, function, writable=False)
     parts: list[Any] = [
-        ("real", np.real, lambda z, new: new + 1j * np.imag(z)),
-        ("imag", np.imag, lambda z, new: np.real(z) + 1j * new),
+        ("real", np.real, lambda z, new: from_parts(new, np.imag(z))),
+        ("imag", np.imag, lambda z, new: from_parts(np.real(z), new)),
     ]
     for name, function, paste in parts:
         NUMPY[function] = _part(function, NUMPY[function], paste)

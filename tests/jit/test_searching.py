@@ -47,6 +47,18 @@ def test_digitize(right):
         f(x, bins[[0, 3, 1, 2, 4, 5]])
 
 
+@pytest.mark.parametrize("right", [False, True])
+def test_digitize_between_edges_that_are_nan(right):
+    x, nan = np.array([0.5, 1.5, np.nan, 9.0, -1.0]), np.nan
+    f = jit(lambda x, bins: np.digitize(x, bins, right))
+    for edges in [0, 1, 2, nan, nan], [nan, nan, 2, 1, 0], [1, 1, 1, 1, nan], [nan] * 5:
+        bins = np.array(edges, float)
+        for _ in range(3):
+            np.testing.assert_array_equal(f(x, bins), np.digitize(x, bins, right))
+    with pytest.raises(ValueError, match="monotonically"):
+        f(x, np.array([0, 2, 1, nan, nan]))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("other", KINDS)
 def test_isin(kind, other):

@@ -1,5 +1,6 @@
 """Differences, slopes, integrals, interpolation, convolution, ranges; averages and histograms."""
 
+import itertools
 import re
 
 import numpy as np
@@ -155,6 +156,24 @@ def test_interpolation_in_complex_numbers_is_refused_as_numpy_refuses_it(args):
     with pytest.raises(TypeError) as got:
         jit(np.interp)(*args)
     assert str(got.value) == str(want.value)
+
+
+@pytest.mark.parametrize("number", [float, complex])
+def test_interpolation_between_infinite_knots_is_numpys(number):
+    values = [0.0, 1.0, np.inf, -np.inf, np.nan, -0.0]
+    at = np.array([-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, np.nan, np.inf, -np.inf])
+    compiled = jit(np.interp)
+    for heights in itertools.product(values, repeat=3):
+        for n in 1, 3:
+            fp = np.array(heights[:n], dtype=number)
+            if number is complex:
+                fp.imag = np.array(heights[-n:])[::-1]
+            want = np.interp(at, np.arange(n * 1.0), fp)
+            for got in (
+                np.interp(at, np.arange(n * 1.0), param(fp)).data,
+                compiled(at, np.arange(n * 1.0), fp),
+            ):
+                np.testing.assert_array_equal(got, want)
 
 
 def test_interpolation_at_a_knot_has_the_slope_to_its_right():

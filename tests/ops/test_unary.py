@@ -59,6 +59,12 @@ ROWS = [
     row(unary.invert, sample(np.array([True, False])), sample(np.arange(3)), sample(5)),
     row(unary.real, sample(x(3)), sample(z(3)), sample(z()), sample(z(0, 2)), sample(1.0 + 2j)),
     row(unary.imag, sample(x(3)), sample(z(3)), sample(z()), sample(z(0, 2)), sample(1.0 + 2j)),
+    row(
+        unary.complex_of,
+        *(sample(x(*n), x(*n, seed=1)) for n in [(3,), (), (0, 2), (2, 3)]),
+        sample(np.array([np.inf, 0.0, np.nan]), np.array([0.0, -np.inf, 1.0])),
+        sample(x(3).astype(np.float32), x(3, seed=1).astype(np.float32)),
+    ),
     row(unary.conjugate, sample(x(3)), sample(z(3)), sample(z()), sample(z(0, 2))),
 ]
 

@@ -82,6 +82,9 @@ class Emitter(Reals, Arcs):
     def imag(self, x: Scalar) -> Scalar:
         return x.im if isinstance(x, Complex) else super().imag(x)
 
+    def complex(self, re: Scalar, im: Scalar) -> Scalar:
+        return Complex(re, im)
+
     def conjugate(self, x: Scalar) -> Scalar:
         return Complex(x.re, super().neg(x.im)) if isinstance(x, Complex) else x
 

@@ -15,6 +15,7 @@ from tracker.ops.cumulative import along
 from tracker.ops.declare import as_array, implements
 from tracker.ops.shape import laid_out
 from tracker.ops.subscripts import read
+from tracker.ops.unary import from_parts
 from tracker.tape import form_of
 
 # Differences --------------------------------------------------------------------------------------
@@ -205,19 +206,28 @@ def interp(
     low = fp[0] if left is None else left
     high = fp[-1] if right is None else right
     if n == 1:
-        inside = fp[0] + 0.0 * x
+        inside = fp[0]
     else:
         at = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, n - 2)
         (x0, f0), (x1, f1) = ([read(p, i)[0] for p in (xp, fp)] for i in (at, at + 1))
-        slope = (f1 - f0) / (x1 - x0)
-        inside = slope * (x - x0) + f0
-        lost = np.isnan(inside)
-        if np.any(lost):  # at a knot, between infinite ones, or after one
-            inside = np.where(lost, slope * (x - x1) + f1, inside)
-            at_knot = x == x0
-            inside = np.where(lost & at_knot, f0, np.where(lost & (x == x1), f1, inside))
-            inside = np.where(np.isnan(inside) & (f0 == f1), f0, inside)
+        with np.errstate(all="ignore"):  # NumPy's own loop does not warn, either
+            inside = (f1 - f0) / (x1 - x0) * (x - x0) + f0
+            lost = np.isnan(inside) & ~np.isnan(x)
+            if np.any(lost):
+                inside = np.where(lost, _near_infinite(x, x0, x1, f0, f1), inside)
     return np.where(x < xp[0], low, np.where(x > xp[-1], high, inside))[()]
+
+
+def _near_infinite(x: Any, x0: Any, x1: Any, f0: Any, f1: Any) -> Any:
+    """What NumPy gives beside infinite knots: from the one to the left, or else to the right."""
+    if np.iscomplexobj(f0):  # each part by itself: a product of complex numbers would mix them
+        parts = (_near_infinite(x, x0, x1, get(f0), get(f1)) for get in (np.real, np.imag))
+        return from_parts(*parts)
+    slope = (f1 - f0) / (x1 - x0)
+    made = slope * (x - x0) + f0
+    made = np.where(np.isnan(made), slope * (x - x1) + f1, made)
+    made = np.where(np.isnan(made) & (f0 == f1), f0, made)
+    return np.where(x == x0, f0, np.where(x == x1, f1, made))
 
 
 def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> Any:

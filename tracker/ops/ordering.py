@@ -190,11 +190,23 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     if np.ndim(bins) != 1:
         raise ValueError("object of too small depth for desired array")
     side = "left" if right else "right"
-    if np.all(bins[1:] >= bins[:-1]):
+    if _rising(bins):
         return searchsorted_(bins, x, side)
-    if np.all(bins[1:] <= bins[:-1]):
-        return np.size(bins) - searchsorted_(bins[::-1], x, side)
-    raise ValueError("bins must be monotonically increasing or decreasing")
+    return np.size(bins) - searchsorted_(bins[::-1], x, side)
+
+
+def _rising(bins: Any) -> bool:
+    """Whether edges of bins go up. If one is NaN, the first two that differ say so, as in NumPy."""
+    before, after = bins[:-1], bins[1:]
+    if np.all(before <= after):
+        return True
+    if np.all(before >= after):
+        return False
+    first = np.argmax(before != after)
+    rising = bool(before[first] < after[first])
+    if np.any(before > after if rising else before < after):
+        raise ValueError("bins must be monotonically increasing or decreasing")
+    return rising
 
 
 @implements(np.partition)

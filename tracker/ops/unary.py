@@ -225,9 +225,51 @@ imag = declare(
     infer=_real_dtype,
     evaluate=np.imag,
     jvp=LINEAR,
-    vjp=[lambda g, y, x: 1j * g + np.zeros_like(x) if np.iscomplexobj(x) else np.zeros_like(x)],
+    vjp=[
+        lambda g, y, x: (
+            from_parts(np.zeros_like(g), g) + np.zeros_like(x)
+            if np.iscomplexobj(x)
+            else np.zeros_like(x)
+        )
+    ],
     lower=Map(lambda e, x: e.imag(x), lambda x: (x.dtype,), "biufc", order="V"),
 )
+
+
+def _parts_together(re: Any, im: Any) -> Any:
+    with np.errstate(all="ignore"):
+        z = np.asarray(np.add(re, im, dtype=np.result_type(re, im, np.complex64)))  # its layout
+    z.real, z.imag = re, im
+    return z[()]
+
+
+complex_of = (
+    declare(  # re + 1j * im, but where either is infinite or NaN, the other stays what it is
+        "complex_of",
+        method=None,
+        entry=None,
+        infer=lambda re, im: Type(re.shape, np.result_type(re.dtype, im.dtype, np.complex64)),
+        evaluate=_parts_together,
+        jvp=[
+            lambda t, y, re, im: from_parts(t, np.zeros_like(t)),
+            lambda t, y, re, im: from_parts(np.zeros_like(t), t),
+        ],
+        vjp=[lambda g, y, re, im: np.real(g), lambda g, y, re, im: np.imag(g)],
+        lower=Map(
+            lambda e, re, im: e.complex(re, im),
+            lambda re, im: (np.result_type(re.dtype, im.dtype),) * 2,
+            "f",
+            order="K",
+        ),
+    )
+)
+
+
+def from_parts(re: Any, im: Any) -> Any:
+    """The complex numbers of these parts, which have one shape."""
+    return apply(complex_of, (re, im))
+
+
 conjugate = declare(
     "conjugate",
     numpy=[],
@@ -308,7 +350,7 @@ def nan_to_num(
     kind = np.result_type(form_of(x))
     if kind.kind == "c":
         parts = (nan_to_num(p, True, nan, posinf, neginf) for p in (np.real(x), np.imag(x)))
-        y = next(parts) + 1j * next(parts)
+        y = from_parts(next(parts), next(parts))
         return y if copy or np.ndim(x) == 0 else into(x, y)
     if kind.kind != "f":
         return np.copy(x)[()]  # of a number, a number
