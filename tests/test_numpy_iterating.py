@@ -126,6 +126,24 @@ def test_refusals():
     assert tracker.numpy.lib.stride_tricks.as_strided(X).base is not None
 
 
+@pytest.mark.parametrize("x", [X, X.T, X[:, ::-1], X.T[::-1, ::-1], numpy.asfortranarray(X)])
+@pytest.mark.parametrize("order", ["K", "C", "F", "A"])
+def test_elements_come_in_the_order_of_plain_numpy(x, order):
+    def f(np, x):
+        found = [np.log(abs(e)) for e in np.nditer(x, order=order)]
+        it = np.nditer([x, np.arange(x.size * 1.0).reshape(x.shape)], ["f_index"], order=order)
+        places = []
+        while not it.finished:
+            places.append((it.index, it[0] * it[1]))
+            it.iternext()
+        return found, places
+
+    want, compiled = f(numpy, x), jit(lambda x: f(tracker.numpy, x))
+    for got in (compiled(x), compiled(x)):
+        numpy.testing.assert_allclose(got[0], want[0])
+        numpy.testing.assert_allclose(got[1], want[1])
+
+
 def test_broadcast_walks_over_tracked_arrays():
     def f(np, x):
         both = np.broadcast(x, x[0])

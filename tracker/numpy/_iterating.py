@@ -1,7 +1,7 @@
 """`numpy.nditer` over tracked arrays: one element at a time, as views that can be written into;
 and `numpy.broadcast`.
 
-Arrays are walked in C order (NumPy walks them as they lie, with `order="K"`). What reads several
+Arrays are walked in the order in which NumPy walks arrays that lie as they do. What reads several
 elements at once (`external_loop`, `buffered`, ...) is refused by name.
 """
 
@@ -15,11 +15,12 @@ import numpy as np
 from tracker.errors import UnsupportedError, message
 from tracker.ops.create import joined
 from tracker.ops.declare import as_array
-from tracker.tape import holds_tracked
+from tracker.tape import form_of, holds_tracked
 from tracker.tracked import Tracked
 
 NAMES = ("broadcast", "nditer")
-_KNOWN = {"multi_index", "c_index", "refs_ok", "zerosize_ok", "copy_if_overlap", "common_dtype"}
+_WALKED = {"multi_index", "c_index", "f_index", "refs_ok", "zerosize_ok"}
+_KNOWN = _WALKED | {"copy_if_overlap", "common_dtype"}
 
 
 class nditer:
@@ -32,9 +33,15 @@ class nditer:
         return super().__new__(cls)
 
     def __init__(
-        self, op: Any, flags: Sequence[str] = (), op_flags: Any = None, *_: Any, **options: Any
+        self,
+        op: Any,
+        flags: Sequence[str] = (),
+        op_flags: Any = None,
+        op_dtypes: Any = None,
+        order: Any = "K",
+        **options: Any,
     ) -> None:
-        unknown = set(flags) - _KNOWN | {name for name in options if name not in ("order",)}
+        unknown = set(flags) - _KNOWN | set(options) | ({"op_dtypes"} if op_dtypes else set())
         if unknown:
             raise UnsupportedError(
                 message(
@@ -49,8 +56,9 @@ class nditer:
         self.shape = np.broadcast_shapes(*(np.shape(x) for x in given if x is not None))
         self.operands = tuple(self._operand(x, given) for x in given)
         self.has_multi_index = "multi_index" in flags
-        self._places: Iterator[tuple[int, ...]] = np.ndindex(self.shape)
-        self.iternext()
+        forms = [form_of(x) for x in given if x is not None]
+        wanted: list[Any] = [*({"multi_index", *flags} & _WALKED)]
+        self._walk = np.nditer(forms, wanted, order=order)
 
     def _operand(self, x: Any, given: list[Any]) -> Any:
         """An array of the iterator's shape; a new one where none was given."""
@@ -64,18 +72,26 @@ class nditer:
     def itersize(self) -> int:
         return int(np.prod(self.shape))
 
+    @property
+    def finished(self) -> bool:
+        return bool(self._walk.finished)
+
+    @property
+    def multi_index(self) -> tuple[int, ...]:
+        return self._walk.multi_index
+
+    @property
+    def index(self) -> int:
+        return self._walk.index
+
     def iternext(self) -> bool:
         """Go on to the next element, if there is one."""
-        place = next(self._places, None)
-        self.finished = place is None
-        self.multi_index = place
-        return not self.finished
+        return bool(self._walk.iternext())
 
     def __len__(self) -> int:
         return len(self.operands)
 
     def __getitem__(self, at: int) -> Any:
-        assert self.multi_index is not None
         return self.operands[at][(*self.multi_index, ...)]
 
     def __setitem__(self, at: int, value: Any) -> None:
