@@ -151,8 +151,14 @@ def _pin(handle: Any, value: Value, stage: Stage) -> None:
     stage.pinned.add(value)
     known = np.array(value.data)
     same = handle == known[()]
-    if known.dtype.kind in "fc" and np.isnan(known).any():
-        same = same | ((handle != handle) & np.isnan(known)[()])
+    if known.dtype.kind in "fc":
+        if np.isnan(known).any():
+            same = same | ((handle != handle) & np.isnan(known)[()])
+        for part in (np.real, np.imag) if known.dtype.kind == "c" else (np.real,):
+            zero = part(known) == 0
+            if zero.any():  # 0.0 and -0.0 are equal, but not the same
+                signs = np.signbit(part(handle)) == np.signbit(part(known))[()]
+                same = same & (signs | ~zero[()])
     stage.guard(value_of(NUMPY[np.all](same)), "bool")
 
 

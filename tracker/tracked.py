@@ -423,7 +423,10 @@ def note_guard(handle: Tracked, kind: str) -> None:
     """Python is about to depend on a value: a trace must know."""
     stage = current_stage()
     if stage is not None and settled(handle) is handle:
-        stage.guard(value_of(handle), kind)
+        value = value_of(handle)
+        stage.guard(value, kind)
+        if kind == "hash" and handle.dtype.kind == "f" and value.data == 0:
+            bool(np.signbit(handle))  # 0.0 and -0.0 are equal, but Python does not take them alike
 
 
 _FEW = 16  # elements that have a guard each; more are compared with what they were, all at once

@@ -1,8 +1,10 @@
 """Python decisions that depend on values: each way through is compiled, results stay the plain
 ones."""
 
+import cmath
 import dataclasses
 import inspect
+import math
 import warnings
 
 import numpy as np
@@ -13,6 +15,8 @@ from test_parity import agree, gradients_agree
 import tracker as tr
 from tracker import gradient, jit
 from tracker.jit.background import drain
+
+HELD = np.array([0.0, 1.0])
 
 
 def _branch(x):
@@ -95,6 +99,25 @@ def test_conversions(convert):
         return x * n + 1
 
     agree(f, 2.7, others=[(2.2,), (-2.7,), (-0.5,), (0.5,), (1.5,), (2.5,), (2.7,)])
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: round(x, 1),
+        lambda x: next(iter({x: 1})),
+        lambda x: x.hex(),
+        lambda x: f"{HELD[0]}",
+        lambda x: math.atan2(HELD[0], -1.0),
+        lambda x: cmath.sqrt((HELD.astype(complex) * -1)[0]),
+    ],
+)
+def test_what_python_asks_tells_the_zeros_apart(ask):
+    compiled = jit(ask)
+    for x in 0.0, -0.0, 0.0, 2.5, -0.0:
+        HELD[0] = x
+        for _ in range(2):
+            assert str(compiled(x)) == str(ask(x))
 
 
 def test_ranges():
