@@ -20,7 +20,10 @@ from tracker.jit.emit import Scalar, literal, memory_type
 from tracker.jit.index import Tools
 from tracker.jit.orders import are_outer
 
-_FLOAT64 = np.dtype(np.float64)
+_WIDE = {
+    np.dtype(np.float32): np.dtype(np.float64),
+    np.dtype(np.complex64): np.dtype(np.complex128),
+}
 
 
 class Fold:
@@ -28,8 +31,8 @@ class Fold:
 
     Where the kept axes are the outer loops, the accumulator is a register, started before the first
     reduced loop and stored after it; otherwise every step adds into memory, or every innermost
-    loop, if that axis is reduced (`by_rows`). A `wide` one adds up float32 by blocks, and the
-    blocks in float64.
+    loop, if that axis is reduced (`by_rows`). A `wide` one adds up in single precision by blocks,
+    and the blocks in double precision.
     """
 
     def __init__(self, writer: Any, eqn: Eqn, at: int) -> None:
@@ -57,7 +60,8 @@ class Fold:
         if self.by_rows:
             self.depth = len(writer.space) - 1
         self.has_cell = self.in_register or self.by_rows
-        self.wide = self.in_register and lower.widen and self.dtype == np.float32
+        self.wide = self.in_register and lower.widen and self.dtype in _WIDE
+        self.summed = _WIDE[self.dtype] if self.wide else self.dtype  # in what a register adds up
         self.total = f"%total{at}"
         strides = self.place.strides
         keeps = len(strides) == len(shape)  # axes that were reduced, with extent 1
@@ -67,7 +71,7 @@ class Fold:
         if self.has_cell:
             self.w.head.append(f"  {self.cell} = alloca {memory_type(self.dtype)}")
         if self.wide:
-            self.w.head.append(f"  {self.total} = alloca double")
+            self.w.head.append(f"  {self.total} = alloca {memory_type(self.summed)}")
 
     def identity(self) -> Scalar:
         return literal(self.lower.identity(self.dtype), self.dtype)
@@ -76,13 +80,13 @@ class Fold:
         if self.has_cell and depth == self.depth:
             self.w.e.store(self.identity(), self.cell)
             if self.wide:
-                self.w.e.store(literal(self.lower.identity(_FLOAT64), _FLOAT64), self.total)
+                self.w.e.store(literal(self.lower.identity(self.summed), self.summed), self.total)
 
     def flush(self) -> None:
         """Move what a block has added up into the total."""
         e = self.w.e
-        part = e.cast(e.load(self.cell, self.dtype), _FLOAT64)
-        e.store(self.lower.combine(e, e.load(self.total, _FLOAT64), part), self.total)
+        part = e.cast(e.load(self.cell, self.dtype), self.summed)
+        e.store(self.lower.combine(e, e.load(self.total, self.summed), part), self.total)
         e.store(self.identity(), self.cell)
 
     def end(self, depth: int, index: tuple[Any, ...]) -> None:
@@ -105,11 +109,6 @@ class Fold:
     def joined(self) -> bool:
         """Whether the caller joins what threads have folded; else each result is one thread's."""
         return self.depth == 0
-
-    @property
-    def summed(self) -> Any:
-        """The dtype in which a register adds up."""
-        return _FLOAT64 if self.wide else self.dtype
 
     def join(self, e: Emitter, parts: Sequence[Scalar]) -> Scalar:
         """The result of the parts that threads have folded."""
