@@ -379,6 +379,18 @@ def test_arange_counts_with_an_integer_argument(np):
     assert gradient(compiled, 4, 2.0)[1] == pytest.approx(f(4, 1.0))
 
 
+@pytest.mark.parametrize("dtype", [None, int, np.float32])
+@pytest.mark.parametrize(
+    "bounds", [(2, 5.5), (3.5,), (True, np.float32(3.0)), (0, 5.0, 2), (0.5, 3, 0.5), (0.1, 9, 0.7)]
+)
+def test_arange_between_floats_has_the_dtype_and_numbers_of_numpy(bounds, dtype):
+    want = numpy.arange(*bounds, dtype=dtype)
+    compiled = jit(lambda *args: np.arange(*args, dtype=dtype))
+    for got in (compiled(*bounds), compiled(*bounds)):
+        assert got.dtype == want.dtype
+        numpy.testing.assert_allclose(got, want, rtol=1e-6)
+
+
 def test_arange_of_a_float_and_float_of_an_integer_are_refused():
     for f in (lambda n, a: a * numpy.arange(a), lambda n, a: a * float(n)):
         with pytest.raises(ConversionError, match="lose its gradient"):

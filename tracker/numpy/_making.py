@@ -247,9 +247,13 @@ def arange(*args: Any, **kwargs: Any) -> Any:
         return trackable(made) if is_following() else made
     start, stop, step = bounds["start"], bounds.get("stop"), bounds.get("step", 1)
     if stop is None:
-        start, stop = 0.0, start
+        start, stop = 0, start
+    kinds: list[Any] = [np.ones((), np.result_type(form_of(x))) for x in (start, stop, step)]
+    kind = np.arange(*kinds, dtype=bounds.get("dtype")).dtype
     count = max(int(np.ceil((stop - start) / step)), 0)
-    return _in_dtype(start + step * np.arange(count), bounds.get("dtype"))
+    # As in NumPy, the step is that between the first two numbers, which have the dtype.
+    start, second = (_in_dtype(array(x), kind) for x in (start, start + step))
+    return _in_dtype(start + (second - start) * np.arange(count, dtype=kind), kind)
 
 
 # r_ and c_ --------------------------------------------------------------------------------------
