@@ -61,6 +61,27 @@ def test_unique_values_and_sets(kind):
         assert_native(compiled, x)
 
 
+@pytest.mark.parametrize("kind", [np.longdouble, np.clongdouble, "U8", "S4", "M8[D]"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        np.sort,
+        np.argsort,
+        np.unique,
+        np.count_nonzero,
+        lambda x: np.lexsort((x, x[::-1])),
+        lambda x: np.isin(x, np.tile(x, 20)),
+        lambda x: np.unique(x.reshape(2, 2), axis=0),
+        lambda x: np.searchsorted(np.sort(x), x[1:2]),
+    ],
+)
+def test_numpy_sorts_what_are_no_numbers_of_the_machine(f, kind):
+    x = np.array([30, 10, 30, 5])
+    compiled = jit(lambda x: f(x.astype(kind)))
+    for _ in range(2):
+        np.testing.assert_array_equal(compiled(x), f(x.astype(kind)))
+
+
 def test_far_apart_numbers():
     rng = np.random.default_rng(1)
     x = rng.normal(size=5000) * 10.0 ** rng.integers(-300, 300, 5000)

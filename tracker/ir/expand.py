@@ -45,10 +45,18 @@ class Builder:
         self.steps.append(Guard(condition, "bool", True, self.where))
 
 
+def _is_machine(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype's numbers are of the machine: no text, dates, or long doubles."""
+    return dtype.kind in "biufc" and dtype.char not in "gG"
+
+
 def expanded(eqn: Eqn) -> tuple[list[Eqn | Guard], Atom] | str:
     """The equations that stand for one, and which of them gives its result; or why there are
     none."""
     assert isinstance(eqn.op.lower, Expand)
+    foreign = next((o.type for o in eqn.operands if not _is_machine(o.type.dtype)), None)
+    if foreign is not None:
+        return f"an array of {foreign.dtype}"
     builder = Builder(eqn.where)
     built = eqn.op.lower.build(builder, *eqn.operands, **eqn.params)
     return built if isinstance(built, str) else (builder.steps, built)
