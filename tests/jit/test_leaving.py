@@ -377,3 +377,15 @@ def test_c_code_that_refuses_a_traced_value_in_warm_code():
     fast = jit(f)
     for _ in range(3):
         assert fast(x) == want
+
+
+@pytest.mark.parametrize("write", [np.array2string, np.array_repr, np.array_str, str, repr])
+def test_text_of_an_array_is_that_of_each_call(write):
+    whole = jit(lambda x: write(x[::-1]))
+    for x in np.arange(3), np.arange(3), np.array([4, 5, 6]), np.arange(3):
+        assert whole(x) == write(x[::-1])
+    half = jit(lambda x: write(x / 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # it runs in plain Python
+        for x in np.arange(3.0), np.arange(3.0) + 4:
+            assert half(x) == write(x / 2)

@@ -11,15 +11,26 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.op import CONSTANT
+from tracker.leaving import shown
 from tracker.ops.declare import as_array, as_strong, constant, piecewise, refused
 from tracker.tape import data_of, form_of
+from tracker.tracked import Tracked
 
 # Text ---------------------------------------------------------------------------------------------
 
+
+def _as_text(function: Any) -> Any:
+    def call(a: Any, *args: Any, **kwargs: Any) -> str:
+        if type(a) is Tracked:
+            shown(a)
+        text: str = function(np.asarray(data_of(a)), *args, **kwargs)
+        return text
+
+    return call
+
+
 for _function in (np.array2string, np.array_repr, np.array_str):
-    constant(_function)(
-        lambda a, *rest, _function=_function, **kw: _function(np.asarray(data_of(a)), *rest, **kw)
-    )
+    constant(_function)(_as_text(_function))
 
 # Shape and type, answered without recording -------------------------------------------------------
 
