@@ -315,3 +315,26 @@ def _same_twice(f, x):
             for a, b in zip(compiled(x), want, strict=True):
                 assert a.dtype == b.dtype
                 np.testing.assert_allclose(a, b, rtol=2e-3 if a.dtype == np.float16 else 1e-6)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda a, n: a**-2 * 1.5,
+        lambda a, n: 2**n,
+        lambda a, n: a**n,
+        lambda a, n: (a * 1.0) ** (n / 3),
+        lambda a, n: (-3) ** (n * 0.5),
+        lambda a, n: pow(n, 2, 7) * a,
+    ],
+)
+def test_powers_of_pythons_numbers_are_what_python_gives(f):
+    compiled = jit(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for a, n in [(3, 2), (3, -2), (-3, 1), (3, -1), (-4, -1), (True, -2), (3, 2), (-3, 2)]:
+            want = f(a, n)
+            for _ in range(2):
+                got = compiled(a, n)
+                assert got == pytest.approx(want, rel=1e-14) and type(got) is type(want)
+    assert gradient(jit(lambda a: a**-2), 2) == gradient(lambda a: a**-2, 2) == (-0.25,)

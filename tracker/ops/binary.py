@@ -17,8 +17,8 @@ from tracker.ir.types import Type
 from tracker.ops.comparing import greater_equal, weakly
 from tracker.ops.cotangents import choosing, factored, project
 from tracker.ops.declare import broadcast, declare, elementwise, implements
-from tracker.tape import apply
-from tracker.tracked import install
+from tracker.tape import apply, data_of, form_of
+from tracker.tracked import Tracked, install
 
 add = elementwise(
     np.add,
@@ -161,6 +161,37 @@ power = elementwise(
     operator=operator.pow,
     defined=lambda e, y, x, n: e.isfinite(y),
 )
+
+
+def _of_python(x: Any, n: Any) -> Any:
+    """The base of a power, as the kind of number of which Python gives one: an int's negative
+    powers are floats, and broken powers of what is negative are complex."""
+    base, exponent = type(form_of(x)), type(form_of(n))
+    if base not in _REAL or exponent not in _REAL:
+        return x
+    if base is not float and exponent is not float:
+        return x * 1.0 if n < 0 else x
+    if data_of(x) < 0 and data_of(n) % 1 > 0:
+        return x + 0j if x < 0 and n % 1 > 0 else x  # asked again: a trace must know
+    return x
+
+
+_REAL = frozenset([bool, int, float])
+_POWER, _REFLECTED_POWER = (vars(Tracked)[name] for name in ("__pow__", "__rpow__"))
+
+
+@install("__pow__")
+def _power(self: Any, n: Any, modulus: Any = None) -> Any:
+    if modulus is not None:
+        return pow(int(self), int(n), int(modulus))
+    return _POWER(_of_python(self, n), n)
+
+
+@install("__rpow__")
+def _power_of(self: Any, x: Any) -> Any:
+    return _REFLECTED_POWER(self, _of_python(x, self))
+
+
 float_power = elementwise(
     np.float_power,
     partials=[_power_base, _power_exponent],
