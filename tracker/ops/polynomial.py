@@ -153,7 +153,7 @@ def roots(p: Any) -> Any:
     kind = p.dtype
     n = np.size(p) - 1
     if n == 0:
-        return np.zeros(int(zeros), kind)
+        return np.zeros(int(zeros))  # whatever the dtype, as in NumPy
     top = np.reshape(-p[1:] / p[0], (1, n))
     companion = np.concatenate([top, np.eye(n - 1, n, dtype=kind)], axis=0)
     found = np.linalg.eigvals(companion)

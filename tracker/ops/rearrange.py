@@ -151,7 +151,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     if axis is None:
         return np.reshape(roll(np.ravel(a), shift, 0), np.shape(a))
     shifts, axes = np.broadcast_arrays(shift, normalize_axis_tuple(axis, np.ndim(a), "axis", True))
-    for by, at in zip(shifts.tolist(), axes.tolist(), strict=True):
+    for by, at in zip(map(int, shifts.tolist()), axes.tolist(), strict=True):
         n = np.shape(a)[at]
         if n and by % n:
             front = (slice(None),) * at
@@ -163,6 +163,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 @implements(np.repeat, method="repeat")
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     a, axis = one_axis(a, axis)
+    if type(form_of(repeats)) is float:  # NumPy takes Python's, and no other
+        repeats = int(repeats)
     counts, shape = np.asarray(data_of(whole(repeats))), np.shape(a)
     if counts.size == 1 and counts.dtype.kind in "iu" and (count := int(counts.ravel()[0])) >= 0:
         whole_axis = (*shape[: axis + 1], 1, *shape[axis + 1 :])
