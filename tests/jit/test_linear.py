@@ -241,3 +241,32 @@ def test_integers_that_outgrow_machine_words_or_shift_backwards():
         assert fast(n, k) == f(n, k)
     with pytest.raises(ValueError, match="negative shift"):
         fast(1, -1)
+
+
+def limited(*fields):
+    """Slopes and fluxes of many fields, each made of its neighbours'."""
+    slopes = []
+    for q in fields:
+        left, right = q - np.roll(q, 1, 0), np.roll(q, -1, 1) - q
+        least = np.minimum(np.abs(left), np.abs(right)) * np.sign(left)
+        slopes.append(np.where(left * right > 0, least, 0.0))
+    flux = []
+    for k, q in enumerate(fields):
+        up, down = q - 0.5 * slopes[k], np.roll(q + 0.5 * slopes[k - 1], 1, 0)
+        wave = np.maximum(np.abs(up), np.abs(down)) * (up - down)
+        flux.append(0.5 * (up * up + down * slopes[k - 2]) - wave)
+    pairs = zip(flux, flux[1:] + flux[:1], strict=True)
+    return sum(np.sum((f - np.roll(f, -1, 0)) ** 2 * np.roll(g, 1, 1)) for f, g in pairs)
+
+
+def test_loops_over_large_arrays_are_cut_before_they_are_too_long_for_vectors():
+    fields = RNG.standard_normal((14, 140, 130))
+    fast = tracker.jit(lambda *a: tracker.withgradient(limited, *a))
+    fast(*fields)
+    (family,) = fast._jitted.families.values()
+    texts = [module.text for module in family.specials[0].compiled.pieces[0].modules]
+    loops = max(texts, key=len)
+    assert engine.longest_block(loops) < engine.FAST_CODEGEN_LINES
+    (value, grads), want = fast(*fields), tracker.withgradient(limited, *fields)
+    np.testing.assert_allclose(value, want.val, rtol=1e-12)
+    np.testing.assert_allclose(grads, want.grad, rtol=1e-10, atol=1e-10)

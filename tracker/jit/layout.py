@@ -97,10 +97,10 @@ class Store:
 
 @record(eq=False)
 class Kernel:
-    """One loop nest over `space` at `level`. `weight`: how long its code is; `work`: about how many
-    operations its members take at each point; `chain`: how many functions that take long are made
-    of one another. `guests`: folds over a smaller space that run within
-    (see `guests.py`)."""
+    """One loop nest over `space` at `level`. `weight`: how much it has to do; `lines`: how long its
+    code is, with what it computes again; `work`: about how many operations its members take at each
+    point; `chain`: how many functions that take long are made of one another. `guests`: folds over
+    a smaller space that run within (see `guests.py`)."""
 
     space: tuple[int, ...]
     level: int
@@ -109,6 +109,7 @@ class Kernel:
     stores: list[Store] = field(default_factory=list)
     folds: list[Eqn] = field(default_factory=list)
     guests: list[Kernel] = field(default_factory=list)
+    lines: int = 0
     work: int = 0
     chain: int = 0
 

@@ -50,6 +50,7 @@ _SHORT_ROW, _LONG_ROW = 5, 9  # elements; of fewer, gathers are cheap; more are 
 _LANES = 8  # steps of a loop that is a vector
 _EDGE = 32  # of so many parts of a space, one is an edge
 _MANY_PARTS = 24  # loop parts; beyond, conditions are computed in the loop
+_FEW_PARTS, _COPIES = 3, 12_000  # parts that any loop may have; lines of the parts of a long one
 
 
 @record(frozen=True)
@@ -149,7 +150,8 @@ class _Writer:
         self.accesses: list[Strides] = []
         self.writes: list[Strides] = []
         self.parts = [_parts(n, cuts.get(v, set())) for v, n in enumerate(self.space)]
-        self.may_split = math.prod(map(len, self.parts)) <= _MANY_PARTS
+        most = min(_MANY_PARTS, max(_FEW_PARTS, _COPIES // max(kernel.lines, 1)))
+        self.may_split = math.prod(map(len, self.parts)) <= most
         self.counters: dict[int, str] = {}
         self.loops = 0
         self.guests: list[tuple[Kernel, list[Fold]]] = []

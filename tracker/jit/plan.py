@@ -65,6 +65,7 @@ _FEW_LOOPS = 40  # transcendental functions of vectors; beyond, these are unroll
 _IN_LOOP = 16  # elements; up to here a value in a loop is unrolled: its code is to stay near
 _UNROLLED_IN_LOOP = 500  # elements of all unrolled values of a body, or of what stands around it
 _HEAVY = 30  # what a transcendental function adds to the crowd: its code is long
+_LINES = 6  # of code that an operation takes, with where its operands are
 
 
 def make_plan(
@@ -251,6 +252,7 @@ class _Planner(Weighing):
             elif place.kind == "expression" and not place.stored:
                 own += self.again(o, level, place.cost)
         self.slow[eqn.out] += is_slow(eqn)
+        kernel.lines += _HEAVY + _LINES * (own - DEAR) if is_math(eqn) else _LINES * own
         kernel.work += own
         self._expression(eqn, kernel, own + shared, operands)
 
@@ -290,6 +292,7 @@ class _Planner(Weighing):
             if place.kind == "expression" and not place.stored:
                 cost += place.cost
         kernel = self.kernel(space, level)
+        kernel.lines += _LINES * cost
         kernel.work += cost
         self._expression(eqn, kernel, cost, operands)
 

@@ -35,6 +35,7 @@ _CHEAP_NEAR = 7  # the same for values that stay in the cache: these are soon st
 _NEAR = 1 << 14  # elements that do
 _FEW = 4  # operations on what is in memory that are made again rather than stored
 _CROWD = 180  # operations of one kernel; beyond, a new one is begun
+_LONG = 2000  # lines of one kernel; what is much longer is not made of vectors (`engine.py`)
 _BIG_CROWD = 600  # the same where what is kept for the next kernel would leave the cache
 
 
@@ -229,7 +230,7 @@ class Storing:
         most = _CROWD if math.prod(space) <= _NEAR else _BIG_CROWD
         kernel = self.kernel(space, level)
         passed = []
-        while kernel.weight >= most:
+        while kernel.weight >= most or kernel.lines >= _LONG:
             passed.append(kernel.level)
             kernel = self.kernel(space, self.beyond.get((space, kernel.level), kernel.level + 1))
         for level in passed:
