@@ -497,6 +497,42 @@ def test_parts_that_later_steps_write_are_read_as_they_were(late, eager_to_roll)
     agree(f, RNG.standard_normal(120))
 
 
+def distances(v):
+    n = len(v)
+    r = tnp.zeros((n, n))
+    for i in range(n):
+        for j in range(i, n):
+            r[i, j] = r[j, i] = np.sqrt(np.sum((v[i] - v[j]) ** 2) + 0.1)
+    return r
+
+
+def crossing(v):
+    """Each place of the lower half is written twice, by one of two writes first."""
+    r = tnp.zeros((6, 300))
+    for j in range(150):
+        r[2, j] = np.sin(v[j % 40, 0]) * j
+        r[2, 100 - j] = np.cos(v[j % 40, 1]) + j
+    return r
+
+
+def following(v):
+    """Each place is written twice, by the second write first where it runs ahead."""
+    r = tnp.zeros((6, 300))
+    for j in range(150):
+        r[2, j] = np.sin(v[j % 40, 0]) * j
+        r[2, j + 7] = np.cos(v[j % 40, 1]) + j
+        r[j % 2, 299 - j] = 1.0
+    return r
+
+
+@pytest.mark.parametrize("f", [distances, crossing, following])
+def test_writes_that_move_apart(f, eager_to_roll):
+    v = RNG.standard_normal((40, 3))
+    found = optimised(f, v)
+    assert f is not distances or loops(found)
+    agree(lambda v: np.sum(f(v) * np.cos(np.arange(f(v).size)).reshape(f(v).shape)), v)
+
+
 def test_short_rows_of_a_long_run_are_loops():
     """A table of 30 x 20 that is filled in two loops: each row is shorter than a loop that pays."""
 

@@ -351,7 +351,7 @@ class _Pattern:
                 at = Within(slot)
                 if slot == last:
                     break
-            worth = at == Within(last) and _is_worth(chain, first.type)
+            worth = at == Within(last) and _is_worth(chain, first.type, window.count)
             if worth and self._alone(window, gone, last, chain):
                 window.chains[last] = Chain(first, tuple(chain))
                 window.gone |= gone
@@ -411,7 +411,7 @@ def _still(index: tuple[object, ...]) -> Place:
     return Place.of(index, (0,) * len(integers(index)))
 
 
-def _is_worth(links: Sequence[Link], type: Type) -> bool:
+def _is_worth(links: Sequence[Link], type: Type, count: int) -> bool:
     """Whether these links can be made after the loop, and whether that saves anything: where
     nothing moves, a small sum may as well be carried."""
     places = {link.place.along(type.shape) for link in links}
@@ -423,10 +423,35 @@ def _is_worth(links: Sequence[Link], type: Type) -> bool:
         return type.size > _BIG
     if links[0].adds:
         return all(not any(link.place.by) or link.place.along(type.shape) for link in links)
-    if len(speeds) > 1 or len(places) > 1 or None in places:
-        return False
     entries = [found[0] for found in places if found is not None]
-    return all(link.place.width(entry) == 1 for link in links for entry in entries)
+    if None in places or any(link.place.width(entry) > 1 for link in links for entry in entries):
+        return False
+    return (len(speeds) == len(places) == 1) or _are_in_order(links, type.shape, count)
+
+
+def _are_in_order(links: Sequence[Link], shape: tuple[int, ...], count: int) -> bool:
+    """Whether an array is the same where all pieces of one link are written after all of the one
+    before: no place gets a piece of an earlier link later."""
+    outlines = {tuple(_outline(link.place.index, shape)) for link in links}
+    if len(outlines) > 1 or None in next(iter(outlines)):
+        return False
+    newest: dict[tuple[int, ...], int] = {}
+    for step in range(count):
+        for number, link in enumerate(links):
+            place = tuple(integers(link.place.at(step)))
+            if newest.get(place, 0) > number:
+                return False
+            newest[place] = number
+    return True
+
+
+def _outline(index: tuple[object, ...], shape: tuple[int, ...]) -> Iterator[bool | None]:
+    """Of each axis: whether an index names one place of it, or all; None for another part."""
+    for part, extent in zip((p for p in index if p is not None), shape, strict=True):
+        if not isinstance(part, slice):
+            yield True
+        else:
+            yield False if part.indices(extent) == (0, extent, 1) else None
 
 
 def _is_complex_number(type: Type) -> bool:

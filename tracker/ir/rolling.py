@@ -466,8 +466,8 @@ class _Loop:
         return self.e.make("item", found) if type.weak else found
 
     def _chained(self, chain: Chain) -> Atom:
-        """The array after the last step. Where several links reach one place, the one goes first
-        that reached it first."""
+        """The array after the last step. Where several links that move alike reach one place, the
+        one goes first that reached it first; others go as in each step."""
 
         def turn(link: Link) -> float:
             by = max(link.place.by, key=abs, default=0)
@@ -475,7 +475,8 @@ class _Loop:
             return -link.place.start(found[0]) / by if found is not None else 0.0
 
         total = chain.first if isinstance(chain.first, Const) else self.e.atom(chain.first)
-        for link in sorted(chain.links, key=turn):
+        alike = chain.links[0].adds or len({link.place.by for link in chain.links}) == 1
+        for link in sorted(chain.links, key=turn) if alike else chain.links:
             total = self.e.written(total, link, self)
         return total
 
