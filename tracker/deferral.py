@@ -318,6 +318,25 @@ def _positions(
     return None if how.positions is None else how.positions(*map(type_of, forms), **params)
 
 
+def lies_in(value: Value, whole: Value) -> bool:
+    """Whether a value's array lies in that of another. Forms of what is put off all lie in the same
+    addresses: what they were made by tells."""
+    while value is not whole and is_due(value) and not is_given(value):
+        how, form = value.op.lower, value.form
+        if not isinstance(how, View) or how.order != "V" or type(value.operands[0]) is not Value:
+            return False
+        (value, *_) = value.operands
+        if not _may_share(form, value.form):
+            return False
+    if value is not whole and is_due(whole) and not is_given(whole):
+        return False
+    return _may_share(value.form, whole.form)
+
+
+def _may_share(a: Any, b: Any) -> bool:
+    return type(a) is type(b) is _ndarray and np.may_share_memory(a, b)
+
+
 # Forms --------------------------------------------------------------------------------------------
 
 

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from tracker.attribution import attributed
-from tracker.deferral import Deferral
+from tracker.deferral import Deferral, lies_in
 from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import Op
 from tracker.listening import current_cut, current_stage, listeners, thread
@@ -77,6 +77,14 @@ def form_of(x: Any) -> Any:
     if HANDLES and may_differ():
         x = settled(x)
     return value_of(x).form if type(x) is _handle else x
+
+
+def shares_memory(part: Any, whole: Any) -> bool:
+    """Whether an array lies in the memory of another, as far as its bounds tell."""
+    if type(part) is _handle and type(whole) is _handle:
+        return lies_in(value_of(part), value_of(whole))
+    a, b = form_of(part), form_of(whole)
+    return type(a) is type(b) is _ndarray and np.may_share_memory(a, b)
 
 
 def shape_of(x: Any) -> tuple[int, ...]:

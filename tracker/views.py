@@ -20,7 +20,7 @@ from tracker.ir.op import METHODS, NUMPY
 from tracker.mutation import Flat, link
 from tracker.ops import subscripts
 from tracker.ops.unary import from_parts
-from tracker.tape import form_of
+from tracker.tape import form_of, shares_memory
 from tracker.tracked import Tracked, install_property
 
 
@@ -31,9 +31,7 @@ def _linked(function: Callable[..., Any], undo: Callable[..., Any]) -> Callable[
         part = function(a, *args, **kwargs)
         if not isinstance(a, Tracked) or not isinstance(part, Tracked) or part is a:
             return part
-        if type(form_of(part)) is not np.ndarray or not np.may_share_memory(
-            form_of(part), form_of(a)
-        ):
+        if not shares_memory(part, a):
             return part
         return link(
             a,
@@ -101,7 +99,7 @@ def _only_read(function: Callable[..., Any], copies: bool = False) -> Callable[.
         part = function(a, *args, **kwargs)
         if not isinstance(a, Tracked) or not isinstance(part, Tracked) or part is a:
             return part
-        if not copies and not np.may_share_memory(form_of(part), form_of(a)):
+        if not copies and not shares_memory(part, a):
             return part
         return link(a, part, lambda base: function(base, *args, **kwargs), refuse)
 
@@ -115,7 +113,7 @@ def _einsum(*operands: Any, **kwargs: Any) -> Any:
     if len(given) != 1 or part is given[0] or type(form_of(part)) is not np.ndarray:
         return part
     (base,) = given
-    if not np.may_share_memory(form_of(part), form_of(base)):
+    if not shares_memory(part, base):
         return part
 
     def cut(base: Any) -> Any:

@@ -136,6 +136,52 @@ def test_gradients_where_numbers_are_freed_at_once(program):
         agree(program, slopes, lambda *xs: afresh(slopes, program, *xs))
 
 
+# Views and copies of what is put off --------------------------------------------------------------
+
+PARTS = {
+    "ravel of columns": lambda y: y[:, ::2].ravel(),
+    "ravel of a transpose": lambda y: y.T.ravel(),
+    "ravel as it lies": lambda y: y.T.ravel("K"),
+    "reshape": lambda y: y.reshape(3, -1, 4),
+    "reshape of a transpose": lambda y: y.T.reshape(-1),
+    "flatten": lambda y: y.flatten(),
+    "squeeze of a part": lambda y: np.squeeze(y[None])[1:],
+    "row sums by einsum": lambda y: np.einsum("...i->...", y),
+    "transpose by einsum": lambda y: np.einsum("ij->ji", y),
+    "diagonal by einsum": lambda y: np.einsum("ii->i", y[:, :6]),
+    "trace by einsum": lambda y: np.einsum("ii->", y[:, :6]),
+    "diagonal": lambda y: np.diagonal(y) * 1,
+    "broadcast": lambda y: np.broadcast_to(y[0], y.shape) * 1,
+    "copy": lambda y: y.copy(),
+    "sum": lambda y: np.sum(y, axis=0),
+    "part": lambda y: y[1:, ::-1],
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("soon", [0, LATER])
+def test_what_is_a_copy_of_it_is_none_of_its_views(name, soon):
+    def f(x):
+        y = np.exp(x)
+        z = PARTS[name](y)
+        y[...] = x * 2.0
+        y[1:3] *= 3.0
+        return np.sum(z * z) + np.sum(y)
+
+    def g(x):
+        y = np.exp(x)
+        z = PARTS[name](y)
+        if np.ndim(z):
+            z[...] = z * 0.5 + 1.0
+        return np.sum(y * y) + np.sum(z)
+
+    x = np.random.default_rng(0).normal(size=(6, 8))
+    for h in (f, g):
+        with everything(soon):
+            same(h, x)
+            same(lambda x, h=h: gradient(h, x)[0], x)
+
+
 # Large arrays -------------------------------------------------------------------------------------
 
 

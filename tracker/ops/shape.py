@@ -18,7 +18,7 @@ from tracker.ir.op import LINEAR, METHODS, Joint, View, Writes
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project, sum_to
 from tracker.ops.declare import as_array, declare, implements, into, order_of
-from tracker.tape import apply, form_of, shape_of
+from tracker.tape import apply, form_of, shape_of, shares_memory
 from tracker.tracked import Tracked, whole
 
 # reshape ----------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None
         made = reshape_(a, shape, order)
         if copy:
             return np.copy(made)
-        if not np.may_share_memory(form_of(made), form_of(a)):
+        if not shares_memory(made, a):
             raise ValueError("Unable to avoid creating a copy while reshaping.")
         return made
     if order != "C":
@@ -129,7 +129,7 @@ def ravel(a: Any, order: str = "C") -> Any:
     if order == "K":  # as the elements lie in memory
         return ravel(np.transpose(a, _read_axes(form)) if type(form) is np.ndarray else a)
     flat = reshape_(a, (-1,), order)
-    if isinstance(form, np.ndarray) and np.may_share_memory(form, form_of(flat)):
+    if isinstance(form, np.ndarray) and shares_memory(flat, a):
         flags = form.flags
         if not (flags.f_contiguous if order == "F" else flags.c_contiguous):
             return np.copy(flat)  # reshape sees a view where ravel makes a copy
