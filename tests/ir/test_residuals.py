@@ -5,6 +5,7 @@ import pytest
 from counting import lines_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rolled import agree
 
 import tracker
 from tracker.ir import periods, repeats
@@ -37,14 +38,6 @@ def stacks(f, *args):
         for eqn in function.eqns
         if isinstance(eqn.op.lower, Loop)
     ]
-
-
-def agree(f, *args):
-    fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
-    for given_ in (args, [np.multiply(a, 0.75) for a in args]):
-        (value, grads), (expected, wanted) = fast(*given_), tracker.withgradient(f, *given_)
-        for got, want in zip([value, *grads], [expected, *wanted], strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
 
 
 def logistic(v, c):
