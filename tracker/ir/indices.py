@@ -34,7 +34,8 @@ def part_of_part(
                 return None
             found.append(None)
         elif isinstance(part, slice):
-            covered = range(*part.indices(next(extents)))
+            extent = next(extents)
+            covered = range(*part.indices(extent))
             entry = following()
             if isinstance(entry, int):
                 found.append(covered[entry])
@@ -42,7 +43,8 @@ def part_of_part(
             rest = covered[entry]
             if not rest:
                 return None
-            found.append(slice(rest.start, None if rest.stop < 0 else rest.stop, rest.step))
+            stop = min(rest.stop, extent)
+            found.append(slice(rest.start, None if stop < 0 else stop, rest.step))
         else:
             next(extents)
             found.append(part)
