@@ -174,7 +174,7 @@ CASES = {
     ),
     "diag_indices_from": (lambda a: a[np.diag_indices_from(a)] ** 2, S),
     "where of one": (lambda a: a[np.where(a > 0)] ** 2, V),
-    "dates apart": (lambda a: a * len(np.array_str(a)[:1]) * np.common_type(a)(1), V),
+    "common type": (lambda a: a * np.common_type(a)(1), V),
     "integers": (
         lambda a: a[np.gcd([4, 6], 2) - 2][0] * a[np.ravel_multi_index(([1], [0]), (2, 2))],
         V,
