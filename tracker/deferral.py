@@ -318,6 +318,9 @@ def _positions(
     return None if how.positions is None else how.positions(*map(type_of, forms), **params)
 
 
+# Forms --------------------------------------------------------------------------------------------
+
+
 def lies_in(value: Value, whole: Value) -> bool:
     """Whether a value's array lies in that of another. Forms of what is put off all lie in the same
     addresses: what they were made by tells."""
@@ -326,18 +329,16 @@ def lies_in(value: Value, whole: Value) -> bool:
         if not isinstance(how, View) or how.order != "V" or type(value.operands[0]) is not Value:
             return False
         (value, *_) = value.operands
-        if not _may_share(form, value.form):
+        if not may_share(form, value.form):
             return False
     if value is not whole and is_due(whole) and not is_given(whole):
         return False
-    return _may_share(value.form, whole.form)
+    return may_share(value.form, whole.form)
 
 
-def _may_share(a: Any, b: Any) -> bool:
+def may_share(a: Any, b: Any) -> bool:
+    """Whether both are arrays, one of which may lie in the other."""
     return type(a) is type(b) is _ndarray and np.may_share_memory(a, b)
-
-
-# Forms --------------------------------------------------------------------------------------------
 
 
 def result_form(op: Op, forms: Sequence[Any], params: dict[str, Any]) -> Any:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from tracker.attribution import attributed
-from tracker.deferral import Deferral, lies_in
+from tracker.deferral import Deferral, lies_in, may_share
 from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import Op
 from tracker.listening import current_cut, current_stage, listeners, thread
@@ -83,8 +83,7 @@ def shares_memory(part: Any, whole: Any) -> bool:
     """Whether an array lies in the memory of another, as far as its bounds tell."""
     if type(part) is _handle and type(whole) is _handle:
         return lies_in(value_of(part), value_of(whole))
-    a, b = form_of(part), form_of(whole)
-    return type(a) is type(b) is _ndarray and np.may_share_memory(a, b)
+    return may_share(form_of(part), form_of(whole))
 
 
 def shape_of(x: Any) -> tuple[int, ...]:

@@ -43,7 +43,7 @@ def _linked(function: Callable[..., Any], undo: Callable[..., Any]) -> Callable[
     return call
 
 
-def _undo_reshape(base: Any, new: Any, *_: Any, **__: Any) -> Any:
+def _undo_reshape(base: Any, new: Any) -> Any:
     return np.reshape(new, np.shape(base))
 
 

@@ -148,20 +148,11 @@ def _changes(x: Atom, index: tuple[Any, ...], value: Atom, defs: Definitions) ->
             value = change.operands[0]
         else:
             total = defs.of(value, "add")
-            value, change = _embedded(total, defs) if total is not None else (value, None)
-        if change is None:
+            value, change = (value, None) if total is None else defs.addend(total)
+        if change is None or change.out.type != value.type:  # or it is broadcast
             break
         found.append(change)
     return []
-
-
-def _embedded(total: Eqn, defs: Definitions) -> tuple[Atom, Eqn | None]:
-    """A sum as an array, and the embed that is added to it, if one is."""
-    for rest, added in (total.operands, total.operands[::-1]):
-        piece = defs.of(added, "embed")
-        if piece is not None and rest.type == added.type:
-            return rest, piece
-    return total.out, None
 
 
 @rule("getitem")

@@ -11,6 +11,7 @@ Invariants: linear in the steps; operands of a window come from before it, or fr
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -61,20 +62,15 @@ class Analysis:
         self.in_registers = small <= UNROLLED
         self.windows: list[Window] = []
         self.inside: dict[int, Window] = {}  # step number -> the window that it is in
-        self._readers: dict[Atom, list[Eqn]] | None = None
 
-    def readers(self, array: Var) -> list[Eqn]:
-        """The equations that read parts of an array that is written into."""
-        if self._readers is None:
-            self._readers = {}
-            for step in self.body:
-                if (
-                    isinstance(step, Eqn)
-                    and step.op.name == "getitem"
-                    and self.uses[step.operands[0]] > 1
-                ):
-                    self._readers.setdefault(step.operands[0], []).append(step)
-        return self._readers.get(array, [])
+    @functools.cached_property
+    def readers(self) -> dict[Atom, list[Eqn]]:
+        """The equations that read parts of each array."""
+        found: dict[Atom, list[Eqn]] = {}
+        for step in self.body:
+            if isinstance(step, Eqn) and step.op.name == "getitem":
+                found.setdefault(step.operands[0], []).append(step)
+        return found
 
     def visit(self, run: Run) -> None:
         """Find the windows of a run: of single repetitions, or of two, three, four at a time."""
@@ -396,7 +392,7 @@ class _Pattern:
     def _may_be_read_late(self, window: Window, out: Var, step: int, links: Sequence[Link]) -> bool:
         """Whether all but the next step read parts of an array, after the loop, that are no others
         then."""
-        readers = self.analysis.readers(out)
+        readers = self.analysis.readers.get(out, ())
         if len(readers) != self.analysis.uses[out] - 1 or window.count - step > _LATE:
             return False
         later = [link.place.at(n) for n in range(step + 1, window.count) for link in links]
@@ -432,8 +428,13 @@ def _is_worth(links: Sequence[Link], type: Type, count: int) -> bool:
 def _are_in_order(links: Sequence[Link], shape: tuple[int, ...], count: int) -> bool:
     """Whether an array is the same where all pieces of one link are written after all of the one
     before: no place gets a piece of an earlier link later."""
-    outlines = {tuple(_outline(link.place.index, shape)) for link in links}
-    if len(outlines) > 1 or None in next(iter(outlines)):
+    indices = [[part for part in link.place.index if part is not None] for link in links]
+    outlines = {tuple(isinstance(part, slice) for part in index) for index in indices}
+    whole = [slice(0, n, 1) for n in shape]
+    cut = any(
+        isinstance(i, slice) and i != n for at in indices for i, n in zip(at, whole, strict=True)
+    )
+    if len(outlines) > 1 or cut:
         return False
     newest: dict[tuple[int, ...], int] = {}
     for step in range(count):
@@ -443,15 +444,6 @@ def _are_in_order(links: Sequence[Link], shape: tuple[int, ...], count: int) -> 
                 return False
             newest[place] = number
     return True
-
-
-def _outline(index: tuple[object, ...], shape: tuple[int, ...]) -> Iterator[bool | None]:
-    """Of each axis: whether an index names one place of it, or all; None for another part."""
-    for part, extent in zip((p for p in index if p is not None), shape, strict=True):
-        if not isinstance(part, slice):
-            yield True
-        else:
-            yield False if part.indices(extent) == (0, extent, 1) else None
 
 
 def _is_complex_number(type: Type) -> bool:

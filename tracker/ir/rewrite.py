@@ -86,11 +86,9 @@ class Definitions:
         elif eqn.op.name == "embed":
             self.history.embed(eqn)
         elif eqn.op.name == "add":
-            for total, part in (eqn.operands, eqn.operands[::-1]):
-                embedded = self.of(part, "embed")
-                if embedded is not None:
-                    self.history.add(eqn, total, embedded)
-                    return
+            total, embedded = self.addend(eqn)
+            if embedded is not None:
+                self.history.add(eqn, total, embedded)
 
     def rewrite(self, eqn: Eqn) -> Atom | Eqn:
         """What is left of an equation when no rule applies to it any more."""
@@ -119,6 +117,14 @@ class Definitions:
         """The equation that defines an atom, if it is of one of these ops."""
         eqn = self._eqns.get(atom)
         return eqn if eqn is not None and eqn.op.name in names else None
+
+    def addend(self, total: Eqn) -> tuple[Atom, Eqn | None]:
+        """A sum as an array, and the embed that is added to it, if one is."""
+        for rest, added in (total.operands, total.operands[::-1]):
+            embedded = self.of(added, "embed")
+            if embedded is not None:
+                return rest, embedded
+        return total.out, None
 
     def emit(
         self, like: Eqn, type: Type, name: str, operands: tuple[Atom, ...], **params: Any

@@ -50,12 +50,13 @@ def unseen_writes(function: Function) -> Function:
         sweep.visit(each)
     if not sweep.by and not sweep.shorter:
         return function
+    put_off = {write.out for writes in sweep.late.values() for write in writes}
     new = Writer()
     by: dict[Var, Atom] = {}
     for old in function.body:
         step = old
         if isinstance(old, Eqn):
-            if old.out in sweep.put_off:
+            if old.out in put_off:
                 continue
             new.body += [substitute(write, by) for write in sweep.late.get(old.out, ())]
             step = sweep.shorter.get(old.out, old)
@@ -84,9 +85,9 @@ def _filled(new: Writer, hole: _Hole, by: Mapping[Var, Atom]) -> Atom:
 
 class _Sweep:
     """shorter: writes of another value, or to an earlier version of their array; late: writes of a
-    value that is made after the part was taken away, by the sum in front of which they are made,
-    and `put_off`, what these give; by: what stands for the sums to which a part came back, and the
-    holes of the arrays that were cleared for it."""
+    value that is made after the part was taken away, by the sum in front of which they are made;
+    by: what stands for the sums to which a part came back, and the holes of the arrays that were
+    cleared for it."""
 
     def __init__(self, function: Function) -> None:
         self.uses = function.uses
@@ -94,7 +95,6 @@ class _Sweep:
         self.made: dict[Atom, int] = {}  # the number of the step
         self.shorter: dict[Var, Eqn] = {}
         self.late: dict[Var, list[Eqn]] = {}
-        self.put_off: set[Var] = set()
         self.by: dict[Var, Atom | _Hole] = {}
         self.holes: dict[Atom, tuple[_Hole, ...]] = {}
 
@@ -207,7 +207,6 @@ class _Sweep:
         if user is not total.out and made > self.made[user]:
             return False
         self.late.setdefault(user, []).append(write)
-        self.put_off.add(hole.cleared)
         return True
 
 

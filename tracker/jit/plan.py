@@ -235,8 +235,9 @@ class _Planner(Weighing):
                 level = max(level, self.reach(o))
         kernel = self.roomy(space, level)
         crowded, level = kernel.level > level, kernel.level
-        own = DEAR if is_math(eqn) else 1
-        kernel.weight += 1 if own == 1 else _HEAVY
+        dear = is_math(eqn)
+        own = DEAR if dear else 1
+        kernel.weight += _HEAVY if dear else 1
         for o in same:
             place = self.places[o]
             assert place.home is not None
@@ -252,7 +253,7 @@ class _Planner(Weighing):
             elif place.kind == "expression" and not place.stored:
                 own += self.again(o, level, place.cost)
         self.slow[eqn.out] += is_slow(eqn)
-        kernel.lines += _HEAVY + _LINES * (own - DEAR) if is_math(eqn) else _LINES * own
+        kernel.lines += _HEAVY + _LINES * (own - DEAR) if dear else _LINES * own
         kernel.work += own
         self._expression(eqn, kernel, own + shared, operands)
 

@@ -129,7 +129,7 @@ def ravel(a: Any, order: str = "C") -> Any:
     if order == "K":  # as the elements lie in memory
         return ravel(np.transpose(a, _read_axes(form)) if type(form) is np.ndarray else a)
     flat = reshape_(a, (-1,), order)
-    if isinstance(form, np.ndarray) and shares_memory(flat, a):
+    if shares_memory(flat, a):
         flags = form.flags
         if not (flags.f_contiguous if order == "F" else flags.c_contiguous):
             return np.copy(flat)  # reshape sees a view where ravel makes a copy
