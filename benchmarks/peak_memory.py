@@ -15,9 +15,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from memory import forget_peak, status
 from peak_cases import CASES, Case
 from peak_programs import PROGRAMS
 
@@ -28,18 +28,12 @@ _ALL = CASES | PROGRAMS
 _SMALL = 2500  # elements of the calls that load modules and start the compiler before
 
 
-def _status(name: str) -> float:
-    """A line of the process's own account, in bytes."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith(name))
-
-
 def _peak(call: Callable[..., Any], arguments: tuple[Any, ...], unit: int) -> float:
     gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-    before = _status("VmRSS")
+    forget_peak()
+    before = status("VmRSS")
     call(*arguments)
-    return (_status("VmHWM") - before) / unit
+    return (status("VmHWM") - before) / unit
 
 
 def _of_machine_code(call: Any, arguments: tuple[Any, ...], unit: int) -> float:

@@ -16,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from memory import status
+
 import tracker
 
 _TIMED = """
@@ -72,13 +74,7 @@ def deep_chain(n: int) -> tuple[float, float, float]:
     for _ in range(n):
         y = y * 1.0000001
     tracker.back(y)
-    return time.perf_counter() - start, _peak(), tracker.grad(x)
-
-
-def _peak() -> float:
-    """The most megabytes that the process had (Linux; `getrusage` counts those of its parent)."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+    return time.perf_counter() - start, status("VmHWM") / 2**20, tracker.grad(x)
 
 
 def deep_chain_apart(n: int) -> tuple[float, float]:

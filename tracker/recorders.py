@@ -248,11 +248,10 @@ def _install() -> None:
             if name.startswith("_") or not callable(getattr(base, name)):
                 continue
             make = _unrecorded if name in _NO_DRAW else _method
-            setattr(cls, name, make(base, name))
+            setattr(cls, name, _seed if name == "seed" else make(base, name))
 
 
 _install()
-RandomState.seed = _seed  # type: ignore[method-assign]
 GLOBAL = of(own.mtrand._rand)
 GLOBALS: dict[str, Any] = {
     name: getattr(GLOBAL, name)

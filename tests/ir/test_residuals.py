@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from rolled import agree
 
 import tracker
-from tracker.ir import periods, repeats
 from tracker.ir import residuals as residuals_file
 from tracker.ir.op import Loop
 from tracker.ir.passes import dead_code, run
@@ -22,12 +21,7 @@ V, C = RNG.uniform(0.2, 1.0, (2, N))
 ROWS = RNG.standard_normal((30, N)) * 0.1
 
 
-@pytest.fixture(autouse=True)
-def eager_to_roll(monkeypatch):
-    """Short programs are rolled, too."""
-    monkeypatch.setattr(repeats, "SHORT", 10)
-    for where in (repeats, periods):
-        monkeypatch.setattr(where, "PAYS", 10)
+pytestmark = pytest.mark.usefixtures("eager_to_roll")
 
 
 def stacks(f, *args):
@@ -180,7 +174,6 @@ def test_any_step(steps):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(residuals_file, "_LEAST", 1)
-        patch.setattr(periods, "_IN_REGISTERS", 1)
         agree(f, V[:12], ROWS[:9, :12])
 
 

@@ -19,6 +19,7 @@ from tracker.errors import IRError
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.op import OPS, Expand, Map, Op
 from tracker.ir.passes import as_pass, substitute, with_body
+from tracker.ir.types import is_machine
 
 
 class Builder:
@@ -45,16 +46,11 @@ class Builder:
         self.steps.append(Guard(condition, "bool", True, self.where))
 
 
-def _is_machine(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype's numbers are of the machine: no text, dates, or long doubles."""
-    return dtype.kind in "biufc" and dtype.char not in "gG"
-
-
 def expanded(eqn: Eqn) -> tuple[list[Eqn | Guard], Atom] | str:
     """The equations that stand for one, and which of them gives its result; or why there are
     none."""
     assert isinstance(eqn.op.lower, Expand)
-    foreign = next((o.type for o in eqn.operands if not _is_machine(o.type.dtype)), None)
+    foreign = next((o.type for o in eqn.operands if not is_machine(o.type.dtype)), None)
     if foreign is not None:
         return f"an array of {foreign.dtype}"
     builder = Builder(eqn.where)

@@ -19,7 +19,7 @@ import numpy as np
 
 from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
 from tracker.ir.op import OPS
-from tracker.ir.types import Bundle, Type
+from tracker.ir.types import Bundle, Type, is_machine
 
 _NO_REFERENCES = 2  # marshal's last format in which equal values are equal bytes
 
@@ -97,7 +97,7 @@ class _Speller:
             return cls.__name__, [self.value(part) for part in x]
         if cls is slice:
             return "slice", self.value(x.start), self.value(x.stop), self.value(x.step)
-        if isinstance(x, np.generic) and x.dtype.kind in "biufc" and x.dtype.char not in "gG":
+        if isinstance(x, np.generic) and is_machine(x.dtype):
             return "numpy", _dtype(x.dtype), x.tobytes()
         if isinstance(x, np.dtype):
             return "dtype", _dtype(x)

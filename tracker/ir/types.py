@@ -48,6 +48,11 @@ _WEAK = {
 _OBJECT = np.dtype(object)
 
 
+def is_machine(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype's numbers are of the machine: no text, dates, or long doubles."""
+    return dtype.kind in "biufc" and dtype.char not in "gG"
+
+
 @record(frozen=True)
 class Type:
     """The type of one IR value.

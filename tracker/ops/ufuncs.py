@@ -136,11 +136,9 @@ def _reduce(
                 else f"zero-size array to reduction operation {ufunc.__name__} which has no "
                 "identity"
             )
-        start = [
-            np.asarray(ufunc.identity).astype(array.dtype)[()]
-        ]  # -1 is all bits of any integer
+        start = [_identity(ufunc, array.dtype)]
     if len(lines) == 1 and initial is NO_VALUE and not start and ufunc.identity is not None:
-        start = [np.asarray(ufunc.identity).astype(array.dtype)]  # hypot(0, x) is the size of x
+        start = [_identity(ufunc, array.dtype)]  # hypot(0, x) is the size of x
     if start:
         left = tuple(n for i, n in enumerate(np.shape(array)) if i not in axes)
         start = [np.broadcast_to(start[0], left)[()]]
@@ -151,6 +149,11 @@ def _reduce(
         for line, mask in zip(lines, masks, strict=True):
             y = np.where(mask, ufunc(y, line), y)[()]
     return into(out, np.reshape(y, kept(np.shape(array), axes)) if keepdims else y, "unsafe")
+
+
+def _identity(ufunc: np.ufunc, dtype: np.dtype[Any]) -> Any:
+    """What a fold begins with; -1 stands for all bits of any integer."""
+    return np.asarray(ufunc.identity).astype(dtype)[()]
 
 
 def _accumulate(

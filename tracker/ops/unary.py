@@ -243,25 +243,24 @@ def _parts_together(re: Any, im: Any) -> Any:
     return z[()]
 
 
-complex_of = (
-    declare(  # re + 1j * im, but where either is infinite or NaN, the other stays what it is
-        "complex_of",
-        method=None,
-        entry=None,
-        infer=lambda re, im: Type(re.shape, np.result_type(re.dtype, im.dtype, np.complex64)),
-        evaluate=_parts_together,
-        jvp=[
-            lambda t, y, re, im: from_parts(t, np.zeros_like(t)),
-            lambda t, y, re, im: from_parts(np.zeros_like(t), t),
-        ],
-        vjp=[lambda g, y, re, im: np.real(g), lambda g, y, re, im: np.imag(g)],
-        lower=Map(
-            lambda e, re, im: e.complex(re, im),
-            lambda re, im: (np.result_type(re.dtype, im.dtype),) * 2,
-            "f",
-            order="K",
-        ),
-    )
+# re + 1j * im, but where either is infinite or NaN, the other stays what it is
+complex_of = declare(
+    "complex_of",
+    method=None,
+    entry=None,
+    infer=lambda re, im: Type(re.shape, np.result_type(re.dtype, im.dtype, np.complex64)),
+    evaluate=_parts_together,
+    jvp=[
+        lambda t, y, re, im: from_parts(t, np.zeros_like(t)),
+        lambda t, y, re, im: from_parts(np.zeros_like(t), t),
+    ],
+    vjp=[lambda g, y, re, im: np.real(g), lambda g, y, re, im: np.imag(g)],
+    lower=Map(
+        lambda e, re, im: e.complex(re, im),
+        lambda re, im: (np.result_type(re.dtype, im.dtype),) * 2,
+        "f",
+        order="K",
+    ),
 )
 
 
