@@ -254,6 +254,27 @@ def test_a_mask_of_what_was_gathered_frees_it():
         np.testing.assert_allclose(b, want, rtol=1e-12)
 
 
+def test_what_only_folds_comes_before_what_writes():
+    """Of a weighted softmax regression: the logits, and five numbers of each row."""
+    rng = np.random.default_rng(0)
+    x, t, s = rng.normal(size=(1 << 17, 8)), rng.integers(0, 16, 1 << 17), np.ones(1 << 17)
+
+    def loss(w, x, t, s):
+        z = x @ w
+        z = z - np.max(z, axis=1, keepdims=True)
+        logs = z - np.log(np.sum(np.exp(z), axis=1, keepdims=True))
+        return -np.sum(s * logs[np.arange(len(t)), t]) / np.sum(s)
+
+    w = rng.normal(size=(8, 16))
+    fast = tracker.jit(lambda w, *rest: tracker.withgradient(lambda w: loss(w, *rest), w))
+    for _ in range(2):
+        value, (gradient,) = tracker.withgradient(lambda w: loss(w, x, t, s), w)
+        got, (found,) = fast(w, x, t, s)
+        np.testing.assert_allclose(got, value, rtol=1e-9)
+        np.testing.assert_allclose(found, gradient, rtol=1e-9)
+    assert scratch_of(fast, w, x, t, s) < (16 + 5.5) * s.nbytes
+
+
 def scratch_of(f, *args):
     (found,) = re.findall(r"at most ([\d,]+) of scratch", f.explain(*args))
     return int(found.replace(",", ""))

@@ -117,7 +117,7 @@ class _Driver(Unrolled):
             self._each(rare.write_product, self.plan.products.get(level, ()))
             self._each(rare.write_call, self.plan.calls.get(level, ()))
             self._each(rare.write_control, self.plan.controls.get(level, ()))
-            self._each(_Driver.kernel, kernels.get(level, ()))
+            self._each(_Driver.kernel, sorted(kernels.get(level, ()), key=self._made))
             self._each(_Driver._write, self.plan.writes.get(level, ()))
             self.step += 1
         self.outputs()
@@ -128,6 +128,13 @@ class _Driver(Unrolled):
         for step in steps:
             self.step += 1
             write(self, step)
+
+    def _made(self, kernel: Kernel) -> int:
+        """Bytes that a kernel writes. Of those of a level, which none of the others waits for, the
+        ones that only fold come first: what they have read for the last time is free."""
+        places = [store.place for store in kernel.stores]
+        places += [self.plan.places[eqn.out] for eqn in kernel.folds]
+        return sum(place.buffer.type.nbytes for place in places if place.buffer is not None)
 
     def _write(self, write: Any) -> None:
         """Write a piece."""

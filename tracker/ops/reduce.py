@@ -348,7 +348,8 @@ def _extreme_hits(y: Any, x: Any, axis: tuple[int, ...]) -> tuple[Any, Any]:
 def _extreme_vjp(g: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     """Each of k elements has 1/k of it; NaN where none attains the extreme, which is NaN, too."""
     hit, count = _extreme_hits(y, x, axis)
-    return np.where(hit, np.reshape(g, np.shape(count)) / count, np.zeros_like(count) / count)
+    others = np.where(count == 0, count.dtype.type(np.nan), count.dtype.type(0))
+    return np.where(hit, np.reshape(g, np.shape(count)) / count, others)
 
 
 def _extreme_jvp(t: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
