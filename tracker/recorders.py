@@ -3,7 +3,9 @@
 Owns: `Generator` and `RandomState`, NumPy's own whose draws under a trace are equations (see
 `draws.py`); `of`, one that shares the stream of a generator of NumPy's; `default_rng`;
 `put_globals`, which has NumPy's global functions record while a function is traced. Elsewhere they
-are NumPy's own in all they do.
+are NumPy's own in all they do. What a generator that the traced function makes draws is constant,
+until it is asked for what depends on traced numbers: from there on it is drawn at each call
+(`_Begun`).
 """
 
 from __future__ import annotations
@@ -17,7 +19,14 @@ from typing import Any
 import numpy as np
 import numpy.random as own
 
-from tracker.draws import is_private, record_draw, record_seed
+from tracker.draws import (
+    is_private,
+    put_back,
+    record_begin,
+    record_draw,
+    record_seed,
+    state_of,
+)
 from tracker.errors import UnsupportedError, message
 from tracker.listening import current_stage, is_following, stages
 from tracker.ops.create import buffer, joined
@@ -25,7 +34,7 @@ from tracker.stage import Stage
 from tracker.tape import data_of, form_of, holds_tracked
 from tracker.tracked import Tracked
 
-_default_rng = own.default_rng  # while a function is traced, ours stands there
+_default_rng = own.default_rng  # while a function is traced, ours stand there
 _SAMPLES = {"rand": "random_sample", "randn": "standard_normal"}  # take a size as *args
 _NO_DRAW = {"bytes", "get_state", "spawn", "set_state"}
 _REORDERS = {"shuffle", "permutation", "permuted"}
@@ -38,10 +47,48 @@ class _Source:
     _own: Any
     _within: tuple[Stage, ...]
     _fills = True  # whether what it draws in a derivative can be written into
+    _is_seeded = False  # whether nobody else draws bits where it does
+
+    def _begin(self, stage: Stage, method: str) -> None:
+        """Have a trace that made this generator record what it draws from here on."""
+        if not self._is_seeded:
+            raise UnsupportedError(
+                message(
+                    f"{method} of traced numbers, from a generator that the traced function makes "
+                    "of a bit generator",
+                    "Make the generator outside and pass it, or use default_rng with a seed",
+                )
+            )
+        self._own = _Begun(self._own)
+        self._within = tuple(each for each in self._within if each is not stage)
+        record_begin(self._own)
 
     def __reduce__(self) -> Any:
         _refuse(self, "copy")
         return self._own.__reduce__()
+
+
+class _Begun(threading.local):
+    """What a generator that a traced function makes is, from where it first draws what depends on
+    traced numbers: each call begins there anew. Each thread has its own."""
+
+    def __init__(self, source: Any) -> None:
+        is_state = isinstance(source, own.mtrand.RandomState)
+        bits = source._bit_generator if is_state else source.bit_generator
+        self._own = (own.mtrand.RandomState if is_state else own.Generator)(type(bits)(0))
+        self._start = state_of(source)
+
+    def begin(self) -> None:
+        put_back(self._own, self._start)
+
+    def get_state(self, legacy: bool = True) -> Any:
+        return state_of(self._own)
+
+    def set_state(self, state: Any) -> None:
+        put_back(self._own, state)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
 
 
 class Generator(_Source, own.Generator):
@@ -55,21 +102,45 @@ class Generator(_Source, own.Generator):
     @property
     def bit_generator(self) -> Any:
         _refuse(self, "bit_generator")
+        self._is_seeded = False
         return self._own.bit_generator
 
 
-class RandomState(_Source, own.RandomState):
+class _Kind(type):
+    """NumPy's own states are instances of what stands there for their class."""
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, own.mtrand.RandomState)
+
+
+class RandomState(_Source, own.mtrand.RandomState, metaclass=_Kind):
     """`numpy.random.RandomState`; under a trace its draws are recorded."""
 
     def __init__(self, seed: Any = None, *, like: Any = None) -> None:
         if like is None:
             _check_seed(seed, "RandomState")
-            super().__init__(_plain_seed(seed))
-            self._own = own.RandomState(self._bit_generator)
+            super().__init__(_bits(_plain_seed(seed)))
+            self._own = own.mtrand.RandomState(self._bit_generator)
+            self._is_seeded = not _is_bits(seed)
         else:
             super().__init__(like._bit_generator)
             self._own = like
         self._within = stages() if like is None else ()
+
+
+def _bits(seed: Any) -> Any:
+    """What a state draws bits from. NumPy's constructor asks the system for a seed before it takes
+    the given one."""
+    if seed is None or _is_bits(seed):
+        return seed
+    bits = own.MT19937(0)
+    bits._legacy_seeding(seed)
+    return bits
+
+
+def _is_bits(seed: Any) -> bool:
+    """Whether bits are drawn from it, by others, too."""
+    return hasattr(seed, "capsule")
 
 
 def of(x: Any) -> Any:
@@ -90,7 +161,9 @@ def default_rng(seed: Any = None) -> Any:
     if isinstance(seed, own.Generator):
         return of(seed)
     _check_seed(seed, "default_rng")
-    return Generator(_default_rng(_plain_seed(seed)).bit_generator)
+    made = Generator(_default_rng(_plain_seed(seed)).bit_generator)
+    made._is_seeded = not _is_bits(seed)
+    return made
 
 
 def _check_seed(seed: Any, who: str) -> None:
@@ -127,6 +200,8 @@ def _method(base: type, name: str) -> Callable[..., Any]:
             method, args, names = _SAMPLES[name], (args,) if args else (), ("size",)
         given = {key: joined(x) for key, x in {**dict(zip(names, args)), **kwargs}.items()}  # noqa: B905
         stage = current_stage()
+        if stage in self._within and _follows(method, given):
+            self._begin(stage, method)
         if stage is None or stage in self._within:
             return _constant_draw(self._own, method, given, self._fills)
         if method in _REORDERS:
@@ -151,15 +226,15 @@ def _constant_draw(source: Any, method: str, given: dict[str, Any], fills: bool)
     if method in _REORDERS:
         return _reordered(source, method, given, plain=True)
     if method == "choice" and np.ndim(form_of(given["a"])):
-        return _chosen(source, given, plain=True)
-    if current_stage() is not None:
-        raise UnsupportedError(
-            message(
-                f"{method} of traced numbers, from a generator that the traced function makes",
-                "Make the generator outside and pass it",
-            )
-        )
+        return _chosen(source, given, plain=not _follows(method, given))
     return record_draw(source, method, given)
+
+
+def _follows(method: str, given: dict[str, Any]) -> bool:
+    """Whether the numbers that are drawn depend on what is tracked, and not only what is taken by
+    their order."""
+    taken = {"x"} if method in _REORDERS else {"a"} if np.ndim(form_of(given.get("a"))) else set()
+    return any(holds_tracked(x) for name, x in given.items() if name not in taken)
 
 
 def _draw(source: Any, method: str, given: dict[str, Any], plain: bool) -> Any:
@@ -199,8 +274,6 @@ def _chosen(source: Any, given: dict[str, Any], plain: bool = False) -> Any:
     a, axis = given["a"], given.get("axis", 0)
     a = a if isinstance(a, Tracked) else np.asarray(a)
     drawn = {key: x for key, x in given.items() if key != "axis"} | {"a": np.shape(a)[axis]}
-    if plain and "p" in drawn:
-        drawn["p"] = data_of(drawn["p"])
     return np.take(a, _draw(source, "choice", drawn, plain), axis=axis)
 
 
@@ -243,7 +316,7 @@ def _refuse(source: _Source, what: str) -> None:
 
 
 def _install() -> None:
-    for cls, base in ((Generator, own.Generator), (RandomState, own.RandomState)):
+    for cls, base in ((Generator, own.Generator), (RandomState, own.mtrand.RandomState)):
         for name in dir(base):
             if name.startswith("_") or not callable(getattr(base, name)):
                 continue
@@ -257,7 +330,7 @@ GLOBALS: dict[str, Any] = {
     name: getattr(GLOBAL, name)
     for name in own.__all__
     if getattr(getattr(own, name), "__self__", None) is own.mtrand._rand
-} | {"default_rng": default_rng}
+} | {"default_rng": default_rng, "RandomState": RandomState}
 for _name, _like in (("sample", "random_sample"), ("ranf", "random_sample"), ("seed", "seed")):
     GLOBALS[_name] = getattr(GLOBAL, _like)
 
