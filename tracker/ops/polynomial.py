@@ -110,6 +110,8 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     if np.ndim(x) != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
     n = np.size(x) if N is None else N
+    if n < 0:
+        raise ValueError("negative dimensions are not allowed")
     kind = np.promote_types(np.result_type(form_of(x)), int)
     columns = [np.ones_like(x, kind)]
     for _ in range(n - 1):

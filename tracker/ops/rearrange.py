@@ -142,6 +142,8 @@ def fliplr(m: Any) -> Any:
 @implements(np.resize)
 def resize(a: Any, new_shape: Any) -> Any:
     shape = (new_shape,) if np.ndim(new_shape) == 0 else tuple(new_shape)
+    if any(extent < 0 for extent in shape):
+        raise ValueError("all elements of `new_shape` must be non-negative")
     places = np.arange(int(np.prod(shape))) % max(np.size(a), 1)
     return np.reshape(np.ravel(a)[places] if np.size(a) else np.zeros_like(a, shape=shape), shape)
 
