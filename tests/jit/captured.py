@@ -1,0 +1,43 @@
+"""What tests of captures share: an object with arrays, and a comparison with the plain function."""
+
+import numpy as np
+from jit_programs import assert_same
+
+from tracker import jit
+
+
+def same(f, plain, *args):
+    """Twice, so that the second call is machine code."""
+    for _ in range(3):
+        assert_same(f(*args), plain(*args))
+
+
+class Model:
+    shift = 1.0
+
+    def __init__(self, n=3):
+        self.w = np.ones(n)
+        self.rate = 0.5
+        self.layers = [np.ones(n), np.zeros(n)]
+        self.named = {"b": np.full(n, 2.0)}
+        self.activation = np.tanh
+
+    def plain(self, x):
+        y = self.activation(x * self.w) * self.rate + self.shift
+        for layer in self.layers:
+            y = 2 * layer + y
+        return self.last(y)
+
+    def last(self, y):
+        return y + self.named["b"] * self.twice
+
+    @property
+    def twice(self):
+        return 2 * self.rate
+
+    @jit
+    def step(self, x):
+        return self.plain(x)
+
+    def __call__(self, x):
+        return self.plain(x) + 1.0
