@@ -17,7 +17,7 @@ from machines import (
     shown,
 )
 
-from tracker import jit
+from tracker import gradient, jit
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +77,97 @@ def test_what_is_appended_to(name):
         r.log = None
         with pytest.raises(AttributeError, match="append"):
             step(r, np.ones(3))
+
+
+history = {"loss": [], "n": []}
+
+
+class Fitted:
+    def __init__(self):
+        self.history, self.n = {"x": [], "other": [1, 2], "text": "as it is"}, 0
+        self.two = {"a": [], "b": []}
+        self.one = {"a": [], "b": None}
+        self.one["b"] = self.one["a"]
+        self.aside = self.two["a"]
+
+    def step(self, x):
+        history["loss"].append(np.sum(x))
+        for name in ("x", "other"):
+            self.history[name].append(x * 2)
+        if x[0] > 1.0:
+            history["n"].append(3)
+        return x + 1
+
+    def derives(self, x):
+        def loss(y):
+            z = np.sum(y * y)
+            self.history["x"].append(1.0)
+            return z
+
+        return gradient(loss, x)[0]
+
+    def raises(self, x):
+        self.history["x"].append(x)
+        if x[0] > 1.0:
+            raise ZeroDivisionError
+        return x
+
+    def misses(self, x):
+        self.history["missing"].append(x)
+        return x
+
+    def reads(self, x):
+        self.history["x"].append(x)
+        return x * len(self.history["x"])
+
+    def reads_another(self, x):
+        self.history["x"].append(x)
+        return x * self.history["other"][-1]
+
+    def gives(self, x):
+        self.history["x"].append(x)
+        return x, self.history
+
+    def is_one(self, x):
+        self.one["a"].append(x)
+        return x * len(self.one["b"])
+
+    def stands_elsewhere(self, x):
+        self.two["a"].append(x)
+        return x * len(self.aside)
+
+    def makes(self, x):
+        self.history["x"].append(x)
+        self.history = {"x": [x], "other": self.history["other"]}
+        return x
+
+
+@pytest.mark.parametrize("name", [n for n in vars(Fitted) if not n.startswith("_")])
+def test_what_is_appended_to_lists_in_a_dict(name):
+    plain, found, states = getattr(Fitted, name), [], []
+    step = jit(plain)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error" if name in ("step", "derives") else "ignore")
+        for f in (plain, step):
+            history.update(loss=[], n=[])
+            fitted, results = Fitted(), []
+            for k in range(1, 15):
+                try:
+                    results.append(f(fitted, np.arange(3.0) + k % 3))
+                except (KeyError, ZeroDivisionError) as error:
+                    results.append(type(error).__name__)
+                if k == 7:  # an empty list, and a dict in another order
+                    fitted.history["x"] = []
+                if k == 9 and "other" in fitted.history:
+                    fitted.history["other"] = fitted.history.pop("other")
+                if k == 11:
+                    history["loss"] = history["n"]
+            found.append(repr(results))
+            states.append(repr((history, vars(fitted))))
+    assert found[0] == found[1]
+    assert states[0] == states[1]
+    if name == "step":
+        assert step.cache_info().traces <= 6 and step.cache_info().eager == 0
 
 
 def _shared(x, s):

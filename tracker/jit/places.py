@@ -68,9 +68,9 @@ class Place:
     globals where nothing stands, has under the names `name`; a token: that of abstract classes, or
     how often a cache was emptied (`caches.py`).
 
-    `label` says to people what it is. `is_log`: the function appends to the list there, and does
-    not look at it. `is_apart`: the function puts dataclasses there, which are known by their
-    fields.
+    `label` says to people what it is. `is_log`: the function appends to the list there, or to
+    those in the dict there, and does not look at it. `is_apart`: the function puts dataclasses
+    there, which are known by their fields.
     """
 
     kind: Kind
@@ -343,10 +343,6 @@ class _Taken:
 
     def at(self, place: Place, number: int) -> Structure:
         """What stands at a place."""
-        if place.is_log and type(x := place.read()) is list:
-            self.leaves.append(x)
-            self.shown.append(Log())
-            return tree.LEAF
         if place.kind not in _WHOLE:
             return self.take(place.read(), (), (place, ()), number)
         x = place.read()
@@ -360,9 +356,14 @@ class _Taken:
         return tree.LEAF
 
     def take(self, x: Any, above: tuple[int, ...], spot: Spot, number: int) -> Structure:
+        is_log = spot[0].is_log and len(spot[1]) <= 1
+        if is_log and type(x) is list:
+            self.leaves.append(x)
+            self.shown.append(Log())
+            return tree.LEAF
         apart = spot[0].is_apart and id(x) not in self._holders
         parts = children_of(x, apart) if id(x) not in above else None
-        if parts is None or _is_many(parts[1]):
+        if parts is None or (_is_many(parts[1]) and not (is_log and type(x) is dict)):
             self._leaf(x, parts is not None, spot)
             return tree.LEAF
         before = len(self.leaves)
@@ -441,14 +442,17 @@ def spots_of(call: Signature) -> list[Spot]:
     """The spot of each leaf that stands at a place."""
     own = len(call.structures) - len(call.places)
     pairs = zip(call.places, call.structures[own:], strict=True)
-    return [spot for place, whole in pairs for spot in _spots(whole, (place, ()))]
+    return [spot for place, whole in pairs for spot in spots_in(whole, (place, ()))]
 
 
-def _spots(structure: Structure, spot: Spot) -> Iterator[Spot]:
+def spots_in(
+    structure: Structure, spot: tuple[_At, tuple[int, ...]]
+) -> Iterator[tuple[_At, tuple[int, ...]]]:
+    """The spot (or node) of each leaf of what is there."""
     if structure.cls is None:
         yield spot
     for at, child in enumerate(structure.children):
-        yield from _spots(child, below(spot, at))
+        yield from spots_in(child, below(spot, at))
 
 
 def names_of(call: Signature) -> list[str]:

@@ -15,7 +15,8 @@ from tracker.jit.places import Place, is_record
 
 
 def logs(places: Iterable[Place], appended: set[str], looked_at: set[str]) -> set[Place]:
-    """The places of lists which the code appends to, and does nothing else with."""
+    """The places of lists, and of dicts of lists, which the code appends to, and does nothing else
+    with."""
     found = {
         place: place.read()
         for place in places
@@ -24,7 +25,16 @@ def logs(places: Iterable[Place], appended: set[str], looked_at: set[str]) -> se
     if not found:
         return set()
     times = Counter(id(x) for place in places for x in lists_in(place.read(), ()))
-    return {p for p, x in found.items() if type(x) is list and times[id(x)] == 1}
+    return {
+        p for p, x in found.items() if (own := _lists(x)) and all(times[id(y)] == 1 for y in own)
+    }
+
+
+def _lists(x: Any) -> list[Any]:
+    """The list that stands at a place, or those in a dict there."""
+    if type(x) is list:
+        return [x]
+    return [y for y in x.values() if type(y) is list] if type(x) is dict else []
 
 
 class Replaced:

@@ -158,12 +158,28 @@ class _Reader:
             self.looked_at.update(names)
 
     def _loaded(self, at: int, name: str) -> None:
-        """A name is loaded: to append to what it stands for, or to look at that."""
+        """A name is loaded: to append to what it stands for, or to what that has under a key; or to
+        look at it."""
         if self.steps[at].opname in _STORES:
             return
-        then = self.steps[at + 1] if at + 1 < len(self.steps) else self.steps[at]
-        is_method = then.opname in ("LOAD_METHOD", "LOAD_ATTR") and then.argval == "append"
+        is_method = self._appends(at + 1) or (self._asks_key(at + 1) and self._appends(at + 3))
         (self.appended if is_method else self.looked_at).add(name)
+
+    def _appends(self, at: int) -> bool:
+        """Whether a step asks what lies on the stack for its `append`."""
+        return at < len(self.steps) and (
+            self.steps[at].opname in ("LOAD_METHOD", "LOAD_ATTR")
+            and self.steps[at].argval == "append"
+        )
+
+    def _asks_key(self, at: int) -> bool:
+        """Whether two steps ask what lies on the stack for a key, of which they do no more."""
+        names = [step.opname for step in self.steps[at : at + 2]]
+        return (
+            len(names) == 2
+            and names[0] in ("LOAD_CONST", "LOAD_FAST", "LOAD_FAST_BORROW")
+            and names[1] == "BINARY_SUBSCR"
+        )
 
     def _named(self, at: int, name: str) -> None:
         """A name may be one of those that read by text."""

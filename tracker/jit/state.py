@@ -41,6 +41,7 @@ from tracker.jit.places import (
     is_record,
     lent,
     own_dict,
+    spots_in,
     structure_at,
     written_in_c,
 )
@@ -243,8 +244,16 @@ class _Finder:
         }
         self.known = nodes
         self.kept = {*before.inside, *kept}
-        found = enumerate(by_place(call), len(call.structures) - len(call.places))
-        self.logs: set[Node] = {(at, ()) for at, (leaves, _) in found if leaves == (Log(),)}
+        first = len(call.structures) - len(call.places)
+        nodes_at = (
+            node
+            for at, structure in enumerate(call.structures[first:], first)
+            for node in spots_in(structure, (at, ()))
+        )
+        leaves_at = (leaf for leaves, _ in by_place(call) for leaf in leaves)
+        self.logs: set[Node] = {
+            node for node, leaf in zip(nodes_at, leaves_at, strict=True) if leaf == Log()
+        }
         self.looked_at: set[int] = set()
         self.nodes: set[int] = set()  # the containers that were changed
 
