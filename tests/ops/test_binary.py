@@ -243,3 +243,18 @@ def test_nothing_reaches_what_was_not_taken(positive):
         np.testing.assert_allclose(mode(f, (v,), (t,))[1], want @ t, rtol=1e-12)
     bent = (np.sqrt(0.75) - 1.0) / 2 * v[1:] ** -1.5
     np.testing.assert_allclose(np.diag(hessian(f, v)), [0.0, *bent], rtol=1e-12)
+
+
+def test_a_power_of_nan_to_zero_is_flat_whatever_tells_the_exponent():
+    def f(x, n):
+        return np.sum(x**n)
+
+    def slopes(x, n):
+        return gradient(f, x, n, check_finite=False)[0]
+
+    array = np.array([math.nan, 2.0])
+    for n in (0, 0.0, np.array([0.0]), np.zeros(2)):
+        compiled = jit(slopes)
+        for g in (slopes, compiled, compiled):
+            assert g(array, n).tolist() == [0, 0]
+        assert jvp(lambda x, n=n: f(x, n), (array,), (np.ones(2),)) == (2, 0)

@@ -108,7 +108,8 @@ def _power_base(y: Any, x: Any, n: Any) -> Any:
         if n == 0.5 and hasattr(y, "dtype"):  # Python's numbers raise where y is 0
             return 0.5 / y
         return n * np.power(x, float(n - 1))
-    return n * np.power(x, n - 1 + ((n == 0) & (x == 0)))
+    flat = (n == 0) & ((x == 0) | (x != x))  # of 0 and NaN, too, it is 1
+    return n * np.power(x, n - 1 + flat)
 
 
 def _power_exponent(y: Any, x: Any, n: Any) -> Any:
