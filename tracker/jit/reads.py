@@ -137,6 +137,7 @@ class _Walk:
         self.seen: dict[int, Any] = {}
         self.replaced = Replaced()
         self.objects: list[Any] = []
+        self.in_front: dict[tuple[type, bool], list[str]] = {}
         self.caches: list[Any] = []
         self.installed = Installed(package)
         self.todo: list[Any] = []
@@ -211,12 +212,21 @@ class _Walk:
             return
         if not has_dict(x):
             return
-        asks, is_ours = hasattr(cls, "__getattr__"), self._is_ours(x)
-        names = self.attributes
+        found = tuple(n for n in self._in_front(cls, self._is_ours(x)) if n not in own)
+        if found:
+            label = f"what a {cls.__name__} has in front of its class"
+            self.places.setdefault(Place("own", Static(x), found, label))
+
+    def _in_front(self, cls: type, is_ours: bool) -> list[str]:
+        """The names of what an object may have in front of its class, in order: the same for all
+        objects of the class, and there are many functions."""
+        if (cls, is_ours) in self.in_front:
+            return self.in_front[cls, is_ours]
+        asks, names = hasattr(cls, "__getattr__"), self.attributes
         if self.every:
             names = names.union(*map(vars, cls.__mro__))
         found: list[str] = []
-        for name in sorted(names - own.keys()):
+        for name in sorted(names):
             raw = lent(cls, name)
             lends = is_ours and hasattr(type(raw), "__get__") and not is_data_descriptor(raw)
             is_tested = name in self.tested and not is_ours
@@ -224,9 +234,7 @@ class _Walk:
                 lends or is_tested or (asks and is_ours and raw is None)
             ):
                 found.append(name)
-        if found:
-            label = f"what a {cls.__name__} has in front of its class"
-            self.places.setdefault(Place("own", Static(x), tuple(found), label))
+        return self.in_front.setdefault((cls, is_ours), found)
 
     def _known(self) -> tuple[Any, ...]:
         texts = len(self.texts) * self.every
