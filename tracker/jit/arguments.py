@@ -17,7 +17,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.jit.compared import BY_BITS, Compared, Static, bits_of
-from tracker.jit.lent import Lent
+from tracker.jit.lent import VERSION_TAG, Lent
 from tracker.jit.places import MISSING, Place, below, children_of, holders_apart
 from tracker.jit.signature import Array, Log, Node, Scalar, Signature, Twin
 from tracker.jit.writer import (
@@ -35,7 +35,6 @@ from tracker.jit.writer import (
     STRIDES,
     TYPE,
     VALUE,
-    VERSION_TAG,
     Writer,
     is_plain_namedtuple,
     llvm_type,

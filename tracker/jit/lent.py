@@ -2,8 +2,9 @@
 
 Owns: `Lent`, the leaf of a signature that says it, and `Check`, by which machine code asks whether
 it is so still. A class that is changed, and those below it, get another version tag from CPython:
-machine code compares the tag with that of the last look, and only where they differ does Python
-look again. So methods that a function calls cost it one comparison for each class.
+machine code, and `Lent` itself, compare the tag with that of the last look, and only where they
+differ does Python look again. So methods that a function calls cost it one comparison for each
+class.
 
 Invariants: what is lent is known by identity, numbers and other data that a class has only by their
 names (these are places of their own, `reads.py`); no class is kept alive; no code of the user's
@@ -12,12 +13,14 @@ runs. Start at `Lent`.
 
 from __future__ import annotations
 
+import ctypes
 import types
 from collections.abc import Callable
 from typing import Any
 
 from tracker.jit.compared import Static
 
+VERSION_TAG = 384  # of a class, in CPython's struct: another number when it, or a base, has changed
 _PLAIN = (types.MemberDescriptorType, types.GetSetDescriptorType)  # they keep their class alive
 
 
@@ -29,6 +32,7 @@ class Lent:
     def __init__(self, cls: type, names: frozenset[str] | None) -> None:
         self.cls = Static(cls)
         self.names = names
+        self._tag = tag_given(cls)
         self.items = _items(cls, names)
         self._hash = hash(self.items)
 
@@ -38,7 +42,15 @@ class Lent:
 
     def holds(self, cls: Any) -> bool:
         """Whether it is this class, and lends the same."""
-        return self.cls.value is cls is not None and _items(cls, self.names) == self.items
+        if cls is None or self.cls.value is not cls:
+            return False
+        tag = tag_given(cls)
+        if tag and tag == self._tag:
+            return True
+        if _items(cls, self.names) != self.items:
+            return False
+        self._tag = tag  # of before the look
+        return True
 
     def __hash__(self) -> int:
         return self._hash
@@ -60,6 +72,17 @@ class Check:
             return False
         self.remember(cls)
         return True
+
+
+def tag_of(cls: type) -> int:
+    """The version tag of a class; 0 until somebody has looked, and if it cannot have one."""
+    return ctypes.c_uint32.from_address(id(cls) + VERSION_TAG).value
+
+
+def tag_given(cls: type) -> int:
+    """The version tag of a class, which is given one if it can have one."""
+    type.__getattribute__(cls, "__init__")  # to look something up gives the class a tag
+    return tag_of(cls)
 
 
 def _items(cls: type, names: frozenset[str] | None) -> tuple[Any, ...]:

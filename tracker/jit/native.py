@@ -28,7 +28,7 @@ from tracker.errors import CompileError
 from tracker.jit import borrowed, cache, dispatch, engine, lifting, memory, writer
 from tracker.jit.compared import NUMPY_SCALARS, Static
 from tracker.jit.entry import AT_ONCE, Running, entry_text
-from tracker.jit.lent import Check
+from tracker.jit.lent import Check, tag_given, tag_of
 from tracker.jit.locking import once
 from tracker.jit.signature import Outputs, Signature
 from tracker.records import record
@@ -165,22 +165,17 @@ def _watch(static: Static) -> tuple[ctypes.c_void_p, Any]:
 
 
 def _tag(check: Check) -> ctypes.c_uint32:
-    """A cell with the version tag of a class, which no class has until somebody has looked."""
+    """A cell with the version tag that a class had at the last look."""
     cell = ctypes.c_uint32(_NO_TAG)
 
     def remember(cls: type) -> None:
-        type.__getattribute__(cls, "__init__")  # to look something up gives the class a tag
-        cell.value = _tag_of(cls) or _NO_TAG
+        cell.value = tag_given(cls) or _NO_TAG
 
     check.remember = remember
     return cell
 
 
 _NO_TAG = 2**32 - 1
-
-
-def _tag_of(cls: type) -> int:
-    return ctypes.c_uint32.from_address(id(cls) + writer.VERSION_TAG).value
 
 
 @once
@@ -411,11 +406,11 @@ def _class_checks() -> list[tuple[str, bool]]:
         pass
 
     Probe.__init__  # noqa: B018
-    before = _tag_of(Probe)
+    before = tag_of(Probe)
     Probe.x = 1  # type: ignore[attr-defined]
-    after = _tag_of(Probe)
+    after = tag_of(Probe)
     Probe.__init__  # noqa: B018
-    return [("class version", before != 0 == after and _tag_of(Probe) not in (0, before))]
+    return [("class version", before != 0 == after and tag_of(Probe) not in (0, before))]
 
 
 def _dtype_checks(dtype: np.dtype[Any]) -> list[tuple[str, bool]]:

@@ -26,7 +26,6 @@ CONTENTS = 16  # of a closure cell
 TYPE_FLAGS, HEAP_TYPE = 168, 1 << 9  # of a class; the flag of those made while a program runs
 # Of a dict: another after each change; where there are none, every name is looked up.
 VERSION, HAS_VERSIONS = 24, sys.version_info < (3, 13)
-VERSION_TAG = 384  # of a class: another number when it, or a base, has changed
 FUNCTION = {"__code__": 48, "__defaults__": 56, "__kwdefaults__": 64}  # slots of a function
 DATA, NDIM, DIMS, STRIDES, DESCR, FLAGS = 16, 24, 32, 40, 56, 64
 KIND, BYTEORDER, TYPE_NUMBER, ITEMSIZE = 24, 26, 28, 40
