@@ -14,6 +14,7 @@ runs. Start at `Lent`.
 from __future__ import annotations
 
 import ctypes
+import functools
 import types
 from collections.abc import Callable
 from typing import Any
@@ -80,9 +81,27 @@ def tag_of(cls: type) -> int:
 
 
 def tag_given(cls: type) -> int:
-    """The version tag of a class, which is given one if it can have one."""
+    """The version tag of a class, which is given one if it can have one; 0 if tags tell nothing."""
+    if not tags_tell():
+        return 0
     type.__getattribute__(cls, "__init__")  # to look something up gives the class a tag
     return tag_of(cls)
+
+
+@functools.cache
+def tags_tell() -> bool:
+    """Whether a class has a version tag, where it is looked for, when something has been looked up,
+    and none when it has changed."""
+
+    class Probe:
+        pass
+
+    Probe.__init__  # noqa: B018
+    before = tag_of(Probe)
+    Probe.x = 1  # type: ignore[attr-defined]
+    after = tag_of(Probe)
+    Probe.__init__  # noqa: B018
+    return before != 0 == after and tag_of(Probe) not in (0, before)
 
 
 def _items(cls: type, names: frozenset[str] | None) -> tuple[Any, ...]:

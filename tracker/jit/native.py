@@ -28,7 +28,7 @@ from tracker.errors import CompileError
 from tracker.jit import borrowed, cache, dispatch, engine, lifting, memory, writer
 from tracker.jit.compared import NUMPY_SCALARS, Static
 from tracker.jit.entry import AT_ONCE, Running, entry_text
-from tracker.jit.lent import Check, tag_given, tag_of
+from tracker.jit.lent import Check, tag_given, tags_tell
 from tracker.jit.locking import once
 from tracker.jit.signature import Outputs, Signature
 from tracker.records import record
@@ -367,7 +367,7 @@ def _layout_checks() -> list[tuple[str, bool]]:
         ("dict version", _has_versions() or not w.HAS_VERSIONS),
         ("cell", _read(ctypes.c_size_t, types.CellType(pair), w.CONTENTS) == id(pair)),
         *_function_checks(),
-        *_class_checks(),
+        ("class version", tags_tell()),
         ("array data", _read(ctypes.c_size_t, array, w.DATA) == array.ctypes.data),
         ("array rank", _read(ctypes.c_int, array, w.NDIM) == 2),
         ("array shape", ctypes.c_ssize_t.from_address(dims + 8).value == 3),
@@ -397,20 +397,6 @@ def _has_versions() -> bool:
         seen.add(_read(ctypes.c_uint64, probe, writer.VERSION))
         probe.update(change)
     return len(seen) == 3 and 0 not in seen
-
-
-def _class_checks() -> list[tuple[str, bool]]:
-    """A class has a version tag when something has been looked up, and none when it has changed."""
-
-    class Probe:
-        pass
-
-    Probe.__init__  # noqa: B018
-    before = tag_of(Probe)
-    Probe.x = 1  # type: ignore[attr-defined]
-    after = tag_of(Probe)
-    Probe.__init__  # noqa: B018
-    return [("class version", before != 0 == after and tag_of(Probe) not in (0, before))]
 
 
 def _dtype_checks(dtype: np.dtype[Any]) -> list[tuple[str, bool]]:
