@@ -2,7 +2,9 @@
 itself."""
 
 import gc
+import math
 import threading
+import warnings
 import weakref
 
 import numpy as np
@@ -304,3 +306,23 @@ def test_a_pullback_of_a_jitted_function_is_compiled_within_another():
     for _ in range(2):
         np.testing.assert_array_equal(outer(np.array([1.0, 2.0])), [2.0, 4.0])
     assert outer.cache_info().eager == 0
+
+
+@pytest.mark.parametrize("row", [lambda m: m[1], lambda m: m[:, 0], lambda m: m.ravel()[2:6]])
+def test_what_leaves_a_trace_minds_shared_memory(row):
+    """The trace's own run, whose arrays share nothing, is none to take the result from."""
+
+    def f(x, m):
+        m[:, 0] = 5.0
+        m[1] *= 2
+        y = x * 2
+        return y * math.sin(y[0]), x
+
+    fast = jit(f)
+    for _ in range(3):
+        ours, theirs = np.arange(12.0).reshape(3, 4), np.arange(12.0).reshape(3, 4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            got = fast(row(ours), ours)
+        assert_same(got, f(row(theirs), theirs))
+        assert_same(ours, theirs)

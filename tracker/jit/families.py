@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from tracker.jit.places import (
     same_objects,
     with_places,
 )
-from tracker.jit.staging import GuardFailed, Trace
+from tracker.jit.staging import GuardFailed, Staged, Trace
 from tracker.jit.state import carry_out
 from tracker.records import field, record
 from tracker.snapshots import overlaps_itself
@@ -295,10 +295,24 @@ def overlap(trace: Trace, leaves: Sequence[Any]) -> bool:
         return True
     fixed = [x for x in trace.captures if isinstance(x, np.ndarray)]
     alone = (*trace.writes, *trace.apart)
-    return any(np.may_share_memory(leaves[number], x) for number in alone for x in fixed) or any(
+    beside = any(np.may_share_memory(leaves[number], x) for number in alone for x in fixed)
+    return beside or _share_memory(alone, trace.call, leaves)
+
+
+def is_shared(staged: Staged) -> bool:
+    """The same of a run that gave no trace."""
+    leaves, writes = staged.leaves, staged.effects.writes
+    return any(overlaps_itself(leaves[write.number]) for write in writes) or _share_memory(
+        staged.alone, staged.call, leaves
+    )
+
+
+def _share_memory(alone: Iterable[int], call: signature.Signature, leaves: Sequence[Any]) -> bool:
+    """Whether one of these arrays shares memory with another leaf."""
+    return any(
         number != other and np.may_share_memory(leaves[number], leaves[other])
         for number in alone
-        for other, leaf in enumerate(trace.call.leaves)
+        for other, leaf in enumerate(call.leaves)
         if isinstance(leaves[other], np.ndarray) and not isinstance(leaf, signature.Twin)
     )
 

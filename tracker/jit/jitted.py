@@ -35,6 +35,7 @@ from tracker.jit.families import (
     Special,
     cause_of,
     is_entangled,
+    is_shared,
     last_cause,
     leaves_for,
     meets,
@@ -280,7 +281,7 @@ class Jitted:
         special, is_ahead = None, first_calls.is_ahead(staged, self._at_once)
         if staged.trace is None:
             self._refuse(family, staged.why)
-            if self._has_copies(args, kwargs):
+            if is_shared(staged) or self._has_copies(args, kwargs):
                 return self._plainly(args, kwargs, attempt, run)
         elif any(staged.trace.owners) and not self.is_derived:
             family.eager = _HISTORY

@@ -93,13 +93,16 @@ class Trace:
 @record()
 class Staged:
     """A trace (None, and `why` it is), what the function returned, and what is still to be done.
-    `leaves` are those of the call, and of what stands at places; `filled`: caches
-    of the user's with tracked values, which were let go."""
+    `leaves` are those of the call, and of what stands at places, `alone`: which of them must share
+    memory with no other, `call`: what they are; `filled`: caches of the user's with tracked values,
+    which were let go."""
 
     trace: Trace | None
     returned: _Returned
     effects: Effects
+    call: Signature
     leaves: list[Any]
+    alone: list[int]
     deferral: Deferral | None
     why: str = ""
     filled: bool = False
@@ -228,7 +231,9 @@ def stage(
     effects = inputs.effects(run.containers, run.stand_ins.known)
     returned = _Returned(outputs, structure, result, run.stand_ins.known)
     why = run.why() or _changed(given, own, run.stand_ins.known)
-    staged = Staged(None, returned, effects, leaves, run.deferral, why, run.filled)
+    writes, apart = [w.number for w in effects.writes], inputs.among(run.listener.apart)
+    alone = [*writes, *apart]
+    staged = Staged(None, returned, effects, call, leaves, alone, run.deferral, why, run.filled)
     if staged.why:
         return staged
     shown = [*outputs, *updates.leaves] if updates else outputs
@@ -243,9 +248,9 @@ def stage(
         built.owners,
         built.outputs,
         structure,
-        [write.number for write in effects.writes],
+        writes,
         updates is not None and after.is_as_before(updates.of),
-        inputs.among(run.listener.apart),
+        apart,
         alike_in(given) if reads.compares else (),
         varying,
         tuple(updates.of) if updates else (),
