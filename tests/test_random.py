@@ -220,6 +220,45 @@ assert fast.cache_info().eager == 0
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+ITEMS = {
+    "a range": range(8),
+    "numbers": [5, 2, 0],
+    "bytes": numpy.arange(8, dtype=numpy.uint8),
+    "truths": [True, False],
+    "complex": [1j, 2.0],
+    "rows": [[1, 2], [3, 4]],
+}
+
+
+@pytest.mark.parametrize("method", ["choice", "permutation"])
+@pytest.mark.parametrize("items", ITEMS)
+def test_what_is_drawn_from_plain_items_is_no_constant(items, method):
+    def f(x, rng):
+        drawn = getattr(rng, method)(ITEMS[items])
+        return drawn, x * numpy.sum(drawn)
+
+    fast = jit(f)
+    plain, quick = (numpy.random.default_rng(3) for _ in range(2))
+    for _ in range(6):
+        want, got = f(X, plain), fast(X, quick)
+        assert type(got[0]) is type(want[0]) and got[0].dtype == want[0].dtype
+        assert numpy.array_equal(got[0], want[0]) and numpy.array_equal(got[1], want[1])
+    assert fast.cache_info().traces == 1
+
+
+def test_a_batch_that_is_drawn_from_a_range_picks_rows():
+    def f(x):
+        return x[numpy.random.choice(range(x.shape[0]), 4)] * 2.0
+
+    fast, rows = jit(f), numpy.arange(16.0).reshape(8, 2)
+    for seed in range(6):
+        numpy.random.seed(seed)
+        want = f(rows)
+        numpy.random.seed(seed)
+        assert numpy.array_equal(fast(rows), want)
+    assert fast.cache_info().traces == 1 and fast.cache_info().eager == 0
+
+
 def test_generators_of_the_namespace():
     rng, plain = np.random.default_rng(0), numpy.random.default_rng(0)
     assert isinstance(rng, numpy.random.Generator) and isinstance(rng, np.random.Generator)

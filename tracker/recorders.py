@@ -262,7 +262,7 @@ def _reordered(source: Any, method: str, given: dict[str, Any], plain: bool = Fa
         order = _draw(source, method, {"x": places, "axis": axis}, plain)
         return _into(given.get("out"), np.take(x, order))
     order = _draw(source, "permutation", {"x": np.shape(x)[axis]}, plain)
-    made = np.take(x, order, axis=axis)
+    made = _taken(x, order, axis)
     if method == "permutation":
         return made
     x[...] = made
@@ -274,7 +274,14 @@ def _chosen(source: Any, given: dict[str, Any], plain: bool = False) -> Any:
     a, axis = given["a"], given.get("axis", 0)
     a = a if isinstance(a, Tracked) else np.asarray(a)
     drawn = {key: x for key, x in given.items() if key != "axis"} | {"a": np.shape(a)[axis]}
-    return np.take(a, _draw(source, "choice", drawn, plain), axis=axis)
+    return _taken(a, _draw(source, "choice", drawn, plain), axis)
+
+
+def _taken(x: Any, order: Any, axis: int | None) -> Any:
+    """`np.take`, where the order is recorded, too: NumPy asks the array alone who is to take."""
+    if isinstance(order, Tracked) and type(x) is np.ndarray and x.dtype.kind in "biufc":
+        x = buffer(np.array(x))
+    return np.take(x, order, axis=axis)
 
 
 def _into(out: Any, made: Any) -> Any:
