@@ -324,6 +324,24 @@ def test_a_number_that_was_left_to_python_is_named_as_the_cause():
     assert "another way through" not in g.explain(1.0)
 
 
+def test_plain_numbers_of_an_array_that_is_another_at_each_call_end_with_a_warning():
+    state = {"p": np.eye(2)}
+
+    def f(x):
+        plain = np.array(state["p"] * 2.0)
+        state["p"] = state["p"] * 0.5
+        return plain @ x
+
+    def follow(g):
+        state["p"] = np.eye(2)
+        return [g(np.ones(2)) for _ in range(8)]
+
+    want, g = follow(f), jit(f, max_traces=3)
+    with pytest.warns(RuntimeWarning, match=r"has 3 traces.*an array, of which.*test_guards.py"):
+        assert_same(follow(g), want)
+    assert g.cache_info().eager == 1
+
+
 # What a call does besides ------------------------------------------------------------------------
 
 

@@ -63,7 +63,20 @@ class Special:
 
     def matches(self, other: Trace) -> bool:
         """Whether another trace holds no more often than this one."""
-        return self.trace.call == other.call and str(self.trace.function) == str(other.function)
+        mine = self.trace
+        if mine.call != other.call or str(mine.function) != str(other.function):
+            return False
+        return all(map(_same_capture, mine.captures, other.captures))  # the text has no numbers
+
+
+def _same_capture(one: Any, other: Any) -> bool:
+    """Whether what two traces with one text capture is the same: an array that holds what was asked
+    of a value may hold another answer."""
+    if one is other:
+        return True
+    if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
+        return type(one) is type(other) is int and one == other
+    return one.dtype == other.dtype and one.tobytes() == other.tobytes()
 
 
 @record()
@@ -189,36 +202,48 @@ def _cause_beside(specials: list[Special], trace: Trace, full: signature.Signatu
     return found[1]
 
 
-def _guards(trace: Trace) -> list[tuple[Guard, str]]:
-    """All guards, each with the number that the trace has for a constant there, if any."""
+def _guards(trace: Trace) -> list[tuple[Guard, str, bytes]]:
+    """All guards, each with the number that the trace has for a constant there, if any, and with
+    those of an array."""
     made: dict[Any, Eqn] = {}
+    held = dict(zip(trace.function.captures, trace.captures, strict=True))
     found = []
     for step in trace.function.body:
         if isinstance(step, Guard):
-            found.append((step, _constant_in(step.operand, made)))
+            found.append((step, *_constants_in(step.operand, made, held)))
         else:
             made[step.out] = step
     return found
 
 
-def _constant_in(atom: Any, made: dict[Any, Eqn]) -> str:
-    """The number that a condition compares with: of `equal c 4`, or of `all` of that, 4."""
+def _constants_in(atom: Any, made: dict[Any, Eqn], held: dict[Any, Any]) -> tuple[str, bytes]:
+    """The number that a condition compares with, or the array: of `equal c 4`, or of `all` of that,
+    4. (An array is compared with the signs of its zeros, too, which comes after `bitwise_and`.)"""
     eqn = made.get(atom)
     while eqn is not None:
         constants = [str(x.value) for x in eqn.operands if isinstance(x, Const)]
         if constants:
-            return ", ".join(constants)
-        eqn = made.get(eqn.operands[0]) if len(eqn.operands) == 1 else None
-    return ""
+            return ", ".join(constants), b""
+        arrays = [x for atom in eqn.operands if isinstance(x := held.get(atom), np.ndarray)]
+        if arrays:
+            return "", arrays[0].tobytes()
+        alone = len(eqn.operands) == 1 or eqn.op.name == "bitwise_and"
+        eqn = made.get(eqn.operands[0]) if alone else None
+    return "", b""
 
 
-def _branch(old: list[tuple[Guard, str]], new: list[tuple[Guard, str]]) -> tuple[int, str]:
+def _branch(
+    old: list[tuple[Guard, str, bytes]], new: list[tuple[Guard, str, bytes]]
+) -> tuple[int, str]:
     """After how many guards two traces part, and there."""
-    for at, ((a, before), (b, now)) in enumerate(zip(old, new, strict=False)):
+    both = zip(old, new, strict=False)
+    for at, ((a, before, array_before), (b, now, array_now)) in enumerate(both):
         if (a.kind, a.where, a.expected) != (b.kind, b.where, b.expected):
             return at, f"{b.kind} is {b.expected}, not {a.expected}, at {b.where}"
         if before != now:
             return at, f"a number is {now}, not {before}, at {b.where}"
+        if array_before != array_now:
+            return at, f"an array, of which plain numbers were made, has others, at {b.where}"
     return min(len(old), len(new)), "another way through"
 
 
