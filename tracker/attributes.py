@@ -13,17 +13,67 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from tracker.errors import UnsupportedError, message
 from tracker.ir.op import METHODS
+from tracker.listening import current_stage
 from tracker.standing import settled
 from tracker.tape import form_of, value_of
 from tracker.tracked import Tracked, install
 
 
+class Flags:
+    """Those of the array inside. Setting them changes nothing, and ends a trace: the plain function
+    sets the caller's, or those of what it returns."""
+
+    __slots__ = ("_plain",)
+
+    def __init__(self, plain: Any) -> None:
+        object.__setattr__(self, "_plain", plain)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._plain, name)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._plain[name]
+
+    def __setattr__(self, name: str, x: Any) -> None:
+        _not_while_tracing()
+        setattr(self._plain, name, x)
+
+    def __setitem__(self, name: str, x: Any) -> None:
+        _not_while_tracing()
+        self._plain[name] = x
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._plain == getattr(other, "_plain", other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._plain)
+
+
+def _not_while_tracing() -> None:
+    if current_stage() is not None:
+        raise UnsupportedError(message("the flags of a traced array are set", _LOCK))
+
+
+_LOCK = "Set those of what the function is given, or returns, outside of it"
+
+
 def _flags(self: Any) -> Any:
-    """Those of the array inside; setting them changes nothing."""
     mine = settled(self)
-    form = form_of(mine) if mine is self else mine
-    return form[...].flags if isinstance(form, np.ndarray) else form.flags
+    if mine is not self:
+        return mine.flags
+    form = form_of(mine)
+    return Flags(form[...].flags if isinstance(form, np.ndarray) else form.flags)
+
+
+def _setflags(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    raise UnsupportedError(message(".setflags of a tracked value", _LOCK))
+
+
+METHODS["setflags"] = _setflags
 
 
 def _base(self: Any) -> Any:

@@ -326,3 +326,40 @@ def test_what_leaves_a_trace_minds_shared_memory(row):
             got = fast(row(ours), ours)
         assert_same(got, f(row(theirs), theirs))
         assert_same(ours, theirs)
+
+
+def _locked(x):
+    x.flags.writeable = False
+    return x
+
+
+def _locked_by_name(x):
+    x.flags["WRITEABLE"] = False
+    x[0] = 5.0
+
+
+def _locked_by_a_method(x):
+    x.setflags(write=False)
+    return x * 2
+
+
+def _locked_result(x):
+    y = x * 2
+    y.flags.writeable = False
+    return y
+
+
+@pytest.mark.parametrize("f", [_locked, _locked_by_name, _locked_by_a_method, _locked_result])
+def test_flags_that_are_set_are_the_plain_functions(f):
+    def called(g):
+        x = np.ones(3)
+        try:
+            y = g(x)
+        except ValueError as error:
+            y = str(error)
+        return str(y), getattr(getattr(y, "flags", None), "writeable", None), x.flags.writeable
+
+    with pytest.warns(RuntimeWarning, match="plain Python.*flags"):
+        fast = jit(f)
+        first = called(fast)
+    assert [first, called(fast), called(fast)] == [called(f)] * 3
