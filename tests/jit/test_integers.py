@@ -334,3 +334,9 @@ def test_powers_of_pythons_numbers_are_what_python_gives(f):
                 got = compiled(a, n)
                 assert got == pytest.approx(want, rel=1e-14) and type(got) is type(want)
     assert gradient(jit(lambda a: a**-2), 2) == gradient(lambda a: a**-2, 2) == (-0.25,)
+
+
+@pytest.mark.parametrize("value", [3, 2.5, np.float32(0.5)])
+def test_what_is_appended_is_an_array_of_its_own_dtype(value):
+    for kind in KINDS:
+        agree_where_numpy_has_it(np.append, 1e-6, np.ones(2, kind), value)

@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ops.create import buffer
 from tracker.ops.cumulative import along
-from tracker.ops.declare import as_array, constant, implements
+from tracker.ops.declare import as_array, as_strong, constant, implements
 from tracker.ops.shape import laid_out
 from tracker.tape import form_of
 from tracker.tracked import whole
@@ -70,7 +70,7 @@ def dstack(tup: Any) -> Any:
 
 @implements(np.append)
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:
-    return np.concatenate([as_array(arr), as_array(values)], axis=axis)
+    return np.concatenate([as_strong(arr), as_strong(values)], axis=axis)
 
 
 @implements(np.block)
