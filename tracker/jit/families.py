@@ -218,7 +218,7 @@ def _guards(trace: Trace) -> list[tuple[Guard, str, bytes]]:
 
 def _constants_in(atom: Any, made: dict[Any, Eqn], held: dict[Any, Any]) -> tuple[str, bytes]:
     """The number that a condition compares with, or the array: of `equal c 4`, or of `all` of that,
-    4. (An array is compared with the signs of its zeros, too, which comes after `bitwise_and`.)"""
+    4. (An array is compared with the signs of its zeros, too, which comes second.)"""
     eqn = made.get(atom)
     while eqn is not None:
         constants = [str(x.value) for x in eqn.operands if isinstance(x, Const)]
@@ -227,7 +227,7 @@ def _constants_in(atom: Any, made: dict[Any, Eqn], held: dict[Any, Any]) -> tupl
         arrays = [x for atom in eqn.operands if isinstance(x := held.get(atom), np.ndarray)]
         if arrays:
             return "", arrays[0].tobytes()
-        alone = len(eqn.operands) == 1 or eqn.op.name == "bitwise_and"
+        alone = len(eqn.operands) == 1 or all(o.type.dtype.kind == "b" for o in eqn.operands)
         eqn = made.get(eqn.operands[0]) if alone else None
     return "", b""
 
