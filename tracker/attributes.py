@@ -20,8 +20,10 @@ from tracker.standing import settled
 from tracker.tape import form_of, value_of
 from tracker.tracked import Tracked, install
 
+_LOCK = "Set those of what the function is given, or returns, outside of it"
 
-class Flags:
+
+class _Flags:
     """Those of the array inside. Setting them changes nothing, and ends a trace: the plain function
     sets the caller's, or those of what it returns."""
 
@@ -58,15 +60,12 @@ def _not_while_tracing() -> None:
         raise UnsupportedError(message("the flags of a traced array are set", _LOCK))
 
 
-_LOCK = "Set those of what the function is given, or returns, outside of it"
-
-
 def _flags(self: Any) -> Any:
     mine = settled(self)
     if mine is not self:
         return mine.flags
     form = form_of(mine)
-    return Flags(form[...].flags if isinstance(form, np.ndarray) else form.flags)
+    return _Flags(form[...].flags if isinstance(form, np.ndarray) else form.flags)
 
 
 def _setflags(self: Any, *args: Any, **kwargs: Any) -> NoReturn:

@@ -215,10 +215,7 @@ def is_random(x: Any) -> bool:
 def is_generator(x: Any) -> bool:
     """Whether `x` is a generator of NumPy's (not one of ours)."""
     module = sys.modules.get("numpy.random")
-    return module is not None and type(x) in (
-        module._generator.Generator,
-        module.mtrand.RandomState,
-    )
+    return module is not None and type(x) in (module.Generator, module.mtrand.RandomState)
 
 
 def is_entropy(x: Any) -> bool:
@@ -355,11 +352,6 @@ def record_seed(source: Any, seed: Any) -> None:
     """Seed a generator and record that: what it draws from then on is the same at each call, and
     so is what it is left with."""
     record_draw(source, "seed", {"seed": seed})
-
-
-def record_begin(source: Any) -> None:
-    """Have a generator begin anew at each call."""
-    record_draw(source, "begin", {})
 
 
 def record_draw(source: Any, method: str, arguments: dict[str, Any]) -> Any:

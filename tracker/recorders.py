@@ -19,14 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.random as own
 
-from tracker.draws import (
-    is_private,
-    put_back,
-    record_begin,
-    record_draw,
-    record_seed,
-    state_of,
-)
+from tracker.draws import is_private, put_back, record_draw, record_seed, state_of
 from tracker.errors import UnsupportedError, message
 from tracker.listening import current_stage, is_following, stages
 from tracker.ops.create import buffer, joined
@@ -34,7 +27,7 @@ from tracker.stage import Stage
 from tracker.tape import data_of, form_of, holds_tracked
 from tracker.tracked import Tracked
 
-_default_rng = own.default_rng  # while a function is traced, ours stand there
+_default_rng = own.default_rng  # while a function is traced, ours stands there
 _SAMPLES = {"rand": "random_sample", "randn": "standard_normal"}  # take a size as *args
 _NO_DRAW = {"bytes", "get_state", "spawn", "set_state"}
 _REORDERS = {"shuffle", "permutation", "permuted"}
@@ -61,7 +54,7 @@ class _Source:
             )
         self._own = _Begun(self._own)
         self._within = tuple(each for each in self._within if each is not stage)
-        record_begin(self._own)
+        record_draw(self._own, "begin", {})
 
     def __reduce__(self) -> Any:
         _refuse(self, "copy")

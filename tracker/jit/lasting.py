@@ -54,8 +54,8 @@ class After:
         """Where there is another number than before; where there is one that was not there."""
         if self.now == self.call:
             return frozenset(), frozenset()
-        before = dict(zip(spots_of(self.call), _at_places(self.call), strict=True))
-        after = zip(spots_of(self.now), _at_places(self.now), strict=True)
+        before = dict(zip(spots_of(self.call), at_places(self.call), strict=True))
+        after = zip(spots_of(self.now), at_places(self.now), strict=True)
         numbers = {s: x for s, x in after if isinstance(x, Static) and is_number(x.value)}
         known = numbers.keys() & before.keys()
         moved = {s for s in known if before[s] != numbers[s] and _is_alike(before[s], numbers[s])}
@@ -71,14 +71,14 @@ def _is_alike(a: Leaf, b: Static) -> bool:
     return isinstance(a, Static) and type(a.value) is type(b.value)
 
 
-def _at_places(call: Signature) -> Sequence[Leaf]:
+def at_places(call: Signature) -> Sequence[Leaf]:
     """The leaves of what stands at places."""
     return call.leaves[len(call.leaves) - len(spots_of(call)) :]
 
 
 def by_place(call: Signature) -> list[tuple[Sequence[Leaf], slice]]:
     """The leaves of what stands at each place, and which these are."""
-    at = len(call.leaves) - len(_at_places(call))
+    at = len(call.leaves) - len(at_places(call))
     found: list[tuple[Sequence[Leaf], slice]] = []
     for structure in call.structures[len(call.structures) - len(call.places) :]:
         which = slice(at, at + structure.count)

@@ -441,18 +441,24 @@ def below(spot: tuple[_At, tuple[int, ...]], at: int) -> tuple[_At, tuple[int, .
 def spots_of(call: Signature) -> list[Spot]:
     """The spot of each leaf that stands at a place."""
     own = len(call.structures) - len(call.places)
-    pairs = zip(call.places, call.structures[own:], strict=True)
-    return [spot for place, whole in pairs for spot in spots_in(whole, (place, ()))]
+    return [(call.places[at - own], way) for at, way in leaf_nodes(call)]
 
 
-def spots_in(
-    structure: Structure, spot: tuple[_At, tuple[int, ...]]
-) -> Iterator[tuple[_At, tuple[int, ...]]]:
-    """The spot (or node) of each leaf of what is there."""
+def leaf_nodes(call: Signature) -> list[Node]:
+    """The node of each leaf that stands at a place."""
+    own = len(call.structures) - len(call.places)
+    return [
+        node
+        for at, whole in enumerate(call.structures[own:], own)
+        for node in _nodes(whole, (at, ()))
+    ]
+
+
+def _nodes(structure: Structure, node: Node) -> Iterator[Node]:
     if structure.cls is None:
-        yield spot
+        yield node
     for at, child in enumerate(structure.children):
-        yield from spots_in(child, below(spot, at))
+        yield from _nodes(child, below(node, at))
 
 
 def names_of(call: Signature) -> list[str]:

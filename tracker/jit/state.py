@@ -30,7 +30,7 @@ from tracker import tree
 from tracker.draws import Journal
 from tracker.jit.compared import Static
 from tracker.jit.inputs import Inputs
-from tracker.jit.lasting import by_place
+from tracker.jit.lasting import at_places
 from tracker.jit.places import (
     MISSING,
     Place,
@@ -39,9 +39,9 @@ from tracker.jit.places import (
     has_dict,
     is_frozen,
     is_record,
+    leaf_nodes,
     lent,
     own_dict,
-    spots_in,
     structure_at,
     written_in_c,
 )
@@ -244,16 +244,8 @@ class _Finder:
         }
         self.known = nodes
         self.kept = {*before.inside, *kept}
-        first = len(call.structures) - len(call.places)
-        nodes_at = (
-            node
-            for at, structure in enumerate(call.structures[first:], first)
-            for node in spots_in(structure, (at, ()))
-        )
-        leaves_at = (leaf for leaves, _ in by_place(call) for leaf in leaves)
-        self.logs: set[Node] = {
-            node for node, leaf in zip(nodes_at, leaves_at, strict=True) if leaf == Log()
-        }
+        found = zip(leaf_nodes(call), at_places(call), strict=True)
+        self.logs = {node for node, leaf in found if leaf == Log()}
         self.looked_at: set[int] = set()
         self.nodes: set[int] = set()  # the containers that were changed
 
