@@ -7,11 +7,11 @@ import copy
 import dataclasses
 import gc
 import sys
-import threading
 import weakref
 from collections import OrderedDict, namedtuple
 
 import numpy as np
+from at_once import at_once
 
 from tracker import tree
 from tracker.jit import callable as native_callable
@@ -520,11 +520,7 @@ def check_threads():
                 if (f(x + k) != 2 * (x + k)).any():
                     wrong.append(k)
 
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(*[work] * 4)
         assert not wrong
 
 

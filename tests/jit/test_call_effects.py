@@ -3,18 +3,20 @@ itself."""
 
 import gc
 import math
-import threading
 import warnings
 import weakref
 
 import numpy as np
 import pytest
-from calling import A, read_only
+from at_once import at_once
 from jit_programs import assert_same
+from strange import read_only
 from test_parity import agree, gradients_agree
 
 import tracker as tr
 from tracker import CompileError, gradient, jit, listening
+
+A = np.linspace(-1.0, 2.0, 40)
 
 
 def test_views_of_what_a_call_writes_and_captures():
@@ -201,11 +203,7 @@ def test_threads_call_one_function_at_once():
             if not np.isclose(f(x), want, rtol=1e-12):
                 wrong.append(x)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*[work] * 4)
     assert not wrong
     assert not listening.listeners
 

@@ -12,14 +12,16 @@ import warnings
 
 import numpy as np
 import pytest
-from calling import A, read_only
 from jit_programs import assert_same
+from strange import read_only
 from test_parity import agree
 
 import tracker as tr
 from tracker import gradient, jit
 
 Pair = collections.namedtuple("Pair", "left right")
+
+A = np.linspace(-1.0, 2.0, 40)
 
 
 @dataclasses.dataclass

@@ -4,11 +4,11 @@ import cmath
 import functools
 import importlib
 import math
-import threading
 import warnings
 
 import numpy as np
 import pytest
+from at_once import at_once
 from captured import Model, same
 from jit_programs import assert_same
 from test_parity import agree
@@ -429,11 +429,7 @@ def test_threads_see_no_stand_in():
             if isinstance(y, Tracked) or not np.isclose(y, 2 * np.sum(A + k)):
                 wrong.append(y)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(functools.partial(work, k) for k in range(4)))
     assert not wrong
 
 

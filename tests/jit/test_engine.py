@@ -1,11 +1,12 @@
 """LLVM: compiling, linking, freeing, errors, and the choice of pipeline."""
 
 import ctypes
+import functools
 import os
-import threading
 import weakref
 
 import pytest
+from at_once import at_once
 
 from tracker.errors import CompileError
 from tracker.jit import engine
@@ -222,11 +223,7 @@ def test_threads_compile_at_once():
         f = function(module, "square", ctypes.c_double, ctypes.c_double)
         results.append((k, f(0.5)))
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(functools.partial(work, k) for k in range(8)))
     assert sorted(results) == [(k, k + 0.5) for k in range(8)]
 
 

@@ -6,6 +6,7 @@ the least integer by -1, shifts by too many bits, powers and sums that wrap.
 
 import operator
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -56,23 +57,33 @@ def same_bits(got, want):
         np.testing.assert_array_equal(np.signbit(got)[compared], np.signbit(want)[compared])
 
 
-def agree(f, *arguments):
-    """Twice: traced, and as machine code."""
+@contextmanager
+def quiet():
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        try:
-            want = f(*arguments)
-        except TypeError:
-            return
-        compiled = jit(f)
-        for _ in range(2):
-            got = compiled(*arguments)
-            for a, b in zip(_parts(got), _parts(want), strict=True):
+        yield
+
+
+def beside_numpy(compiled, f, *arguments):
+    """What both give, twice: traced, and as machine code; nothing where NumPy's types refuse."""
+    try:
+        want = f(*arguments)
+    except TypeError:
+        return
+    for _ in range(2):
+        yield compiled(*arguments), want
+
+
+def agree(f, *arguments):
+    compiled, wants = jit(f), []
+    with quiet():
+        for got, want in beside_numpy(compiled, f, *arguments):
+            wants = _parts(want)
+            for a, b in zip(_parts(got), wants, strict=True):
                 same_bits(a, b)
         # Booleans and bytes become float16 in float functions, which is left to NumPy.
-        if all(np.result_type(y) != np.float16 for y in _parts(want)) and not _is_halved(
-            f, *arguments
-        ):
+        are_halves = any(np.result_type(y) == np.float16 for y in wants)
+        if wants and not are_halves and not _is_halved(f, *arguments):
             assert_native(compiled, *arguments)
 
 
@@ -217,16 +228,9 @@ def test_negatives_that_wrap_around(kind):
 
 
 def agree_where_numpy_has_it(f, rtol, *args):
-    """Twice what NumPy gives, in its dtype and shape, unless its types refuse."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            want = f(*args)
-        except TypeError:
-            return
-        compiled = jit(f)
-        for _ in range(2):
-            got = compiled(*args)
+    """In NumPy's dtype and shape."""
+    with quiet():
+        for got, want in beside_numpy(jit(f), f, *args):
             assert got.dtype == want.dtype and got.shape == want.shape
             np.testing.assert_allclose(got, want, rtol=rtol)
 

@@ -1,5 +1,6 @@
 """Many calls, other threads, forks, interrupts: nothing is kept, lost, or left behind."""
 
+import functools
 import gc
 import os
 import signal
@@ -11,6 +12,7 @@ import weakref
 
 import numpy as np
 import pytest
+from at_once import at_once
 from jit_programs import assert_same
 
 import tracker as tr
@@ -234,11 +236,7 @@ def test_threads_that_rebind_and_write():
             if not np.array_equal(g(1.0, p)["y"], f(1.0, p)["y"]):
                 wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(functools.partial(work, seed) for seed in range(4)))
     assert not wrong
 
 

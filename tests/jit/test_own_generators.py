@@ -1,9 +1,10 @@
 """Generators that a traced function makes: each call draws the plain function's numbers anew."""
 
-import threading
+import functools
 
 import numpy as np
 import pytest
+from at_once import at_once
 
 from tracker import gradient, jit
 
@@ -93,11 +94,7 @@ def test_threads_do_not_draw_each_others_numbers():
     def work(x, want):
         wrong.extend(got for got in (fast(x) for _ in range(500)) if not np.isclose(got, want))
 
-    threads = [threading.Thread(target=work, args=pair) for pair in zip(POINTS, wants, strict=True)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(functools.partial(work, *pair) for pair in zip(POINTS, wants, strict=True)))
     assert wrong == []
 
 
