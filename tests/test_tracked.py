@@ -4,12 +4,26 @@ import copy
 import math
 import operator
 import pickle
+from collections.abc import Collection, Container, Hashable, Iterable, Sized
+from numbers import Number
 
 import numpy as np
 import pytest
 
 import tracker
-from tracker import Tracked, back, data, grad, isleaf, istracked, param, update, zero_grad
+from tracker import (
+    Tracked,
+    back,
+    data,
+    grad,
+    isleaf,
+    istracked,
+    jit,
+    param,
+    update,
+    withgradient,
+    zero_grad,
+)
 from tracker.ops.unary import sin
 from tracker.records import replace
 from tracker.tape import apply
@@ -402,3 +416,17 @@ def test_rounding_a_python_float_is_python_s():
             y = g(x)
             assert type(y) is float and y == f(x)
             assert tracker.gradient(g, x) == (round(x, 1),)
+
+
+@pytest.mark.parametrize("kind", [Iterable, Sized, Container, Collection, Hashable, Number])
+@pytest.mark.parametrize("x", [1.5, np.float64(1.5), np.ones(2), 2, 1j], ids=repr)
+def test_abstract_classes_know_a_value_for_what_it_stands_for(x, kind):
+    def f(x):
+        y = x * 3.0 if isinstance(x, kind) else x * 2.0
+        return np.sum(y.real)
+
+    assert isinstance(param(x), kind) == isinstance(x, kind)
+    for g in (f, jit(f)):
+        val, (slope,) = withgradient(g, x)
+        assert val == f(x)
+        assert np.all(slope == (3.0 if isinstance(x, kind) else 2.0))

@@ -67,7 +67,16 @@ class Leaf:
         self.value = value
 
 
-class Tracked:
+class _Structureless(type):
+    """The class of `Tracked`, of which abstract classes find no methods: whether a value is
+    `Iterable`, `Sized`, `Hashable` is then up to the class that it says it has, its data's."""
+
+    @property
+    def __mro__(cls) -> tuple[type, ...]:
+        return ()
+
+
+class Tracked(metaclass=_Structureless):
     """A number or array whose history is recorded. Made by `tracker.param` and by derivatives.
 
     It behaves as the ndarray (or Python number) inside: operators, NumPy functions, indexing,
