@@ -567,3 +567,22 @@ def test_kaiser_windows_follow_beta(M):
         for beta in (2.3, 1.1):
             want = gradient(lambda b: np.sum(np.kaiser(M, b)), beta)[0]
             assert compiled(beta) == pytest.approx(want, rel=1e-13)
+
+
+RAGGED = {
+    "numbers": lambda m, x: m.array([[x[0], x[1]], [x[2]]]),
+    "arrays": lambda m, x: m.asarray([x[:2], x]),
+    "inside": lambda m, x: m.array([[[x[0]], [x[0], x[1]]], [[1.0], [2.0]]]),
+    "an array and a number": lambda m, x: m.array([x, x[0]]),
+}
+
+
+@pytest.mark.parametrize("lists", RAGGED.values(), ids=RAGGED)
+def test_lists_of_other_lengths_are_refused_in_numpys_words(lists):
+    x = numpy.array([1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="inhomogeneous") as plain:
+        lists(numpy, x)
+    for call in (jit(lambda x: lists(np, x)), lambda x: gradient(lambda x: lists(np, x).sum(), x)):
+        with pytest.raises(ValueError, match="inhomogeneous") as ours:
+            call(x)
+        assert str(ours.value) == str(plain.value)

@@ -292,10 +292,26 @@ def joined(x: Any) -> Any:
 def asarray(a: Any, dtype: Any = None, *rest: Any, like: Any = None, **kwargs: Any) -> Any:
     if isinstance(a, Tracked):
         return np.copy(a) if dtype is None else np.astype(a, dtype)
-    if isinstance(a, (list, tuple)) and any(isinstance(e, (Tracked, list, tuple)) for e in a):
-        made = np.stack([asarray(e) for e in a])
-        return made if dtype is None else np.astype(made, dtype)
+    if isinstance(a, (list, tuple)):
+        try:
+            made = _stacked(a, dtype)
+        except ValueError:
+            np.array(_forms(a), dtype)  # what NumPy says of lists of other lengths
+            raise
+        return made if dtype in (None, made.dtype) else np.astype(made, dtype)
     return buffer(np.array(a, dtype))
+
+
+def _stacked(a: Any, dtype: Any = None) -> Any:
+    """A list of lists with tracked values in them as one array."""
+    if isinstance(a, (list, tuple)) and any(isinstance(e, (Tracked, list, tuple)) for e in a):
+        return np.stack([_stacked(e) for e in a])
+    return np.copy(a) if isinstance(a, Tracked) else buffer(np.array(a, dtype))
+
+
+def _forms(a: Any) -> Any:
+    """A list of lists with nothing tracked in it, and as long."""
+    return [_forms(e) for e in a] if isinstance(a, (list, tuple)) else form_of(a)
 
 
 # Questions about shape and type, answered without recording ---------------------------------------
