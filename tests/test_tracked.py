@@ -430,3 +430,25 @@ def test_abstract_classes_know_a_value_for_what_it_stands_for(x, kind):
         val, (slope,) = withgradient(g, x)
         assert val == f(x)
         assert np.all(slope == (3.0 if isinstance(x, kind) else 2.0))
+
+
+@pytest.mark.parametrize("x", [1.5, np.float64(1.5), np.array(1.5), np.ones(2), 1j], ids=repr)
+def test_a_number_has_no_length_as_hasattr_says(x):
+    def f(x):
+        y = sum(3.0 * v for v in x) if hasattr(x, "__len__") and np.ndim(x) else x * 2.0
+        return np.sum(y.real) + hasattr(x, "__contains__")
+
+    for name in ("__len__", "__contains__"):
+        assert hasattr(param(x), name) == hasattr(x, name)
+    for g in (f, jit(f)):
+        val, (slope,) = withgradient(g, x)
+        assert val == f(x)
+        assert np.all(slope == (3.0 if np.ndim(x) else 2.0))
+    if not isinstance(x, np.ndarray):
+        for question in (len, lambda x: 1.0 in x):
+            said = []
+            for value in (x, param(x)):
+                with pytest.raises(TypeError) as caught:
+                    question(value)
+                said.append(str(caught.value))
+            assert said[0] == said[1]

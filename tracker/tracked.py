@@ -76,6 +76,34 @@ class _Structureless(type):
         return ()
 
 
+class _Absent(AttributeError, TypeError):
+    """What code gets that asks a number for its items: it has no such method, as `hasattr` is to
+    say, nor does what needs the method work."""
+
+
+class _of_arrays:
+    """A method that arrays have, and numbers have not. (`__iter__` is none: Python would go on to
+    `__getitem__` where it is absent.)"""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+
+    def __get__(self, handle: Any, _: type | None = None) -> Any:
+        if handle is None:
+            return self.method
+        kind = type(value_of(handle).form)
+        if hasattr(kind, self.method.__name__):
+            return MethodType(self.method, handle)
+        prefix = "numpy." if issubclass(kind, np.generic) else ""
+        raise _Absent(_ITEMLESS[self.method.__name__].format(prefix + kind.__name__))
+
+
+_ITEMLESS = {  # in Python's words
+    "__len__": "object of type {!r} has no len()",
+    "__contains__": "argument of type {!r} is not iterable",
+}
+
+
 class Tracked(metaclass=_Structureless):
     """A number or array whose history is recorded. Made by `tracker.param` and by derivatives.
 
@@ -176,6 +204,7 @@ class Tracked(metaclass=_Structureless):
             return str(settled(self))
         return str(value_of(self).data) if shown(self) else repr(self)
 
+    @_of_arrays
     def __len__(self) -> int:
         return len(value_of(self).form)
 
@@ -184,10 +213,8 @@ class Tracked(metaclass=_Structureless):
             raise TypeError(message("iteration over a 0-d tracked value"))
         return (self[i] for i in range(len(self)))
 
+    @_of_arrays
     def __contains__(self, x: Any) -> bool:
-        kind = type(value_of(self).form)
-        if kind is not np.ndarray:
-            raise TypeError(f"argument of type {kind.__name__!r} is not iterable")
         return bool(np.any(self == x))
 
     def __hash__(self) -> int:
