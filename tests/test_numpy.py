@@ -208,6 +208,33 @@ def test_joining_tracked_values():
     numpy.testing.assert_allclose(gradient(jit(f), x)[0], gradient(f, x)[0])
 
 
+JOINED = {
+    "append": lambda x, s: np.append(x, s),
+    "append to a number": lambda x, s: np.append(s, x),
+    "r_": lambda x, s: np.r_[x, s],
+    "r_ of slices": lambda x, s: np.r_[s, 0:3, x],
+    "c_": lambda x, s: np.c_[x[:1], s],
+    "nan_to_num": lambda x, s: np.nan_to_num(x, nan=s, posinf=s),
+    "nan_to_num of a number": lambda x, s: np.nan_to_num(x[0], neginf=s),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+@pytest.mark.parametrize("s", [2.5, 3, True, np.float64(2.5), np.int64(3)])
+def test_arrays_and_numbers_have_the_dtype_of_numpy_together(name, s):
+    f = JOINED[name]
+    for x in (
+        np.array([np.nan, np.inf], np.float32),
+        np.array([1, 2], np.int8),
+        np.array([1j, np.nan], np.complex64),
+    ):
+        g = jit(f)
+        for _ in range(2):
+            got, want = g(x, s), f(x, s)
+            assert got.dtype == want.dtype and type(got) is type(want)
+            np.testing.assert_array_equal(got, want)
+
+
 def test_outside_a_derivative_tracked_values_join_too():
     t, u = param(1.0), param([2.0, 3.0])
     assert repr(np.array([t, t * 2])) == "tracked(array([1., 2.]))"

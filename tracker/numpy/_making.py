@@ -281,7 +281,25 @@ class _Joiner:
         if isinstance(parts[0], str):
             given = [int(n) for n in parts.pop(0).split(",")]
             axis, ndmin, first = given + [axis, ndmin, first][len(given) :]
-        return np.concatenate([_part(x, ndmin, first) for x in parts], axis)
+        made = [_part(x, ndmin, first) for x in parts]
+        kind = np.result_type(*map(_counted, parts, made))
+        return np.concatenate(list(map(_in_kind, parts, made, [kind] * len(made))), axis)
+
+
+def _is_number(x: Any) -> bool:
+    return type(form_of(x)) in (bool, int, float, complex)
+
+
+def _counted(part: Any, made: Any) -> Any:
+    """What a part says of the dtype: a number of Python's own says less than an array of it."""
+    return form_of(part) if _is_number(part) else np.result_type(form_of(made))
+
+
+def _in_kind(part: Any, made: Any, kind: np.dtype[Any]) -> Any:
+    """A part in the dtype of all; a whole number must fit."""
+    if not _is_number(part):
+        return _in_dtype(made, kind)
+    return np.reshape(np.where(True, part, np.zeros((), kind)), np.shape(made))
 
 
 def _whole_slices(key: Any) -> Any:

@@ -342,6 +342,17 @@ def sinc(x: Any) -> Any:
     return np.where(near, series, np.sin(safe) / safe)[()]  # of a number, a number
 
 
+def _number_for(x: Any, kind: np.dtype[Any]) -> Any:
+    """What goes into an array of this dtype, which stays what it is."""
+    form = form_of(x)
+    given = np.result_type(form)
+    if not np.can_cast(given, kind, "same_kind"):
+        raise TypeError(
+            f"Cannot cast array data from {given!r} to {kind!r} according to the rule 'same_kind'"
+        )
+    return x if type(form) in (bool, int, float) else np.astype(as_array(x), kind)
+
+
 @implements(np.nan_to_num)
 def nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
@@ -354,8 +365,9 @@ def nan_to_num(
     if kind.kind != "f":
         return np.copy(x)[()]  # of a number, a number
     limits = np.finfo(kind)
-    high = limits.max if posinf is None else posinf
-    low = limits.min if neginf is None else neginf
+    nan = _number_for(nan, kind)
+    high = limits.max if posinf is None else _number_for(posinf, kind)
+    low = limits.min if neginf is None else _number_for(neginf, kind)
     finite = np.where(x == np.inf, high, np.where(x == -np.inf, low, x))
     y = np.where(np.isnan(x), nan, finite)
     y = y if y.dtype == kind else np.astype(y, kind)  # of a value that is wider
