@@ -294,6 +294,28 @@ def test_explain_refuses():
         explain(network, X)
 
 
+def test_writes_of_a_compiled_function_while_values_are_watched():
+    def f(x, y):
+        y *= 2.0
+        if y[0] > 3.0:
+            raise ValueError("large")
+        return x + 0.0
+
+    g = jit(f)
+    for first in (1.0, 2.0):
+        for pair in (lambda v: (v, v), lambda v: (v[1:], v), lambda v: (v.copy(), v)):
+            ours, plain = np.array([first, 1.0, 0.5]), np.array([first, 1.0, 0.5])
+            with nan_check():
+                if first > 1.0:
+                    with pytest.raises(ValueError, match="large"):
+                        g(*pair(ours))
+                    with pytest.raises(ValueError, match="large"):
+                        f(*pair(plain))
+                else:
+                    np.testing.assert_array_equal(g(*pair(ours)), f(*pair(plain)))
+            np.testing.assert_array_equal(ours, plain)
+
+
 def test_what_is_compiled_while_values_are_watched_takes_calls_afterwards():
     """Another thread may enter machine code for a function that is suspended."""
     f = tracker.jit(lambda x: np.sum(np.sin(x)))

@@ -1,6 +1,7 @@
 """What calls leave behind: writes into arguments, exceptions, threads, and what a function says of
 itself."""
 
+import contextlib
 import gc
 import math
 import warnings
@@ -14,7 +15,7 @@ from strange import read_only
 from test_parity import agree, gradients_agree
 
 import tracker as tr
-from tracker import CompileError, gradient, jit, listening
+from tracker import CompileError, UnsupportedError, gradient, jit, listening
 
 A = np.linspace(-1.0, 2.0, 40)
 
@@ -77,6 +78,29 @@ def test_writes_into_an_argument_given_twice():
         assert g(one, one) == 7.0
         whole = np.zeros(4)
         assert g(whole[:3], whole[:2]) == 5.0
+
+
+@pytest.mark.filterwarnings("ignore:.*plain Python")
+def test_writes_that_other_arguments_see_where_a_function_cannot_be_traced():
+    def f(x, y):
+        with contextlib.suppress(ValueError):
+            np.array([y[0]])  # what a trace cannot follow
+        y *= 2.0
+        return x + 0.0
+
+    def derived(x, y):
+        with contextlib.suppress(ValueError):
+            np.array([y[0]])
+        return gradient(lambda a, b: np.sum(a * np.multiply(b, 2.0, out=b)), x, y)
+
+    for pair in (lambda v: (v, v), lambda v: (v[::2], v[1:]), lambda v: (v[:1], v)):
+        g = jit(f)
+        for _ in range(3):
+            ours, plain = np.arange(1.0, 5.0), np.arange(1.0, 5.0)
+            assert_same(g(*pair(ours)), f(*pair(plain)))
+            assert_same(ours, plain)
+    with pytest.raises(UnsupportedError, match="shares memory"):
+        jit(derived)(*(2 * [np.arange(4.0)]))
 
 
 LAYOUTS = {

@@ -95,7 +95,7 @@ class Jitted:
         if any(type(x) is Tracked for x in leaves):
             return self.function(*args, **kwargs)
         if current_watch() is not None:
-            return self._watched(args, kwargs)
+            return self._watched(args, kwargs, call, leaves)
         if any(map(goes_on, leaves)):
             return self._once(args, kwargs)
         family = self.families.get(call)
@@ -147,14 +147,26 @@ class Jitted:
         callable_: Callable[..., Any] = self.native()
         return callable_
 
-    def _watched(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def _watched(
+        self,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        call: signature.Signature,
+        leaves: list[Any],
+    ) -> Any:
         """A call while values are watched: the function is traced, so that the watch sees what it
         computes, and nothing is compiled."""
-        try:
-            with TURN.lock:
-                staged = stage(self.function, args, kwargs, self.options.static)
-        except (Entangled, *_UNTRACEABLE):
-            return self._plain(args, kwargs)
+        with TURN.lock:
+            reads = reads_of(self.function, static_leaves(call, leaves))
+            attempt = Attempt(reads)
+            try:
+                staged = self._stage(args, kwargs, reads, attempt, deferring=False)
+            except Exception as error:
+                if not (isinstance(error, Entangled) or _is_untraceable(error)):
+                    raise
+                return self._plainly(args, kwargs, attempt, True)
+        if is_shared(staged):
+            return self._plainly(args, kwargs, attempt, True)
         return staged.finish()
 
     def lookup(

@@ -370,5 +370,4 @@ def nan_to_num(
     low = limits.min if neginf is None else _number_for(neginf, kind)
     finite = np.where(x == np.inf, high, np.where(x == -np.inf, low, x))
     y = np.where(np.isnan(x), nan, finite)
-    y = y if y.dtype == kind else np.astype(y, kind)  # of a value that is wider
     return y[()] if np.ndim(x) == 0 else y if copy else into(x, y)
