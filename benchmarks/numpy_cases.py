@@ -433,6 +433,25 @@ FOURIER = {
     "fft2": Case(lambda x: np.fft.fft2(x), rows),
 }
 
+
+def _drawn(n: int, dtype: Any) -> tuple[Any, ...]:
+    return _rng(), _rng().normal(size=n).astype(dtype)
+
+
+def _step(r: Any, x: Any) -> Any:
+    """Of a random walk, which the next number takes or leaves."""
+    y = x + 0.5 * r.normal(size=x.shape)
+    return y if r.random() < 0.5 else x
+
+
+DRAWS = {
+    "normal": Case(lambda r, x: x * r.normal(size=x.shape), _drawn),
+    "normal with a mean": Case(lambda r, x: r.normal(x, 2.0), _drawn),
+    "uniform number": Case(lambda r, x: x * r.random(), _drawn),
+    "step": Case(_step, _drawn),
+}
+
+
 FAMILIES: dict[str, dict[str, Case]] = {
     "elementwise": ELEMENTWISE,
     "special": {
@@ -448,4 +467,5 @@ FAMILIES: dict[str, dict[str, Case]] = {
     "products": PRODUCTS,
     "linalg": LINALG,
     "fourier": FOURIER,
+    "draws": DRAWS,
 }

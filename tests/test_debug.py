@@ -224,6 +224,10 @@ def test_draw(tmp_path):
         "test_debug.py",
     ):
         assert word in shown
+    large = np.linspace(0.1, 1.0, 20_000)
+    f(large, large, large)
+    draw(f, path, large, large, large)
+    assert all(word in texts(path) for word in ("outside", "host=True", "loop over 20000"))
     product = jit(lambda a, b: np.tanh(a @ b))
     draw(product, path, np.ones((50, 40)), np.ones((40, 30)))
     assert "product" in texts(path)
@@ -284,9 +288,12 @@ def test_explain_says_what_is_kept_between_loops_and_why():
     text = jit(f).explain(np.linspace(0.0, 1.0, 300))
     assert re.search(r"kept: .*2,400 bytes\): the loop over 300x300 reads it", text)
     with_host = jit(lambda x: np.sum(outside(np.sin(x)) * x))
-    assert "compiled when they first run" in with_host.explain(X)
-    with_host(X)
-    assert "2 native segment(s) between 1 host call(s)\n" in with_host.explain(X)
+    small = with_host.explain(X)
+    assert "one native call\n  host: outside" in small
+    large = np.linspace(0.0, 1.0, 20_000)
+    assert "compiled when they first run" in with_host.explain(large)
+    with_host(large)
+    assert "2 native segment(s) between 1 host call(s)\n" in with_host.explain(large)
 
 
 def test_explain_refuses():

@@ -83,7 +83,7 @@ JIT_LAYERS = [
     {"entry", "memory", "lifting", "dispatch"},
     {"native"},
     {"callable", "blas", "parallel"},
-    {"lending", "sorting", "selecting", "searching", "dense"},
+    {"callbacks", "lending", "sorting", "selecting", "searching", "dense"},
     {"layout"},
     {"lowered", "chains", "pausing", "overwriting"},
     {"rows", "running", "modules", "routines", "program"},

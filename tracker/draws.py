@@ -99,7 +99,8 @@ class Journal:
 
 def touch(source: Any) -> None:
     """Numbers are about to be drawn from a generator."""
-    if any(id(source) not in journal.states for journal in _thread.journals):
+    journals = _thread.journals
+    if journals and any(id(source) not in journal.states for journal in journals):
         _enter(source, state_of(source))
 
 

@@ -26,7 +26,8 @@ DTYPES = ("f8", "f4", "c16", "i8", "i4", "u1", "?")
 
 def run(programs: int) -> None:
     """All of it; says how far it is."""
-    for part in (native, lengths, matrices, guards, structures, state, errors, loops, threads):
+    parts = (native, lengths, matrices, guards, structures, state, errors, loops, threads)
+    for part in (*parts, callbacks):
         part()
         print(part.__name__, flush=True)
     random_programs(programs)
@@ -204,6 +205,19 @@ def threads() -> None:
     for worker in workers:
         worker.join()
     assert np.isclose(compiled(big), want)
+
+
+def callbacks() -> None:
+    smoke_jit.check_draws()
+    for n in (0, *LENGTHS):
+        for dtype in DTYPES:
+            same(lambda x: np.random.default_rng(n).permutation(x + x), _array(n, dtype))
+    ours = jit(lambda x, s, r: x * r.normal(0.0, s, size=x.shape) + r.normal(x, s))
+    for s in (1.0, 2.0, -1.0, 1.0):
+        try:
+            ours(_array(5, "f8"), s, RNG)
+        except ValueError:
+            assert s < 0
 
 
 def random_programs(count: int) -> None:

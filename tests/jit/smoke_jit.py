@@ -18,6 +18,12 @@ def branch(x):
     return x * x if x > 0 else -x
 
 
+def step(x, r):
+    """What is drawn decides whether it is drawn again."""
+    y = x + r.normal(size=3)
+    return y if r.random() < 0.5 else y * r.normal(np.sum(x), 1.0)
+
+
 def layer(p, x):
     return np.mean(np.tanh(x @ p["w"] + p["b"]) ** 2)
 
@@ -54,8 +60,18 @@ def check_structures_and_products():
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
 
+def check_draws():
+    fast, ours, plain = tracker.jit(step), np.random.default_rng(0), np.random.default_rng(0)
+    x = np.linspace(0.1, 0.3, 3)
+    for _ in range(20):
+        np.testing.assert_allclose(fast(x, ours), step(x, plain), rtol=1e-12)
+    assert ours.bit_generator.state == plain.bit_generator.state
+    assert fast.cache_info().traces == 2
+
+
 if __name__ == "__main__":
     check_values_and_gradients()
     check_branches()
     check_structures_and_products()
+    check_draws()
     print(f"jit works on Python {sys.version.split()[0]}, NumPy {np.__version__}")

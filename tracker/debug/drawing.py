@@ -19,6 +19,7 @@ from tracker.debug.tapes import equation, steps, type_name
 from tracker.errors import UnsupportedError, message
 from tracker.ir.graph import Eqn, Function, Guard, Var, operands_of
 from tracker.ir.literal import print_type, print_value
+from tracker.jit.callbacks import Callback
 from tracker.jit.carrying import planned
 from tracker.jit.decorator import newest_trace, trace
 from tracker.jit.layout import Plan
@@ -192,14 +193,17 @@ def _plan_graph(function: Function, name: str) -> Graph:
 
 def _run_boxes(stage: Any, owner: dict[Var, Node], checks: dict[Any, Node]) -> list[Node]:
     if isinstance(stage, HostCall):
-        eqn = stage.eqn
-        node = Node([eqn.op.name, _short(stage.why), print_type(eqn.out.type)], "host", eqn.where)
-        owner[eqn.out] = node
-        return [node]
+        return [_host_box(stage.eqn, stage.why, owner)]
     if isinstance(stage, Guard):
         node = checks[stage.operand] = _step_node(stage)
         return [node]
     return list(_plan_boxes(planned(stage.function), owner, checks))
+
+
+def _host_box(eqn: Eqn, why: str, owner: dict[Var, Node]) -> Node:
+    lines = [eqn.op.name, _short(why), print_type(eqn.out.type)]
+    node = owner[eqn.out] = Node(lines, "host", eqn.where)
+    return node
 
 
 def _plan_boxes(plan: Plan, owner: dict[Var, Node], checks: dict[Any, Node]) -> Iterable[Node]:
@@ -227,6 +231,9 @@ def _plan_boxes(plan: Plan, owner: dict[Var, Node], checks: dict[Any, Node]) -> 
             eqn = control.eqn
             node = owner[eqn.out] = Node([eqn.op.name, "native"], "control", eqn.where)
             yield node
+    for step in itertools.chain(*plan.writes.values()):
+        if isinstance(step, Callback):
+            yield _host_box(step.eqn, step.why, owner)
     for kernel in sorted(plan.kernels, key=lambda k: k.level):
         eqns = [eqn for piece in kernel.pieces for eqn in (*piece.members, *piece.folds)]
         if eqns:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, ClassVar
 
-from tracker.ir.op import Op
+from tracker.ir.op import Branch, Loop, Op, Routine, While
 from tracker.ir.types import Type, type_of
 from tracker.records import field, record
 
@@ -128,6 +128,11 @@ def nested_functions(body: Iterable[Eqn | Guard]) -> dict[str, Function]:
 def operands_of(step: Eqn | Guard) -> tuple[Atom, ...]:
     """What a step reads."""
     return step.operands if isinstance(step, Eqn) else (step.operand,)
+
+
+def may_abandon(eqn: Eqn) -> bool:
+    """Whether machine code checks something here: Python's arithmetic can raise."""
+    return eqn.out.type.weak or isinstance(eqn.op.lower, (Loop, While, Branch, Routine))
 
 
 def name_variables(function: Function) -> None:

@@ -78,6 +78,10 @@ def bind(
         symbols.update(addresses)
         modules += linked
         keep += [*linked, *needed]
+    if lowered.callbacks:
+        addresses, needed = rare.bound_callbacks(lowered.callbacks)
+        symbols.update(addresses)
+        keep += needed
     size = sum(v.type.size for v in program.traced.inputs) + lowered.scratch // 8
     pauses = pausing.NAME in lowered.symbols
     entry = native.compile_entry(
@@ -90,7 +94,7 @@ def bind(
         running=Running(
             unlocked=pauses,
             work=max(size, _FEW) if CALLS.search(lowered.text) else 0,
-            raises=pauses or bool(lowered.borrowed),
+            raises=pauses or bool(lowered.borrowed or lowered.callbacks),
         ),
         level=lowered.level,
     )
@@ -114,6 +118,8 @@ def _addresses(lowered: Lowered) -> dict[str, int]:
             symbols.update(parallel.symbols())
         elif name == pausing.NAME:
             symbols.update(pausing.symbols())
+        elif name.startswith("tk.callback"):
+            symbols.update(rare.callback_symbols())
         else:
             symbols[name] = rare.routine_address(name)
     return symbols

@@ -42,7 +42,8 @@ def _native(trace: Trace, lengths_vary: bool) -> Compiled | None:
     if lowered is None:
         return None
     piece = bind(program, lowered, trace.call, outputs, arrays)
-    return Compiled(program, [piece], [], entry=piece.entry)
+    hosts = rare.host_calls(program.function) if lowered.callbacks else []
+    return Compiled(program, [piece], hosts, entry=piece.entry)
 
 
 def _is_direct(trace: Trace) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.ir.graph import Eqn
 from tracker.jit import borrowed, vmath
 from tracker.jit.bits import Bits
 from tracker.jit.division import Division
@@ -131,8 +132,8 @@ class Names:
 
 
 class Needs:
-    """What the code of a module calls: math functions as (name, LLVM type), intrinsics, and loops
-    of other packages' ufuncs.
+    """What the code of a module calls: math functions as (name, LLVM type), intrinsics, loops
+    of other packages' ufuncs, and Python's functions, each as the equation that it is.
 
     In loops math functions are inlined, to be vectorised; `calls` counts those in straight-line
     code, where a function used often is called, so that long traces compile in linear time, and
@@ -146,6 +147,7 @@ class Needs:
         self.intrinsics: set[str] = set()
         self.tables: dict[str, str] = {}  # contents -> name
         self.borrowed: set[borrowed.Loop] = set()
+        self.callbacks: list[Eqn] = []
 
     def table(self, values: Sequence[Any], dtype: np.dtype[Any]) -> str:
         """The name of a global that holds numbers."""

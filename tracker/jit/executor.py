@@ -140,6 +140,8 @@ class _Lazy:
         native_call = self.calls.get(call)
         if native_call is None:
             native_call = self.calls[call] = self._compile(call)
+        elif native_call is self.last:
+            raise GuardFailed  # it has been asked
         results = native_call(*leaves)
         if results is GuardFailed:
             raise GuardFailed

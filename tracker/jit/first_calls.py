@@ -61,11 +61,12 @@ def by_machine_code(
     """The result: machine code computes what the trace has put off, if it can without NumPy, and
     if the trace holds."""
     compiled, result = special.compiled, NONE
+    if compiled.hosts:
+        return by_numpy(staged)
+    staged.effects.detach()
     if compiled.entry is not None:
-        staged.effects.detach()
         result = native.once(compiled.entry, lambda *_, **__: NONE, args, kwargs)
-    elif not compiled.hosts:
-        staged.effects.detach()
+    else:
         with suppress(GuardFailed):
             result = special.call(staged.leaves, (*args, *kwargs.values()))
     return by_numpy(staged) if result is NONE else result

@@ -24,6 +24,7 @@ from tracker.jit.strides import MemoryOrder, c_strides
 from tracker.records import field, record
 
 if TYPE_CHECKING:
+    from tracker.jit.callbacks import Callback
     from tracker.jit.dense.planning import Call
     from tracker.jit.searching import Lookup
     from tracker.jit.sorting import Order
@@ -170,7 +171,7 @@ class Plan:
     calls: dict[int, list[Call]]
     controls: dict[int, list[Control]]
     kernels: list[Kernel]
-    writes: dict[int, list[Kernel | Store | Order | Lookup]]
+    writes: dict[int, list[Kernel | Store | Order | Lookup | Callback]]
     buffers: list[Buffer]
     copies: dict[Var, Place]
     outputs: list[Buffer | tuple[int, ...]]

@@ -151,11 +151,15 @@ class _Driver(Unrolled):
         varies = any(map(CALLS.search, self.lines))
         taking = Taking(size, varies, self.needs, self.symbols)
         rooms = sorted({spot.room for spot in places.values() if spot.room is not None})
+        journal = rare.journal(self) if self.drawn is not None else lambda _: []
         head = [f"define internal i64 {header} {{", *self.spills, *map(self._room, rooms)]
         body = [*(taking.take() if owns else ()), *self.lines]
-        tail = [*(taking.give("done") if owns else ()), "  ret i64 0"]
+        tail = [*journal(False), *(taking.give("done") if owns else ()), "  ret i64 0"]
         if self.has_guards:
-            tail += ["fail:", *(taking.give("failed") if owns else ()), "  ret i64 1"]
+            give = taking.give("failed") if owns else ()
+            tail += ["fail:", *journal(True), *give, "  ret i64 1"]
+        if self.raises:
+            tail += ["raised:", *journal(False), *taking.give("raised"), "  ret i64 -1"]
         driver = "\n".join([*head, *body, *tail, "}"])
         where = {
             str(buffer.number): f"ptr %scratch, i64 {spot.offset + taking.margin}"
@@ -183,7 +187,8 @@ class _Driver(Unrolled):
         texts += [redirected(text, moved) for text in (*self.bodies, driver)]
         loops += routines.apart(self.needs, texts)
         level = OPTIMISED if chosen is None else ONCE
-        return Lowered(module_text(texts, self.needs), level, loops, symbols, borrowed, scratch)
+        text, called = module_text(texts, self.needs), tuple(self.needs.callbacks)
+        return Lowered(text, level, loops, symbols, borrowed, scratch, called)
 
     def kernel(self, kernel: Any) -> None:
         """Call a loop nest."""

@@ -10,6 +10,7 @@ import re
 import zlib
 from typing import Any
 
+from tracker.ir.graph import Eqn
 from tracker.jit.borrowed import Loop
 from tracker.records import record
 
@@ -36,7 +37,7 @@ class Lowered:
     of their own.
 
     `symbols` are the external names (of BLAS) that are needed; `borrowed` the inner loops of
-    ufuncs; `scratch` is in bytes.
+    ufuncs; `scratch` is in bytes; `callbacks` the equations that Python evaluates.
     """
 
     text: str
@@ -45,12 +46,13 @@ class Lowered:
     symbols: frozenset[str]
     borrowed: frozenset[Loop]
     scratch: int
+    callbacks: tuple[Eqn, ...] = ()
 
 
 def packed(lowered: Lowered) -> tuple[dict[str, Any], bytes]:
     """Facts that JSON can say, and the texts. Of what calls ufuncs there is no such form: which of
-    a package's ufuncs a name means is not said in it."""
-    assert not lowered.borrowed
+    a package's ufuncs a name means is not said in it, nor which function of Python's."""
+    assert not (lowered.borrowed or lowered.callbacks)
     texts = [lowered.text, *(each.text for each in lowered.loops)]
     encoded = [text.encode() for text in texts]
     facts = {

@@ -40,7 +40,9 @@ _PYARRAY_TYPE = 2
 _NUMPY = {  # functions of NumPy's C API, by their numbers
     "PyArray_CopyInto": 50,
     "PyArray_Empty": 184,
+    "PyArray_FromAny": 69,
     "PyArray_NewFromDescr": 94,
+    "PyArray_Scalar": 60,
     "PyArray_SetBaseObject": 282,
     "PyDataMem_SetHandler": 304,
     "PyDataMem_GetHandler": 305,
@@ -136,6 +138,11 @@ def without_sizes(text: str) -> tuple[str, dict[str, Any]]:
     """The text that is the same for other shapes (see `lifting.py`), and what it refers to then."""
     text, tables = lifting.lift(text)
     return text, {name: ctypes.create_string_buffer(table) for name, table in tables.items()}
+
+
+def buffer_of(data: bytes) -> Any:
+    """Memory that holds these bytes, of which texts can be told the address."""
+    return ctypes.create_string_buffer(data, len(data))
 
 
 def addresses(buffers: Mapping[str, Any]) -> dict[str, int]:

@@ -1,7 +1,8 @@
 """What runs natively and what NumPy runs in between.
 
 Owns: `partition`: a function becomes stages, each a native `Segment` or a `HostCall`. A function
-that can be lowered whole is one segment.
+that can be lowered whole is one segment; so is one whose host calls machine code can make itself
+(`callbacks.py`).
 
 A guard on a number that no machine code handles (float16) is a stage, too.
 
@@ -14,7 +15,16 @@ from __future__ import annotations
 import numpy as np
 
 from tracker.ir.expand import expanded
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, operands_of
+from tracker.ir.graph import (
+    Atom,
+    Const,
+    Eqn,
+    Function,
+    Guard,
+    Var,
+    may_abandon,
+    operands_of,
+)
 from tracker.ir.op import (
     Branch,
     Contract,
@@ -127,6 +137,11 @@ def host_reasons(function: Function) -> dict[Eqn, str]:
     return reasons
 
 
+def host_calls(function: Function) -> list[HostCall]:
+    """The equations that Python evaluates, and why."""
+    return [HostCall(eqn, why) for eqn, why in host_reasons(function).items() if why]
+
+
 def _why_not_map(eqn: Eqn, lower: Map) -> str:
     if lower.refuses is not None and (why := lower.refuses(*eqn.operands)):
         return why
@@ -147,7 +162,7 @@ def partition(function: Function) -> list[Stage]:
     # A result may be an argument as it came, of a dtype that no machine code handles.
     asked = [step.operand for step in function.body if isinstance(step, Guard)]
     native = all(atom.type.dtype in SUPPORTED for atom in (*function.outputs, *asked))
-    if native and not any(reasons.values()):
+    if native and not any(why and rare.why_no_callback(eqn) for eqn, why in reasons.items()):
         outputs = tuple(a for a in function.outputs if isinstance(a, Var))
         return [Segment(function, (*function.inputs, *function.captures), outputs)]
     return _cut(function, reasons)
@@ -161,7 +176,7 @@ def _cut(function: Function, reasons: dict[Eqn, str]) -> list[Stage]:
     drawn = 0  # effects keep their order
     for step in function.body:
         at = max((turn[o] for o in _operands(step)), default=0)
-        if isinstance(step, Guard) or _may_abandon(step):
+        if isinstance(step, Guard) or may_abandon(step):
             checked = max(checked, at)
         if isinstance(step, Eqn) and reasons[step]:
             at = max(checked, at)
@@ -182,11 +197,6 @@ def _cut(function: Function, reasons: dict[Eqn, str]) -> list[Stage]:
             stages.append(_segment(function, native[at], at, turn, native, hosts))
         stages.extend(hosts.get(at, ()))
     return stages
-
-
-def _may_abandon(eqn: Eqn) -> bool:
-    """Whether machine code checks something here: Python's arithmetic can raise."""
-    return eqn.out.type.weak or isinstance(eqn.op.lower, (Loop, While, Branch, Routine))
 
 
 def _segment(

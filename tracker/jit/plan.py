@@ -14,12 +14,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, may_abandon
 from tracker.ir.op import (
     Borrow,
     Branch,
     Compact,
     Contract,
+    Host,
     Locate,
     Loop,
     Lowering,
@@ -136,6 +137,9 @@ class _Planner(Weighing):
         self.bodies: dict[Function, Plan] = {}
         self.turned: set[Var] | None = None  # see `running.py`
         self.sliced: set[Atom] = set()
+        self.calls_back = any(isinstance(eqn.op.lower, Host) for eqn in function.eqns)
+        self.checked = 0  # the level from which all conditions so far have been looked at
+        self.drawn = 0  # the level of the last callback that has an effect
         if any(isinstance(eqn.op.lower, Contract) for eqn in function.eqns):
             self.gathered = rare.gathered(function)
             self.sliced = sliced_by_products(function)
@@ -153,6 +157,7 @@ class _Planner(Weighing):
     def step(self, step: Eqn | Guard) -> None:
         if isinstance(step, Guard):
             level = self.ready(step.operand)
+            self.checked = max(self.checked, level)
             self.plan.scalars.setdefault(level, []).append(step)
             return
         changes = self.in_place.changes
@@ -165,6 +170,13 @@ class _Planner(Weighing):
             return
         self._plan(eqn, eqn.op.lower, [o for o in eqn.operands if isinstance(o, Var)])
         self.in_place.note(eqn)
+        if self.calls_back and may_abandon(eqn):
+            self.checked = max(self.checked, self._made_at(eqn.out))
+
+    def _made_at(self, out: Var) -> int:
+        """The level by which an equation has been computed."""
+        bundle = self.bundles.get(out)
+        return self.ready(out) if bundle is None else max((p.ready for p in bundle), default=0)
 
     def _plan(self, step: Eqn, lower: Lowering, operands: list[Var]) -> None:
         if isinstance(lower, Pick):
@@ -193,6 +205,8 @@ class _Planner(Weighing):
             rare.plan_lookup(self, step)
         elif isinstance(lower, Borrow):
             rare.plan_loan(self, step)
+        elif isinstance(lower, Host):
+            rare.plan_callback(self, step)
         elif isinstance(lower, Reduce) and (
             any(map(self.is_big, operands)) or not self.tiny.takes(step.out.type)
         ):

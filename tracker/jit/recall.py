@@ -50,7 +50,7 @@ def lowered(program: Program) -> Lowered | None:
 def _is_nameable(program: Program, made: Lowered) -> bool:
     """Whether a text refers to nothing but what its file's name covers."""
     ours = made.symbols <= {*memory.NAMES, parallel.NAME, pausing.NAME}
-    return not made.borrowed and (ours or _may_multiply(program.traced))
+    return not (made.borrowed or made.callbacks) and (ours or _may_multiply(program.traced))
 
 
 def _known(name: str) -> Lowered | None:

@@ -54,6 +54,8 @@ class Registers:
         self.step = 0  # what is written now: nothing that it reads is read any later for it
         self.level = 0
         self.has_guards = False
+        self.raises = False  # whether what is called may leave an exception
+        self.drawn: int | None = None  # the line in front of the first callback with an effect
         self.pending: Scalar | None = None  # what must hold, and is still to be checked
 
     def place(self, var: Var) -> Place:
