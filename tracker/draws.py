@@ -266,6 +266,22 @@ def _evaluate(
     return _SEEDED if method in ("seed", "begin") else made
 
 
+def _prepare(**params: Any) -> Callable[..., Any]:
+    """The draw of a generator of NumPy's as a function of its operands."""
+    source, given, names = params["source"], params["given"], params["names"]
+    if not is_generator(source) or params["method"] == "seed":
+        return functools.partial(_evaluate, **params)
+    drawn = getattr(source, params["method"])
+
+    def draw(*operands: Any) -> Any:
+        touch(source)
+        if not names:
+            return drawn(**given)
+        return drawn(**given, **dict(zip(names, operands, strict=True)))
+
+    return draw
+
+
 def _standard(y: Any, p: Any) -> Any:
     return (y - p["loc"]) / p["scale"]
 
@@ -341,7 +357,7 @@ draw = define(
     evaluate=_evaluate,
     jvp=Joint(_jvp),
     vjp=Joint(_vjp),
-    lower=Host("NumPy's generators draw, in the function's order", effect=True),
+    lower=Host("NumPy's generators draw, in the function's order", effect=True, prepare=_prepare),
 )
 _CONSTANT = ("size", "axis", "dtype", "method", "replace", "shuffle", "endpoint", "check_valid")
 

@@ -244,10 +244,12 @@ class Routine:
 @record(frozen=True)
 class Host:
     """NumPy runs it between kernels. `why` is what `explain` says. With an `effect` it is not only
-    its result that counts: it is run on each call, once, in order."""
+    its result that counts: it is run on each call, once, in order. `prepare`, given the parameters,
+    gives the function of the operands, if that is quicker than `evaluate`."""
 
     why: str
     effect: bool = False
+    prepare: Callable[..., Callable[..., Any]] | None = None
 
 
 Lowering = (

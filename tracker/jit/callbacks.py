@@ -1,10 +1,9 @@
 """Python's functions called in the midst of machine code: draws of generators, rules of users.
 
-Owns: `Callback` (a step of the plan), `why_no_callback` (which host calls can be one), `plan_callback`, the
-text of the call, and the functions that all such calls go by: `callback_symbols`, their
-addresses. Start at
-`plan_callback`; `table_of` says how a function is called. What a program does before and after its
-host calls stays one native call, whose arguments no Python looks at.
+Owns: `Callback` (a step of the plan), `why_no_callback` (which host calls can be one), the text of
+the call, and the functions that all such calls go by (`callback_symbols`: their addresses). Start
+at `plan_callback`; `table_of` says how a function is called. What a program does before and after
+its host calls stays one native call, whose arguments no Python looks at.
 
 What is given is copied, for a function may keep it; what comes back is copied to where the plan has
 it. So values are small: the executor calls NumPy with large ones (`executor.py`).
@@ -152,7 +151,7 @@ def table_of(eqn: Eqn) -> tuple[bytes, list[Any]]:
     """What `tk.callback` reads of a host call, as words: the function, how many operands it has,
     whether its result must be what it was; of the result, and then of each operand, what it is for
     Python, its dtype, rank, where in the table its extents are, its bytes. And the objects."""
-    call = functools.partial(eqn.op.evaluate, **eqn.params)
+    call = function_of(eqn)
     types = [eqn.out.type, *(o.type for o in eqn.operands)]
     at = 8 * (_HEAD + _RECORD * len(types))
     words, extents = [id(call), len(types) - 1, int(has_effect(eqn.op))], list[int]()
@@ -163,6 +162,14 @@ def table_of(eqn: Eqn) -> tuple[bytes, list[Any]]:
         extents += type.shape
         things.append(dtype)
     return struct.pack(f"{len(words) + len(extents)}q", *words, *extents), things
+
+
+def function_of(eqn: Eqn) -> Callable[..., Any]:
+    """What evaluates an equation, as a function of its operands."""
+    lower = eqn.op.lower
+    if isinstance(lower, Host) and lower.prepare is not None:
+        return lower.prepare(**eqn.params)
+    return functools.partial(eqn.op.evaluate, **eqn.params)
 
 
 def _kind(type: Type) -> int:

@@ -15,6 +15,7 @@ from tracker.draws import Journal
 from tracker.ir.graph import Const, Function, Guard, Var
 from tracker.jit import callable, signature
 from tracker.jit.binding import Compiled, Piece, array_out, bind, out_leaf, strides_of
+from tracker.jit.callbacks import function_of
 from tracker.jit.layout import Slots
 from tracker.jit.partition import HostCall, Segment
 from tracker.jit.program import Form, Program
@@ -88,11 +89,11 @@ def _laid(x: Any, order: MemoryOrder) -> Any:
 
 
 def _host_step(stage: HostCall) -> Callable[[dict[Var, Any]], None]:
-    eqn = stage.eqn
+    eqn, function = stage.eqn, function_of(stage.eqn)
 
     def step(table: dict[Var, Any]) -> None:
         xs = [o.value if isinstance(o, Const) else table[o] for o in eqn.operands]
-        table[eqn.out] = eqn.op.evaluate(*xs, **eqn.params)
+        table[eqn.out] = function(*xs)
 
     return step
 
