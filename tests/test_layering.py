@@ -105,7 +105,7 @@ JIT_LAYERS = [
     {"executor", "compiling"},
     {"background"},
     {"families"},
-    {"first_calls", "odd_calls"},
+    {"first_calls", "odd_calls", "traces"},
     {"jitted"},
     {"kept"},
     {"decorator", "export"},
@@ -212,6 +212,7 @@ def test_late_imports_are_only_those_that_spare_others_the_time():
         "tracker.jit.blas",  # another process is asked about a library that somebody names
         "tracker.jit.decorator",
         "tracker.jit.jitted",
+        "tracker.jit.traces",
         "tracker.nn.activations",  # gelu without approximation takes SciPy's erfc
         "tracker.ops.ufuncs",
     }

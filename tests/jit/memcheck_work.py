@@ -211,7 +211,7 @@ def callbacks() -> None:
     smoke_jit.check_draws()
     for n in (0, *LENGTHS):
         for dtype in DTYPES:
-            same(lambda x: np.random.default_rng(n).permutation(x + x), _array(n, dtype))
+            same(lambda x: np.random.default_rng(3).permutation(x + x), _array(n, dtype))
     ours = jit(lambda x, s, r: x * r.normal(0.0, s, size=x.shape) + r.normal(x, s))
     for s in (1.0, 2.0, -1.0, 1.0):
         try:

@@ -24,10 +24,11 @@ from tracker.jit import signature
 from tracker.jit.collecting import collecting_seldom
 from tracker.jit.families import Special
 from tracker.jit.interrupts import UNDISTURBED
-from tracker.jit.jitted import Jitted, Options, name_of, plain_of
+from tracker.jit.jitted import Jitted, plain_of
 from tracker.jit.kept import Reading
 from tracker.jit.staging import stage
 from tracker.jit.standins import TURN
+from tracker.jit.traces import Options, name_of
 from tracker.weak import WeakTable
 
 

@@ -1,7 +1,7 @@
 """The Python side of a jitted function: its traces, and the calls that no machine code took.
 
-Owns: `Jitted`, which has a `Family` of traces for each signature (`families.py`). Start at
-`Jitted.slow`.
+Owns: `Jitted`, which runs what has a trace, and traces what has none; what becomes of traces is in
+`traces.py`. Start at `Jitted.slow`.
 
 A trace holds for one signature (of the arguments, and of what the function reads besides them) and
 one way through the guards. Invariant: a call runs the user's function once, whether it is traced,
@@ -24,16 +24,13 @@ from tracker import tree
 from tracker.config import current
 from tracker.deferral import Misjudged
 from tracker.draws import Journal, UnheardDraws
-from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError, warn
+from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError
 from tracker.jit import signature
 from tracker.jit.building import Entangled
-from tracker.jit.collecting import collecting_seldom
 from tracker.jit.families import (
     NONE,
-    Families,
     Family,
     Special,
-    cause_of,
     is_entangled,
     is_shared,
     last_cause,
@@ -47,45 +44,26 @@ from tracker.jit.interrupts import UNDISTURBED
 from tracker.jit.odd_calls import RunsPlain, call_with_copies
 from tracker.jit.places import goes_on, with_places
 from tracker.jit.reads import Reads, reads_of
-from tracker.jit.staging import Staged, Trace, stage, static_leaves
+from tracker.jit.staging import Staged, stage, static_leaves
 from tracker.jit.standins import TURN, bare
 from tracker.jit.state import Attempt
-from tracker.jit.varying import Varying
+from tracker.jit.traces import HISTORY, ITERATES, PATIENCE, Options, Traces
 from tracker.listening import current_stage, current_watch
-from tracker.records import record
-from tracker.tape import value_of
 from tracker.tracked import Tracked
-from tracker.values import is_constant
 from tracker.wrapping import unbound
 
 if TYPE_CHECKING:
-    from tracker.jit.binding import Compiled
+    pass
 
 
-@record(frozen=True)
-class Options:
-    """What `jit` was told: see there."""
-
-    static: frozenset[int | str]
-    cache: bool | None
-    strict: bool
-    max_traces: int
-
-
-class Jitted:
-    """See the file's header. `native` is a weak reference to the object that users hold."""
+class Jitted(Traces):
+    """See the file's header."""
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
-        self.function = function
-        self.options = options
-        self.families = Families()
+        super().__init__(function, options)
         self.derived: dict[Any, Any] = {}
-        self.is_derived = False  # a derivative: its results are plain, whatever it reads
         self.slow_calls = 0
-        self.varying = Varying()
-        self.unsure: set[Any] = set()  # the trace that another must agree with
         self.copies: set[int] = set()  # the ids of arrays in `call_with_copies` just now
-        self.native: Any = None
 
     def slow(self, *args: Any, **kwargs: Any) -> Any:
         """A call that no machine code took."""
@@ -129,7 +107,7 @@ class Jitted:
     def _once(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """A call with an iterator, which goes on: there will be no other like it."""
         if self.options.strict:
-            raise CompileError(f"{self.name} is strict, and {_ITERATES}")
+            raise CompileError(f"{self.name} is strict, and {ITERATES}")
         return self._plain(args, kwargs)
 
     def _arrived(self, family: Family) -> Callable[..., Any]:
@@ -195,22 +173,6 @@ class Jitted:
         with TURN.lock:
             return Attempt(reads_of(self.function, static_leaves(call, leaves)), arrays=True)
 
-    def _family(self, call: signature.Signature) -> Family:
-        family = self.families.get(call)
-        if family is None:
-            if len(self.families) >= self.families.crowded:
-                self._free(self.families.make_room())
-            family = self.families.enter(call)
-        return family
-
-    def _free(self, specials: list[Special]) -> None:
-        from tracker.jit import callable as native
-
-        entries = [s.compiled.entry for s in specials if not s.awaited and s.compiled.entry]
-        callable_ = self.native()
-        if entries and callable_ is not None:
-            native.drop(callable_, entries)
-
     def _special(
         self,
         family: Family,
@@ -241,8 +203,8 @@ class Jitted:
         if any(leaves[one] is leaves[other] for one, other in alike):
             return self._plain(args, kwargs) if run else None
         if family.eager or self._must_run(family, call, leaves, reads.places):
-            if self.options.strict and family.eager == _ITERATES:
-                raise CompileError(f"{self.name} is strict, and {_ITERATES}")
+            if self.options.strict and family.eager == ITERATES:
+                raise CompileError(f"{self.name} is strict, and {ITERATES}")
             return self._plain(args, kwargs) if run else None
 
         if reads.caches and run and not family.fills:
@@ -287,7 +249,7 @@ class Jitted:
             return self._plainly(args, kwargs, attempt, run)
         if staged.filled and staged.trace is not None:
             family.fills += 1
-            if family.fills == _PATIENCE:
+            if family.fills == PATIENCE:
                 self._give_up(family, "each call fills a cache with what it reads")
             return self._plainly(args, kwargs, attempt, run)
         special, is_ahead = None, first_calls.is_ahead(staged, self._at_once)
@@ -296,7 +258,7 @@ class Jitted:
             if is_shared(staged) or self._has_copies(args, kwargs):
                 return self._plainly(args, kwargs, attempt, run)
         elif any(staged.trace.owners) and not self.is_derived:
-            family.eager = _HISTORY
+            family.eager = HISTORY
             return self._plainly(args, kwargs, attempt, run)
         elif overlap(staged.trace, staged.leaves):
             family.together = staged.trace
@@ -331,15 +293,7 @@ class Jitted:
         if not isinstance(error, UnheardDraws) or threading.active_count() == 1:
             return False
         family.unsteady += 1
-        return family.unsteady < _PATIENCE
-
-    def _enter(self, special: Special) -> None:
-        """Have machine code take the calls that a trace holds for."""
-        from tracker.jit import callable as native
-
-        entry, special.awaited = special.compiled.entry, False
-        if entry is not None:
-            native.push_entry(self.native(), entry)
+        return family.unsteady < PATIENCE
 
     def _untraced(
         self,
@@ -414,101 +368,6 @@ class Jitted:
         attempt.undo()
         return self._plain(args, kwargs) if run else None
 
-    @property
-    def name(self) -> str:
-        return name_of(self.function)
-
-    def _must_run(
-        self,
-        family: Family,
-        call: signature.Signature,
-        leaves: list[Any],
-        places: list[Any],
-    ) -> bool:
-        """Whether the function reads tracked values, whose history the result must carry, or what
-        no trace can know again."""
-        _, everything = with_places(call, leaves, places)
-        if any(map(goes_on, everything)):
-            family.eager = _ITERATES
-            return True
-        handles = [x for x in everything if type(x) is Tracked]
-        if any(hasattr(x, "_owner") for x in handles) and not self.is_derived:
-            family.eager = _HISTORY
-            return True
-        return not all(hasattr(x, "_owner") or is_constant(value_of(x)) for x in handles)
-
-    def _refuse(self, family: Family, why: str, error: Exception | None = None) -> None:
-        """The function cannot be traced."""
-        if self.options.strict:
-            raise CompileError(f"{self.name} cannot be traced: {why}") from error
-        self._give_up(family, f"it cannot be traced: {why}")
-
-    def _keep(
-        self, family: Family, trace: Trace, full: signature.Signature, can_wait: bool
-    ) -> Special | None:
-        """Compile a trace, if it can be of use again."""
-        moved, new = trace.moving
-        self.varying.add(new)
-        if self.varying.add(moved):
-            return None  # the next trace has these numbers for inputs
-        if trace.lasting and not self.varying.has_given_up(moved):
-            return self._compile(family, trace, full, can_wait) if self._is_sure(trace) else None
-        family.unsteady += 1
-        if family.unsteady == _PATIENCE:
-            self._give_up(family, "each call changes what the next one reads")
-        return None
-
-    def _is_sure(self, trace: Trace) -> bool:
-        """Whether it was the function that has put something where it stands, and no other thread
-        meanwhile: two traces agree."""
-        if not trace.is_sure:
-            constants = [repr(out.constant) for out in trace.outputs if out.kind == "constant"]
-            key = trace.call, str(trace.function), repr(trace.updates), tuple(constants)
-            if key not in self.unsure:
-                self.unsure = {key}
-                return False
-        return True
-
-    def _compile(
-        self, family: Family, trace: Trace, full: signature.Signature, can_wait: bool
-    ) -> Special | None:
-        """`can_wait`: the result is known already, so machine code is for the next call."""
-        if any(each.matches(trace) for each in family.specials):
-            return None  # it holds no more often than the trace that has just failed
-        from tracker.jit import background
-
-        work = functools.partial(self._compiled, trace, family.lengths_vary)
-        can_wait = can_wait and not self._at_once
-        job = background.later(work) if can_wait else background.at_once(work)
-        special = Special(trace, job, cause_of(family, trace, full))
-        family.specials.append(special)
-        return special
-
-    @property
-    def _at_once(self) -> bool:
-        """Whether a call waits for machine code even if it has no need of it."""
-        settings = current()
-        told = settings.dump or settings.check or self.options.strict
-        return bool(told) or settings.threads == 1
-
-    def _compiled(self, trace: Trace, lengths_vary: bool) -> Compiled:
-        with collecting_seldom():
-            with UNDISTURBED:
-                from tracker.jit import cache
-                from tracker.jit.compiling import compile_call
-
-            with cache.kept(self.options.cache):
-                compiled = compile_call(trace, lengths_vary)
-        if self.options.strict and compiled.hosts:
-            lines = "; ".join(f"{h.eqn.op.name} ({h.why}) at {h.eqn.where}" for h in compiled.hosts)
-            raise CompileError(f"{self.name} is strict, and NumPy would run {lines}")
-        return compiled
-
-    def _give_up(self, family: Family, why: str) -> None:
-        family.eager = why
-        text = f"{self.name} runs in plain Python from now on for these arguments: {why}"
-        warn(text, RuntimeWarning)
-
     def derive(self, key: Any, build: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Any:
         """A jitted function of this one's derivative, made once for each key."""
         made = self.derived.get(key)
@@ -521,13 +380,9 @@ class Jitted:
     make: Callable[[Callable[..., Any], Options], Any]  # set by decorator.py, which makes objects
 
 
-_HISTORY = "it reads a param, whose history is recorded"
-_ITERATES = "it is given, or reads, an iterator or a source of random bits"
 _WAIT = 0.3  # seconds; a call that has waited so long for another's trace runs in plain Python
 _TRACES_TO_LOOK = 3  # after which it is known what varies
 _MANY = 1000  # pairs of arrays that may be one
-_PATIENCE = 3  # after so many calls that changed what they read, a function runs in plain Python;
-# or in which random numbers were drawn unheard, maybe by another thread
 _UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
 
 
@@ -554,9 +409,3 @@ def plain_of(f: Callable[..., Any]) -> Callable[..., Any]:
     if state is None:
         return f
     return MethodType(state.function, *bound) if bound else state.function
-
-
-def name_of(function: Callable[..., Any]) -> str:
-    while isinstance(function, functools.partial):
-        function = function.func
-    return getattr(function, "__name__", type(function).__name__).replace("<lambda>", "function")

@@ -1,0 +1,184 @@
+"""The traces of a jitted function: which are kept, compiled, entered; which calls have none.
+
+Owns: `Traces`, the base of `Jitted`, with a `Family` of traces for each signature (`families.py`),
+and `Options`. Start at `Traces._keep`.
+
+Invariants: a trace is kept if another call can be of its kind; who gives up says so once, at the
+user's line, or raises where the function is strict.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tracker.config import current
+from tracker.errors import CompileError, warn
+from tracker.jit import signature
+from tracker.jit.collecting import collecting_seldom
+from tracker.jit.families import Families, Family, Special, cause_of
+from tracker.jit.interrupts import UNDISTURBED
+from tracker.jit.places import goes_on, with_places
+from tracker.jit.staging import Trace
+from tracker.jit.varying import Varying
+from tracker.records import record
+from tracker.tape import value_of
+from tracker.tracked import Tracked
+from tracker.values import is_constant
+
+if TYPE_CHECKING:
+    from tracker.jit.binding import Compiled
+
+HISTORY = "it reads a param, whose history is recorded"
+ITERATES = "it is given, or reads, an iterator or a source of random bits"
+PATIENCE = 3  # after so many calls that changed what they read, a function runs in plain Python;
+# or in which random numbers were drawn unheard, maybe by another thread
+
+
+@record(frozen=True)
+class Options:
+    """What `jit` was told: see there."""
+
+    static: frozenset[int | str]
+    cache: bool | None
+    strict: bool
+    max_traces: int
+
+
+class Traces:
+    """See the file's header. `native` is a weak reference to the object that users hold."""
+
+    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+        self.function = function
+        self.options = options
+        self.families = Families()
+        self.is_derived = False  # a derivative: its results are plain, whatever it reads
+        self.varying = Varying()
+        self.unsure: set[Any] = set()  # the trace that another must agree with
+        self.native: Any = None
+
+    def _family(self, call: signature.Signature) -> Family:
+        family = self.families.get(call)
+        if family is None:
+            if len(self.families) >= self.families.crowded:
+                self._free(self.families.make_room())
+            family = self.families.enter(call)
+        return family
+
+    def _free(self, specials: list[Special]) -> None:
+        from tracker.jit import callable as native
+
+        entries = [s.compiled.entry for s in specials if not s.awaited and s.compiled.entry]
+        callable_ = self.native()
+        if entries and callable_ is not None:
+            native.drop(callable_, entries)
+
+    def _enter(self, special: Special) -> None:
+        """Have machine code take the calls that a trace holds for."""
+        from tracker.jit import callable as native
+
+        entry, special.awaited = special.compiled.entry, False
+        if entry is not None:
+            native.push_entry(self.native(), entry)
+
+    @property
+    def name(self) -> str:
+        return name_of(self.function)
+
+    def _must_run(
+        self,
+        family: Family,
+        call: signature.Signature,
+        leaves: list[Any],
+        places: list[Any],
+    ) -> bool:
+        """Whether the function reads tracked values, whose history the result must carry, or what
+        no trace can know again."""
+        _, everything = with_places(call, leaves, places)
+        if any(map(goes_on, everything)):
+            family.eager = ITERATES
+            return True
+        handles = [x for x in everything if type(x) is Tracked]
+        if any(hasattr(x, "_owner") for x in handles) and not self.is_derived:
+            family.eager = HISTORY
+            return True
+        return not all(hasattr(x, "_owner") or is_constant(value_of(x)) for x in handles)
+
+    def _refuse(self, family: Family, why: str, error: Exception | None = None) -> None:
+        """The function cannot be traced."""
+        if self.options.strict:
+            raise CompileError(f"{self.name} cannot be traced: {why}") from error
+        self._give_up(family, f"it cannot be traced: {why}")
+
+    def _keep(
+        self, family: Family, trace: Trace, full: signature.Signature, can_wait: bool
+    ) -> Special | None:
+        """Compile a trace, if it can be of use again."""
+        moved, new = trace.moving
+        self.varying.add(new)
+        if self.varying.add(moved):
+            return None  # the next trace has these numbers for inputs
+        if trace.lasting and not self.varying.has_given_up(moved):
+            return self._compile(family, trace, full, can_wait) if self._is_sure(trace) else None
+        family.unsteady += 1
+        if family.unsteady == PATIENCE:
+            self._give_up(family, "each call changes what the next one reads")
+        return None
+
+    def _is_sure(self, trace: Trace) -> bool:
+        """Whether it was the function that has put something where it stands, and no other thread
+        meanwhile: two traces agree."""
+        if not trace.is_sure:
+            constants = [repr(out.constant) for out in trace.outputs if out.kind == "constant"]
+            key = trace.call, str(trace.function), repr(trace.updates), tuple(constants)
+            if key not in self.unsure:
+                self.unsure = {key}
+                return False
+        return True
+
+    def _compile(
+        self, family: Family, trace: Trace, full: signature.Signature, can_wait: bool
+    ) -> Special | None:
+        """`can_wait`: the result is known already, so machine code is for the next call."""
+        if any(each.matches(trace) for each in family.specials):
+            return None  # it holds no more often than the trace that has just failed
+        from tracker.jit import background
+
+        work = functools.partial(self._compiled, trace, family.lengths_vary)
+        can_wait = can_wait and not self._at_once
+        job = background.later(work) if can_wait else background.at_once(work)
+        special = Special(trace, job, cause_of(family, trace, full))
+        family.specials.append(special)
+        return special
+
+    @property
+    def _at_once(self) -> bool:
+        """Whether a call waits for machine code even if it has no need of it."""
+        settings = current()
+        told = settings.dump or settings.check or self.options.strict
+        return bool(told) or settings.threads == 1
+
+    def _compiled(self, trace: Trace, lengths_vary: bool) -> Compiled:
+        with collecting_seldom():
+            with UNDISTURBED:
+                from tracker.jit import cache
+                from tracker.jit.compiling import compile_call
+
+            with cache.kept(self.options.cache):
+                compiled = compile_call(trace, lengths_vary)
+        if self.options.strict and compiled.hosts:
+            lines = "; ".join(f"{h.eqn.op.name} ({h.why}) at {h.eqn.where}" for h in compiled.hosts)
+            raise CompileError(f"{self.name} is strict, and NumPy would run {lines}")
+        return compiled
+
+    def _give_up(self, family: Family, why: str) -> None:
+        family.eager = why
+        text = f"{self.name} runs in plain Python from now on for these arguments: {why}"
+        warn(text, RuntimeWarning)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__name__", type(function).__name__).replace("<lambda>", "function")
