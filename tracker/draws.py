@@ -293,9 +293,19 @@ _LOCATION: dict[str, Callable[[Any, Any], Any]] = {
     "scale": _standard,
 }
 _SCALE: dict[str, Callable[[Any, Any], Any]] = {"scale": lambda y, p: y / p["scale"]}
+
+
+def _exponent(y: Any, p: Any) -> Any:
+    """Of a draw that is e**(1 / a)."""
+    return -y * np.log(np.where(y > 0, y, 1.0)) / p["a"]
+
+
 _PATHS: dict[str, dict[str, Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(("normal", "laplace", "logistic", "gumbel"), _LOCATION),
     **dict.fromkeys(("exponential", "rayleigh", "gamma"), _SCALE),
+    **dict.fromkeys(("weibull", "power"), {"a": _exponent}),
+    "pareto": {"a": lambda y, p: _exponent(1 + y, p)},
+    "multivariate_normal": {"mean": lambda y, p: np.ones_like(y)},
     "uniform": {
         "low": lambda y, p: (p["high"] - y) / (p["high"] - p["low"]),
         "high": lambda y, p: (y - p["low"]) / (p["high"] - p["low"]),
