@@ -419,7 +419,7 @@ def test_paths_of_parameters():
         parts += [rng.laplace(p[0], p[1], 2), rng.lognormal(p[0], p[1], 2), rng.gamma(2.0, p[1], 2)]
         parts += [rng.logistic(p[0], scale=p[1], size=2), rng.gumbel(p, 1.0), rng.rayleigh(p[1], 2)]
         parts += [rng.weibull(p, (2, 2)), rng.power(p[1], 3), rng.pareto(p[1], 2)]
-        parts += [rng.multivariate_normal(p, np.eye(2) + 0.1, 3)]
+        parts += [rng.multivariate_normal(p, numpy.eye(2) + 0.1, 3)]
         return np.sum([np.sum(np.sin(x)) for x in parts])
 
     assert tracker.gradcheck(f, numpy.array([0.3, 1.7]))
