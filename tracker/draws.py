@@ -43,11 +43,12 @@ _Result = TypeVar("_Result")
 
 def state_of(source: Any) -> Any:
     """The state of a Generator, a RandomState, or Python's `random`."""
+    bits = getattr(source, "bit_generator", None)
+    if bits is not None:
+        return bits.state
     if hasattr(source, "getstate"):
         return source.getstate()
-    if hasattr(source, "get_state"):
-        return source.get_state(legacy=False)
-    return source.bit_generator.state
+    return source.get_state(legacy=False)
 
 
 def put_back(source: Any, state: Any) -> None:
@@ -99,9 +100,10 @@ class Journal:
 
 def touch(source: Any) -> None:
     """Numbers are about to be drawn from a generator."""
-    journals = _thread.journals
-    if journals and any(id(source) not in journal.states for journal in journals):
-        _enter(source, state_of(source))
+    for journal in _thread.journals:
+        if id(source) not in journal.states:
+            _enter(source, state_of(source))
+            break
 
 
 def _enter(source: Any, state: Any) -> None:
@@ -303,7 +305,8 @@ def _exponent(y: Any, p: Any) -> Any:
 _PATHS: dict[str, dict[str, Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(("normal", "laplace", "logistic", "gumbel"), _LOCATION),
     **dict.fromkeys(("exponential", "rayleigh", "gamma"), _SCALE),
-    **dict.fromkeys(("weibull", "power"), {"a": _exponent}),
+    "weibull": {"a": _exponent},
+    "power": {"a": _exponent},
     "pareto": {"a": lambda y, p: _exponent(1 + y, p)},
     "multivariate_normal": {"mean": lambda y, p: np.ones_like(y)},
     "uniform": {
