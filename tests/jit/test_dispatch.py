@@ -5,10 +5,12 @@ import enum
 import itertools
 
 import numpy as np
+from at_once import at_once
 
 import tracker
 from tracker.jit import callable as native
 from tracker.jit import families
+from tracker.jit.background import drain
 from tracker.jit.dispatch import Table, mark
 from tracker.jit.signature import signature_of
 
@@ -179,3 +181,59 @@ def test_objects_that_are_known_by_their_parts():
         calls.append(((Pair(np.ones(n), n), key, 1.0), {}))
         calls.append(((Pair(np.ones(n), 2), key, 1.0), {}))
     check(tracker.jit(f), f, calls)
+
+
+def test_a_trace_that_fails_many_times_in_a_row_is_tried_last():
+    f = tracker.jit(lambda x: x * 2.0 if x[0] > 0 else x * 3.0)
+    often, seldom = np.ones(3), -np.ones(3)
+    for x in (often, seldom, often, seldom):
+        f(x)
+        drain()
+    slow = f.cache_info().slow
+    newest, oldest = native.entries(f)
+    for _ in range(31):
+        f(often)
+    assert native.entries(f) == (newest, oldest)
+    f(seldom)  # not in a row
+    for _ in range(40):
+        assert np.all(f(often) == 2.0)
+        assert np.all(f(seldom) == -3.0)
+    assert native.entries(f) == (newest, oldest)
+    for _ in range(100):
+        assert np.all(f(often) == 2.0)
+    assert native.entries(f) == (oldest, newest)
+    assert np.all(f(seldom) == -3.0)
+    assert f.cache_info().slow == slow
+
+
+def test_traces_are_tried_in_another_order_where_there_are_many():
+    def f(x):
+        for k in range(6):
+            if x[0] < k:
+                return x * k
+        return -x
+
+    g = tracker.jit(f)
+    points = [np.full(n, k - 0.5) for k in range(7) for n in (1, 2)]
+    for _ in range(2):
+        for x in points:
+            np.testing.assert_array_equal(g(x), f(x))
+    drain()
+    slow = g.cache_info().slow
+    for x in points:
+        for _ in range(70):
+            np.testing.assert_array_equal(g(x), f(x))
+    assert len(native.entries(g)) == 14
+    assert g.cache_info().slow == slow
+
+
+def test_threads_whose_calls_change_the_order():
+    g = tracker.jit(lambda x: x * 2.0 if x[0] > 0 else x * 3.0)
+    wrong = []
+
+    def work(sign, factor):
+        x = np.full(3, sign)
+        wrong.extend(sign for _ in range(2000) if not np.all(g(x) == sign * factor))
+
+    at_once(*([lambda: work(1.0, 2.0), lambda: work(-1.0, 3.0)] * 2))
+    assert not wrong

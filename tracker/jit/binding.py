@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tracker.jit.partition import HostCall
 
 _RAW = {"tk.take": "PyMem_RawMalloc", "tk.give": "PyMem_RawFree"}  # needs no lock of Python's
+_FAILS = "\n  ret i64 1\n"  # in the text of a plan that may find that its trace does not hold
 _FEW = 10  # a number of two digits is one that the text does not show (`lifting.py`)
 
 
@@ -95,6 +96,7 @@ def bind(
             unlocked=pauses,
             work=max(size, _FEW) if CALLS.search(lowered.text) else 0,
             raises=pauses or bool(lowered.borrowed or lowered.callbacks),
+            guarded=_FAILS in lowered.text,
         ),
         level=lowered.level,
     )

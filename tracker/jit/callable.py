@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 from tracker.jit import dispatch, locking, native
+from tracker.jit.entry import BEHIND
 from tracker.jit.native import Entry
 from tracker.jit.writer import ACTIVE, CALL, DICT, KEEP, OBJECT_SIZE, SLOW, TABLE, WEAKREFS
 
@@ -198,6 +199,20 @@ def drop(callable_: Any, gone: Collection[Entry]) -> None:
     _sweep(callable_)
 
 
+def _move_behind(callable_: Any, address: int) -> None:
+    """Have an entry be the last candidate."""
+    kept = _kept(callable_)
+    found = [entry for entry in kept.live if entry.address == address]
+    is_suspended = _cell(callable_, CALL).value == native.helpers().address("slow")
+    if found and len(kept.live) > 1 and not is_suspended:
+        kept.live.remove(found[0])
+        kept.live.insert(0, found[0])
+        _chain(callable_)
+
+
+BEHIND.move = _move_behind
+
+
 def suspend(callable_: Any) -> bool:
     """Let every call go to the slow path, until `resume`; whether machine code took any before."""
     call, slow = _cell(callable_, CALL), native.helpers().address("slow")
@@ -213,7 +228,8 @@ def resume(callable_: Any) -> None:
 
 def _chain(callable_: Any) -> None:
     """Have the newest entry be the first candidate, each older one the next, and then the slow
-    path; of many entries, those that have marks are looked up."""
+    path; of many entries, those that have marks are looked up. (One that was passed over often is
+    taken for an old one.)"""
     kept, slow = _kept(callable_), native.helpers().address("slow")
     many = len(kept.live) > _FEW
     table = kept.table = dispatch.Table(len(kept.live), slow) if many else None
@@ -224,7 +240,7 @@ def _chain(callable_: Any) -> None:
 
 
 def entries(callable_: Any) -> tuple[Entry, ...]:
-    """The entries in use, the newest first."""
+    """The entries in use, in the order in which they are tried."""
     return tuple(reversed(_kept(callable_).live))
 
 

@@ -17,7 +17,7 @@ the call owns every object that it will need.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,14 +37,31 @@ _LONG = 50_000  # elements and numbers of scratch; beyond, a call lets other thr
 class Running:
     """What the entry does about the plan's run. `unlocked`: other threads run meanwhile; otherwise
     that depends on its `work`, in elements (0: it is over at once). `raises`: what the plan calls
-    may set an exception."""
+    may set an exception. `guarded`: the plan may find that its trace does not hold."""
 
     unlocked: bool = False
     work: int = 0
     raises: bool = False
+    guarded: bool = False
 
 
 AT_ONCE = Running()
+
+
+class _Behind:
+    """Called with a callable and the address of an entry whose guards have failed many times in a
+    row: the other candidates are to be tried before it. `move` is set by `callable.py`."""
+
+    move: Callable[[Any, int], None]
+
+    def __call__(self, callable_: Any, address: int) -> None:
+        self.move(callable_, address)
+
+
+BEHIND = _Behind()
+_IN_A_ROW = (
+    32  # failures, after which a trace is tried last: the branch is one that is seldom taken
+)
 
 
 def entry_text(
@@ -74,10 +91,11 @@ def entry_text(
     writes.carry_out()
     root = results.build()
     Updates(w, outputs.updates, inputs, results).carry_out()
-    _finish(w, root)
+    _finish(w, root, running)
     slots = max(1, given + outputs.offsets[-1] + len(outputs.writes))
     body = "\n".join([*_prologue(w, slots), *w.lines])
-    parts = [objects.declarations(), "@entry.link = global ptr null", body]
+    parts = [objects.declarations(), "@entry.link = global ptr null"]
+    parts += [*(["@entry.failures = internal global i64 0"] if running.guarded else []), body]
     return "\n".join(parts) + "\n}\n"
 
 
@@ -127,28 +145,52 @@ def _run(w: Writer, running: Running) -> None:
     w.check(w.equal("i64", "%status", 0), "guard")
 
 
-def _finish(w: Writer, root: str) -> None:
+def _finish(w: Writer, root: str, running: Running) -> None:
     """The four ways out: a result, a failed guard, a miss, an exception."""
     for at in range(w.held):
         w.emit(f"call void @Py_DecRef(ptr {w.load('ptr', '%held', 8 * at)})")
     _leave(w)
+    if running.guarded:
+        w.emit("store i64 0, ptr @entry.failures")
     w.emit(f"ret ptr {root}")
     w.label("guard")
     w.branch(w.let("icmp slt i64 %status, 0"), "fail", "refuse")
     w.label("refuse")
     _release(w, "made", w.made)
-    w.emit("br label %miss")
+    if running.guarded:
+        _count_failure(w)
+    else:
+        w.emit("br label %miss")
     w.label("miss")
     _release(w, "held", w.held)
     _leave(w)
-    w.emit("%next = load ptr, ptr @entry.link")
-    w.emit("%other = musttail call ptr %next(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames)")
-    w.emit("ret ptr %other")
+    _go_on(w, w.let("load ptr, ptr @entry.link"))
     w.label("fail")
     _release(w, "made", w.made)
     _release(w, "held", w.held)
     _leave(w)
     w.emit("ret ptr null")
+
+
+def _count_failure(w: Writer) -> None:
+    """One more in a row; after many, the candidates are put in another order, in which this call
+    goes on as in the old one."""
+    count = w.let("load i64, ptr @entry.failures")
+    more = w.let(f"add i64 {count}, 1")
+    w.emit(f"store i64 {more}, ptr @entry.failures")
+    w.branch(w.equal("i64", more, _IN_A_ROW), "often", "miss")
+    w.label("often")
+    follower = w.let("load ptr, ptr @entry.link")
+    w.emit(f"call void @native.behind(ptr {w.objects.name(BEHIND)}, ptr %self, ptr @entry)")
+    _release(w, "held", w.held)
+    _leave(w)
+    _go_on(w, follower)
+
+
+def _go_on(w: Writer, follower: str) -> None:
+    """Let the next candidate have the call."""
+    given = "ptr %self, ptr %args, i64 %nargsf, ptr %kwnames"
+    w.emit(f"ret ptr {w.let(f'musttail call ptr {follower}({given})')}")
 
 
 def _release(w: Writer, name: str, count: int) -> None:

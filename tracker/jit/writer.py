@@ -45,6 +45,7 @@ _FLOATS = {2: "i16", 4: "float", 8: "double"}
 
 DECLARATIONS = {
     "native.release": "void @native.release(ptr, i64) cold",
+    "native.behind": "void @native.behind(ptr, ptr, ptr) cold",
     "native.attribute": "ptr @native.attribute(ptr, ptr)",
     "native.held": "i1 @native.held(ptr, ptr, ptr)",
     "native.own": "ptr @native.own(ptr, ptr, ptr)",
@@ -242,6 +243,21 @@ define i1 @native.dtype(ptr %descr, i8 %kind, i64 %size) nounwind {{
   %ns = and i1 %n.ok, %s.ok
   %ok = and i1 %ko, %ns
   ret i1 %ok
+}}
+
+; Tell Python (%ask) that an entry of a callable is to be tried after all others.
+declare ptr @PyLong_FromVoidPtr(ptr)
+define void @native.behind(ptr %ask, ptr %self, ptr %entry) nounwind {{
+  %args = alloca [2 x ptr]
+  %second = getelementptr ptr, ptr %args, i64 1
+  %address = call ptr @PyLong_FromVoidPtr(ptr %entry)
+  store ptr %self, ptr %args
+  store ptr %address, ptr %second
+  %answer = call ptr @PyObject_Vectorcall(ptr %ask, ptr %args, i64 2, ptr null)
+  call void @Py_DecRef(ptr %address)
+  call void @Py_DecRef(ptr %answer)
+  call void @PyErr_Clear()
+  ret void
 }}
 
 ; Instances of the types that `callable.py` makes: the slow path, collection, method binding.
