@@ -36,6 +36,14 @@ def misfit(q, a, b):
     return q[0] * np.exp(-q[1] * T) - Y * a - b * 0.1 * T
 
 
+def misfit_slopes(q, *_):
+    return np.stack([np.exp(-q[1] * T), -T * q[0] * np.exp(-q[1] * T)], axis=1)
+
+
+def decay_slopes(t, a, b):
+    return np.stack([np.exp(-b * t), -t * a * np.exp(-b * t)], axis=1)
+
+
 def cubic(x, a, b):
     return x**3 - a * x - b
 
@@ -73,22 +81,23 @@ FITS = {
         root_scalar(cubic, (p[0], p[1]), x0=2.0, fprime=lambda x, a, b: 3 * x**2 - a).root
     ),
     "least_squares": lambda p: np.sum(
-        least_squares(lambda q: misfit(q, *p), [1.0, 1.0], **TIGHT).x ** 2
+        least_squares(lambda q: misfit(q, *p), [1.0, 1.0], misfit_slopes, **TIGHT).x ** 2
     ),
     "least_squares, fun and cost": lambda p: (lambda r: np.sum(r.fun) + r.cost)(
-        least_squares(misfit, [1.0, 1.0], args=(p[0], p[1]), **TIGHT)
+        least_squares(misfit, [1.0, 1.0], misfit_slopes, args=(p[0], p[1]), **TIGHT)
     ),
     "least_squares, bounds": lambda p: np.sum(
         least_squares(misfit, [1.0, 1.0], bounds=([0, 0], [1.2, 5.0]), args=(p[0], p[1]), **TIGHT).x
     ),
     "curve_fit": lambda p: np.sum(
-        curve_fit(decay, T, Y * p[0] + p[1] * T * 0.1, p0=[1.0, 1.0], xtol=1e-12)[0] ** 2
+        curve_fit(decay, T, Y * p[0] + p[1] * T * 0.1, [1.0, 1.0], jac=decay_slopes, **TIGHT)[0]
+        ** 2
     ),
     "curve_fit, covariance": lambda p: np.sum(
         10 * curve_fit(decay, T + p[0], Y * p[1], xtol=1e-12)[1] ** 2
     ),
     "curve_fit, sigma": lambda p: np.sum(
-        curve_fit(decay, T, Y, sigma=np.exp(p[1] * T) * p[0], absolute_sigma=True, xtol=1e-12)[1]
+        curve_fit(decay, T, Y, None, np.exp(p[1] * T) * p[0], True, jac=decay_slopes, **TIGHT)[1]
     ),
     "curve_fit, a matrix of sigma": lambda p: np.sum(
         curve_fit(decay, T, Y, sigma=np.eye(8) * p[0] + p[1], xtol=1e-12)[0]

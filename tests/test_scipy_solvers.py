@@ -300,3 +300,135 @@ def test_compiled_root():
 def test_a_singular_root_is_refused():
     with pytest.raises(UnsupportedError, match="the solution that fsolve found has a singular"):
         gradient(lambda a: optimize.fsolve(lambda x: np.stack([a + 0 * x[0]]) - 1.0, [0.0])[0], 1.0)
+
+
+def rosenbrock(x, a):
+    return 100 * (x[1] - x[0] ** 2) ** 2 + (a - x[0]) ** 2
+
+
+UNFINISHED = {
+    "minimize": lambda o, a: (
+        o.minimize(rosenbrock, [-1.2, 1.0], (a,), method="Nelder-Mead", options={"maxiter": 9}).x
+    ),
+    "brentq": lambda o, a: o.brentq(cubic, 0.0, 5.0, (a,), xtol=0.1),
+    "newton": lambda o, a: o.newton(cubic, 9.0, args=(a,), maxiter=4, disp=False),
+    "fixed_point": lambda o, a: o.fixed_point(lambda x, a: np.cos(a * x), 0.5, (a,), xtol=0.1),
+    "least_squares": lambda o, a: (
+        o.least_squares(
+            lambda x, a: np.stack([10 * (x[1] - x[0] ** 2), a - x[0]]),
+            [-1.2, 1.0],
+            args=(a,),
+            max_nfev=3,
+        ).x
+    ),
+    "where the slope is 0": lambda o, a: o.bisect(lambda x, a: a * x**3, -1.0, 1.0, (a,)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*cannot be traced:RuntimeWarning")
+@pytest.mark.parametrize("name", UNFINISHED)
+def test_values_are_those_that_scipy_found(name):
+    """Newton's steps, which give the derivative, do not go where the solver did not get."""
+    f = UNFINISHED[name]
+    compiled = jit(lambda a: f(optimize, a))
+    for a in (1.0, 1.0, 0.9):
+        want = f(scipy.optimize, a)
+        np.testing.assert_allclose(compiled(a), want, rtol=1e-12)
+        if name != "where the slope is 0":
+            value, _ = tracker.withgradient(lambda a: np.sum(f(optimize, a)), a)
+            assert value == pytest.approx(np.sum(want), rel=1e-12)
+        else:
+            with pytest.raises(UnsupportedError, match="has a singular Jacobian"):
+                gradient(lambda a: f(optimize, a), a)
+
+
+def test_what_a_compiled_solver_says():
+    """Whether it got there, why not, and after how many steps: of this call, not of the first."""
+
+    def least(o, a):
+        found = o.minimize(rosenbrock, [-1.2, 1.0], (a,), options={"maxiter": 35})
+        return found.x, found.success, found.message, found.nit, found.nfev, found.hess_inv
+
+    def rooted(o, a):
+        found = o.root(system, GUESS, (a, 0.5))
+        return found.x, found.success, found.message, found.nfev, found.fun
+
+    def fitted(o, a):
+        found, flag = o.leastsq(lambda x, a: x**2 - a, [1.0, 1.0], (a,), maxfev=40)
+        return found, flag
+
+    for f in (least, rooted, fitted):
+        compiled = jit(lambda a, f=f: f(optimize, a))
+        for a in (1.0, 3.0, -2.0, 1.0):
+            for ours, theirs in zip(compiled(a), f(scipy.optimize, a), strict=True):
+                assert type(ours) is type(theirs)
+                if isinstance(ours, str):
+                    assert ours == theirs
+                else:
+                    np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-9)
+
+
+def test_what_compiled_code_cannot_hold():
+    def f(a):
+        return optimize.minimize(bowl, [0.0, 0.0], (a,), "L-BFGS-B").hess_inv.todense()
+
+    compiled = jit(f)
+    with pytest.warns(RuntimeWarning, match="compiled code does not hold .* 'hess_inv'"):
+        np.testing.assert_array_equal(compiled(1.0), f(1.0))
+    np.testing.assert_array_equal(compiled(7.0), f(7.0))
+
+
+def test_a_compiled_system_that_captures_parameters():
+    """Functions that return lists capture, too."""
+
+    def f(a):
+        return optimize.fsolve(lambda x: [x[0] ** 2 - a, x[1] - a * x[0]], GUESS)
+
+    compiled = jit(f)
+    with pytest.warns(RuntimeWarning, match="captures a value that may change"):
+        np.testing.assert_allclose(compiled(1.0), [1.0, 1.0])
+    np.testing.assert_allclose(compiled(900.0), [30.0, 27000.0])
+
+
+def test_where_solvers_begin():
+    """The user's function gets an array of floats, as SciPy gives it."""
+
+    def total(x, a):
+        return (x**2).sum() + np.sum((x - a) ** 2)
+
+    for begin in ([1, 2], (0.5, 1.5), 1, 0.5):
+        (slope,) = tracker.jacobian(lambda a, b=begin: optimize.minimize(total, b, (a,)).x, 2.0)
+        np.testing.assert_allclose(slope, np.full(np.size(begin), 0.5), rtol=1e-6)
+        for name in ("root", "least_squares"):
+            found = getattr(optimize, name)(lambda x, a: x**3 - a, begin, args=(8.0,))
+            np.testing.assert_allclose(found.x, np.full(np.size(begin), 2.0), rtol=1e-6)
+        assert gradcheck(lambda a, b=begin: optimize.fsolve(lambda x: x**3 - a, b), 2.0, **LOOSE)
+    np.testing.assert_allclose(optimize.newton(lambda x: x**2 - 2.0, [1, 2]), np.sqrt([2.0, 2.0]))
+
+
+def test_a_function_that_gives_its_slope_with_its_value():
+    def f(a):
+        return optimize.root_scalar(
+            lambda x, a: (cubic(x, a), 3 * x**2 - a), (a,), x0=2.0, fprime=True
+        ).root
+
+    assert jit(f)(2.0) == pytest.approx(f(2.0))
+    assert gradcheck(f, 2.0)
+
+
+def test_python_numbers_stay_pythons():
+    """Next to a float32 they do not make a double."""
+    row = np.ones(2, np.float32)
+
+    def f(a, row):
+        area = integrate.quad(lambda x, a: np.exp(-a * x), 0.0, 1.0, (a,))[0]
+        return area, area * row + optimize.brentq(cubic, 0.0, 5.0, (a,))
+
+    area, moved = jit(f)(2.0, row)
+    assert type(area) is float and moved.dtype == np.float32
+    np.testing.assert_allclose(moved, f(2.0, row)[1])
+
+
+def test_an_integral_from_a_number_to_itself():
+    assert gradcheck(lambda a, b: integrate.quad(lambda x: a * x, 1.0, 1.0)[0] + b, 2.0, 3.0)
+    assert gradcheck(lambda a: integrate.quad(lambda x: 3.0 * x, a, a)[0], 2.0)

@@ -25,6 +25,8 @@ from tracker.scipy._implicit import (
     implicit,
     plainly,
     solved,
+    standing_for,
+    vector,
 )
 from tracker.scipy._passing import as_array, is_tracked
 
@@ -51,7 +53,7 @@ def least_squares(
     **options: Any,
 ) -> Any:
     """The least sum of squares; `.x`, `.fun` and `.cost` are differentiable."""
-    args, named = as_tuple(args), {} if kwargs is None else dict(kwargs)
+    begin, args, named = vector(x0), as_tuple(args), {} if kwargs is None else dict(kwargs)
     options |= dict(zip(("method", "ftol", "xtol", "gtol", "x_scale"), rest, strict=False))
     options |= {"bounds": bounds, "loss": loss, "f_scale": f_scale}
 
@@ -59,7 +61,7 @@ def least_squares(
         r = fun(x, *now, **named)
         return np.reshape(np.stack(r) if isinstance(r, (list, tuple)) else r, (-1,))
 
-    if not depends(residuals, x0, args):
+    if not depends(residuals, begin, args):
         return scipy.optimize.least_squares(fun, x0, jac, args=args, kwargs=kwargs, **options)
     if loss not in _LOSSES:
         raise UnsupportedError(
@@ -68,22 +70,18 @@ def least_squares(
                 f"Use one of {', '.join(map(repr, _LOSSES))}",
             )
         )
-    found: list[Any] = []
 
     def solve(start: Any, *now: Any) -> Any:
         slopes = _given(jac, named)
-        found[:] = [
-            scipy.optimize.least_squares(plainly(residuals), start, slopes, args=now, **options)
-        ]
-        return found[-1].x
+        return scipy.optimize.least_squares(plainly(residuals), start, slopes, args=now, **options)
 
     def cost(x: Any, *now: Any) -> Any:
         z = (residuals(x, *now) / f_scale) ** 2
         return 0.5 * f_scale**2 * np.sum(_LOSSES[loss](z))
 
-    x = solved(solve, x0, args, "least_squares", at_plain(residuals, x0, args))
-    x = _least(cost, x, args, bounds, "least_squares")
-    return changed(found[-1], x=x, fun=residuals(x, *args), cost=cost(x, *args))
+    found = solved(solve, begin, args, "least_squares", at_plain(residuals, begin, args))
+    x = _least(cost, found.x, args, bounds, "least_squares")
+    return changed(found, x=x, fun=residuals(x, *args), cost=cost(x, *args))
 
 
 def _given(jac: Any, named: dict[str, Any]) -> Any:
@@ -130,18 +128,21 @@ def curve_fit(
     slopes = plainly(jac) if callable(jac) else jac
     xdata, ydata = as_array(xdata) if _is_data(xdata) else xdata, as_array(ydata)
     args = (ydata,) if sigma is None else (ydata, as_array(sigma))
-    found: list[Any] = []
 
-    def solve(x: Any, y: Any, sigma: Any = None) -> Any:
-        found[:] = fitted(x, y, sigma)
-        return found[0]
+    def solve(x: Any, y: Any, sigma: Any = None) -> dict[str, Any]:
+        names = ("parameters", "covariance", "more", "message", "flag")
+        found: dict[str, Any] = dict(zip(names, fitted(x, y, sigma), strict=False))
+        more: dict[str, Any] = found.pop("more", {})
+        return found | more
 
     def probe() -> Any:
         return f(data(xdata), *fitted(*map(data, (xdata, *args)))[0])
 
-    p = solved(solve, xdata, args, "curve_fit", probe)
+    found = solved(solve, xdata, args, "curve_fit", probe)
+    p, given = found.pop("parameters"), found.pop("covariance")
+    rest = (found, found.pop("message"), found.pop("flag")) if full_output else ()
     if not is_tracked(xdata, *args, f(xdata, *(p[i] for i in range(np.size(p))))):
-        return tuple(found)
+        return p, given, *rest
 
     def residuals(p: Any, y: Any, sigma: Any = None) -> Any:
         r = np.reshape(f(xdata, *(p[i] for i in range(np.size(p)))) - y, (-1,))
@@ -158,7 +159,9 @@ def curve_fit(
     count = np.size(ydata) - np.size(p)
     if not absolute_sigma and count > 0:
         covariance = covariance * (2 * cost(p, *args) / count)
-    return (p, covariance if count > 0 or absolute_sigma else found[1], *found[2:])
+    if count > 0 or absolute_sigma:
+        given = standing_for(given, covariance)
+    return p, given, *rest
 
 
 def _is_data(x: Any) -> bool:

@@ -1,13 +1,14 @@
 """How a solver of SciPy's is differentiated: by the implicit function theorem.
 
 SciPy solves, with plain numbers (`solved`). Newton's step x - J^-1 F(x), taken twice on tracked
-values (`implicit`), then changes nothing but the last digits of x, and has the derivatives of the
-solution, up to the third. Within compiled code the solver is called back; there the function may
-depend on `args` only.
+values (`implicit`), has the derivatives of the solution, up to the third; the value stays the one
+that SciPy found, however far it went. Within compiled code the solver is called back; there the
+function may depend on `args` only.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -19,10 +20,11 @@ from tracker.jacobians import jacobian
 from tracker.leaves import data
 from tracker.listening import current_stage
 from tracker.rules import custom_gradient
-from tracker.scipy._passing import is_tracked
+from tracker.scipy._passing import as_array, is_tracked
 from tracker.stage import Stage
 from tracker.tape import value_of
 from tracker.tracked import Tracked
+from tracker.tree import leaves
 from tracker.values import made_of
 
 Function = Callable[..., Any]
@@ -30,6 +32,12 @@ Function = Callable[..., Any]
 
 def as_tuple(args: Any) -> tuple[Any, ...]:
     return args if isinstance(args, tuple) else (args,)
+
+
+def vector(x0: Any) -> Any:
+    """Where SciPy begins: the user's function gets floats in an array with an axis."""
+    x0 = 1.0 * as_array(x0)
+    return np.reshape(x0, (1,)) if np.ndim(x0) == 0 else x0
 
 
 def plainly(f: Function) -> Function:
@@ -57,47 +65,111 @@ def solved(
         raise UnsupportedError(message(text, "Pass it through args="))
     if not is_tracked(start, *args):
         return solve(start, *args)
+    return _called_back(solve, (start, *args))
+
+
+def _called_back(solve: Function, given: tuple[Any, ...]) -> Any:
+    """What a solver finds, in a trace: numbers are found anew on each call, texts are guarded."""
+    first: list[Any] = []
+    texts: list[dict[str, str]] = []
 
     @custom_gradient(host=True)
-    def solver(start: Any, *args: Any) -> Any:
-        return np.asarray(solve(start, *args), float), lambda dy: (None,) * (1 + len(args))
+    def solver(*given: Any) -> Any:
+        found = solve(*given)
+        first[:] = first or [found]
+        told = {name: text for name, text in _entries(found).items() if isinstance(text, str)}
+        if told not in texts:
+            texts.append(told)
+        numbers = {
+            name: _alike(_entries(found)[name], entry)
+            for name, entry in _entries(first[0]).items()
+            if isinstance(entry, (int, float, complex, np.ndarray, np.generic))
+        }
+        return (numbers, texts.index(told)), lambda dy: (None,) * len(given)
 
-    return solver(start, *args)
+    numbers, which = solver(*given)
+    if not isinstance(first[0], dict):
+        return numbers[""]
+    return restricted(first[0], numbers | texts[int(which)])
+
+
+def _entries(found: Any) -> dict[str, Any]:
+    return found if isinstance(found, dict) else {"": found}
+
+
+def _alike(number: Any, first: Any) -> Any:
+    """A number or array of the type that the first of its kind had."""
+    if type(first) in (bool, int, float, complex):
+        return type(first)(number)
+    number = np.asarray(number, np.result_type(first))
+    return number if type(first) is np.ndarray else number[()]
+
+
+def restricted(result: Any, entries: dict[str, Any]) -> Any:
+    """SciPy's result with these entries; who asks for another one cannot be traced."""
+    left = set(result) - set(entries)
+
+    class Restricted(type(result)):  # type: ignore[misc]
+        def __missing__(self, name: str) -> Any:
+            if name not in left:
+                raise KeyError(name)
+            text = f"compiled code does not hold what SciPy says as {name!r} of a solution"
+            raise UnsupportedError(message(text, "Leave it out"))
+
+        def get(self, name: str, default: Any = None) -> Any:
+            return self[name] if name in left else super().get(name, default)
+
+    made = Restricted.__new__(Restricted)
+    made.update((name, entries[name]) for name in result if name in entries)
+    return made
 
 
 def _captures(probe: Callable[[], Any], stage: Stage) -> bool:
     """Whether a function depends on what was computed before in this trace. Arrays from outside of
     it are found again when the function is called."""
     before = {note[0] for note in stage.notes}
-    y = probe()
-    if not isinstance(y, Tracked):
-        return False
-    found = made_of(value_of(y), stage.placed)
-    return any(value.op is None or value in before for value in found)
+    found = [made_of(value_of(y), stage.placed) for y in leaves(probe()) if isinstance(y, Tracked)]
+    return any(value.op is None or value in before for values in found for value in values)
 
 
 def implicit(residual: Function, x: Any, args: tuple[Any, ...], name: str) -> Any:
     """x with residual(x, *args) = 0, as a function of what the residual depends on."""
     if not is_tracked(*args) and not isinstance(residual(x, *args), Tracked):
         return x
+    moved = x
     for _ in range(2):
-        (slope,) = jacobian(lambda at: residual(at, *args), x)
-        value = residual(x, *args)
+        moved = moved - _newton(residual, moved, args, name)
+    return standing_for(x, moved)
+
+
+def _newton(residual: Function, x: Any, args: tuple[Any, ...], name: str) -> Any:
+    """J^-1 F(x)."""
+    (slope,) = jacobian(lambda at: residual(at, *args), x)
+    value = residual(x, *args)
+    try:
         if np.ndim(x) == 0:
-            x = x - value / np.reshape(slope, ())
-            continue
-        try:
-            step = np.linalg.solve(slope, np.reshape(value, (-1,)))
-        except np.linalg.LinAlgError as error:
-            raise UnsupportedError(
-                message(
-                    f"the solution that {name} found has a singular Jacobian, so it is no "
-                    "differentiable function of the parameters",
-                    "Use tracker.data on them where no gradient is wanted",
-                )
-            ) from error
-        x = x - np.reshape(step, np.shape(x))
-    return x
+            return _quotient(value, np.reshape(slope, ()))
+        return np.reshape(np.linalg.solve(slope, np.reshape(value, (-1,))), np.shape(x))
+    except np.linalg.LinAlgError as error:
+        raise UnsupportedError(
+            message(
+                f"the solution that {name} found has a singular Jacobian, so it is no "
+                "differentiable function of the parameters",
+                "Use tracker.data on them where no gradient is wanted",
+            )
+        ) from error
+
+
+def _quotient(value: Any, slope: Any) -> Any:
+    if bool(slope == 0):
+        raise np.linalg.LinAlgError("Singular matrix")
+    return value / slope
+
+
+@custom_gradient
+def standing_for(x: Any, moved: Any) -> tuple[Any, Function]:
+    """The value of the one, with the derivatives of the other."""
+    return x, lambda dy: (None, dy)
 
 
 def refuse(name: str, **given: Any) -> None:
@@ -123,7 +195,9 @@ def at_plain(f: Function, x: Any, args: tuple[Any, ...]) -> Callable[[], Any]:
 
 def changed(result: Any, **entries: Any) -> Any:
     """SciPy's result, with other entries."""
-    return type(result)({**result, **entries})
+    made = copy.copy(result)
+    made.update(entries)
+    return made
 
 
 def held(stationary: Function, x: Any, args: tuple[Any, ...], low: Any, high: Any) -> Function:

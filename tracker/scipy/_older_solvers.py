@@ -19,6 +19,7 @@ from tracker.scipy._implicit import (
     plainly,
     refuse,
     solved,
+    vector,
 )
 
 _FUNCTIONS = ("fprime", "fhess", "fhess_p", "callback", "Dfun")
@@ -38,8 +39,8 @@ def _minimizer(name: str) -> Callable[..., Any]:
 
     def find(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
         bound = inspect.signature(theirs).bind(func, x0, *rest, **options).arguments
-        args = as_tuple(bound.get("args", ()))
-        if not depends(func, x0, args):
+        begin, args = vector(x0), as_tuple(bound.get("args", ()))
+        if not depends(func, begin, args):
             return theirs(func, x0, *rest, **options)
         given = _called(name, (func, x0, *rest), options)
 
@@ -49,7 +50,7 @@ def _minimizer(name: str) -> Callable[..., Any]:
         def stationary(x: Any, *now: Any) -> Any:
             return gradient(lambda at: func(at, *now), x)[0]
 
-        x = solved(solve, x0, args, name, at_plain(func, x0, args))
+        x = solved(solve, begin, args, name, at_plain(func, begin, args))
         return implicit(stationary, x, args, name)
 
     find.__name__ = name
@@ -68,24 +69,22 @@ def leastsq(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
     """The least sum of squares, and SciPy's flag."""
     theirs = scipy.optimize.leastsq
     bound = inspect.signature(theirs).bind(func, x0, *rest, **options).arguments
-    args = as_tuple(bound.get("args", ()))
+    begin, args = vector(x0), as_tuple(bound.get("args", ()))
 
     def residuals(x: Any, *now: Any) -> Any:
         r = func(x, *now)
         return np.stack(r) if isinstance(r, (list, tuple)) else r
 
-    if not depends(residuals, x0, args):
+    if not depends(residuals, begin, args):
         return theirs(func, x0, *rest, **options)
     given = _called("leastsq", (func, x0, *rest), options)
-    flags: list[int] = []
 
     def solve(start: Any, *now: Any) -> Any:
         x, flag = theirs(**{**given, "func": plainly(residuals), "x0": start, "args": now})
-        flags.append(flag)
-        return x
+        return {"x": x, "flag": flag}
 
     def stationary(x: Any, *now: Any) -> Any:
         return gradient(lambda at: 0.5 * np.sum(residuals(at, *now) ** 2), x)[0]
 
-    x = solved(solve, x0, args, "leastsq", at_plain(residuals, x0, args))
-    return implicit(stationary, x, args, "leastsq"), flags[-1]
+    found = solved(solve, begin, args, "leastsq", at_plain(residuals, begin, args))
+    return implicit(stationary, found["x"], args, "leastsq"), found["flag"]

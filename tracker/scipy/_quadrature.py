@@ -23,7 +23,7 @@ from tracker.cuts import ignore_derivatives
 from tracker.errors import UnsupportedError, message
 from tracker.leaves import data
 from tracker.listening import is_recording
-from tracker.scipy._implicit import Function, as_tuple, at_plain, plainly, solved
+from tracker.scipy._implicit import Function, as_tuple, at_plain, plainly, solved, standing_for
 from tracker.scipy._passing import is_tracked
 from tracker.tracked import Tracked
 from tracker.vmapping import vmap
@@ -78,16 +78,15 @@ def quad(
         y, error, *more = scipy.integrate.quad(f, a, b, now, full_output, **options)
         info[:] = more
         found = scipy.integrate.quad(f, a, b, now, True, **{**options, **_TIGHT})[2]
-        return np.concatenate([[y, error], _pieces(found, room)])
+        return np.concatenate([[y, error], _pieces(found, a, room)])
 
     flat = solved(solve, a, (b, *args), "quad", at_plain(func, inside, args))
     unfolded, pieces = _unfolded(func, a, b), np.reshape(flat[2:], (2, -1))
     y = _on_pieces(unfolded, pieces, args, _SMOOTH)
     if bool(np.abs(y - flat[0]) > 1e-10 + 1e-9 * np.abs(flat[0])):
         y = _on_pieces(unfolded, pieces, args, _SINGULAR)
-    y = flat[0] + (y - ignore_derivatives(y))
     y = y + _from_itself(func, b, args) - _from_itself(func, a, args)
-    return (y, flat[1], *info)
+    return (standing_for(flat[0].item(), y), flat[1].item(), *info)
 
 
 def _refuse(**options: Any) -> None:
@@ -110,10 +109,12 @@ def _inside(a: float, b: float) -> float:
     return float(0.5 * (a + b))
 
 
-def _pieces(found: Any, room: int) -> Any:
+def _pieces(found: Any, start: Any, room: int) -> Any:
     """Where the pieces begin, then where they end; some of no length make up for `room`."""
     count = found["last"]
     low, high = found["alist"][:count], found["blist"][:count]
+    if not count:  # from a number to itself
+        count, low, high = 1, np.array([start]), np.array([start])
     rest = np.full(max(room - count, 0), 0.5 * (low[0] + high[0]))
     return np.concatenate([low, rest, high, rest])
 

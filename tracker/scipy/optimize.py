@@ -5,7 +5,6 @@ function depends on (`args=`, and what it captures) by the implicit function the
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import Any
 
@@ -28,6 +27,7 @@ from tracker.scipy._implicit import (
     plainly,
     refuse,
     solved,
+    vector,
 )
 from tracker.scipy._linear_programs import linprog as linprog
 from tracker.scipy._linear_programs import lsq_linear as lsq_linear
@@ -54,31 +54,28 @@ __getattr__ = passing(
 
 def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", **options: Any) -> Any:
     """A root of a system of equations; `.x` is differentiable."""
-    args = as_tuple(args)
-    if not depends(fun, x0, args):
+    begin, args = vector(x0), as_tuple(args)
+    if not depends(fun, begin, args):
         return scipy.optimize.root(fun, x0, args, method, **options)
-    found: list[Any] = []
 
     def solve(start: Any, *now: Any) -> Any:
-        found[:] = [scipy.optimize.root(plainly(fun), start, now, method, **options)]
-        return found[-1].x
+        return scipy.optimize.root(plainly(fun), start, now, method, **options)
 
-    start = solved(solve, x0, args, "root", at_plain(fun, x0, args))
-    x = implicit(_as_array(fun), start, args, "root")
-    return changed(found[-1], x=x)
+    found = solved(solve, begin, args, "root", at_plain(fun, begin, args))
+    return changed(found, x=implicit(_as_array(fun), found.x, args, "root"))
 
 
 def fsolve(func: Any, x0: Any, args: Any = (), **options: Any) -> Any:
     """A root of a system of equations."""
-    args = as_tuple(args)
-    if not depends(func, x0, args):
+    begin, args = vector(x0), as_tuple(args)
+    if not depends(func, begin, args):
         return scipy.optimize.fsolve(func, x0, args, **options)
     refuse("fsolve", full_output=options.pop("full_output", None) or None)
 
     def solve(start: Any, *now: Any) -> Any:
         return scipy.optimize.fsolve(plainly(func), start, now, **options)
 
-    x = solved(solve, x0, args, "fsolve", at_plain(func, x0, args))
+    x = solved(solve, begin, args, "fsolve", at_plain(func, begin, args))
     return implicit(_as_array(func), x, args, "fsolve")
 
 
@@ -94,17 +91,17 @@ def _as_array(f: Function) -> Function:
 
 def fixed_point(func: Any, x0: Any, args: Any = (), **options: Any) -> Any:
     """x with func(x, *args) = x."""
-    args = as_tuple(args)
-    if not depends(func, x0, args):
+    begin, args = as_array(x0), as_tuple(args)
+    if not depends(func, begin, args):
         return scipy.optimize.fixed_point(func, x0, args, **options)
 
     def solve(start: Any, *now: Any) -> Any:
-        return scipy.optimize.fixed_point(plainly(func), start, now, **options)[()]
+        return scipy.optimize.fixed_point(plainly(func), start, now, **options)
 
     def residual(x: Any, *now: Any) -> Any:
         return func(x, *now) - x
 
-    x = solved(solve, x0, args, "fixed_point", at_plain(func, x0, args))
+    x = solved(solve, begin, args, "fixed_point", at_plain(func, begin, args))
     return implicit(residual, x, args, "fixed_point")
 
 
@@ -139,8 +136,8 @@ toms748 = _bracketed("toms748")
 
 def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), **options: Any) -> Any:
     """A root near x0, by Newton's method or the secant method."""
-    args = as_tuple(args)
-    if not depends(func, x0, args):
+    begin, args = 1.0 * as_array(x0), as_tuple(args)
+    if not depends(func, begin, args):
         return scipy.optimize.newton(func, x0, fprime, args, **options)
     refuse("newton", full_output=options.pop("full_output", None) or None)
     slope = None if fprime is None else plainly(fprime)
@@ -148,7 +145,7 @@ def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), **options: An
     def solve(start: Any, *now: Any) -> Any:
         return scipy.optimize.newton(plainly(func), start, slope, now, **options)
 
-    x = solved(solve, x0, args, "newton", at_plain(func, x0, args))
+    x = solved(solve, begin, args, "newton", at_plain(func, begin, args))
     return implicit(func, x, args, "newton")
 
 
@@ -158,24 +155,21 @@ def root_scalar(
     """A root of a function of one number; `.root` is differentiable."""
     args = as_tuple(args)
     near = options.get("x0") if bracket is None else bracket[0]
-    if near is None or not depends(f, data(near), args):
+    several = True in (options.get("fprime"), options.get("fprime2"))
+    value = (lambda x, *now: f(x, *now)[0]) if several else f
+    if near is None or not depends(value, data(near), args):
         return scipy.optimize.root_scalar(f, args, method, bracket, **options)
     for keyword in ("fprime", "fprime2"):
         if callable(options.get(keyword)):
             options[keyword] = plainly(options[keyword])
-    found: list[Any] = []
 
     def solve(_: Any, *now: Any) -> Any:
-        found[:] = [scipy.optimize.root_scalar(plainly(f), now, method, bracket, **options)]
-        return found[-1].root
+        return scipy.optimize.root_scalar(plainly(f), now, method, bracket, **options)
 
     bracket = None if bracket is None else [data(end) for end in bracket]
     options |= {name: data(options[name]) for name in ("x0", "x1") if name in options}
-    x = solved(solve, 0.0, args, "root_scalar", at_plain(f, near, args))
-    result = implicit(f, x, args, "root_scalar")
-    made = copy.copy(found[-1])
-    made.root = result
-    return made
+    found = solved(solve, 0.0, args, "root_scalar", at_plain(value, near, args))
+    return changed(found, root=implicit(value, found.root, args, "root_scalar"))
 
 
 # Minima -------------------------------------------------------------------------------------------
@@ -184,32 +178,30 @@ def root_scalar(
 def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, **options: Any) -> Any:
     """A minimum; `.x` and `.fun` are differentiable, in the bounds, too: what a bound holds moves
     with it, the rest as if there were none."""
-    args = as_tuple(args)
+    begin, args = vector(x0), as_tuple(args)
     pair = options.get("jac") is True
     value = (lambda x, *now: fun(x, *now)[0]) if pair else fun
     low, high = _box(options.get("bounds"))
-    if not is_tracked(low, high) and not depends(value, x0, args):
+    if not is_tracked(low, high) and not depends(value, begin, args):
         return scipy.optimize.minimize(fun, x0, args, method, **options)
     refuse("minimize", constraints=options.get("constraints"))
     ends = () if low is None else (low, high)
     for keyword in ("jac", "hess", "hessp", "callback"):
         if callable(options.get(keyword)):
             options[keyword] = plainly(options[keyword])
-    found: list[Any] = []
 
     def solve(start: Any, *now: Any) -> Any:
         if ends:
             now, options["bounds"] = now[:-2], scipy.optimize.Bounds(*now[-2:])
-        found[:] = [scipy.optimize.minimize(plainly(fun), start, now, method, **options)]
-        return found[-1].x
+        return scipy.optimize.minimize(plainly(fun), start, now, method, **options)
 
     def stationary(x: Any, *now: Any) -> Any:
         return gradient(lambda at: value(at, *now), x)[0]
 
-    x = solved(solve, x0, (*args, *ends), "minimize", at_plain(value, x0, args))
-    condition = stationary if low is None else held(stationary, x, args, low, high)
-    x = implicit(condition, x, args, "minimize")
-    return changed(found[-1], x=x, fun=value(x, *args))
+    found = solved(solve, begin, (*args, *ends), "minimize", at_plain(value, begin, args))
+    condition = stationary if low is None else held(stationary, found.x, args, low, high)
+    x = implicit(condition, found.x, args, "minimize")
+    return changed(found, x=x, fun=value(x, *args))
 
 
 def _box(bounds: Any) -> tuple[Any, Any]:
@@ -235,23 +227,18 @@ def minimize_scalar(
     if not depends(fun, near, args):
         return scipy.optimize.minimize_scalar(fun, bracket, bounds, args, **options)
     ends = () if bounds is None else (1.0 * bounds[0], 1.0 * bounds[1])
-    found: list[Any] = []
 
     def solve(_: Any, *now: Any) -> Any:
-        limits = now[len(args) :] or None
-        plain = plainly(fun)
-        found[:] = [
-            scipy.optimize.minimize_scalar(plain, bracket, limits, now[: len(args)], **options)
-        ]
-        return found[-1].x
+        limits, now = now[len(args) :] or None, now[: len(args)]
+        return scipy.optimize.minimize_scalar(plainly(fun), bracket, limits, now, **options)
 
     def stationary(x: Any, *now: Any) -> Any:
         return gradient(lambda at: fun(at, *now), x)[0]
 
-    x = solved(solve, 0.0, (*args, *ends), "minimize_scalar", at_plain(fun, near, args))
-    condition = held(stationary, x, args, *ends) if ends else stationary
-    x = implicit(condition, x, args, "minimize_scalar")
-    return changed(found[-1], x=x, fun=fun(x, *args))
+    found = solved(solve, 0.0, (*args, *ends), "minimize_scalar", at_plain(fun, near, args))
+    condition = held(stationary, found.x, args, *ends) if ends else stationary
+    x = implicit(condition, found.x, args, "minimize_scalar")
+    return changed(found, x=x, fun=fun(x, *args))
 
 
 @drop_in(scipy.optimize)
