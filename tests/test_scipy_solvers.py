@@ -137,6 +137,85 @@ def test_compiled_solution():
         assert gradient(compiled, a)[0] == pytest.approx(-1.1 * np.exp(-1.1 * a), rel=1e-6)
 
 
+def stiff(y, t, k):
+    fast, slow = 3e3 * y[1] ** 2, 1e4 * y[1] * y[2]
+    return [slow - k * y[0], k * y[0] - slow - fast, fast]
+
+
+def test_a_way_back_that_leads_elsewhere_is_refused():
+    def f(k):
+        return integrate.odeint(stiff, [1.0, 0.0, 0.0], [0.0, 4.0, 40.0], (k,))[-1, 0]
+
+    with (
+        pytest.warns(scipy.integrate.ODEintWarning),
+        pytest.raises(UnsupportedError, match=r"goes elsewhere between two .* Ask for more times"),
+    ):
+        gradient(f, 0.04)
+
+
+def turning(t, y, m):
+    return m @ y
+
+
+TURN = np.array([[0.0, 1.0], [-1.0, -0.1]])
+
+
+def test_options_of_the_equation_do_not_reach_the_adjoint():
+    """The adjoint equation has another state: no slopes, tolerances or first step of this one."""
+    options = {"rtol": 1e-9, "atol": np.full(2, 1e-9), "first_step": 0.2, "t_eval": [0.3, 1.0]}
+
+    def ivp(m, **more):
+        options_now = {**options, **more, "args": (m,)}
+        return integrate.solve_ivp(turning, (0.0, 1.0), START, "Radau", **options_now).y
+
+    assert gradcheck(lambda m: ivp(m, jac=lambda t, y, m: m), TURN, **LOOSE)
+    np.testing.assert_allclose(
+        jit(lambda m: ivp(m, jac=lambda t, y, m: m))(TURN), ivp(TURN, jac=TURN)
+    )
+
+    def ode(m, tfirst):
+        f, slopes = turning, lambda t, y, m: m
+        if not tfirst:
+            f, slopes = (lambda y, t, m: m @ y), (lambda y, t, m: m)
+        atol = np.full(2, 1e-9)
+        return integrate.odeint(f, START, TIMES, (m,), slopes, tfirst=tfirst, atol=atol)
+
+    for tfirst in (True, False):
+        assert gradcheck(lambda m, tfirst=tfirst: ode(m, tfirst), TURN, **LOOSE)
+
+
+def test_a_number_to_start_from():
+    def f(y0, a):
+        return integrate.odeint(lambda y, t, a: -a * y, y0, TIMES, (a,))
+
+    np.testing.assert_allclose(jit(f)(2.0, 0.7), f(2.0, 0.7), rtol=1e-6)
+    assert gradcheck(f, 2.0, 0.7, **LOOSE)
+
+
+def test_complex_solutions_of_real_parameters():
+    def f(a, end):
+        options = {"args": (a,), "t_eval": [end], "rtol": 1e-9, "atol": 1e-9}
+        y = integrate.solve_ivp(
+            lambda t, y, a: (2j - a) * y * t, (0.0, end), np.array([1 + 0.5j]), **options
+        ).y
+        return np.stack([y.real, y.imag])
+
+    assert gradcheck(f, 0.7, 1.1, **LOOSE)
+
+
+def test_a_compiled_solution_does_not_tell_how_often_it_asked():
+    def f(a):
+        found = integrate.solve_ivp(turning, (0.0, 1.0), START, t_eval=[1.0], args=(a,))
+        return found.y, found.nfev
+
+    compiled = jit(f)
+    with pytest.warns(
+        RuntimeWarning, match="compiled code does not hold what SciPy says as 'nfev'"
+    ):
+        compiled(TURN)
+    assert compiled(30 * TURN)[1] == f(30 * TURN)[1]
+
+
 @pytest.mark.parametrize(
     "solved",
     [

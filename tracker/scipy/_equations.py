@@ -3,7 +3,8 @@ backwards from one requested time to the one before, gives the gradient.
 
 With a(t) the cotangent of y(t): da/dt = -(df/dy)' a, and the cotangents of args gather
 (df/dargs)' a on the way (Pontryagin). At every requested time y starts afresh from what the forward
-pass found, so that an unstable way back does no harm. The pass backwards is itself such an
+pass found, so that an unstable way back does no harm; where it leads elsewhere before the next of
+the times, as a stiff equation's does, there is no gradient. The pass backwards is itself such an
 integration, hence second derivatives. Within compiled code the solver is called back, and there is
 the first derivative only.
 
@@ -25,7 +26,7 @@ from tracker.leaves import data
 from tracker.listening import is_recording
 from tracker.pullbacks import pullback
 from tracker.rules import custom_gradient
-from tracker.scipy._implicit import as_tuple
+from tracker.scipy._implicit import as_tuple, changed, restricted, vector
 from tracker.scipy._passing import as_array, is_tracked
 from tracker.tape import form_of
 
@@ -37,15 +38,18 @@ def _vector(y: Any) -> Any:
     return np.stack(y) if isinstance(y, (list, tuple)) else as_array(y)
 
 
-def _flow(f: Right, y0: Any, t: Any, args: tuple[Any, ...], solver: Solver) -> Any:
-    """The solution at the times t, the first of which is that of y0: shape (len(t), len(y0))."""
+def _flow(
+    f: Right, y0: Any, t: Any, args: tuple[Any, ...], solver: Solver, backwards: Solver
+) -> Any:
+    """The solution at the times t, the first of which is that of y0: shape (len(t), len(y0)).
+    `backwards` solves the adjoint equation, whose state is another."""
     if not is_tracked(y0, t, *args):
         return solver(_alone(f), y0, t, args)
 
     @custom_gradient(host=is_recording())
     def flow(y0: Any, t: Any, *args: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-        ys = _flow(f, y0, t, args, solver)
-        return ys, lambda g: _adjoint(f, ys, t, args, g, solver)
+        ys = _flow(f, y0, t, args, solver, backwards)
+        return ys, lambda g: _adjoint(f, ys, t, args, g, backwards)
 
     return flow(y0, t, *args)
 
@@ -75,9 +79,14 @@ def _adjoint(
     sizes = [int(np.size(a)) for a in args]
     shapes = [np.shape(a) for a in args]
 
+    size = np.max(np.abs(data(ys)), axis=0)
+    size = np.maximum(size, 1e-3 * np.max(size, initial=0.0))
+
     def backwards(state: Any, s: Any, *args: Any) -> Any:
         """Of (y, a, gathered), in the time s = -t."""
         y, a = state[:n], state[n : 2 * n]
+        _stay(y, 0.0, 1e6 * size)
+        _stay(a, 0.0, 1e300)
         out, pull = pullback(lambda y, *args: _vector(f(y, -s, *args)), y, *args)
         by_y, *by_args = pull(-a)
         gathered = [_gathered(c, x) for c, x in zip(by_args, args, strict=True)]
@@ -90,24 +99,48 @@ def _adjoint(
     total = total[: sum(sizes)]
     times: list[Any] = [None] * np.shape(ys)[0]
     for i in range(np.shape(ys)[0] - 1, 0, -1):
-        times[i] = np.sum(_vector(f(ys[i], t[i], *args)) * g[i])
+        times[i] = _dot(f(ys[i], t[i], *args), g[i])
         start = np.concatenate([ys[i], a, total])
-        end = _flow(backwards, start, np.stack([-t[i], -t[i - 1]]), args, solver)[-1]
+        end = _flow(backwards, start, np.stack([-t[i], -t[i - 1]]), args, solver, solver)[-1]
+        _stay(end[:n], ys[i - 1], 0.1 * size)
         a = end[n : 2 * n] + g[i - 1]
         total = end[2 * n :]
     first = end[n : 2 * n] if np.shape(ys)[0] > 1 else 0 * a
-    times[0] = -np.sum(_vector(f(ys[0], t[0], *args)) * first)
+    times[0] = -_dot(f(ys[0], t[0], *args), first)
     by_args = []
     at = 0
-    for size, shape in zip(sizes, shapes, strict=True):
-        by_args.append(np.reshape(total[at : at + size], shape))
+    for x, size, shape in zip(args, sizes, shapes, strict=True):
+        gathered = np.reshape(total[at : at + size], shape)
+        by_args.append(gathered if np.iscomplexobj(x) else np.real(gathered))
         at += size
     return (a, np.stack(times), *by_args)
+
+
+def _stay(y: Any, at: Any, within: Any) -> None:
+    """Refuse a solution that, followed backwards, is another one: so it is of stiff equations."""
+    if not np.all(np.abs(data(y) - data(at)) <= within):
+        raise UnsupportedError(
+            message(
+                "the solution of a differential equation, followed backwards for its derivative, "
+                "goes elsewhere between two of its times",
+                "Ask for more times in between",
+            )
+        )
+
+
+def _dot(slope: Any, g: Any) -> Any:
+    """How far a sum moves with a time."""
+    return np.real(np.sum(np.conj(_vector(slope)) * g))
 
 
 def _gathered(c: Any, x: Any) -> Any:
     """A cotangent as a vector; zeros where nothing arrived."""
     return np.reshape(np.zeros_like(1.0 * x) if c is None else c, (-1,))
+
+
+def _least(tolerance: Any) -> Any:
+    """One tolerance for what has a state of its own."""
+    return None if tolerance is None else np.min(tolerance)
 
 
 def _checked(y0: Any) -> Any:
@@ -136,7 +169,7 @@ def odeint(
     y0: Any,
     t: Any,
     args: Any = (),
-    *,
+    *rest: Any,
     tfirst: bool = False,
     rtol: Any = None,
     atol: Any = None,
@@ -151,8 +184,13 @@ def odeint(
     ...                  0.5)
     (np.float64(-0.6065306...),)
     """
-    right = (lambda y, t, *args: func(t, y, *args)) if tfirst else func
-    right, numbers = _of_numbers(right, as_tuple(args))
+    named = dict(zip(("Dfun", "col_deriv", "full_output", "ml", "mu"), rest, strict=False))
+    options |= named
+
+    def in_order(f: Right) -> Right:
+        return (lambda y, t, *args: f(t, y, *args)) if tfirst else f
+
+    right, numbers = _of_numbers(in_order(func), as_tuple(args))
     if not is_tracked(y0, t, *numbers):
         return scipy.integrate.odeint(
             _alone(func), y0, t, args, tfirst=tfirst, rtol=rtol, atol=atol, **options
@@ -161,13 +199,20 @@ def odeint(
         raise UnsupportedError(
             message("odeint with full_output= has no derivative rule here", "Leave it out")
         )
-    y0 = _checked(y0)
+    y0 = _checked(vector(y0))
     rtol, atol = (1e-9 if x is None else x for x in (rtol, atol))
+    ahead = {k: options.pop(k) for k in ("Dfun", "col_deriv", "ml", "mu", "tcrit") if k in options}
+    if callable(ahead.get("Dfun")):
+        ahead["Dfun"] = _of_numbers(in_order(ahead["Dfun"]), as_tuple(args))[0]
 
     def solver(f: Right, y0: Any, t: Any, args: Any) -> Any:
-        return scipy.integrate.odeint(f, y0, t, args, rtol=rtol, atol=atol, **options)
+        return scipy.integrate.odeint(f, y0, t, args, rtol=rtol, atol=atol, **options, **ahead)
 
-    return _flow(right, 1.0 * y0, 1.0 * _vector(t), numbers, solver)
+    def backwards(f: Right, y0: Any, t: Any, args: Any) -> Any:
+        within = {"rtol": _least(rtol), "atol": _least(atol)}
+        return scipy.integrate.odeint(f, y0, t, args, **within, **options)
+
+    return _flow(right, 1.0 * y0, 1.0 * _vector(t), numbers, solver, backwards)
 
 
 def solve_ivp(
@@ -211,14 +256,29 @@ def solve_ivp(
             )
         )
     y0 = _checked(y0)
+    slopes = options.pop("jac", None)
+    of_numbers = _of_numbers(lambda y, t, *args: slopes(t, y, *args), args)[0]
 
-    def solver(f: Right, y0: Any, t: Any, args: Any) -> Any:
+    def ahead(args: Any) -> dict[str, Any]:
+        """The options of the equation itself."""
+        jac = (lambda t, y: data(of_numbers(y, t, *args))) if callable(slopes) else slopes
+        return options if jac is None else {**options, "jac": jac}
+
+    def solve(f: Right, y0: Any, t: Any, args: Any, options: dict[str, Any]) -> Any:
         found = scipy.integrate.solve_ivp(
             lambda t, y: f(y, t, *args), (t[0], t[-1]), y0, method, t, **options
         )
         if not found.success:
             raise RuntimeError(f"solve_ivp: {found.message}")
         return found.y.T
+
+    def solver(f: Right, y0: Any, t: Any, args: Any) -> Any:
+        return solve(f, y0, t, args, ahead(args))
+
+    def backwards(f: Right, y0: Any, t: Any, args: Any) -> Any:
+        kept = {k: x for k, x in options.items() if k in ("rtol", "max_step", "min_step")}
+        within = {"atol": _least(options["atol"])} if "atol" in options else {}
+        return solve(f, y0, t, args, kept | within)
 
     start, end = t_span[0], t_span[1]
     plain = scipy.integrate.solve_ivp(
@@ -227,7 +287,7 @@ def solve_ivp(
         data(y0),
         method,
         None if t_eval is None else data(_vector(t_eval)),
-        **options,
+        **ahead(tuple(map(data, numbers))),
     )
     if t_eval is None:
         times = np.stack([start, *plain.t[1:-1], end]) * 1.0
@@ -236,5 +296,8 @@ def solve_ivp(
         times, skip = 1.0 * _vector(t_eval), 0
         if float(data(times[0])) != float(data(start)):
             times, skip = np.concatenate([np.reshape(1.0 * start, (1,)), times]), 1
-    ys = _flow(flat, 1.0 * y0, times, numbers, solver)
-    return type(plain)({**plain, "t": times[skip:], "y": ys[skip:].T})
+    ys = _flow(flat, 1.0 * y0, times, numbers, solver, backwards)
+    if is_recording():  # other arguments take another number of steps
+        counts = ("nfev", "njev", "nlu")
+        plain = restricted(plain, {k: x for k, x in plain.items() if k not in counts})
+    return changed(plain, t=times[skip:], y=ys[skip:].T)
