@@ -203,6 +203,28 @@ def test_complex_solutions_of_real_parameters():
     assert gradcheck(f, 0.7, 1.1, **LOOSE)
 
 
+def test_compiled_times():
+    """Whether the first is the start, whether the last is the end, and whether they are sorted."""
+
+    def f(a, at, end):
+        times = np.stack([at, at + 0.5])
+        options = {"t_eval": times, "args": (a,)}
+        return integrate.solve_ivp(lambda t, y, a: -a * y * t, (0.0, end), START, **options).y
+
+    compiled = jit(f)
+    for at, end in ((0.0, 2.0), (0.9, 2.0), (0.0, 3.0), (0.5, 1.0)):
+        np.testing.assert_allclose(compiled(0.7, at, end), f(0.7, at, end), rtol=1e-12)
+    with pytest.raises(ValueError, match="not within `t_span`"):
+        compiled(0.7, 0.9, 1.0)
+
+    def tight(a, at, end):
+        options = {"t_eval": [at, 1.5], "args": (a,), "rtol": 1e-9, "atol": 1e-9}
+        return integrate.solve_ivp(pendulum, (0.0, end), START, **options).y
+
+    assert gradcheck(tight, 1.3, 0.4, 2.0, **LOOSE)
+    assert gradcheck(lambda a: tight(a, 0.4, 2.0)[0, 0], 1.3, order=2, **LOOSE)
+
+
 def test_a_compiled_solution_does_not_tell_how_often_it_asked():
     def f(a):
         found = integrate.solve_ivp(turning, (0.0, 1.0), START, t_eval=[1.0], args=(a,))
@@ -493,6 +515,48 @@ def test_a_function_that_gives_its_slope_with_its_value():
 
     assert jit(f)(2.0) == pytest.approx(f(2.0))
     assert gradcheck(f, 2.0)
+
+
+STARTS = {
+    "bracket": lambda o, a, x: (
+        o.root_scalar(lambda x, a: np.sin(x) - a, (a,), bracket=[x - 0.5, x + 0.8]).root
+    ),
+    "x0": lambda o, a, x: (
+        o.root_scalar(lambda x, a: np.sin(x) - a, (a,), x0=x, fprime=lambda x, a: np.cos(x)).root
+    ),
+    "x1": lambda o, a, x: o.root_scalar(lambda x, a: np.sin(x) - a, (a,), x0=x, x1=x + 0.1).root,
+    "p0": lambda o, a, x: o.curve_fit(
+        lambda t, w: np.sin(w * t), PLACES, np.sin(a * PLACES), p0=[x + 0.3]
+    )[0][0],
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_compiled_solver_begins_where_the_call_says(name):
+    f = STARTS[name]
+    compiled = jit(lambda a, x: f(optimize, a, x))
+    for x in (0.0, 3.0, 6.5):
+        want = f(scipy.optimize, 0.3, x)
+        assert compiled(0.3, x) == pytest.approx(want, rel=1e-6)
+        by_a, by_x = gradient(lambda a, x: f(optimize, a, x), 0.3, x)
+        assert by_x == 0.0
+        assert gradient(compiled, 0.3, x)[0] == pytest.approx(by_a, rel=1e-6)
+
+
+def test_a_compiled_fit_within_bounds_that_none_meets():
+    a = SAMPLES.T[:5]
+
+    def f(o, b):
+        found = o.lsq_linear(a, b, (-0.2, 0.2))
+        return found.x, found.status, found.message, found.nit
+
+    compiled = jit(lambda b: f(optimize, b))
+    for b in (np.arange(5.0), 0.01 * np.ones(5), a @ np.full(3, 0.1), np.arange(5.0)):
+        for ours, theirs in zip(compiled(b), f(scipy.optimize, b), strict=True):
+            if isinstance(ours, str):
+                assert ours == theirs
+            else:
+                np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
 def test_python_numbers_stay_pythons():

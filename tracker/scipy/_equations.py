@@ -29,6 +29,7 @@ from tracker.rules import custom_gradient
 from tracker.scipy._implicit import as_tuple, changed, restricted, vector
 from tracker.scipy._passing import as_array, is_tracked
 from tracker.tape import form_of
+from tracker.tracked import Tracked
 
 Right = Callable[..., Any]  # f(y, t, *args)
 Solver = Callable[..., Any]  # solver(f, y0, t, args) -> ys, plain
@@ -79,13 +80,13 @@ def _adjoint(
     sizes = [int(np.size(a)) for a in args]
     shapes = [np.shape(a) for a in args]
 
-    size = np.max(np.abs(data(ys)), axis=0)
-    size = np.maximum(size, 1e-3 * np.max(size, initial=0.0))
+    extent = np.max(np.abs(data(ys)), axis=0)
+    extent = np.maximum(extent, 1e-3 * np.max(extent, initial=0.0))
 
     def backwards(state: Any, s: Any, *args: Any) -> Any:
         """Of (y, a, gathered), in the time s = -t."""
         y, a = state[:n], state[n : 2 * n]
-        _stay(y, 0.0, 1e6 * size)
+        _stay(y, 0.0, 1e6 * extent)
         _stay(a, 0.0, 1e300)
         out, pull = pullback(lambda y, *args: _vector(f(y, -s, *args)), y, *args)
         by_y, *by_args = pull(-a)
@@ -94,18 +95,21 @@ def _adjoint(
         # While a trace listens, a derivative at plain numbers comes back on its tape.
         return slope if is_tracked(state, s, *args) else data(slope)
 
-    a = g[-1]
+    a, first = g[-1], 0 * g[-1]
     total = np.concatenate([np.zeros_like(np.reshape(1.0 * x, (-1,))) for x in (*args, ys[0])])
     total = total[: sum(sizes)]
     times: list[Any] = [None] * np.shape(ys)[0]
     for i in range(np.shape(ys)[0] - 1, 0, -1):
+        if not isinstance(a, Tracked) and not np.any(a):  # nothing there is asked for
+            times[i], a, first = 0.0, g[i - 1], a
+            continue
         times[i] = _dot(f(ys[i], t[i], *args), g[i])
         start = np.concatenate([ys[i], a, total])
         end = _flow(backwards, start, np.stack([-t[i], -t[i - 1]]), args, solver, solver)[-1]
-        _stay(end[:n], ys[i - 1], 0.1 * size)
+        _stay(end[:n], ys[i - 1], 0.1 * extent)
         a = end[n : 2 * n] + g[i - 1]
         total = end[2 * n :]
-    first = end[n : 2 * n] if np.shape(ys)[0] > 1 else 0 * a
+        first = end[n : 2 * n]
     times[0] = -_dot(f(ys[0], t[0], *args), first)
     by_args = []
     at = 0
@@ -289,15 +293,24 @@ def solve_ivp(
         None if t_eval is None else data(_vector(t_eval)),
         **ahead(tuple(map(data, numbers))),
     )
+    skip, kept = 0, None
     if t_eval is None:
         times = np.stack([start, *plain.t[1:-1], end]) * 1.0
-        skip = 0
     else:
-        times, skip = 1.0 * _vector(t_eval), 0
-        if float(data(times[0])) != float(data(start)):
+        times = 1.0 * _vector(t_eval)
+        if bool(times[0] != start):
             times, skip = np.concatenate([np.reshape(1.0 * start, (1,)), times]), 1
+        if bool(times[-1] != end):  # SciPy's steps lead there
+            times, kept = np.append(times, end), -1
+        _guard_order(times)
     ys = _flow(flat, 1.0 * y0, times, numbers, solver, backwards)
     if is_recording():  # other arguments take another number of steps
         counts = ("nfev", "njev", "nlu")
         plain = restricted(plain, {k: x for k, x in plain.items() if k not in counts})
-    return changed(plain, t=times[skip:], y=ys[skip:].T)
+    return changed(plain, t=times[skip:kept], y=ys[skip:kept].T)
+
+
+def _guard_order(times: Any) -> None:
+    """Have a trace hold for times of one order: SciPy has said that they are all right."""
+    ahead = np.diff(times)
+    assert bool(np.all(ahead >= 0)) or bool(np.all(ahead <= 0))

@@ -117,28 +117,29 @@ def curve_fit(
     """The parameters that fit a function to data, and their covariance; both are differentiable in
     the data, in `sigma`, and in what the function captures."""
     options |= dict(zip(("check_finite",), rest, strict=False))
-    plain_start = None if p0 is None else data(as_array(p0))
+    start = () if p0 is None else (as_array(p0),)
 
-    def fitted(x: Any, y: Any, sigma: Any = None) -> Any:
+    def fitted(x: Any, y: Any, *more: Any) -> Any:
+        begin, sigmas = (more[-1], more[:-1]) if start else (None, more)
         return scipy.optimize.curve_fit(
-            plainly(f), x, y, plain_start, sigma, absolute_sigma, bounds=bounds, jac=slopes,
-            full_output=full_output, **options,
+            plainly(f), x, y, begin, *(sigmas or (None,)), absolute_sigma, bounds=bounds,
+            jac=slopes, full_output=full_output, **options,
         )  # fmt: skip
 
     slopes = plainly(jac) if callable(jac) else jac
     xdata, ydata = as_array(xdata) if _is_data(xdata) else xdata, as_array(ydata)
     args = (ydata,) if sigma is None else (ydata, as_array(sigma))
 
-    def solve(x: Any, y: Any, sigma: Any = None) -> dict[str, Any]:
+    def solve(*given: Any) -> dict[str, Any]:
         names = ("parameters", "covariance", "more", "message", "flag")
-        found: dict[str, Any] = dict(zip(names, fitted(x, y, sigma), strict=False))
+        found: dict[str, Any] = dict(zip(names, fitted(*given), strict=False))
         more: dict[str, Any] = found.pop("more", {})
         return found | more
 
     def probe() -> Any:
-        return f(data(xdata), *fitted(*map(data, (xdata, *args)))[0])
+        return f(data(xdata), *fitted(*map(data, (xdata, *args, *start)))[0])
 
-    found = solved(solve, xdata, args, "curve_fit", probe)
+    found = solved(solve, xdata, (*args, *start), "curve_fit", probe)
     p, given = found.pop("parameters"), found.pop("covariance")
     rest = (found, found.pop("message"), found.pop("flag")) if full_output else ()
     if not is_tracked(xdata, *args, f(xdata, *(p[i] for i in range(np.size(p))))):

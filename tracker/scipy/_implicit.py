@@ -65,10 +65,10 @@ def solved(
         raise UnsupportedError(message(text, "Pass it through args="))
     if not is_tracked(start, *args):
         return solve(start, *args)
-    return _called_back(solve, (start, *args))
+    return called_back(solve, start, *args)
 
 
-def _called_back(solve: Function, given: tuple[Any, ...]) -> Any:
+def called_back(solve: Function, *given: Any) -> Any:
     """What a solver finds, in a trace: numbers are found anew on each call, texts are guarded."""
     first: list[Any] = []
     texts: list[dict[str, str]] = []

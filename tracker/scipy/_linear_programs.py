@@ -13,7 +13,8 @@ import scipy.optimize
 
 from tracker.errors import UnsupportedError, message
 from tracker.leaves import data
-from tracker.scipy._implicit import changed
+from tracker.listening import is_recording
+from tracker.scipy._implicit import called_back, changed
 from tracker.scipy._passing import as_array, is_tracked, no_rule
 from tracker.scipy._untracked import untracked
 
@@ -44,7 +45,7 @@ def nnls(A: Any, b: Any, *, maxiter: Any = None, **options: Any) -> Any:
     a, b = as_array(A) * 1.0, as_array(b) * 1.0
     found, _ = untracked(scipy.optimize.nnls)(a, b, maxiter=maxiter)
     x = _least_squares(a, b, found > 0, 0.0)
-    return x, np.linalg.norm(a @ x - b)
+    return x, np.linalg.norm(a @ x - b).item()
 
 
 def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any, **options: Any) -> Any:
@@ -60,9 +61,11 @@ def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any, **op
         found = scipy.optimize.lsq_linear(a, b, (low, high), *args, **options)
         size = _NEAR * (1 + np.abs(found.x))
         active = np.where(found.x - low <= size, -1, np.where(high - found.x <= size, 1, 0))
-        return found, active
+        return changed(found, held=active)
 
-    found, active = untracked(solve)(a, b, low, high)
+    given = (a, b, low, high)
+    found = called_back(solve, *given) if is_recording() else solve(*map(data, given))
+    active = found.pop("held")
     held = np.where(active < 0, low, np.where(active > 0, high, 0.0))
     x = _least_squares(a, b, active == 0, held)
     rest = a @ x - b
@@ -108,7 +111,7 @@ def linprog(
             )
         )
     x = np.linalg.solve(rows[active], rights[active])
-    return changed(found, x=x, fun=c @ x)
+    return changed(found, x=x, fun=(c @ x).item())
 
 
 def _plain(bounds: Any) -> Any:

@@ -157,18 +157,22 @@ def root_scalar(
     near = options.get("x0") if bracket is None else bracket[0]
     several = True in (options.get("fprime"), options.get("fprime2"))
     value = (lambda x, *now: f(x, *now)[0]) if several else f
-    if near is None or not depends(value, data(near), args):
-        return scipy.optimize.root_scalar(f, args, method, bracket, **options)
+    begin = {name: options.pop(name) for name in ("x0", "x1") if options.get(name) is not None}
+    ends = () if bracket is None else tuple(bracket)
+    starts = (*ends, *begin.values())
+    if near is None or not (is_tracked(*starts) or depends(value, near, args)):
+        return scipy.optimize.root_scalar(f, args, method, bracket, **begin, **options)
     for keyword in ("fprime", "fprime2"):
         if callable(options.get(keyword)):
             options[keyword] = plainly(options[keyword])
 
     def solve(_: Any, *now: Any) -> Any:
-        return scipy.optimize.root_scalar(plainly(f), now, method, bracket, **options)
+        now, places = now[: len(args)], now[len(args) :]
+        within = places[: len(ends)] or None
+        options_now = dict(zip(begin, places[len(ends) :], strict=True)) | options
+        return scipy.optimize.root_scalar(plainly(f), now, method, within, **options_now)
 
-    bracket = None if bracket is None else [data(end) for end in bracket]
-    options |= {name: data(options[name]) for name in ("x0", "x1") if name in options}
-    found = solved(solve, 0.0, args, "root_scalar", at_plain(value, near, args))
+    found = solved(solve, 0.0, (*args, *starts), "root_scalar", at_plain(value, data(near), args))
     return changed(found, root=implicit(value, found.root, args, "root_scalar"))
 
 
