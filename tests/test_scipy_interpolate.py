@@ -7,7 +7,7 @@ import scipy.interpolate
 from scipy_cases import check_case
 
 import tracker.scipy.interpolate
-from tracker import UnsupportedError, gradient, param
+from tracker import UnsupportedError, gradient, jit, param
 
 X = np.array([0.0, 0.7, 1.5, 2.1, 3.2, 4.0, 4.6])
 Y = np.array([0.3, 1.2, 1.1, -0.4, -0.5, 0.6, 2.0])
@@ -140,3 +140,14 @@ def test_refusals():
         m.CubicSpline(X, p)(1.0, [0, 1])
     with pytest.raises(NotImplementedError, match="unsupported"):
         gradient(lambda y: m.Akima1DInterpolator(X, y, method="x")(1.0), Y)
+
+
+def test_a_compiled_spline_closes_only_where_its_ends_meet():
+    x = np.linspace(0.0, 1.0, 5)
+    f = jit(lambda y: tracker.scipy.interpolate.CubicSpline(x, y, bc_type="periodic")(0.3))
+    y = np.array([1.0, 2.0, 3.0, 2.0, 1.0])
+    want = scipy.interpolate.CubicSpline(x, y, bc_type="periodic")(0.3)
+    np.testing.assert_allclose(f(y), want)
+    y[-1] = 5.0
+    with pytest.raises(ValueError, match="must be the same when bc_type='periodic'"):
+        f(y)

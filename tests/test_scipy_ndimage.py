@@ -276,3 +276,17 @@ def test_regions_have_scipys_types(kind):
         for one, right in zip(got, expected, strict=True):
             np.testing.assert_allclose(one, right, rtol=1e-6)
             assert np.asarray(one).dtype == np.asarray(right).dtype
+
+
+def test_what_the_first_call_saw_is_asked_again():
+    """The size of a turned image, and whether a matrix is homogeneous."""
+    image = np.arange(16.0).reshape(4, 4)
+    turned = jit(lambda angle: tracker.scipy.ndimage.rotate(image, angle))
+    for angle in (30.0, 60.0, 5.0, 30.0):
+        np.testing.assert_allclose(turned(angle), scipy.ndimage.rotate(image, angle), atol=1e-9)
+    moved = jit(lambda matrix: tracker.scipy.ndimage.affine_transform(image, matrix))
+    matrix = np.array([[1.0, 0.1, 0.2], [0.0, 1.0, 0.3], [0.0, 0.0, 1.0]])
+    np.testing.assert_allclose(moved(matrix), scipy.ndimage.affine_transform(image, matrix))
+    matrix[2, 1] = 0.1
+    with pytest.raises(ValueError, match=r"bottom row was not equal to \[0, 0, 1\]"):
+        moved(matrix)

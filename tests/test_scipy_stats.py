@@ -297,3 +297,24 @@ def test_multivariate_others():
     np.testing.assert_allclose(
         data(frozen.pdf(POINTS)), own.multivariate_normal.pdf(POINTS, np.zeros(3), COV)
     )
+
+
+def test_compiled_densities_of_another_rank_and_another_kind():
+    """Which eigenvalues of a covariance count, and whether df is finite, hold for a call."""
+    x = np.array([[0.3, -0.2, 0.5], [0.0, 0.0, 0.0]])
+
+    def flat(x, cov):
+        return stats.multivariate_normal.logpdf(x, np.zeros(3), cov, allow_singular=True)
+
+    compiled = jit(flat)
+    for cov in (np.diag([1.0, 2, 3]), np.diag([1.0, 0, 2]), np.diag([0.5, 2, 1])):
+        np.testing.assert_allclose(compiled(x, cov), flat(x, cov))
+
+    def heavy(x, df):
+        return stats.multivariate_t.logpdf(x, np.zeros(3), np.eye(3), df)
+
+    compiled = jit(heavy)
+    for df in (3.0, np.inf, 4.0):
+        np.testing.assert_allclose(compiled(x, df), heavy(x, df))
+    with pytest.raises(ValueError, match="'df' must be greater than zero"):
+        compiled(x, -1.0)

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.special as sc
 import scipy.stats
 
+from tracker.cuts import ignore_derivatives
 from tracker.leaves import data
 from tracker.scipy._families import Frozen
 from tracker.scipy._passing import NOT_WANTED, as_array, is_tracked, no_rule, refusing
@@ -144,14 +145,15 @@ def _whitened(away: Any, cov: Any) -> tuple[Any, Any]:
 def _flat_logpdf(away: Any, cov: Any) -> Any:
     """The density on the subspace that a covariance of any rank leaves, as SciPy's. The derivative
     is that along covariances of the same rank."""
-    values, vectors = np.linalg.eigh(data(cov))
-    least = 1e6 * np.finfo(values.dtype).eps * np.max(np.abs(values))  # SciPy's
-    kept = values > least
-    inverse = np.linalg.pinv(cov, rcond=least / np.max(np.abs(values)), hermitian=True)
+    values, vectors = np.linalg.eigh(ignore_derivatives(cov))
+    share = 1e6 * np.finfo(values.dtype).eps  # SciPy's
+    least = share * np.max(np.abs(values))
+    kept = np.array([bool(value > least) for value in values])
+    inverse = np.linalg.pinv(cov, rcond=share, hermitian=True)
     square = np.sum(away @ inverse * away, axis=-1)
     logdet = np.sum(np.log(np.linalg.eigvalsh(cov)[kept]))
     value = -0.5 * (np.sum(kept) * _LOG_2PI + square + logdet)
-    outside = np.linalg.norm(data(away) @ vectors[:, ~kept], axis=-1) >= least * 1e3
+    outside = np.linalg.norm(ignore_derivatives(away) @ vectors[:, ~kept], axis=-1) >= least * 1e3
     return np.where(outside, -math.inf, value)
 
 
@@ -217,9 +219,9 @@ class _T(Multivariate):
         if not is_tracked(x, loc, shape, df):
             return self.scipy.logpdf(x, loc, shape, df)
         df = 1 if df is None else df
-        if np.isposinf(data(df)):
+        if bool(np.isposinf(df)):
             return multivariate_normal.logpdf(x, loc, shape)
-        if not data(df) > 0:
+        if not bool(df > 0):
             raise ValueError(f"'df' must be greater than zero, not {data(df)}")
         loc, shape = _parameters(loc, shape, "loc")
         size = np.size(loc)

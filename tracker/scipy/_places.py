@@ -21,7 +21,6 @@ import scipy.special
 
 from tracker.ir.op import Host, define
 from tracker.ir.types import Type
-from tracker.leaves import data
 from tracker.ops.cotangents import project
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._neighbours import each, result
@@ -319,9 +318,12 @@ def affine_transform(
     n = np.ndim(x)
     shape = tuple(np.shape(x) if output_shape is None else output_shape)
     if np.ndim(matrix) == 2 and np.shape(matrix) in ((n, n + 1), (n + 1, n + 1)):
-        bottom = data(matrix)[n:]
-        if bottom.size and not np.all(bottom == [0] * n + [1]):
-            raise ValueError("Expected homogeneous transformation matrix")
+        bottom, wanted = matrix[n:], [0] * n + [1]
+        if np.size(bottom) and not bool(np.all(bottom == np.array(wanted))):
+            raise ValueError(
+                f"Expected homogeneous transformation matrix with shape {np.shape(matrix)} for "
+                f"image shape {np.shape(x)}, but bottom row was not equal to {wanted}"
+            )
         offset, matrix = matrix[:n, n], matrix[:n, :n]
     if np.shape(matrix)[0] != n:
         raise RuntimeError("affine matrix has wrong number of rows")
@@ -361,9 +363,9 @@ def rotate(
     c, s = scipy.special.cosdg(angle), scipy.special.sindg(angle)
     shape = sizes
     if reshape:
-        turn = np.array([[data(c), data(s)], [-data(s), data(c)]])
-        corners = turn @ [[0, 0, sizes[0], sizes[0]], [0, sizes[1], 0, sizes[1]]]
-        shape = (np.ptp(corners, axis=1) + 0.5).astype(int)
+        turn = np.stack([np.stack([c, s]), np.stack([-s, c])])
+        corners = turn @ np.array([[0, 0, sizes[0], sizes[0]], [0, sizes[1], 0, sizes[1]]])
+        shape = np.array([int(extent + 0.5) for extent in np.ptp(corners, axis=1)])
     middle, (i, j) = (shape - 1) / 2, np.indices(tuple(shape))
     centre = (sizes - 1) / 2
     above = centre[0] - (c * middle[0] + s * middle[1])

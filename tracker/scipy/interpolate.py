@@ -69,7 +69,7 @@ def _is_periodic(bc_type: Any) -> bool:
 
 def _round_slopes(h: Any, y: Any, rise: Any) -> Any:
     """The slopes of a spline that closes: at each node, the pieces to its left and right."""
-    if not np.allclose(data(y[0]), data(y[-1]), rtol=1e-15, atol=1e-15):
+    if not bool(np.allclose(y[0], y[-1], rtol=1e-15, atol=1e-15)):
         raise ValueError(
             "the first and the last y must be the same when bc_type='periodic'; they are "
             f"{data(y[0])} and {data(y[-1])}"
