@@ -58,11 +58,15 @@ class Stage:
     those raised because of values: who goes on after one has branched on values unheard.
     `lent`: arrays with a value's data that plain NumPy was given to read; `lenders`, by their ids:
     the handles whose memory they are in the plain function; `shared`: the values of these.
-    `deferral`: what is put off, if anything may be.
+    `deferral`: what is put off, if anything may be. `flags`: whether the code asks if something is
+    True itself: then what Python makes of a comparison of its numbers is that, under a guard.
     """
 
-    def __init__(self, since: int = 0, deferral: Deferral | None = None) -> None:
+    def __init__(
+        self, since: int = 0, deferral: Deferral | None = None, *, flags: bool = False
+    ) -> None:
         self.since = since
+        self.flags = flags
         self.deferral = deferral
         self.apart: set[Value] = set()
         self.inner: set[Value] = set()

@@ -196,6 +196,8 @@ def _heard(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if now is not params and stage is not None and postponing is not None:
             postponing.put_off_kept(made, stage.see)
     note(made)
+    if stage is not None and stage.flags and type(made.form) is bool:
+        return bool(wrap(made))
     return wrap(made)
 
 

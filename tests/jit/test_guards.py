@@ -5,6 +5,7 @@ import cmath
 import dataclasses
 import inspect
 import math
+import operator
 import warnings
 
 import numpy as np
@@ -252,6 +253,33 @@ def test_guards_after_writes():
         return np.sum(x)
 
     agree(f, np.array([1.0, 2.0, 3.0]), others=[(np.array([1.0, -2.0, 3.0]),)] * 2)
+
+
+def _matched(x, y):
+    match (x > 0, x > y):
+        case (True, True):
+            return x * 3
+        case (True, False):
+            return x - y
+    return x * y
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        _matched,
+        lambda x, y: x if (x > y) is True else y * 2,
+        lambda x, y: x if (x > y) is not False else y * 2,
+        lambda x, y: x * y if (x > 0) is (y > 0) else -x,
+        lambda x, y: x if True is (x == y) else y * 2,
+        lambda x, y: x if operator.is_(x > y, True) else y * 2,
+        lambda x, y: x if (lambda flag: flag is True)(x > y) else y * 2,
+    ],
+)
+def test_comparisons_of_pythons_numbers_are_true_itself(f):
+    others = [(2.0, 1.0), (-1.0, 2.0), (2.0, 2.0), (-1.0, -2.0), (1.0, 2.0)]
+    agree(f, 1.0, 2.0, others=others)
+    gradients_agree(f, 1.0, 2.0, others=others)
 
 
 def test_contains_and_comparison_chains():

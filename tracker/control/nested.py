@@ -53,14 +53,14 @@ def nest(name: str, body: Callable[..., Sequence[Any]], samples: Sequence[Any]) 
     """Trace `body`, which takes and gives flat lists of numbers and arrays, at these samples."""
     since = new_epoch()
     values = [leaf(data_of(sample)) for sample in samples]
-    with Stage(since) as listener:
+    outer = current_stage()
+    with Stage(since, flags=outer is not None and outer.flags) as listener:
         try:
             results = list(body(*map(wrap, values)))
             read = [value_of(r) if isinstance(r, Tracked) else r for r in results]
         finally:
             for value in values:
                 close(value)
-    outer = current_stage()
     if outer is not None:
         outer.inner.update(listener.inner, values, (note[0] for note in listener.notes))
     builder = _Builder(listener, values)

@@ -79,8 +79,8 @@ class Reads(NamedTuple):
     globals of code that asks what a value is, and how (`answers.py`). `stored`: the names under
     which it puts something; `fills`: it may put something elsewhere, too. `objects`: whose
     attributes it may read. `beyond`: why there is too much to look at, if there is.
-    `compares`: it may ask whether two things are one object; `caches`: of `functools.lru_cache`;
-    `draws`: it may draw random numbers from a module."""
+    `compares`: it may ask whether two things are one object, `flags`: whether something is True;
+    `caches`: of `functools.lru_cache`; `draws`: it may draw random numbers from a module."""
 
     places: list[Place]
     asks: bool
@@ -90,6 +90,7 @@ class Reads(NamedTuple):
     objects: list[Any]
     beyond: str
     compares: bool
+    flags: bool
     caches: list[Any]
     draws: bool
 
@@ -109,7 +110,7 @@ def reads_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> Reads:
             walk.reach(x)
     places = walk.run()
     spaces = list(walk.spaces.values())
-    asked = walk.objects, walk.beyond, walk.compares, walk.caches, walk.draws
+    asked = walk.objects, walk.beyond, walk.compares, walk.flags, walk.caches, walk.draws
     return Reads(places, walk.asks, spaces, walk.stored, walk.fills, *asked)
 
 
@@ -129,7 +130,7 @@ class _Walk:
         self.named: dict[int, tuple[dict[str, Any], set[str]]] = {}  # names looked up in a dict
         self.classifies = self.abstract = False  # whether classes are asked for; abstract ones
         self.stored: set[str] = set()
-        self.fills = self.compares = False
+        self.fills = self.compares = self.flags = False
         self.forces = False  # whether it sets attributes of what is frozen
         self.appended: set[str] = set()
         self.looked_at: set[str] = set()
@@ -371,6 +372,7 @@ class _Walk:
         self.appended |= names.appended
         self.looked_at |= names.looked_at
         self.classifies |= names.classifies
+        self.flags |= names.flags
         known, whole = self.environment
         self.environment = known | names.variables, whole or names.environment
         self.asks |= not asking.NAMES.isdisjoint(names.attributes | names.globals)

@@ -55,7 +55,8 @@ _FILL = {
 _FILLING = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"}
 _STORES = {"STORE_ATTR", "STORE_GLOBAL", "STORE_NAME", "STORE_DEREF"}
 _CELLS = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
-_SAME = {"id", "is_", "is_not"}  # what else asks whether two things are one
+_ARE = {"is_", "is_not"}
+_SAME = _ARE | {"id"}  # what else asks whether two things are one
 _NULL_AFTER = sys.version_info >= (3, 13)  # what is called comes before its NULL
 _NAME = re.compile(r"[^\W\d]\w*")
 
@@ -69,7 +70,8 @@ class Names:
     `appended`: what something is appended to, `looked_at`: what is read in any other way.
     `every`: any attribute of an object may be read, `whole`: and which
     there are, `everywhere`: any global, `environment`: any key of it. `classifies`: it asks of what
-    class things are; `compares`: whether two are one object."""
+    class things are; `compares`: whether two are one object; `flags`: whether something is True or
+    False itself."""
 
     globals: frozenset[str] = frozenset()
     attributes: frozenset[str] = frozenset()
@@ -86,6 +88,7 @@ class Names:
     fills: bool = False
     classifies: bool = False
     compares: bool = False
+    flags: bool = False
 
 
 @functools.lru_cache(maxsize=4096)
@@ -109,6 +112,7 @@ def names_in(code: types.CodeType) -> Names:
         reader.fills or any(n.fills for n in inner),
         reader.classifies or any(n.classifies for n in inner),
         reader.compares or any(n.compares for n in inner),
+        reader.flags or any(n.flags for n in inner),
     )
 
 
@@ -145,6 +149,7 @@ class _Reader:
         self.compares = _compares(self.steps) or not _SAME.isdisjoint(
             self.globals | self.attributes
         )
+        self.flags = _flags(self.steps) or not _ARE.isdisjoint(self.globals | self.attributes)
         self.classifies |= not {"isinstance", "issubclass"}.isdisjoint(self.globals)
         if "AttributeError" in self.globals:  # it can tell that there is none
             self.tested |= self.attributes
@@ -223,6 +228,19 @@ def _compares(steps: Sequence[dis.Instruction]) -> bool:
     return any(
         step.opname == "IS_OP" and before.opname not in ("LOAD_CONST", "LOAD_GLOBAL")
         for before, step in pairwise(steps)
+    )
+
+
+def _flags(steps: Sequence[dis.Instruction]) -> bool:
+    """Whether it asks if something is True or False itself, as the pattern `case True` does, or if
+    a comparison comes out as something else did."""
+    return any(
+        step.opname == "IS_OP"
+        and any(
+            isinstance(s.argval, bool) or s.opname == "COMPARE_OP"
+            for s in steps[max(at - 2, 0) : at]
+        )
+        for at, step in enumerate(steps)
     )
 
 

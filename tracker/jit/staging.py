@@ -283,7 +283,7 @@ class _Run:
         self.call, self.reads = call, reads
         self.at_places = leaves[own:]
         self.objects = static_leaves(given, leaves)
-        self.listener = Stage(deferral=deferral)
+        self.listener = Stage(deferral=deferral, flags=reads.flags)
         self.asking = Asking(self.listener.spoil) if reads.asks else nullcontext()
         self.answers = Answers(reads.spaces)
         self.listener.given = frozenset(self.inputs.values)
