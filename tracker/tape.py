@@ -21,6 +21,7 @@ Invariants
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import mul
 from typing import Any
 
@@ -116,18 +117,18 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
         if type(a) is not _handle and type(b) is not _handle:
             return op.evaluate(a, b)
     if listeners:
-        taken = (kept(a, op), kept(b, op))
+        taken = (kept(a, op, (b,)), kept(b, op, (a,)))
         return _heard(op, taken, NO_PARAMS)
     if type(a) is _handle:
         left = a._value or a._refresh()
         x = left.data
     else:
-        left = x = _plain(a, op)
+        left = x = _plain(a, op, (b,))
     if type(b) is _handle:
         right = b._value or b._refresh()
         y = right.data
     else:
-        right = y = b if type(b) is float else _plain(b, op)
+        right = y = b if type(b) is float else _plain(b, op, (a,))
     try:
         data = op.evaluate(x, y)
     except RuntimeWarning as warning:
@@ -154,7 +155,7 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
         and (not op.constant or current_stage() is not None)
         and _handle in map(type, operands)
     ):
-        return _heard(op, tuple([kept(operand, op) for operand in operands]), params)
+        return _heard(op, tuple([kept(operand, op, operands) for operand in operands]), params)
     for operand in operands:
         if type(operand) is _handle:
             value = operand._value or operand._refresh()
@@ -168,7 +169,7 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
     if not plain:
         for i, operand in enumerate(taken):
             if type(operand) is not Value:
-                taken[i] = data[i] = _plain(operand, op)
+                taken[i] = data[i] = _plain(operand, op, operands)
     try:
         result = op.evaluate(*data, **params)
     except RuntimeWarning as warning:
@@ -176,9 +177,9 @@ def apply(op: Op, operands: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS)
     return result if plain else wrap(Value(result, op, tuple(taken), params))
 
 
-def kept(operand: Any, op: Op) -> Any:
-    """What an equation keeps of an operand: its value, or plain data."""
-    return value_of(operand) if type(operand) is _handle else _plain(operand, op)
+def kept(operand: Any, op: Op, beside: Sequence[Any] = ()) -> Any:
+    """What an equation keeps of an operand, beside others: its value, or plain data."""
+    return value_of(operand) if type(operand) is _handle else _plain(operand, op, beside)
 
 
 def _heard(op: Op, operands: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -237,8 +238,8 @@ _NUMBERS: tuple[Any, ...] = (int, float, complex)
 _ARITHMETIC = ("__add__", "__radd__", "__mul__", "__rmul__")
 
 
-def _plain(x: Any, op: Op) -> Any:
-    """What the tape keeps of a plain operand."""
+def _plain(x: Any, op: Op, beside: Sequence[Any] = ()) -> Any:
+    """What the tape keeps of a plain operand, beside others."""
     cls = type(x)
     if cls is _ndarray:
         tracing = listeners and current_stage() is not None
@@ -248,8 +249,9 @@ def _plain(x: Any, op: Op) -> Any:
     for number in _NUMBERS:  # of a class of its own, as a member of an IntEnum is
         if isinstance(x, number) and all(
             getattr(cls, name) is getattr(number, name) for name in _ARITHMETIC
-        ):
-            return number(x)
+        ):  # NumPy takes its dtype to be as good as an array's
+            arrays = any(isinstance(form_of(other), (_ndarray, np.generic)) for other in beside)
+            return np.asarray(number(x))[()] if arrays else number(x)
     if isinstance(x, (list, tuple)):
         # mul repeats a list, where the other operand is a count; a conversion would end a trace
         if op.evaluate is mul or holds_tracked(x):

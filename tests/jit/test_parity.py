@@ -6,6 +6,7 @@ view, reduction and product.
 
 from __future__ import annotations
 
+import enum
 import itertools
 import operator
 import warnings
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from jit_programs import assert_same
 
-from tracker import gradient, jit
+from tracker import gradient, jit, withgradient
 
 
 def _copies(arguments):
@@ -371,6 +372,28 @@ def test_division_by_zero_of_python_floats():
     assert f(3.0, 2.0) == 1.5
     with np.errstate(all="ignore"):
         assert jit(lambda x, y: x / y)(np.float64(1.0), np.float64(0.0)) == np.inf
+
+
+class _Float(float):
+    pass
+
+
+_CLASSED = [enum.IntEnum("Level", {"TWO": 2}).TWO, _Float(2), type("_Complex", (complex,), {})(2)]
+
+
+@pytest.mark.parametrize("number", _CLASSED, ids=lambda number: type(number).__name__)
+def test_numbers_of_classes_of_their_own_are_not_weak_to_numpy(number):
+    for f in (
+        lambda x: x * number,
+        lambda x: number - x,
+        lambda x: np.add(x, number),
+        lambda x: np.where(np.equal(x, 1), x, number),
+    ):
+        for x in (np.ones(2, "f4"), np.float32(1), np.array(1, "i1"), np.int8(1), 1.5, 1):
+            agree(f, x)
+            if np.result_type(x).kind != "i":
+                eager, _ = withgradient(lambda x, f=f: np.sum(np.real(f(x))), x)
+                assert np.result_type(eager) == np.result_type(np.sum(np.real(f(x))))
 
 
 def test_python_ints_beside_small_dtypes():
