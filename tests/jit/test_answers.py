@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from jit_programs import assert_same
 
+import tracker.numpy as tnp
 from tracker import gradient, jit
 
 VALUES = [2.5, 3, 2 + 1j, np.float64(2.5), np.float32(2.5), np.int64(3), np.array(2.5)]
@@ -110,6 +111,18 @@ def test_a_question_is_answered_so_in_captured_arrays_and_results():
     f = jit(plain)
     for _ in range(3):
         assert_same(f(2.0), plain(2.0))
+
+
+def test_classes_of_the_drop_in_are_numpys_own_to_who_compares_them():
+    def plain(x):
+        known = type(x) is tnp.ndarray, type(tnp.sum(x)) is tnp.float64, type(x) is not tnp.float32
+        return *known, type(x) in (tnp.ndarray, tnp.float64), tnp.float64(x[0]) * 2
+
+    f = jit(plain)
+    for _ in range(3):
+        assert_same(f(np.arange(3.0)), plain(np.arange(3.0)))
+    held = np.ones(2)
+    assert gradient(lambda x: x * 2 if type(held) is tnp.ndarray else x, 1.0) == (2.0,)
 
 
 def test_a_derivative_asks_as_it_does_eagerly():

@@ -26,6 +26,7 @@ is going to happen. Use `np.zeros(n, like=t)`, or put the code into a function f
 """
 
 import importlib
+import sys as _sys
 from types import FunctionType as _FunctionType
 from typing import Any
 
@@ -86,11 +87,14 @@ def __getattr__(name: str) -> Any:
     if name == "polynomial":  # loaded when asked for: few ask
         return importlib.import_module("tracker.numpy.polynomial")
     value = getattr(_numpy, name)
-    if name == "ndarray" and _is_following():
+    if (name != "ndarray" and name not in _SCALARS) or not _is_following():
+        return value
+    asking = _sys._getframe(1)
+    if _calling.goes_on_with_is(asking.f_code, asking.f_lasti):  # values are of NumPy's own classes
+        return value
+    if name == "ndarray":
         return _making.ndarray
-    if name in _SCALARS and _is_following() and not getattr(value, "__abstractmethods__", None):
-        return _calling.scalar_type(value)
-    return value
+    return value if getattr(value, "__abstractmethods__", None) else _calling.scalar_type(value)
 
 
 def __dir__() -> list[str]:

@@ -1,13 +1,17 @@
 """NumPy's helpers that call a Python function over and over, and its scalar types.
 
 Owns: `vectorize`, `apply_along_axis`, `apply_over_axes`, `piecewise`, `ndenumerate`, `isscalar`,
-and `scalar_type`, the stand-ins for `np.float64` and its kind while something is differentiated.
+and `scalar_type`, the stand-ins for `np.float64` and its kind while something is differentiated,
+`goes_on_with_is`: whether who asks for one compares classes, which are to be NumPy's own.
 """
 
 from __future__ import annotations
 
+import dis
 import functools
+import types
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -145,6 +149,15 @@ class _Scalar(type):
 
     def __hash__(cls) -> int:
         return hash(cls._own)
+
+
+@functools.lru_cache(maxsize=4096)
+def goes_on_with_is(code: types.CodeType, at: int) -> bool:
+    """Whether code asks whether something is what it loads there: `type(x) is np.ndarray`."""
+    return any(
+        step.offset == at and after.opname == "IS_OP"
+        for step, after in pairwise(dis.get_instructions(code))
+    )
 
 
 @functools.cache
