@@ -452,3 +452,12 @@ def test_a_number_has_no_length_as_hasattr_says(x):
                     question(value)
                 said.append(str(caught.value))
             assert said[0] == said[1]
+
+
+def test_what_python_does_not_round_is_refused_in_its_words():
+    for x in (np.array(1.5), np.array([1.5]), np.complex64(1), 2j, np.bool_(True)):
+        with pytest.raises(TypeError) as plain:
+            round(x, 1)
+        for f in (tracker.jit(lambda x: round(x, 1)), tracker.jit(lambda x: round(x))):
+            with pytest.raises(TypeError, match=str(plain.value)):
+                f(x)

@@ -336,6 +336,10 @@ class Tracked(metaclass=_Structureless):
         return int(_asked(self, "int", math.trunc))
 
     def __round__(self, digits: int | None = None) -> Any:
+        kind = type(value_of(self).form)
+        if not hasattr(kind, "__round__"):
+            prefix = "" if kind is complex else "numpy."
+            raise TypeError(f"type {prefix}{kind.__name__} doesn't define __round__ method")
         if digits is None:
             return _asked(self, "round", round)
         data = value_of(self).data
