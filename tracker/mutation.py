@@ -23,7 +23,7 @@ from tracker.errors import UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops import index, subscripts
 from tracker.ops.create import buffer, copy, identity, joined
-from tracker.ops.declare import as_array, fitted, implements, is_plain, refuse
+from tracker.ops.declare import as_array, as_stored, as_strong, fitted, implements, is_plain, refuse
 from tracker.ops.rearrange import along_all, along_axis
 from tracker.stage import note_write
 from tracker.standing import HANDLES, is_settled, may_differ, settled, settled_within
@@ -170,6 +170,8 @@ def _setitem(self: Tracked, key: Any, v: Any) -> None:
     kind = type(value_of(self).form)
     if kind is not np.ndarray and not (issubclass(kind, np.generic) and _names_all(key)):
         raise TypeError(f"a tracked {kind.__name__} does not support item assignment")
+    if type(v) in (list, tuple) and self.dtype.kind in "iu":
+        v = _each_stored(v, self.dtype)
     v, view = joined(v), getattr(self, "_view", None)
     if type(view) is Flat:
         places = np.shape(self[key])
@@ -180,8 +182,20 @@ def _setitem(self: Tracked, key: Any, v: Any) -> None:
         write(self, subscripts.written(self, key, v))
 
 
+_PYTHON_NUMBERS = (int, float)
+
+
+def _each_stored(v: Any, dtype: np.dtype[Any]) -> Any:
+    """A list with what an array of this dtype keeps of Python's numbers in it."""
+    if type(v) in (list, tuple):
+        return [_each_stored(e, dtype) for e in v]
+    return as_stored(v, dtype) if type(form_of(v)) in _PYTHON_NUMBERS else v
+
+
 def _repeated(shape: tuple[int, ...], v: Any) -> Any:
     """Values in the shape of the places of `a.flat` that they go to, again and again."""
+    if type(form_of(v)) in _PYTHON_NUMBERS:
+        return v
     v = as_array(v)
     if shape == () and np.ndim(v):
         raise ValueError("Error setting single item of array.")
@@ -307,6 +321,8 @@ def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
             f"Cannot cast {'scalar' if number else 'array data'} from {kind!r} to {dst.dtype!r} "
             f"according to the rule {casting!r}"
         )
+    if type(form_of(src)) is float:  # which is cast, as an array is
+        src = as_strong(src)
     dst[...] = src if where is True else np.where(where, src, dst)
 
 
@@ -328,7 +344,11 @@ def _put(a: Any, ind: Any, v: Any, mode: Literal["raise", "wrap", "clip"] = "rai
     if is_plain("np.put", a, v):
         np.put(a, whole(ind), v, mode)
         return
-    places, v = np.arange(np.size(a)).take(ind, mode=mode), as_array(v)
+    places = np.arange(np.size(a)).take(ind, mode=mode)
+    if type(form_of(v)) in _PYTHON_NUMBERS:
+        a.flat[places] = v
+        return
+    v = as_array(v)
     if np.size(v) == 0:
         return
     a.flat[places] = np.resize(v, places.shape) if np.size(v) != 1 else np.reshape(v, ())
@@ -351,7 +371,8 @@ def _place(arr: Any, mask: Any, vals: Any) -> None:
     if len(places):
         if np.size(vals) == 0:
             raise ValueError("Cannot insert from an empty array!")
-        arr.flat[places] = np.resize(as_array(vals), places.shape)
+        number = type(form_of(vals)) in _PYTHON_NUMBERS
+        arr.flat[places] = vals if number else np.resize(as_array(vals), places.shape)
 
 
 @implements(np.put_along_axis)
@@ -374,8 +395,21 @@ def _putmask(a: Any, mask: Any, values: Any) -> None:
     if np.size(mask) != np.size(a):
         raise ValueError("putmask: mask and data must be the same size")
     mask = np.reshape(as_array(mask), np.shape(a))
+    values = _masked(values, a.dtype)
     fits = np.shape(values) in ((), np.shape(a))
     np.copyto(a, values if fits else np.resize(values, np.shape(a)), where=mask)
+
+
+def _masked(values: Any, dtype: np.dtype[Any]) -> Any:
+    """What `np.putmask` puts: numbers, also those in a list, whatever is lost; arrays, if safe."""
+    if type(values) in (list, tuple):
+        return np.stack([_masked(v, dtype) for v in values])
+    form = form_of(values)
+    if isinstance(form, np.ndarray) and not np.can_cast(form.dtype, dtype, "safe"):
+        raise TypeError(
+            f"Cannot cast array data from {form.dtype!r} to {dtype!r} according to the rule 'safe'"
+        )
+    return as_stored(values, dtype)
 
 
 @implements(np.fill_diagonal)

@@ -179,7 +179,7 @@ def clip(
 def _clip(a: Any, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
     """The array's method."""
     low, high = min, max
-    if type(low) is int or type(high) is int:
+    if type(form_of(low)) is int or type(form_of(high)) is int:
         low, high = _within(form_of(a), low, high)
     if kwargs:  # those of the ufunc that NumPy takes
         given = tuple(bound for bound in (low, high) if bound is not None)
@@ -209,6 +209,6 @@ def _within(a: Any, low: Any, high: Any) -> tuple[Any, Any]:
         return low, high
     numbers = np.iinfo(dtype)
     return (
-        None if type(low) is int and low <= numbers.min else low,
-        None if type(high) is int and high >= numbers.max else high,
+        None if type(form_of(low)) is int and low <= numbers.min else low,
+        None if type(form_of(high)) is int and high >= numbers.max else high,
     )

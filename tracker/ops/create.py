@@ -15,7 +15,7 @@ from tracker.errors import UnsupportedError, message
 from tracker.ir.op import LINEAR, METHODS, NUMPY, Iota, Map, Table, View
 from tracker.ir.types import Type, type_of
 from tracker.ops.cotangents import project
-from tracker.ops.declare import as_array, declare, dtype_of, implements, order_of
+from tracker.ops.declare import as_array, as_stored, declare, dtype_of, implements, order_of
 from tracker.ops.shape import laid_out, memory_axes
 from tracker.tape import apply, data_of, form_of, holds_tracked, value_of, wrap
 from tracker.tracked import Tracked
@@ -250,7 +250,11 @@ NUMPY[np.ones_like] = _like(ones_like)
 @implements(np.full_like)
 def full_like(a: Any, fill_value: Any, dtype: Any = None, *rest: Any, **kwargs: Any) -> Any:
     made = np.zeros_like(a, dtype, *rest, **kwargs)
-    whole = np.broadcast_to(np.astype(as_array(fill_value), made.dtype), np.shape(made)) + made
+    if type(form_of(fill_value)) is int:
+        fill = as_stored(fill_value, made.dtype)
+    else:  # a float is cast, whatever is lost
+        fill = np.astype(as_array(fill_value), made.dtype)
+    whole = np.broadcast_to(fill, np.shape(made)) + made
     return whole if np.ndim(made) else np.copy(whole)  # an array, where the sum is a number
 
 

@@ -31,7 +31,7 @@ from tracker.ir.op import (
 )
 from tracker.ir.types import Type, type_of
 from tracker.ops.cotangents import jvp_from, vjp_from
-from tracker.tape import apply, apply2, form_of, holds_tracked
+from tracker.tape import apply, apply2, data_of, form_of, holds_tracked
 from tracker.tracked import Tracked, install, public_name, whole
 
 NO_VALUE: Any = np._NoValue
@@ -457,7 +457,10 @@ def computed_in(
         loop = ufunc.resolve_dtypes((*kinds, *free), casting="unsafe", **wanted)
         kinds = [d if type(k) is type else k for k, d in zip(kinds, loop, strict=False)]
     found = ufunc.resolve_dtypes((*kinds, *free), casting=casting, **wanted)
-    return tuple(np.astype(as_array(x), d) for x, d in zip(inputs, found, strict=False))
+    pairs = list(zip(inputs, found, strict=False))
+    return tuple(
+        as_stored(x, d) if type(form_of(x)) is int else np.astype(as_array(x), d) for x, d in pairs
+    )
 
 
 def as_array(x: Any) -> Any:
@@ -467,6 +470,19 @@ def as_array(x: Any) -> Any:
     if type(x) in (list, tuple) and holds_tracked(x):
         return np.stack([as_array(e) for e in x])
     return np.asarray(x)
+
+
+def as_stored(x: Any, dtype: np.dtype[Any]) -> Any:
+    """What an array of this dtype keeps of a value that is put into it: of Python's numbers, NumPy
+    casts none that is beyond all of an integer dtype, but raises."""
+    kind = type(form_of(x))
+    fits = kind is int and isinstance(x, Tracked) and np.can_cast(np.int64, dtype)
+    if dtype.kind in "iu" and kind in (int, float) and not fits:
+        bounds: Any = np.iinfo(dtype)
+        low, high = kind(bounds.min), kind(bounds.max)
+        if not ((x >= low) & (x <= high) if kind is int else (x > low - 1) & (x < high + 1)):
+            np.array(data_of(x), dtype)  # raises
+    return np.astype(as_array(x), dtype)
 
 
 def as_strong(x: Any) -> Any:

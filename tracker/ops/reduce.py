@@ -19,6 +19,7 @@ from tracker.ir.types import Type
 from tracker.ops.declare import (
     NO_VALUE,
     as_array,
+    as_stored,
     declare,
     dtype_given_by,
     dtype_of,
@@ -116,7 +117,7 @@ def masked(a: Any, where: Any, fill: Any) -> Any:
 def _begun(initial: Any, dtype: Any) -> Any:
     """`initial=` in the dtype of what is folded: NumPy stores it there, whatever is lost."""
     if isinstance(initial, Tracked):
-        return np.astype(as_array(initial), dtype)
+        return as_stored(initial, np.dtype(dtype))
     return np.array(initial, dtype)[()]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from tracker.ir.types import Type, type_of
 from tracker.listening import is_recording
 from tracker.ops.comparing import where
-from tracker.ops.declare import as_array
+from tracker.ops.declare import as_array, as_stored
 from tracker.ops.index import (
     as_view,
     embed,
@@ -149,6 +149,8 @@ def _cast(v: Any, x: Any) -> Any:
         kinds = "a string" if want.kind == "f" else "a string, a bytes-like object"
         name = "float" if want.kind == "f" else "int"
         raise TypeError(f"{name}() argument must be {kinds} or a real number, not 'complex'")
+    if type(given) in (int, float):
+        return as_stored(v, want)
     v = as_array(v)
     if np.result_type(form_of(v)) == want:
         return v
