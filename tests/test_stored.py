@@ -27,6 +27,7 @@ PROGRAMS = {
     "np.place": _after(lambda b, s: np.place(b, b > 4, s)),
     "putmask": _after(lambda b, s: np.putmask(b, b > 4, s)),
     "putmask, list": _after(lambda b, s: np.putmask(b, b > 0, [s, 7])),
+    "putmask of ours": _after(lambda b, s: tnp.putmask(b, b > 0, [s, 7])),
     "diagonal": _after(lambda b, s: np.fill_diagonal(b[None], s)),
     "copyto": _after(lambda b, s: np.copyto(b, s)),
     "copyto, unsafe": _after(lambda b, s: np.copyto(b, s, casting="unsafe")),
@@ -71,3 +72,22 @@ def test_putmask_puts_arrays_only_where_that_is_safe():
             for _ in range(2):
                 want, got = (_outcome(g, np.ones(3, dtype), values) for g in (f, jit(f)))
                 assert repr(want) == repr(got)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda a, s: a.__iadd__(s),
+        lambda a, s: a.__itruediv__(s),
+        lambda a, s: a.__ipow__(s),
+        lambda a, s: np.maximum(a, s, out=a),
+        lambda a, s: np.sqrt(a, out=a),
+    ],
+)
+def test_results_that_an_array_cannot_hold_are_refused_in_numpys_words(write):
+    for f in (lambda a: write(a, 2.5), jit(lambda a: write(a, 2.5))):
+        with pytest.raises(TypeError) as plain:
+            write(np.arange(3), 2.5)
+        with pytest.raises(TypeError) as refused:
+            f(np.arange(3))
+        assert str(refused.value) == str(plain.value)

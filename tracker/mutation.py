@@ -182,7 +182,7 @@ def _setitem(self: Tracked, key: Any, v: Any) -> None:
         write(self, subscripts.written(self, key, v))
 
 
-_PYTHON_NUMBERS = (int, float)
+_PYTHON_NUMBERS = (int, float, complex)
 
 
 def _each_stored(v: Any, dtype: np.dtype[Any]) -> Any:
@@ -202,7 +202,7 @@ def _repeated(shape: tuple[int, ...], v: Any) -> Any:
     return np.reshape(v, ()) if np.size(v) == 1 else np.resize(v, shape)
 
 
-def _in_place(name: str, plain: Callable[[Any, Any], Any]) -> None:
+def _in_place(name: str, plain: Callable[[Any, Any], Any], ufunc: np.ufunc) -> None:
     in_place = getattr(operator, f"i{name}")
 
     def method(self: Tracked, other: Any) -> Any:
@@ -212,28 +212,28 @@ def _in_place(name: str, plain: Callable[[Any, Any], Any]) -> None:
         form = value_of(self).form
         if type(form) is not np.ndarray:
             return result
-        write(self, fitted(result, form))
+        write(self, fitted(result, form, ufunc=ufunc.__name__))
         return self
 
     install(f"__i{name}__")(method)
 
 
-for _name, _operator in {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "truediv": operator.truediv,
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
-    "pow": operator.pow,
-    "matmul": operator.matmul,
-    "and": operator.and_,
-    "or": operator.or_,
-    "xor": operator.xor,
-    "lshift": operator.lshift,
-    "rshift": operator.rshift,
-}.items():
-    _in_place(_name, _operator)
+for _name, _operator, _ufunc in (
+    ("add", operator.add, np.add),
+    ("sub", operator.sub, np.subtract),
+    ("mul", operator.mul, np.multiply),
+    ("truediv", operator.truediv, np.divide),
+    ("floordiv", operator.floordiv, np.floor_divide),
+    ("mod", operator.mod, np.remainder),
+    ("pow", operator.pow, np.power),
+    ("matmul", operator.matmul, np.matmul),
+    ("and", operator.and_, np.bitwise_and),
+    ("or", operator.or_, np.bitwise_or),
+    ("xor", operator.xor, np.bitwise_xor),
+    ("lshift", operator.lshift, np.left_shift),
+    ("rshift", operator.rshift, np.right_shift),
+):
+    _in_place(_name, _operator, _ufunc)
 
 
 def _fill(self: Tracked, value: Any) -> None:

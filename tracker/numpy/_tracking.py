@@ -45,7 +45,7 @@ def is_conversion(error: BaseException | None) -> bool:
 _OF_SEQUENCES = (
     *("block", "broadcast_arrays", "choose", "column_stack", "concat", "concatenate", "dstack"),
     *("einsum", "einsum_path", "hstack", "ix_", "multi_dot", "ravel_multi_index", "select"),
-    *("stack", "unstack", "vstack"),
+    *("putmask", "stack", "unstack", "vstack"),
 )
 
 

@@ -367,7 +367,7 @@ def refused(why: str, instead: str, *functions: Callable[..., Any]) -> None:
         REFUSED[function] = why
 
 
-def into(out: Any, y: Any, casting: Any = "same_kind") -> Any:
+def into(out: Any, y: Any, casting: Any = "same_kind", ufunc: str = "") -> Any:
     """NumPy's `out=`: store and return the target, which must be able to hold a gradient."""
     if out is None or out is NO_VALUE:
         return y
@@ -378,7 +378,7 @@ def into(out: Any, y: Any, casting: Any = "same_kind") -> Any:
             out[...] = y
             return out
         if type(out) is np.ndarray and out.dtype.kind in "biu":  # whole numbers bear no gradient
-            out[...] = fitted(y, out, casting)
+            out[...] = fitted(y, out, casting, ufunc)
             return out
         raise ConversionError(
             message(
@@ -387,7 +387,7 @@ def into(out: Any, y: Any, casting: Any = "same_kind") -> Any:
                 "Make the target with np.zeros_like(t) or np.zeros(n, like=t)",
             )
         )
-    out[...] = fitted(y, out, casting)
+    out[...] = fitted(y, out, casting, ufunc)
     return out
 
 
@@ -419,8 +419,9 @@ def as_large(y: Any, out: Any) -> Any:
     return np.broadcast_to(y, both)
 
 
-def fitted(y: Any, out: Any, casting: Any = "same_kind") -> Any:
-    """A result in the dtype of the array `out` that it is to go into, which it must fit."""
+def fitted(y: Any, out: Any, casting: Any = "same_kind", ufunc: str = "") -> Any:
+    """A result (of a ufunc) in the dtype of the array `out` that it is to go into, which it must
+    fit."""
     if np.shape(y) != out.shape:
         raise ValueError(f"output array has shape {out.shape}, the result has shape {np.shape(y)}")
     kind = np.result_type(form_of(y))
@@ -428,7 +429,8 @@ def fitted(y: Any, out: Any, casting: Any = "same_kind") -> Any:
         return y
     if not np.can_cast(kind, out.dtype, casting):
         raise TypeError(
-            f"Cannot cast output from {kind!r} to {out.dtype!r} with casting rule {casting!r}"
+            f"Cannot cast {f'ufunc {ufunc!r} ' * bool(ufunc)}output from {kind!r} to "
+            f"{out.dtype!r} with casting rule {casting!r}"
         )
     return np.astype(as_array(y), out.dtype)
 

@@ -292,9 +292,9 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     if type(target) is np.ndarray and isinstance(result, Tracked):
         alone = references <= _references_of_one_name and target.base is None
         if alone and inputs[0] is target and _is_augmented():
-            return fitted(result, target)
+            return fitted(result, target, ufunc=ufunc.__name__)
     chosen = _selected(result if target is not None else laid_out(result, order), where, target)
-    return into(target, as_large(chosen, target), casting)
+    return into(target, as_large(chosen, target), casting, ufunc.__name__)
 
 
 def _order(order: Any, inputs: tuple[Any, ...]) -> Any:
