@@ -317,3 +317,33 @@ def test_values_that_overlap_their_places_are_those_from_before(write, want):
     weights = np.arange(1.0, 5.0)
     (g,) = gradient(lambda a: np.sum(written(a * 1.0) * weights), np.arange(4.0))
     assert g.tolist() == [weights[np.equal(sources, i)].sum() for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda a: a.__iadd__(1.0),
+        lambda a: a.sort(),
+        lambda a: a.__setitem__(a > 0.5, 1.5),
+        lambda a: a.__setitem__([0, 1], a[[1, 0]]),
+        lambda a: np.put(a, [0], 3.0),
+        lambda a: np.exp(a, out=a),
+    ],
+)
+@pytest.mark.parametrize("step", [2, -1, 1])
+def test_a_vector_with_gaps_keeps_them_when_it_is_written_into(write, step):
+    """So `ravel` is a copy of it, and no view."""
+
+    def f(a, s):
+        write(a)
+        a.ravel()[0] = s
+        return np.sum(a * a)
+
+    whole = np.linspace(0.1, 1.2, 12)
+    compiled = jit(f)
+    for _ in range(3):
+        mine, other = whole.copy(), whole.copy()
+        assert compiled(mine[::step], 5.0) == pytest.approx(f(other[::step], 5.0))
+        np.testing.assert_allclose(mine, other)
+    for g in (f, compiled):
+        assert gradient(g, whole[::step], 5.0)[1] == (10.0 if step == 1 else 0.0)

@@ -95,7 +95,7 @@ def write(handle: Tracked, new: Any) -> None:
 
 def _lies_as(form: Any, old: Any) -> bool:
     """Whether an array lies in memory as another of its shape does."""
-    if type(old) is not np.ndarray or old.ndim < 2 or form.strides == old.strides:
+    if type(old) is not np.ndarray or form.strides == old.strides:
         return True
     flags, wanted = form.flags, old.flags
     return bool(wanted.c_contiguous and flags.c_contiguous)
