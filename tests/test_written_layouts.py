@@ -6,6 +6,7 @@ import pytest
 from written import same_as_numpy
 
 import tracker
+import tracker.numpy as tnp
 from tracker import data, gradient, jit, jvp, param
 
 
@@ -347,3 +348,31 @@ def test_a_vector_with_gaps_keeps_them_when_it_is_written_into(write, step):
         np.testing.assert_allclose(mine, other)
     for g in (f, compiled):
         assert gradient(g, whole[::step], 5.0)[1] == (10.0 if step == 1 else 0.0)
+
+
+@pytest.mark.parametrize("step", [2, -1, 1])
+@pytest.mark.parametrize("convert", ["asarray", "asanyarray", "ascontiguousarray", "array"])
+def test_what_needs_no_conversion_is_the_array_itself_with_its_gaps(convert, step):
+    def f(a, s):
+        made = tnp.array(a, copy=None) if convert == "array" else getattr(tnp, convert)(a)
+        a += 1.0
+        made.ravel()[0] = s
+        made[1] *= 2.0
+        return made * 1.0, a * 1.0, made is a
+
+    whole = np.linspace(0.1, 1.2, 12)
+    compiled = jit(f)
+    for _ in range(3):
+        mine, other = whole.copy(), whole.copy()
+        for got, want in zip(compiled(mine[::step], 5.0), f(other[::step], 5.0), strict=True):
+            np.testing.assert_allclose(got, want)
+        np.testing.assert_allclose(mine, other)
+
+    def loss(a, s):
+        made, a, _ = f(a, s)
+        return np.sum(made) + 3.0 * np.sum(a)
+
+    shared = convert != "ascontiguousarray" or step == 1
+    written = step == 1 or not shared  # else `ravel` is a copy
+    for g in (loss, jit(loss)):
+        assert gradient(g, whole[::step], 5.0)[1] == written * (4.0 if shared else 1.0)

@@ -64,8 +64,9 @@ def array(
                 raise
     if not holds_tracked(object):
         return _of_plain(object, np.array(object, dtype, copy=copy, ndmin=ndmin, **kwargs))
-    like = object if type(object) is Tracked else None
-    made = laid_out(_of_tracked(object, dtype, copy), kwargs.get("order"), like)
+    made, order = _of_tracked(object, dtype, copy), kwargs.get("order")
+    if made is not object or order not in ("K", "k", "A", "a"):  # else handed back, with its gaps
+        made = laid_out(made, order, object if type(object) is Tracked else None)
     missing = operator.index(ndmin) - np.ndim(made)
     return np.reshape(made, (1,) * missing + np.shape(made)) if missing > 0 else made
 

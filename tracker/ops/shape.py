@@ -84,7 +84,8 @@ def contiguous(a: Any) -> Any:
         return a
     flat = apply(reshape, (a,), {"shape": (form.size,)})
     made = apply(reshape, (flat,), {"shape": form.shape})
-    return np.copy(made) if 0 in form_of(made).strides else made  # one element, everywhere
+    # with gaps, as a vector has them, or one element everywhere: the reshapes are views
+    return made if form_of(made).flags.c_contiguous else np.copy(made)
 
 
 def memory_axes(form: Any, order: str) -> tuple[int, ...] | None:
