@@ -67,7 +67,13 @@ def test_putmask_puts_arrays_only_where_that_is_safe():
         np.putmask(a, a > 0, values)
         return a
 
-    for values in (np.array([1.5, 2.5]), np.array([1, 2], "u8"), np.float64(1.5), np.arange(2)):
+    for values in (
+        [np.array(1.5), 2],
+        np.array([1.5, 2.5]),
+        np.array([1, 2], "u8"),
+        np.float64(1.5),
+        np.arange(2),
+    ):
         for dtype in ("i8", "f4", "f8"):
             for _ in range(2):
                 want, got = (_outcome(g, np.ones(3, dtype), values) for g in (f, jit(f)))

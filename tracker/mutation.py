@@ -403,7 +403,8 @@ def _putmask(a: Any, mask: Any, values: Any) -> None:
 def _masked(values: Any, dtype: np.dtype[Any]) -> Any:
     """What `np.putmask` puts: numbers, also those in a list, whatever is lost; arrays, if safe."""
     if type(values) in (list, tuple):
-        return np.stack([_masked(v, dtype) for v in values])
+        parts = [v if np.ndim(form_of(v)) else as_stored(v, dtype) for v in values]
+        return np.stack([_masked(v, dtype) for v in parts])
     form = form_of(values)
     if isinstance(form, np.ndarray) and not np.can_cast(form.dtype, dtype, "safe"):
         raise TypeError(
