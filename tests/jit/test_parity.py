@@ -405,6 +405,14 @@ def test_python_ints_beside_small_dtypes():
         f(small, 1000)
 
 
+def test_numbers_among_choices_are_weak():
+    a = np.array([0.5, 2.0, -1.0], np.float16)
+    for s in (3, 3.5, 2j, np.float32(1), np.array(2)):
+        agree(lambda a, s: np.select([a > 1, a < 0], [a, s], 2), a, s)
+        agree(lambda a, s: np.select([a > 1, a < 0], [s, 2], a), a, s)
+        agree(lambda a, s: np.select([a > 1, a < 0], [s, 1], s), a, s)
+
+
 def test_comparisons_of_mixed_signs():
     a, b = np.arange(-3, 40), np.arange(43, dtype=np.uint64)
     agree(lambda a, b: (a < b, a == b, b >= a), a, b)

@@ -29,7 +29,10 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     y = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         y = np.where(as_array(condition), choice, y)
-    return laid_out(y, "C")
+    numbers = (int, float, complex)  # two of Python's alone make a strong array
+    forms = (form_of(x) for x in (*choicelist, default))
+    kind = np.result_type(*(x if type(x) in numbers else form_of(as_array(x)) for x in forms))
+    return laid_out(np.astype(y, kind), "C")
 
 
 @implements(np.choose, method="choose")
