@@ -149,7 +149,7 @@ def _cast(v: Any, x: Any) -> Any:
         kinds = "a string" if want.kind == "f" else "a string, a bytes-like object"
         name = "float" if want.kind == "f" else "int"
         raise TypeError(f"{name}() argument must be {kinds} or a real number, not 'complex'")
-    if type(given) in (int, float):
+    if type(given) in (int, float) and want.kind in "iu":
         return as_stored(v, want)
     v = as_array(v)
     if np.result_type(form_of(v)) == want:
