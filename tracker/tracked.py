@@ -28,7 +28,7 @@ import numpy as np
 from tracker.errors import ConversionError, UnsupportedError, message, user_line
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
 from tracker.leaving import NOTHING, by_numpy, is_count, is_looked_at, lent, let_go, shown
-from tracker.listening import current_stage
+from tracker.listening import current_stage, is_deriving
 from tracker.stage import forgive, note_error
 from tracker.standing import HANDLES, is_settled, may_differ, settled, settled_within
 from tracker.tape import apply1, apply2, data_of, set_handle, value_of, wrap
@@ -98,6 +98,11 @@ class _of_arrays:
         raise _Absent(_ITEMLESS[self.method.__name__].format(prefix + kind.__name__))
 
 
+_AS_KEY = (
+    "unhashable: a tracked number as a key (of a dict, a set, functools.lru_cache) would be taken "
+    "for an equal one that depends on something else",
+    "Use tracker.data(t) as the key, or call the function without its cache (f.__wrapped__)",
+)
 _ITEMLESS = {  # in Python's words
     "__len__": "object of type {!r} has no len()",
     "__contains__": "argument of type {!r} is not iterable",
@@ -221,6 +226,9 @@ class Tracked(metaclass=_Structureless):
         value = value_of(self)
         if isinstance(value.form, np.ndarray):
             raise TypeError("unhashable type: a tracked array; use id(x) or tracker.Params")
+        if self.dtype.kind in "fc" and (is_deriving() or current_stage() is None):
+            if not (is_constant(value) or is_count(value) or is_looked_at(self)):
+                raise ConversionError(message(*_AS_KEY, user_line()))
         note_guard(self, "hash")
         return hash(value.data)
 
