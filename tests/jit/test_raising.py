@@ -5,6 +5,9 @@ import numpy as np
 import pytest
 
 from tracker import fori_loop, gradient, jit
+from tracker.jit import jitted
+from tracker.jit.background import drain
+from tracker.jit.staging import stage
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -168,3 +171,30 @@ def test_whether_a_matrix_is_positive_definite():
         return True
 
     assert [is_definite(np.eye(2) * k) for k in (1.0, 2.0, -1.0, 3.0)] == [True, True, False, True]
+
+
+def test_a_function_that_raises_each_time_is_not_traced_each_time(monkeypatch):
+    traced = []
+    monkeypatch.setattr(jitted, "stage", lambda *a, **k: traced.append(1) or stage(*a, **k))
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        if x[0] < 0:
+            raise ValueError("negative")
+        return x * 2.0 if x[0] < 5 else x * 3.0
+
+    g = jit(f)
+    for _ in range(20):
+        with pytest.raises(ValueError, match="negative"):
+            g(-np.ones(3))
+    assert len(traced) == 3
+    assert len(calls) == 20
+    for k in range(4):  # what does not raise is compiled all the same
+        assert np.all(g(np.ones(3)) == 2.0)
+        assert np.all(g(6 * np.ones(3)) == 18.0), k
+    drain()
+    slow = g.cache_info().slow
+    assert np.all(g(np.ones(3)) == 2.0)
+    assert np.all(g(6 * np.ones(3)) == 18.0)
+    assert g.cache_info() == (2, 1, slow, 0)

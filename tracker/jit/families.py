@@ -92,6 +92,7 @@ class Family:
     may_change: bool = False  # what the function reads, by what its code says
     together: Trace | None = None  # not kept, for arrays of its call share memory
     fills: int = 0  # traces in which the function filled a cache
+    raised: int = 0  # traces in a row in which the function raised
 
     def cause(self) -> str:
         """What is new in the signature: what differs from the one that is most alike. (Put into

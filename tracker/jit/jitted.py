@@ -188,6 +188,8 @@ class Jitted(Traces):
             return done
         if meets(family, call, leaves):
             return self._plain(args, kwargs) if run else None
+        if family.raised >= PATIENCE and run:
+            return self._again(family, args, kwargs)
         dead = [special for special in family.specials if not special.trace.call.alive]
         if dead:
             family.specials = [s for s in family.specials if s.trace.call.alive]
@@ -219,6 +221,13 @@ class Jitted(Traces):
         except Misjudged:
             return self._traced(family, args, kwargs, reads, full, run, deferring=False)
 
+    def _again(self, family: Family, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """A call of a function that has raised each time lately: it is traced when it no longer
+        does."""
+        result = self._plain(args, kwargs)
+        family.raised = 0
+        return result
+
     def _traced(
         self,
         family: Family,
@@ -240,8 +249,10 @@ class Jitted(Traces):
             return self._plainly(args, kwargs, attempt, run)
         except Exception as error:
             if not _is_untraceable(error):
+                family.raised += 1
                 raise
             return self._untraced(family, error, args, kwargs, attempt, run)
+        family.raised = 0
         with UNDISTURBED:
             from tracker.jit import background, first_calls
 
