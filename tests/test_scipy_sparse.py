@@ -119,3 +119,17 @@ def test_what_systems_refuse():
     with pytest.raises(UnsupportedError, match=r"sparse\.linalg\.eigsh has no derivative rule"):
         linalg.eigsh(param(np.eye(4)), 1)
     assert linalg.cg(SYMMETRIC, param(W), maxiter=1, rtol=1e-13)[1] > 0
+
+
+@pytest.mark.parametrize("name", ["cg", "minres", "bicg", "bicgstab", "gmres", "lgmres", "cgs"])
+def test_compiled_systems_begin_where_the_call_says(name):
+    def f(m, b, x0):
+        return getattr(m, name)(SYMMETRIC, b, x0, maxiter=1, rtol=1e-12)
+
+    fast = jit(lambda b, x0: f(linalg, b, x0))
+    there = np.linalg.solve(SYMMETRIC.toarray(), W)
+    for b, x0 in ((W, 0 * W), (W, W), (W, there), (0 * W, W), (2 * W, 2 * there)):
+        (want, code), (found, told) = f(scipy.sparse.linalg, b, x0), fast(b, x0)
+        np.testing.assert_array_equal(found, want)
+        assert (told, type(told)) == (code, type(code))
+    np.testing.assert_array_equal(data(f(linalg, W, param(W))[0]), f(scipy.sparse.linalg, W, W)[0])

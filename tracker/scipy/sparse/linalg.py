@@ -14,6 +14,10 @@ import scipy.sparse.linalg
 
 from tracker.errors import UnsupportedError, message
 from tracker.leaves import data
+from tracker.listening import is_recording
+from tracker.ops.cotangents import project
+from tracker.rules import custom_gradient
+from tracker.scipy._implicit import called_back
 from tracker.scipy._linear_maps import Linear
 from tracker.scipy._passing import as_array, is_tracked, passing
 
@@ -186,20 +190,25 @@ def _iterative(name: str) -> Callable[..., Any]:
     theirs = getattr(scipy.sparse.linalg, name)
 
     def solver(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:
-        if not is_tracked(A, b):
-            return theirs(A, b, x0, **options)
         if is_tracked(options.get("M")):
             raise UnsupportedError(
                 message(f"scipy.sparse.linalg.{name} with a tracked M=", "Give a plain one")
             )
-        found: list[int] = [0]
+        if not is_tracked(A, b, x0):
+            return theirs(A, b, x0, **options)
+        adjoint = _adjoint(_plain(name, A))
+        back = _solving(name, adjoint, lambda a, b: theirs(a, b, **options)[0])
 
-        def solve(a: Any, b: Any) -> Any:
-            start = data(x0) if a is A and x0 is not None else None
-            x, found[0] = theirs(a, b, start, **options)
-            return x
+        @custom_gradient
+        def solution(b: Any, x: Any) -> Any:
+            return x, lambda dy: (project(back(dy), b), None)
 
-        return _solving(name, _plain(name, A), solve)(as_array(b)), found[0]
+        def solve(b: Any, x0: Any) -> dict[str, Any]:
+            return dict(zip(("x", "info"), theirs(A, b, x0, **options), strict=True))
+
+        b, x0 = as_array(b), as_array(x0) if is_tracked(x0) else x0
+        found = called_back(solve, b, x0) if is_recording() else solve(data(b), data(x0))
+        return solution(b, found["x"]), found["info"]
 
     solver.__name__ = name
     solver.__doc__ = f"As scipy.sparse.linalg.{name}; as exact as its rtol= and atol= ask for."
