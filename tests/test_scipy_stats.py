@@ -1,6 +1,7 @@
 """`tracker.scipy.stats`: SciPy's numbers, and first derivatives in everything."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -318,3 +319,60 @@ def test_compiled_densities_of_another_rank_and_another_kind():
         np.testing.assert_allclose(compiled(x, df), heavy(x, df))
     with pytest.raises(ValueError, match="'df' must be greater than zero"):
         compiled(x, -1.0)
+
+
+_DEFINITE, _ONES = np.array([[1.0, 0.3], [0.3, 2.0]]), np.ones((2, 2))
+_MATRICES = [
+    np.eye(2), _ONES, _DEFINITE, np.diag([1.0, -1]), np.diag([1.0, 1e-11]),
+    np.diag([1.0, 3e-10]), np.diag([1.0, np.nan]), _DEFINITE,
+]  # fmt: skip
+_AT = np.array([[0.3, 0.2], [1.0, 1.0]])
+_SHARES = np.array([0.2, 0.5, 0.3])
+REFUSED = {
+    "normal": (lambda m, c: m.multivariate_normal.logpdf(_AT, np.zeros(2), c), _MATRICES),
+    "frozen": (lambda m, c: m.multivariate_normal(np.zeros(2), c).pdf(_AT), _MATRICES),
+    "entropy": (lambda m, c: m.multivariate_normal.entropy(np.zeros(2), c), _MATRICES),
+    "flat": (
+        lambda m, c: m.multivariate_normal.logpdf(_AT, np.zeros(2), c, allow_singular=True),
+        _MATRICES,
+    ),
+    "t": (lambda m, c: m.multivariate_t.logpdf(_AT, np.zeros(2), c, 3.0), _MATRICES),
+    "t, pdf": (lambda m, c: m.multivariate_t.pdf(_AT, np.zeros(2), c, 3.0), _MATRICES),
+    "t, inf": (lambda m, c: m.multivariate_t.logpdf(_AT, np.zeros(2), c, np.inf), _MATRICES),
+    "wishart": (lambda m, c: m.wishart.logpdf(_DEFINITE, 3.0, c), _MATRICES[:4]),
+    "wishart, x": (lambda m, c: m.wishart.logpdf(c, 3.0, _DEFINITE), _MATRICES[:4]),
+    "wishart, df": (lambda m, df: m.wishart.logpdf(_DEFINITE, df, _DEFINITE), [3.0, 1.0, 4.0]),
+    "invwishart": (lambda m, c: m.invwishart.logpdf(c, 3.0, _DEFINITE), _MATRICES[:4]),
+    "dirichlet": (
+        lambda m, x: m.dirichlet.logpdf(x, np.array([0.7, 2.0, 3.0])),
+        [_SHARES, 2 * _SHARES, np.array([0, 0.5, 0.5]), np.array([-0.1, 0.6, 0.5]), _SHARES / 2],
+    ),
+    "dirichlet, alpha": (
+        lambda m, alpha: m.dirichlet.pdf(_SHARES[:2], alpha), [_SHARES, -_SHARES, 2 * _SHARES]
+    ),
+    "multinomial": (
+        lambda m, p: m.multinomial.logpmf(np.array([1, 3, 2]), 6, p),
+        [_SHARES, np.array([-0.1, 0.6, 0.5]), np.array([0.7, 0.6, -0.3])],
+    ),
+    "multinomial, x": (
+        lambda m, x: m.multinomial.pmf(x, 6, _SHARES),
+        [np.array([1.0, 3, 2]), np.array([1.5, 2.5, 2]), np.array([7.0, -1, 0])],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_multivariate_densities_refuse_what_scipy_refuses(name):
+    """Compiled for one that is none: the next call is refused all the same."""
+    f, values = REFUSED[name]
+    compiled = jit(lambda x: f(stats, x))
+    for value, call in itertools.product(values, (compiled, lambda x: data(f(stats, param(x))))):
+        try:
+            want = f(own, value)
+        except (ValueError, np.linalg.LinAlgError) as error:
+            singular = isinstance(error, np.linalg.LinAlgError)
+            text = "positive definite" if singular else re.escape(str(error))
+            with pytest.raises(type(error), match=text):
+                call(value)
+        else:
+            np.testing.assert_allclose(call(value), want, rtol=1e-6)

@@ -16,6 +16,7 @@ from tracker.scipy._families import Frozen
 from tracker.scipy._passing import NOT_WANTED, as_array, is_tracked, no_rule, refusing
 
 _LOG_2PI = math.log(2 * math.pi)
+_SHARE = 1e6 * float(np.finfo(float).eps)  # SciPy's: how much of the largest eigenvalue is none
 
 
 class Multivariate:
@@ -83,6 +84,7 @@ class _Normal(Multivariate):
         away = _points(_double(x), np.size(mean)) - mean
         if allow_singular:
             return _squeezed(_flat_logpdf(away, cov))
+        _refuse_singular(cov)
         square, half_logdet = _whitened(away, cov)
         return _squeezed(-0.5 * (np.size(mean) * _LOG_2PI + square) - half_logdet)
 
@@ -95,7 +97,8 @@ class _Normal(Multivariate):
         if not is_tracked(mean, cov):
             return self.scipy.entropy(mean, cov)
         mean, cov = _parameters(mean, cov, "mean")
-        return 0.5 * np.size(mean) * (_LOG_2PI + 1) + _half_logdet(np.linalg.cholesky(cov))
+        kept = _spectrum(cov)[1]
+        return 0.5 * np.sum(kept) * (_LOG_2PI + 1) + _flat_half_logdet(cov, kept)
 
 
 def _parameters(mean: Any, cov: Any, name: str) -> tuple[Any, Any]:
@@ -142,19 +145,54 @@ def _whitened(away: Any, cov: Any) -> tuple[Any, Any]:
     return np.reshape(np.sum(np.square(scaled), axis=0), np.shape(away)[:-1]), _half_logdet(root)
 
 
-def _flat_logpdf(away: Any, cov: Any) -> Any:
-    """The density on the subspace that a covariance of any rank leaves, as SciPy's. The derivative
-    is that along covariances of the same rank."""
+def _spectrum(cov: Any) -> tuple[Any, Any, Any]:
+    """What is no zero to SciPy among the eigenvalues of a covariance, which of them are none, and
+    the eigenvectors; matrices that have negative ones are refused."""
+    if not bool(np.all(np.isfinite(cov))):
+        raise ValueError("array must not contain infs or NaNs")
     values, vectors = np.linalg.eigh(ignore_derivatives(cov))
-    share = 1e6 * np.finfo(values.dtype).eps  # SciPy's
-    least = share * np.max(np.abs(values))
-    kept = np.array([bool(value > least) for value in values])
-    inverse = np.linalg.pinv(cov, rcond=share, hermitian=True)
-    square = np.sum(away @ inverse * away, axis=-1)
-    logdet = np.sum(np.log(np.linalg.eigvalsh(cov)[kept]))
-    value = -0.5 * (np.sum(kept) * _LOG_2PI + square + logdet)
+    least = _SHARE * np.max(np.abs(values))
+    if bool(np.min(values) < -least):
+        raise ValueError("The input matrix must be symmetric positive semidefinite.")
+    return least, np.array([bool(value > least) for value in values]), vectors
+
+
+def _refuse_singular(cov: Any) -> None:
+    """Refuse what SciPy refuses. The trace of the inverse matrix bounds the least eigenvalue; only
+    where that does not say enough are all of them computed."""
+    fixed = ignore_derivatives(cov)
+    try:
+        inverse = np.linalg.solve(np.linalg.cholesky(fixed), np.eye(np.shape(cov)[0]))
+        enough = bool(np.sum(np.square(inverse)) * np.trace(fixed) * _SHARE < 0.5)
+    except np.linalg.LinAlgError:
+        enough = False
+    if not enough and not np.all(_spectrum(cov)[1]):
+        raise np.linalg.LinAlgError(
+            "When `allow_singular is False`, the input matrix must be symmetric positive definite."
+        )
+
+
+def _flat_logpdf(away: Any, cov: Any, bounded: bool = True) -> Any:
+    """The density on the subspace that a covariance of any rank leaves, as SciPy's; `bounded`: none
+    beside it. The derivative is that along covariances of the same rank."""
+    least, kept, vectors = _spectrum(cov)
+    value = -0.5 * (np.sum(kept) * _LOG_2PI + _flat_square(away, cov)) - _flat_half_logdet(
+        cov, kept
+    )
+    if not bounded:
+        return value
     outside = np.linalg.norm(ignore_derivatives(away) @ vectors[:, ~kept], axis=-1) >= least * 1e3
     return np.where(outside, -math.inf, value)
+
+
+def _flat_square(away: Any, cov: Any) -> Any:
+    return np.sum(away @ np.linalg.pinv(cov, rcond=_SHARE, hermitian=True) * away, axis=-1)
+
+
+def _flat_half_logdet(cov: Any, kept: Any) -> Any:
+    if np.all(kept):
+        return _half_logdet(np.linalg.cholesky(cov))
+    return 0.5 * np.sum(np.log(np.linalg.eigvalsh(cov)[kept]))
 
 
 def _half_logdet(root: Any) -> Any:
@@ -174,12 +212,32 @@ class _Dirichlet(Multivariate):
             raise ValueError(f"x has {np.shape(x)[0]} components, alpha has {np.shape(alpha)[0]}")
         norm = np.sum(sc.gammaln(alpha)) - sc.gammaln(np.sum(alpha))
         powers = np.reshape(alpha - 1, (-1,) + (1,) * (np.ndim(x) - 1))
+        _refuse_off_simplex(x, powers)
         return _squeezed(np.sum(sc.xlogy(powers, x), axis=0) - norm)
 
     def pdf(self, x: Any, alpha: Any) -> Any:
         if not is_tracked(x, alpha):
             return self.scipy.pdf(x, alpha)
         return np.exp(self.logpdf(x, alpha))
+
+
+def _refuse_off_simplex(x: Any, powers: Any) -> None:
+    """As SciPy does."""
+    if not bool(np.all(powers > -1)):
+        raise ValueError("All parameters must be greater than 0")
+    if bool(np.any(x < 0)):
+        raise ValueError("Each entry in 'x' must be greater than or equal to zero.")
+    if bool(np.any(x > 1)):
+        raise ValueError("Each entry in 'x' must be smaller or equal one.")
+    if bool(np.any((x == 0) & (powers < 0))):
+        raise ValueError(
+            "Each entry in 'x' must be greater than zero if its alpha is less than one."
+        )
+    if bool(np.any(np.abs(np.sum(x, axis=0) - 1.0) > 10e-10)):
+        raise ValueError(
+            "The input vector 'x' must lie within the normal simplex. but np.sum(x, 0) = "
+            f"{data(np.sum(x, axis=0))}."
+        )
 
 
 class _Multinomial(Multivariate):
@@ -193,7 +251,9 @@ class _Multinomial(Multivariate):
         p = np.concatenate([p, 1 - np.sum(p, axis=-1, keepdims=True)], axis=-1)
         terms = sc.xlogy(x, p) - sc.gammaln(x + 1)
         value = sc.gammaln(n + 1) + np.sum(terms, axis=-1)
-        return np.where((np.sum(x, axis=-1) == n) & np.all(x >= 0, axis=-1), value, -math.inf)
+        counted = (np.sum(x, axis=-1) == n) & np.all((x >= 0) & (x == np.floor(x)), axis=-1)
+        known = (n >= 0) & np.all((p >= 0) & (p <= 1), axis=-1)
+        return np.where(known, np.where(counted, value, -math.inf), math.nan)
 
     def pmf(self, x: Any, n: Any, p: Any) -> Any:
         if not is_tracked(x, n, p):
@@ -219,20 +279,29 @@ class _T(Multivariate):
         if not is_tracked(x, loc, shape, df):
             return self.scipy.logpdf(x, loc, shape, df)
         df = 1 if df is None else df
-        if bool(np.isposinf(df)):
-            return multivariate_normal.logpdf(x, loc, shape)
         if not bool(df > 0):
             raise ValueError(f"'df' must be greater than zero, not {data(df)}")
         loc, shape = _parameters(loc, shape, "loc")
         size = np.size(loc)
-        square, half_logdet = _whitened(_points(_double(x), size) - loc, shape)
+        away = _points(_double(x), size) - loc
+        if bool(np.isposinf(df)):
+            return _squeezed(_flat_logpdf(away, shape, bounded=False))
+        kept = _spectrum(shape)[1]
+        if np.all(kept):
+            square, half_logdet = _whitened(away, shape)
+        else:
+            square, half_logdet = _flat_square(away, shape), _flat_half_logdet(shape, kept)
         top = sc.gammaln((df + size) / 2) - sc.gammaln(df / 2)
         scale = size / 2 * np.log(df * math.pi) + half_logdet
         return _squeezed(top - scale - (df + size) / 2 * np.log1p(square / df))
 
-    def pdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
+    def pdf(
+        self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False
+    ) -> Any:
         if not is_tracked(x, loc, shape, df):
-            return self.scipy.pdf(x, loc, shape, df)
+            return self.scipy.pdf(x, loc, shape, df, allow_singular)
+        if not allow_singular:
+            _refuse_singular(_parameters(loc, shape, "loc")[1])
         return np.exp(self.logpdf(x, loc, shape, df))
 
 
@@ -258,6 +327,12 @@ class _Wishart(Multivariate):
         if np.ndim(x) != 2 or np.shape(x) != np.shape(scale):
             raise no_rule(f"scipy.stats.{self.name}.logpdf of several", "Give one matrix")
         size = np.shape(x)[0]
+        if bool(df <= size - 1):
+            raise ValueError(
+                "Degrees of freedom must be greater than the dimension of scale matrix minus 1."
+            )
+        for given in (scale, x):
+            np.linalg.cholesky(ignore_derivatives(given))  # raises
         halves = np.arange(size) / 2
         gamma = size * (size - 1) / 4 * math.log(math.pi) + np.sum(sc.gammaln(df / 2 - halves))
         logdet, of_scale = np.linalg.slogdet(x)[1], np.linalg.slogdet(scale)[1]
