@@ -226,9 +226,9 @@ class Tracked(metaclass=_Structureless):
         value = value_of(self)
         if isinstance(value.form, np.ndarray):
             raise TypeError("unhashable type: a tracked array; use id(x) or tracker.Params")
-        if self.dtype.kind in "fc" and (is_deriving() or current_stage() is None):
-            if not (is_constant(value) or is_count(value) or is_looked_at(self)):
-                raise ConversionError(message(*_AS_KEY, user_line()))
+        has_history = self.dtype.kind in "fc" and (is_deriving() or current_stage() is None)
+        if has_history and not (is_constant(value) or is_count(value) or is_looked_at(self)):
+            raise ConversionError(message(*_AS_KEY, user_line()))
         note_guard(self, "hash")
         return hash(value.data)
 
