@@ -120,8 +120,6 @@ def _addresses(lowered: Lowered) -> dict[str, int]:
             symbols.update(parallel.symbols())
         elif name == pausing.NAME:
             symbols.update(pausing.symbols())
-        elif name.startswith("tk.callback"):
-            symbols.update(rare.callback_symbols())
         else:
             symbols[name] = rare.routine_address(name)
     return symbols

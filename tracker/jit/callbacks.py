@@ -1,9 +1,10 @@
 """Python's functions called in the midst of machine code: draws of generators, rules of users.
 
 Owns: `Callback` (a step of the plan), `why_no_callback` (which host calls can be one), the text of
-the call, and the functions that all such calls go by (`callback_symbols`: their addresses). Start
-at `plan_callback`; `table_of` says how a function is called. What a program does before and after
-its host calls stays one native call, whose arguments no Python looks at.
+the call, the functions that all such calls go by, and the addresses that a text needs
+(`bound_callbacks`). Start at `plan_callback`; `table_of` says how a function is called. What a
+program does before and after its host calls stays one native call, whose arguments no Python looks
+at.
 
 What is given is copied, for a function may keep it; what comes back is copied to where the plan has
 it. So values are small: the executor calls NumPy with large ones (`executor.py`).
@@ -33,7 +34,6 @@ from tracker.jit.writer import ALIGNED, CONTIGUOUS, DATA, DESCR, DIMS, NDIM, TYP
 from tracker.records import record
 
 CALL, BEGIN, FINISH = "tk.callback", "tk.callback.begin", "tk.callback.finish"
-NAMES = (CALL, BEGIN, FINISH)
 _DECLARED = {
     f"declare i64 @{CALL}(ptr, ptr, ptr)",
     f"declare ptr @{BEGIN}(ptr)",
@@ -91,7 +91,6 @@ def _write(driver: Any, eqn: Eqn) -> None:
         driver.drawn = len(driver.lines)
     number = len(driver.needs.callbacks)
     driver.needs.callbacks.append(eqn)
-    driver.symbols.update(NAMES)
     table = f"@callback.{number}"
     driver.needs.intrinsics |= {*_DECLARED, f"{table} = external global i8"}
     cells = f"%given{number}"
@@ -135,9 +134,8 @@ _HEAD, _RECORD = 3, 5  # words of a table's head, and of each value's record
 
 def bound_callbacks(eqns: Sequence[Eqn]) -> tuple[dict[str, int], list[Any]]:
     """The addresses of what the texts of callbacks name, and what is to be kept alive."""
-    if not eqns:
-        return {}, []
-    found = {"callback.begin": id(_begin), "callback.finish": id(_finish)}
+    found = {name: _runtime().address(name) for name in (CALL, BEGIN, FINISH)}
+    found.update({"callback.begin": id(_begin), "callback.finish": id(_finish)})
     keep: list[Any] = []
     for number, eqn in enumerate(eqns):
         table, things = table_of(eqn)
@@ -190,11 +188,6 @@ def _finish(journal: Journal, fails: bool) -> None:
         journal.undo()
 
 
-def callback_symbols() -> dict[str, int]:
-    module = _runtime()
-    return {name: module.address(name) for name in NAMES}
-
-
 @once
 def _runtime() -> engine.Module:
     names = native.C_NAME.findall(_TEXT)
@@ -220,6 +213,7 @@ _TEXT = f"""
 @differs.text = internal constant [{len(_DIFFERS) - 2} x i8] c"{_DIFFERS}"
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
+declare void @native.release(ptr, i64)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare ptr @PyFloat_FromDouble(double)
@@ -324,21 +318,6 @@ no:
   ret i1 false
 }}
 
-define internal void @release(ptr %refs, i64 %count) nounwind {{
-  br label %loop
-loop:
-  %i = phi i64 [0, %0], [%next, %one]
-  %more = icmp ult i64 %i, %count
-  br i1 %more, label %one, label %done
-one:
-{_pointer("ref", "%refs", "%i")}
-  call void @Py_DecRef(ptr %ref)
-  %next = add i64 %i, 1
-  br label %loop
-done:
-  ret void
-}}
-
 ; Call a function with what is in memory, and put what it gives where it goes. 0; 1 if that is not
 ; of the type that it was; -1 with an exception set.
 define i64 @{CALL}(ptr %table, ptr %data, ptr %out) nounwind {{
@@ -362,7 +341,7 @@ take:
   %missing = icmp eq ptr %x, null
   br i1 %missing, label %drop, label %put
 drop:
-  call void @release(ptr %args, i64 %i)
+  call void @native.release(ptr %args, i64 %i)
   br label %raised
 put:
   %to.cell = getelementptr ptr, ptr %args, i64 %i
@@ -370,7 +349,7 @@ put:
   br label %loop
 ask:
   %y = call ptr @PyObject_Vectorcall(ptr %function, ptr %args, i64 %count, ptr null)
-  call void @release(ptr %args, i64 %count)
+  call void @native.release(ptr %args, i64 %count)
   %none = icmp eq ptr %y, null
   br i1 %none, label %raised, label %convert
 convert:

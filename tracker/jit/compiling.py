@@ -42,7 +42,7 @@ def _native(trace: Trace, lengths_vary: bool) -> Compiled | None:
     if lowered is None:
         return None
     piece = bind(program, lowered, trace.call, outputs, arrays)
-    hosts = rare.host_calls(program.function) if lowered.callbacks else []
+    hosts = list(map(rare.host_call, lowered.callbacks))
     return Compiled(program, [piece], hosts, entry=piece.entry)
 
 

@@ -137,9 +137,9 @@ def host_reasons(function: Function) -> dict[Eqn, str]:
     return reasons
 
 
-def host_calls(function: Function) -> list[HostCall]:
-    """The equations that Python evaluates, and why."""
-    return [HostCall(eqn, why) for eqn, why in host_reasons(function).items() if why]
+def host_call(eqn: Eqn) -> HostCall:
+    """An equation that Python evaluates, and why."""
+    return HostCall(eqn, why_host(eqn))
 
 
 def _why_not_map(eqn: Eqn, lower: Map) -> str:

@@ -198,13 +198,15 @@ define void @native.release(ptr %refs, i64 %count) nounwind {{
 start:
   br label %loop
 loop:
-  %i = phi i64 [0, %start], [%next, %loop]
+  %i = phi i64 [0, %start], [%next, %one]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %one, label %done
+one:
   %cell = getelementptr ptr, ptr %refs, i64 %i
   %ref = load ptr, ptr %cell
   call void @Py_DecRef(ptr %ref)
   %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %loop, label %done
+  br label %loop
 done:
   ret void
 }}
