@@ -23,7 +23,16 @@ from tracker.errors import UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops import index, subscripts
 from tracker.ops.create import buffer, copy, identity, joined
-from tracker.ops.declare import as_array, as_stored, as_strong, fitted, implements, is_plain, refuse
+from tracker.ops.declare import (
+    as_array,
+    as_stored,
+    as_strong,
+    fitted,
+    implements,
+    is_plain,
+    no_cast,
+    refuse,
+)
 from tracker.ops.rearrange import along_all, along_axis
 from tracker.stage import note_write
 from tracker.standing import HANDLES, is_settled, may_differ, settled, settled_within
@@ -306,10 +315,7 @@ METHODS["resize"] = _resize
 def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     flags = form_of(where)
     if isinstance(flags, (np.ndarray, np.generic)) and flags.dtype != np.bool_:
-        raise TypeError(
-            f"Cannot cast array data from {flags.dtype!r} to dtype('bool') according to the rule "
-            "'safe'"
-        )
+        raise no_cast(flags.dtype, np.dtype(bool), "safe")
     if is_plain("np.copyto", dst, src):
         np.copyto(dst, src, casting, whole(where))
         return
@@ -317,10 +323,7 @@ def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
     number = type(form_of(src)) in (bool, int, float, complex)
     kind = np.result_type(form_of(src))
     if not np.can_cast(_fitting(form_of(src), dst) if number else kind, dst.dtype, casting):
-        raise TypeError(
-            f"Cannot cast {'scalar' if number else 'array data'} from {kind!r} to {dst.dtype!r} "
-            f"according to the rule {casting!r}"
-        )
+        raise no_cast(kind, dst.dtype, casting, is_array=not number)
     if type(form_of(src)) is float:  # which is cast, as an array is
         src = as_strong(src)
     dst[...] = src if where is True else np.where(where, src, dst)
@@ -407,9 +410,7 @@ def _masked(values: Any, dtype: np.dtype[Any]) -> Any:
         return np.stack([_masked(v, dtype) for v in parts])
     form = form_of(values)
     if isinstance(form, np.ndarray) and not np.can_cast(form.dtype, dtype, "safe"):
-        raise TypeError(
-            f"Cannot cast array data from {form.dtype!r} to {dtype!r} according to the rule 'safe'"
-        )
+        raise no_cast(form.dtype, dtype, "safe")
     return as_stored(values, dtype)
 
 

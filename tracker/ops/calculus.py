@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ops.cumulative import along
-from tracker.ops.declare import as_array, implements
+from tracker.ops.declare import as_array, implements, no_cast
 from tracker.ops.shape import laid_out
 from tracker.ops.subscripts import read
 from tracker.ops.unary import from_parts
@@ -188,11 +188,7 @@ def interp(
     x, xp, fp = as_array(x), as_array(xp), as_array(fp)
     for a in (x, xp):
         if (kind := np.result_type(form_of(a))).kind == "c":
-            what = "array data" if np.ndim(a) else "scalar"
-            raise TypeError(
-                f"Cannot cast {what} from {kind!r} to {np.dtype(float)!r} "
-                "according to the rule 'safe'"
-            )
+            raise no_cast(kind, np.dtype(float), "safe", is_array=np.ndim(a))
     x, xp = np.astype(x, float), np.astype(xp, float)  # NumPy computes in double precision
     fp = np.astype(fp, complex if np.iscomplexobj(fp) else float)
     if np.ndim(xp) != 1 or np.shape(xp) != np.shape(fp):

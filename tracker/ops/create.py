@@ -15,7 +15,15 @@ from tracker.errors import UnsupportedError, message
 from tracker.ir.op import LINEAR, METHODS, NUMPY, Iota, Map, Table, View
 from tracker.ir.types import Type, type_of
 from tracker.ops.cotangents import project
-from tracker.ops.declare import as_array, as_stored, declare, dtype_of, implements, order_of
+from tracker.ops.declare import (
+    as_array,
+    as_stored,
+    declare,
+    dtype_of,
+    implements,
+    no_cast,
+    order_of,
+)
 from tracker.ops.shape import laid_out, memory_axes
 from tracker.tape import apply, data_of, form_of, holds_tracked, value_of, wrap
 from tracker.tracked import Tracked
@@ -98,10 +106,7 @@ def _astype_method(
 ) -> Any:
     want = dtype_of(dtype)
     if casting != "unsafe" and not np.can_cast(x.dtype, want, casting):
-        what = "array data" if np.ndim(x) else "scalar"
-        raise TypeError(
-            f"Cannot cast {what} from {x.dtype!r} to {want!r} according to the rule {casting!r}"
-        )
+        raise no_cast(x.dtype, want, casting, is_array=np.ndim(x))
     if x.dtype != want:
         return laid_out(astype_(x, want), order, x)
     return METHODS["copy"](x, order) if copy else laid_out(x, order)

@@ -435,6 +435,14 @@ def fitted(y: Any, out: Any, casting: Any = "same_kind", ufunc: str = "") -> Any
     return np.astype(as_array(y), out.dtype)
 
 
+def no_cast(given: Any, want: Any, rule: str, *, is_array: Any = True) -> TypeError:
+    """NumPy's error for a value of a dtype that a rule does not let be cast to another."""
+    what = "array data" if is_array else "scalar"
+    return TypeError(
+        f"Cannot cast {what} from {given!r} to {want!r} according to the rule {rule!r}"
+    )
+
+
 def dtype_of(dtype: Any) -> np.dtype[Any]:
     """What a `dtype=` says: a dtype, or what NumPy makes one of, also one of NumPy's classes."""
     is_class = isinstance(dtype, type) and issubclass(dtype, np.dtype)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import NUMPY
-from tracker.ops.declare import as_array, as_strong, implements, into, one_axis, refuse
+from tracker.ops.declare import as_array, as_strong, implements, into, no_cast, one_axis, refuse
 from tracker.ops.places import positions
 from tracker.ops.shape import contiguous
 from tracker.ops.windows import windows
@@ -83,11 +83,7 @@ def _to_take(indices: Any) -> Any:
     if kind == np.bool_:  # numbers, no mask
         return np.astype(indices, np.intp)
     if not np.can_cast(kind, np.intp, "same_kind"):
-        what = "array data" if np.ndim(indices) else "scalar"
-        raise TypeError(
-            f"Cannot cast {what} from {kind!r} to {np.dtype(np.intp)!r} according to the rule "
-            "'same_kind'"
-        )
+        raise no_cast(kind, np.dtype(np.intp), "same_kind", is_array=np.ndim(indices))
     return indices
 
 

@@ -22,6 +22,7 @@ from tracker.ops.declare import (
     infer_ufunc,
     into,
     map_lowering,
+    no_cast,
     piecewise,
 )
 from tracker.ops.shape import laid_out
@@ -347,9 +348,7 @@ def _number_for(x: Any, kind: np.dtype[Any]) -> Any:
     form = form_of(x)
     given = np.result_type(form)
     if not np.can_cast(given, kind, "same_kind"):
-        raise TypeError(
-            f"Cannot cast array data from {given!r} to {kind!r} according to the rule 'same_kind'"
-        )
+        raise no_cast(given, kind, "same_kind")
     return x if type(form) in (bool, int, float) else np.astype(as_array(x), kind)
 
 
