@@ -94,8 +94,12 @@ class _of_arrays:
         kind = type(value_of(handle).form)
         if hasattr(kind, self.method.__name__):
             return MethodType(self.method, handle)
-        prefix = "numpy." if issubclass(kind, np.generic) else ""
-        raise _Absent(_ITEMLESS[self.method.__name__].format(prefix + kind.__name__))
+        raise _Absent(_ITEMLESS[self.method.__name__].format(_said(kind)))
+
+
+def _said(kind: type) -> str:
+    """A class of numbers or arrays, as Python's errors name it."""
+    return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
 
 
 _AS_KEY = (
@@ -346,8 +350,7 @@ class Tracked(metaclass=_Structureless):
     def __round__(self, digits: int | None = None) -> Any:
         kind = type(value_of(self).form)
         if not hasattr(kind, "__round__"):
-            prefix = "" if kind is complex else "numpy."
-            raise TypeError(f"type {prefix}{kind.__name__} doesn't define __round__ method")
+            raise TypeError(f"type {_said(kind)} doesn't define __round__ method")
         if digits is None:
             return _asked(self, "round", round)
         data = value_of(self).data

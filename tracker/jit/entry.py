@@ -59,9 +59,7 @@ class _Behind:
 
 
 BEHIND = _Behind()
-_IN_A_ROW = (
-    32  # failures, after which a trace is tried last: the branch is one that is seldom taken
-)
+_IN_A_ROW = 32  # failures, after which a trace is tried last: its branch is seldom taken
 
 
 def entry_text(
@@ -162,9 +160,7 @@ def _finish(w: Writer, root: str, running: Running) -> None:
     else:
         w.emit("br label %miss")
     w.label("miss")
-    _release(w, "held", w.held)
-    _leave(w)
-    _go_on(w, w.let("load ptr, ptr @entry.link"))
+    _go_on(w)
     w.label("fail")
     _release(w, "made", w.made)
     _release(w, "held", w.held)
@@ -182,13 +178,14 @@ def _count_failure(w: Writer) -> None:
     w.label("often")
     follower = w.let("load ptr, ptr @entry.link")
     w.emit(f"call void @native.behind(ptr {w.objects.name(BEHIND)}, ptr %self, ptr @entry)")
-    _release(w, "held", w.held)
-    _leave(w)
     _go_on(w, follower)
 
 
-def _go_on(w: Writer, follower: str) -> None:
+def _go_on(w: Writer, follower: str = "") -> None:
     """Let the next candidate have the call."""
+    _release(w, "held", w.held)
+    _leave(w)
+    follower = follower or w.let("load ptr, ptr @entry.link")
     given = "ptr %self, ptr %args, i64 %nargsf, ptr %kwnames"
     w.emit(f"ret ptr {w.let(f'musttail call ptr {follower}({given})')}")
 

@@ -284,7 +284,8 @@ class _Joiner:
             axis, ndmin, first = given + [axis, ndmin, first][len(given) :]
         made = [_part(x, ndmin, first) for x in parts]
         kind = np.result_type(*map(_counted, parts, made))
-        return np.concatenate(list(map(_in_kind, parts, made, [kind] * len(made))), axis)
+        pairs = zip(parts, made, strict=True)
+        return np.concatenate([_in_kind(part, y, kind) for part, y in pairs], axis)
 
 
 def _is_number(x: Any) -> bool:
