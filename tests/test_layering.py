@@ -25,6 +25,7 @@ LAYERS = [
     {"tracker.tape"},
     {"tracker.overwriting"},
     {"tracker.tracked", "tracker.leaving"},
+    {"tracker.conversions"},
     {"tracker.ops"},
     {"tracker.attributes", "tracker.mutation", "tracker.draws", "tracker.recorders"},
     {"tracker.views"},

@@ -1,10 +1,11 @@
 """Leaving NumPy while a function is traced: where that loses no gradient, the value may go.
 
-Owns: `let_go`, `lent`, `shown`, which is told of values that become text, `is_looked_at`, and
-`is_count`, what `np.arange` asks of an integer. A value made of captured arrays alone may leave as
-plain data, under the guard that it is the same on each call. One made of the traced function's
-arguments may leave, too, where no derivative is being taken: the trace is spoilt then, and what
-goes on is the plain run of that call.
+Owns: `note_guard`, which tells a trace that Python depends on a value, `let_go`, `lent`, `shown`,
+which is told of values that become text, `is_looked_at`, and `is_count`, what `np.arange` asks of
+an integer. A value made of captured arrays alone may leave as plain data, under the guard that it
+is the same on each call. One made of the traced function's arguments may leave, too, where no
+derivative is being taken: the trace is spoilt then, and what goes on is the plain run of that
+call.
 
 Invariant: nothing that a derivative follows is let go.
 """
@@ -48,6 +49,16 @@ def let_go(handle: Any, why: Callable[[], str]) -> Any:
     else:
         return NOTHING
     return value.data
+
+
+def note_guard(handle: Any, kind: str) -> None:
+    """Python is about to depend on a value: a trace must know."""
+    stage = current_stage()
+    if stage is not None and settled(handle) is handle:
+        value = value_of(handle)
+        stage.guard(value, kind)
+        if kind == "hash" and handle.dtype.kind == "f" and value.data == 0:
+            bool(np.signbit(handle))  # 0.0 and -0.0 are equal, but Python does not take them alike
 
 
 def lent(handle: Any, dtype: Any, copy: bool | None) -> Any:

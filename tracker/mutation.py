@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tracker.conversions import whole
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops import index, subscripts
@@ -37,7 +38,7 @@ from tracker.ops.rearrange import along_all, along_axis
 from tracker.stage import note_write
 from tracker.standing import HANDLES, is_settled, may_differ, settled, settled_within
 from tracker.tape import apply, form_of, value_of, wrap
-from tracker.tracked import Leaf, Tracked, install, whole
+from tracker.tracked import Leaf, Tracked, install
 from tracker.values import Value
 
 

@@ -1,57 +1,34 @@
 """The one class users meet: `Tracked`, a handle on a value of the tape.
 
-Owns: the class, its conversions and refusals, and NumPy's two protocols (`__array_ufunc__` and
+Owns: the class, what it says of itself, and NumPy's two protocols (`__array_ufunc__` and
 `__array_function__`), which look ops up in the tables of `ir/op.py`. Operators and array methods
-are not written here: each op brings its own (`install`, and the table `METHODS`).
+are not written here: each op brings its own (`install`, and the table `METHODS`), and what Python
+makes of a value is in `conversions.py`.
 
 A handle has slots: `_value`, the current Value (None: a view that must be read again from its
 base); `_view` and `_views`, owned by `mutation.py`, and `_owner`, the `Leaf` of a param's own
 handle: unset on most handles.
 
-Invariant: nothing leaves NumPy's world with a gradient on it; conversions to plain floats raise.
+Invariant: nothing leaves NumPy's world with a gradient on it; what NumPy is asked of a value for
+which there is no rule raises.
 """
 
 from __future__ import annotations
 
 import copy
-import inspect
-import math
-import operator
-import os
-import sys
 from collections.abc import Callable, Iterator
 from types import MethodType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from tracker.errors import ConversionError, UnsupportedError, message, user_line
+from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
-from tracker.leaving import NOTHING, by_numpy, is_count, is_looked_at, lent, let_go, shown
-from tracker.listening import current_stage, is_deriving
-from tracker.stage import forgive, note_error
+from tracker.leaving import NOTHING, by_numpy, note_guard, shown
+from tracker.stage import forgive
 from tracker.standing import HANDLES, is_settled, may_differ, settled, settled_within
-from tracker.tape import apply1, apply2, data_of, set_handle, value_of, wrap
-from tracker.values import Value, is_constant, leaf
-
-_Answer = TypeVar("_Answer")
-_CONVERSION = (
-    "np.array([t]), np.asarray(t), a ufunc of a list, or storing t into a plain array",
-    "Use np.stack([...]) to join tracked values; allocate what you fill with np.zeros_like(t), "
-    "np.zeros(n, like=t) or `import tracker.numpy as np`, which takes lists, too; functions of "
-    "SciPy that convert their arguments are in tracker.scipy",
-)
-_CONVERTING = {  # parts of NumPy that convert their arguments, by their files
-    os.sep + os.path.join("numpy", "ma", ""): (
-        "np.ma, whose masked arrays hold plain numbers,",
-        "Keep the mask beside the array: np.where(mask, 0.0, t), np.sum(t, where=~mask), t[~mask]",
-    ),
-    os.sep + os.path.join("numpy", "_core", "records.py"): (
-        "np.rec, whose records hold plain numbers,",
-        "Keep one array for each field, in a dict, a named tuple or a dataclass",
-    ),
-}
-_TESTING = os.sep + os.path.join("numpy", "testing", "")
+from tracker.tape import apply1, apply2, set_handle, value_of, wrap
+from tracker.values import Value, leaf
 
 
 class Leaf:
@@ -94,19 +71,14 @@ class _of_arrays:
         kind = type(value_of(handle).form)
         if hasattr(kind, self.method.__name__):
             return MethodType(self.method, handle)
-        raise _Absent(_ITEMLESS[self.method.__name__].format(_said(kind)))
+        raise _Absent(_ITEMLESS[self.method.__name__].format(said(kind)))
 
 
-def _said(kind: type) -> str:
+def said(kind: type) -> str:
     """A class of numbers or arrays, as Python's errors name it."""
     return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
 
 
-_AS_KEY = (
-    "unhashable: a tracked number as a key (of a dict, a set, functools.lru_cache) would be taken "
-    "for an equal one that depends on something else",
-    "Use tracker.data(t) as the key, or call the function without its cache (f.__wrapped__)",
-)
 _ITEMLESS = {  # in Python's words
     "__len__": "object of type {!r} has no len()",
     "__contains__": "argument of type {!r} is not iterable",
@@ -226,16 +198,6 @@ class Tracked(metaclass=_Structureless):
     def __contains__(self, x: Any) -> bool:
         return bool(np.any(self == x))
 
-    def __hash__(self) -> int:
-        value = value_of(self)
-        if isinstance(value.form, np.ndarray):
-            raise TypeError("unhashable type: a tracked array; use id(x) or tracker.Params")
-        has_history = self.dtype.kind in "fc" and (is_deriving() or current_stage() is None)
-        if has_history and not (is_constant(value) or is_count(value) or is_looked_at(self)):
-            raise ConversionError(message(*_AS_KEY, user_line()))
-        note_guard(self, "hash")
-        return hash(value.data)
-
     def __getattr__(self, name: str) -> Any:
         if HANDLES and may_differ() and not name.startswith("_") and settled(self) is not self:
             return getattr(settled(self), name)
@@ -259,105 +221,6 @@ class Tracked(metaclass=_Structureless):
                     return plain
             raise UnsupportedError(text)
         raise AttributeError(f"a tracked value has no attribute {name!r}", name=name, obj=self)
-
-    # Leaving NumPy
-
-    def __bool__(self) -> bool:
-        return _asked(self, "bool", bool)
-
-    def __int__(self) -> int:
-        return _asked(self, "int", int)
-
-    def __index__(self) -> int:
-        return _asked(self, "int", operator.index)
-
-    def __bytes__(self) -> bytes:
-        """What lies in memory, or, as Python has it, as many zeros as an integer says."""
-        form = value_of(self).form
-        if np.ndim(form) == 0 and np.asarray(form).dtype.kind in "iu":
-            return bytes(int(self))
-        found: bytes = self.tobytes()
-        return found
-
-    def __float__(self) -> float:
-        if is_constant(value_of(self)) or is_count(value_of(self)):
-            note_guard(self, "hash")
-            return float(value_of(self).data)
-        if is_looked_at(self):
-            return float(value_of(self).data)
-        plain = self._leave(
-            "float(t), a function of `math`, or storing t into a plain array",
-            "Use np.sin, np.exp, ... on it; f'{t:.3f}' prints it; allocate what you fill with "
-            "np.zeros_like(t), np.zeros(n, like=t) or `import tracker.numpy as np`",
-        )
-        return float(plain)
-
-    def __complex__(self) -> complex:
-        if is_constant(value_of(self)):
-            note_guard(self, "hash")
-            return complex(value_of(self).data)
-        plain = self._leave("complex(t) or a function of `cmath`", "Use np.exp, np.sqrt, ... on it")
-        return complex(plain)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        if settled(self) is not self:
-            return np.asarray(settled(self), dtype=dtype, copy=copy)
-        asking = sys._getframe(1).f_code
-        if asking in _OF_MEMORY:
-            raise ConversionError(
-                message(
-                    f"{asking.co_name} needs the memory of a tracked value of shape {self.shape}",
-                    "Use np.lib.stride_tricks.sliding_window_view, or index with integer arrays",
-                    user_line(),
-                )
-            )
-        discrete = self.dtype.kind in "biu" or _is_discrete(dtype)
-        if discrete or is_constant(value_of(self)):
-            pin(self)
-            return lent(self, dtype, copy)
-        if current_stage() is None and _TESTING in sys._getframe(1).f_code.co_filename:
-            return np.array(
-                value_of(self).data, dtype=dtype
-            )  # np.testing compares, and gives nothing back
-        what, instead = next(
-            (said for part, said in _CONVERTING.items() if part in asking.co_filename), _CONVERSION
-        )
-        self._leave(what, instead)
-        return lent(self, dtype, copy)
-
-    def _leave(self, what: str, instead: str) -> Any:
-        """Its data, where that may leave NumPy."""
-        text = message(
-            f"{what} would turn a tracked value of shape {self.shape}, dtype {self.dtype} "
-            "into plain numbers and lose its gradient",
-            f"{instead}; or tracker.data(t) where no gradient is wanted",
-            user_line(),
-        )
-        plain = let_go(self, lambda: text)
-        if plain is NOTHING:
-            raise ConversionError(text)
-        return plain
-
-    def __floor__(self) -> int:
-        return int(_asked(self, "floor", math.floor))
-
-    def __ceil__(self) -> int:
-        return int(_asked(self, "ceil", math.ceil))
-
-    def __trunc__(self) -> int:
-        return int(_asked(self, "int", math.trunc))
-
-    def __round__(self, digits: int | None = None) -> Any:
-        kind = type(value_of(self).form)
-        if not hasattr(kind, "__round__"):
-            raise TypeError(f"type {_said(kind)} doesn't define __round__ method")
-        if digits is None:
-            return _asked(self, "round", round)
-        data = value_of(self).data
-        if type(data) is float or type(data) is int:  # Python rounds decimals, NumPy does not
-            note_guard(self, "hash")
-            return round(data, digits)
-        return NUMPY[np.round](self, digits)
 
     # NumPy's protocols
 
@@ -428,12 +291,7 @@ class Tracked(metaclass=_Structureless):
         return _restore, (value_of(self).data, self.grad)
 
 
-def _is_discrete(dtype: Any) -> bool:
-    return dtype is not None and np.dtype(dtype).kind in "biu"
-
-
 _PYTHON_NUMBERS = (float, int, complex)
-_OF_MEMORY = {inspect.unwrap(f).__code__ for f in (np.lib.stride_tricks.as_strided, np.require)}
 # What Python's and NumPy's numbers tell of themselves that bears no derivative.
 _OF_NUMBERS = frozenset(
     (
@@ -468,58 +326,6 @@ def grad_of(value: Value) -> Any:
         return owner.grad
     found = getattr(value, "grad", None)  # of several values it may be one array, or parts of it
     return found.copy("K") if type(found) is np.ndarray else found
-
-
-def note_guard(handle: Tracked, kind: str) -> None:
-    """Python is about to depend on a value: a trace must know."""
-    stage = current_stage()
-    if stage is not None and settled(handle) is handle:
-        value = value_of(handle)
-        stage.guard(value, kind)
-        if kind == "hash" and handle.dtype.kind == "f" and value.data == 0:
-            bool(np.signbit(handle))  # 0.0 and -0.0 are equal, but Python does not take them alike
-
-
-_FEW = 16  # elements that have a guard each; more are compared with what they were, all at once
-
-
-def pin(handle: Tracked) -> None:
-    """Python is about to depend on every element."""
-    if current_stage() is not None:
-        kind = {"b": "bool", "i": "int", "u": "int"}.get(handle.dtype.kind, "hash")
-        if handle.size > _FEW and kind != "hash":
-            note_guard(NUMPY[np.all](handle == np.array(data_of(handle))), "bool")
-            return
-        for element in NUMPY[np.ravel](handle) if handle.ndim else (handle,):
-            note_guard(element, kind)
-
-
-def pinned(x: Any) -> Any:
-    """The plain data of what bears no derivative (a tolerance): a trace holds for this one."""
-    if type(x) is not Tracked:
-        return x
-    pin(x)
-    return data_of(x)
-
-
-def whole(x: Any) -> Any:
-    """Tracked integers and bools as the plain ones that they are, also those in a list."""
-    if type(x) is Tracked and x.dtype.kind in "biu":
-        return np.asarray(x) if x.ndim or x.dtype.kind == "b" else int(x)
-    return type(x)(map(whole, x)) if type(x) in (list, tuple) else x
-
-
-def _asked(handle: Tracked, kind: str, convert: Callable[[Any], _Answer]) -> _Answer:
-    """What Python makes of a value: a trace must know that it did, and that it could not."""
-    data = data_of(handle)
-    try:
-        answer = convert(data)
-    except (ValueError, OverflowError) as error:
-        if np.size(data) == 1:  # else it is the shape that does not allow it
-            note_error(error)
-        raise
-    note_guard(handle, kind)
-    return answer
 
 
 def install(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

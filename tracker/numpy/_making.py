@@ -19,13 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from tracker.conversions import whole
 from tracker.listening import is_following, is_recording
 from tracker.numpy._tracking import is_conversion, trackable
 from tracker.ops.create import asarray as join
 from tracker.ops.create import buffer, filled, ones_like, zeros_like
 from tracker.ops.shape import laid_out, memory_axes
 from tracker.tape import form_of, holds_tracked
-from tracker.tracked import Tracked, whole
+from tracker.tracked import Tracked
 
 NAMES = (
     *("arange", "array", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray", "c_"),

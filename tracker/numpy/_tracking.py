@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from tracker.conversions import whole
 from tracker.errors import ConversionError
 from tracker.listening import is_following
 from tracker.ops.create import buffer, joined
-from tracker.tracked import whole
 
 Function = Callable[..., Any]
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from tracker.conversions import whole
 from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import (
     CONSTANT,
@@ -32,7 +33,7 @@ from tracker.ir.op import (
 from tracker.ir.types import Type, type_of
 from tracker.ops.cotangents import jvp_from, vjp_from
 from tracker.tape import apply, apply2, data_of, form_of, holds_tracked
-from tracker.tracked import Tracked, install, public_name, whole
+from tracker.tracked import Tracked, install, public_name
 
 NO_VALUE: Any = np._NoValue
 _PYTHON = (bool, int, float, complex)

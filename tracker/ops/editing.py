@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from tracker.conversions import whole
 from tracker.ops.create import buffer
 from tracker.ops.cumulative import along
 from tracker.ops.declare import as_array, as_strong, constant, implements
 from tracker.ops.shape import laid_out
 from tracker.tape import form_of
-from tracker.tracked import whole
 
 # Axes ---------------------------------------------------------------------------------------------
 

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from tracker.conversions import whole
 from tracker.ir.op import NUMPY
 from tracker.ops.declare import as_array, as_strong, implements, into, no_cast, one_axis, refuse
 from tracker.ops.places import positions
 from tracker.ops.shape import contiguous
 from tracker.ops.windows import windows
 from tracker.tape import apply, data_of, form_of
-from tracker.tracked import Tracked, whole
+from tracker.tracked import Tracked
 
 
 def along_axis(arr: Any, indices: Any, axis: int) -> tuple[Any, ...]:

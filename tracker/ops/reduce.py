@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from tracker.conversions import whole
 from tracker.ir.op import LINEAR, METHODS, NUMPY, Op, Reduce
 from tracker.ir.types import Type
 from tracker.ops.declare import (
@@ -29,7 +30,7 @@ from tracker.ops.declare import (
 )
 from tracker.ops.short import fold
 from tracker.tape import apply, form_of
-from tracker.tracked import Tracked, whole
+from tracker.tracked import Tracked
 
 _NO = NO_VALUE
 

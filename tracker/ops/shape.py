@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from tracker.conversions import whole
 from tracker.ir.op import LINEAR, METHODS, Joint, View, Writes
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project, sum_to
 from tracker.ops.declare import as_array, declare, implements, into, order_of
 from tracker.tape import apply, form_of, shape_of, shares_memory
-from tracker.tracked import Tracked, whole
+from tracker.tracked import Tracked
 
 # reshape ----------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from tracker.conversions import whole as integers
 from tracker.ir.op import METHODS, NUMPY, Expand, Op, Reduce
 from tracker.ir.types import Type
 from tracker.ops.comparing import not_equal
@@ -19,7 +20,6 @@ from tracker.ops.create import astype
 from tracker.ops.declare import NO_VALUE, declare, infer_by_example, into
 from tracker.ops.reduce import folded_axes, masked, reduced_shape, sum_
 from tracker.tape import apply
-from tracker.tracked import whole as integers
 
 
 def _truth(function: Callable[..., Any], ufunc: Any, start: bool, body: Callable[..., Any]) -> Op:

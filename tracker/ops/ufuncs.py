@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from tracker.conversions import whole
 from tracker.errors import UnsupportedError, message, user_frame
 from tracker.ir.op import NUMPY, UFUNCS, Op
 from tracker.ops import subscripts
@@ -36,7 +37,7 @@ from tracker.ops.declare import (
 from tracker.ops.reduce import folded_axes, kept
 from tracker.ops.shape import laid_out
 from tracker.tape import apply, form_of
-from tracker.tracked import Tracked, set_ufunc_protocol, whole
+from tracker.tracked import Tracked, set_ufunc_protocol
 
 _MADE_BY_FROMPYFUNC = " (vectorized)"
 _PYTHON_NUMBERS = (float, int, complex, bool)

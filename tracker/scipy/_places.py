@@ -19,6 +19,7 @@ import numpy as np
 import scipy.ndimage
 import scipy.special
 
+from tracker.conversions import pinned
 from tracker.ir.op import Host, define
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project
@@ -26,7 +27,6 @@ from tracker.scipy._dropin import drop_in
 from tracker.scipy._neighbours import each, result
 from tracker.scipy._passing import as_array, no_rule
 from tracker.tape import apply
-from tracker.tracked import pinned
 
 _FAR = 12  # how far SciPy goes on before it finds coefficients, where a mode has no exact form
 _FEW = 64

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from tracker.conversions import pinned, whole
 from tracker.ops.declare import implements
 from tracker.ops.linalg.parts import as_array, column, is_square, real
-from tracker.tracked import Tracked, pinned, whole
+from tracker.tracked import Tracked
 
 
 def _squares(x: Any) -> Any:

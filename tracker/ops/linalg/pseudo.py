@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.conversions import pinned
 from tracker.ir.op import Host, Routine
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project
@@ -30,7 +31,6 @@ from tracker.ops.linalg.parts import (
 )
 from tracker.ops.shape import adjoint
 from tracker.tape import apply
-from tracker.tracked import pinned
 
 DROPS = 1e-7  # cutoffs below drop what is taken for noise
 
