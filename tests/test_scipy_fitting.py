@@ -94,13 +94,13 @@ FITS = {
         ** 2
     ),
     "curve_fit, covariance": lambda p: np.sum(
-        10 * curve_fit(decay, T + p[0], Y * p[1], xtol=1e-12)[1] ** 2
+        10 * curve_fit(decay, T + p[0], Y * p[1], **TIGHT)[1] ** 2
     ),
     "curve_fit, sigma": lambda p: np.sum(
         curve_fit(decay, T, Y, None, np.exp(p[1] * T) * p[0], True, jac=decay_slopes, **TIGHT)[1]
     ),
     "curve_fit, a matrix of sigma": lambda p: np.sum(
-        curve_fit(decay, T, Y, sigma=np.eye(8) * p[0] + p[1], xtol=1e-12)[0]
+        curve_fit(decay, T, Y, sigma=np.eye(8) * p[0] + p[1], **TIGHT)[0]
     ),
     "minimize_scalar": lambda p: (
         minimize_scalar(lambda x: quartic(x, *p), tol=1e-12).x
