@@ -51,6 +51,11 @@ def state_of(source: Any) -> Any:
     return source.get_state(legacy=False)
 
 
+def _bits(source: Any) -> Any:
+    """What a generator of NumPy's draws from."""
+    return getattr(source, "bit_generator", getattr(source, "_bit_generator", None))
+
+
 def put_back(source: Any, state: Any) -> None:
     if hasattr(source, "setstate"):
         source.setstate(state)
@@ -135,6 +140,27 @@ class Watch:
     def note(self) -> None:
         """All draws so far have been recorded."""
         self.states = [state_of(source) for source in self.sources]
+
+    def note_one(self, source: Any) -> None:
+        """What was drawn from this generator has been recorded."""
+        for at in self._known(source):
+            self.states[at] = state_of(self.sources[at])
+
+    def check_one(self, source: Any) -> None:
+        """Whether all that was drawn from this generator has been recorded, before more is: what
+        other generators gave is asked at the end."""
+        for at in self._known(source):
+            if not _same(self.states[at], state_of(self.sources[at])):
+                raise self._unheard(source)
+
+    def _known(self, source: Any) -> list[int]:
+        """Where a generator stands among the sources, and others that draw from the same bits."""
+        bits = _bits(source)
+        return [
+            at
+            for at, known in enumerate(self.sources)
+            if known is source or (bits is not None and _bits(known) is bits)
+        ]
 
     def check(self) -> None:
         for source in _global_sources():
@@ -400,13 +426,13 @@ def record_draw(source: Any, method: str, arguments: dict[str, Any]) -> Any:
     params = {"source": source, "method": method, "names": tuple(operands), "given": given}
     watch = _thread.watch
     if watch is not None:
-        watch.check()
+        watch.check_one(source)
     touch(source)
     data = _evaluate(*map(data_of, operands.values()), **params, type=None)
     if not tree.is_numeric(data):
         raise UnsupportedError(message(f"{method} drew a {type(data).__name__}", "Draw numbers"))
     if watch is not None:
-        watch.note()
+        watch.note_one(source)
     return record(draw, tuple(operands.values()), {**params, "type": type_of(data)}, data)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, ClassVar
 
-from tracker.ir.op import Branch, Loop, Op, Routine, While
+from tracker.ir.op import Branch, Host, Loop, Op, Routine, While, has_effect
 from tracker.ir.types import Type, type_of
 from tracker.records import field, record
 
@@ -133,6 +133,24 @@ def operands_of(step: Eqn | Guard) -> tuple[Atom, ...]:
 def may_abandon(eqn: Eqn) -> bool:
     """Whether machine code checks something here: Python's arithmetic can raise."""
     return eqn.out.type.weak or isinstance(eqn.op.lower, (Loop, While, Branch, Routine))
+
+
+def calls_back(eqn: Eqn) -> bool:
+    """Whether Python runs an equation, or one in a body of it."""
+    return isinstance(eqn.op.lower, Host) or any(map(calls_back, _nested(eqn)))
+
+
+def acts(eqn: Eqn) -> bool:
+    """Whether running an equation, or one in a body of it, does more than giving its result."""
+    return has_effect(eqn.op) or any(map(acts, _nested(eqn)))
+
+
+def _nested(eqn: Eqn) -> Iterator[Eqn]:
+    """The equations in the bodies of a loop or a branch."""
+    if isinstance(eqn.op.lower, (Loop, While, Branch)):
+        for value in eqn.params.values():
+            if isinstance(value, Function):
+                yield from value.eqns
 
 
 def name_variables(function: Function) -> None:

@@ -1,10 +1,11 @@
 """When two constants, or two sets of params, are the same: equal type and equal bits.
 
-Owns: `const_key` and `params_key`, hashable stand-ins for values that Python's own `==` would
-confuse (`0.0 == -0.0`, `1 == True`, `nan != nan`) or cannot hash (lists).
+Owns: `const_key`, `params_key` and `objects_key`, hashable stand-ins for values that Python's own
+`==` would confuse (`0.0 == -0.0`, `1 == True`, `nan != nan`) or cannot hash (lists).
 
 Invariants: 1. equal keys mean that no op can tell the values apart; 2. an opaque value (a callable,
-a generator, an array: it may hold state) has no key, and the equation that holds it is left alone.
+a generator, an array: it may hold state) has no key, and the equation that holds it is left alone;
+but where two equations stay two, it is enough that both hold the very same one (`objects_key`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Const, Function
+from tracker.ir.types import Type
 
 _double = struct.Struct("<d").pack
 _doubles = struct.Struct("<dd").pack
@@ -38,6 +40,20 @@ def params_key(params: dict[str, Any]) -> Hashable | None:
         return tuple([(name, _key(value)) for name, value in params.items()])
     except _Opaque:
         return None
+
+
+def objects_key(params: dict[str, Any]) -> Hashable:
+    """Equal for two sets of params that are the same, what is opaque being the same object."""
+    return tuple([(name, _object_key(value)) for name, value in params.items()])
+
+
+def _object_key(value: Any) -> Hashable:
+    if value.__class__ is dict:
+        return (dict, objects_key(value))
+    try:
+        return _key(value)
+    except _Opaque:
+        return value if isinstance(value, Type) else ("object", id(value))
 
 
 def _key(value: Any) -> Hashable:

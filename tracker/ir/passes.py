@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, acts
 from tracker.ir.keys import const_key, params_key
-from tracker.ir.op import OPS, Map, Routine, has_effect
+from tracker.ir.op import OPS, Map, Routine
 from tracker.ir.types import Type, type_of
 from tracker.ir.verify import verify
 from tracker.records import record, replace
@@ -164,7 +164,7 @@ def dead_code(function: Function) -> Function:
     kept: list[Eqn | Guard] = []
     for step in reversed(function.body):
         if isinstance(step, Eqn):
-            if step.out not in live and not has_effect(step.op) and not _may_raise(step):
+            if step.out not in live and not acts(step) and not _may_raise(step):
                 continue
             live.update(step.operands)
         else:

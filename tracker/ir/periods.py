@@ -15,7 +15,7 @@ import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, operands_of
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, calls_back, operands_of
 from tracker.ir.history import are_apart
 from tracker.ir.keys import const_key
 from tracker.ir.repeats import LEAST, PAYS, UNROLLED, Run, integers, loose
@@ -113,16 +113,16 @@ class Analysis:
 
     def _pays(self, window: Window, run: Run) -> bool:
         """Whether it is long enough, or one of many, as the rows of a table are: a loop keeps in
-        memory what straight-line code may have in registers, if there is not too much of it."""
+        memory what straight-line code may have in registers, if there is not too much of it, and
+        Python is not called, which takes longer than either."""
         steps = window.count * window.period
-        if steps >= (PAYS if not self.in_registers else _LONG):
+        period = self.body[window.start : window.start + window.period]
+        eqns = [step for step in period if isinstance(step, Eqn)]
+        if steps >= (PAYS if not self.in_registers or any(map(calls_back, eqns)) else _LONG):
             return True
         many = run.count * run.period >= _ROWS * PAYS
         pays = steps >= PAYS or many or (2 * steps >= PAYS and len(self.body) >= _ROWS * PAYS)
-        return pays and not any(
-            isinstance(step, Eqn) and 1 < step.out.type.size <= _IN_REGISTERS
-            for step in self.body[window.start : window.start + window.period]
-        )
+        return pays and not any(1 < eqn.out.type.size <= _IN_REGISTERS for eqn in eqns)
 
 
 def _covered(windows: Sequence[Window]) -> int:
@@ -369,9 +369,9 @@ class _Pattern:
             if not isinstance(added, Within) or isinstance(total, Fixed):
                 continue
             inner = self.step(added.slot, self.first)
-            piece = window.sources[added.slot][0]
             if not isinstance(inner, Eqn) or inner.op.name != "embed":
                 continue
+            piece = window.sources[added.slot][0]
             if isinstance(piece, (Fixed, Within, Before)):
                 place = self._place(added.slot) or _still(inner.params["index"])
                 return total, Link(piece, place, adds=True), {slot, added.slot}

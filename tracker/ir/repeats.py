@@ -15,7 +15,8 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from tracker.ir.graph import Atom, Const, Eqn, Guard
-from tracker.ir.keys import params_key
+from tracker.ir.keys import objects_key, params_key
+from tracker.ir.op import Host
 from tracker.ir.types import Type
 from tracker.records import record
 
@@ -86,6 +87,8 @@ class _Kinds:
             frozen = eqn.params.get("shape"), *map(_outline, eqn.params["index"])
         elif eqn.params:
             frozen = params_key(eqn.params)
+        if frozen is None and isinstance(eqn.op.lower, Host):  # draws from one generator
+            frozen = objects_key(eqn.params)
         if frozen is None:
             return None
         return eqn.op, frozen, self.type(eqn.out.type), *map(self.atom, eqn.operands)

@@ -15,7 +15,7 @@ results keep their bits; what does not fit stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,13 @@ from tracker.ir.graph import (
     Function,
     Guard,
     Var,
+    acts,
     name_variables,
     nested_functions,
     operands_of,
 )
-from tracker.ir.op import OPS
+from tracker.ir.keys import objects_key
+from tracker.ir.op import OPS, Host
 from tracker.ir.passes import Pass, Writer
 from tracker.ir.periods import Analysis, Need, Needs
 from tracker.ir.repeats import LEAST, find_runs
@@ -68,7 +70,7 @@ class _Emitter(Writer):
         self.tables: dict[Any, Var] = {}
         self.rows: dict[Any, Var] = {}
         self.functions = dict(function.functions)
-        self.known = {str(nested): nested for nested in function.functions.values()}
+        self.known = {_key(nested): nested for nested in function.functions.values()}
 
     def run(self) -> Function:
         needs = Needs(self.function, self.analysis).of
@@ -264,15 +266,21 @@ class _Emitter(Writer):
     def nested(self, function: Function) -> Function:
         """The function; or one like it, if there is one."""
         name_variables(function)
-        text = str(function)
-        known = self.known.get(text)
+        key = _key(function)
+        known = self.known.get(key)
         if known is None:
             number = 1
             while f"rolled{number}" in self.functions:
                 number += 1
-            known = self.known[text] = replace(function, name=f"rolled{number}")
+            known = self.known[key] = replace(function, name=f"rolled{number}")
             self.functions[known.name] = known
         return known
+
+
+def _key(function: Function) -> Hashable:
+    """Equal for two functions that do the same: what Python runs must be the same object."""
+    called = [eqn for eqn in function.eqns if isinstance(eqn.op.lower, Host)]
+    return str(function), *((eqn.op, objects_key(eqn.params)) for eqn in called)
 
 
 def _position(index: Sequence[Any], entry: int) -> int:
@@ -306,9 +314,12 @@ class _Loop:
             self._write()
 
     def _reverse(self) -> bool:
-        """Whether steps go down along the rows: as most of what is read asks."""
+        """Whether steps go down along the rows: as most of what is read asks; what acts does so in
+        the order in which it stands."""
         balance = 0
         window = self.window
+        if any(isinstance(step, Eqn) and acts(step) for step in self.period):
+            return False
         sources: dict[Source, None] = dict.fromkeys(window.parts.values())
         for slot, found in enumerate(window.sources):
             if slot not in window.gone:

@@ -87,8 +87,8 @@ def plan_callback(planner: Any, eqn: Eqn) -> None:
 def _write(driver: Any, eqn: Eqn) -> None:
     driver.settle()
     effect = has_effect(eqn.op)
-    if effect and driver.drawn is None:
-        driver.drawn = len(driver.lines)
+    if effect:
+        driver.act()
     number = len(driver.needs.callbacks)
     driver.needs.callbacks.append(eqn)
     table = f"@callback.{number}"
@@ -100,18 +100,13 @@ def _write(driver: Any, eqn: Eqn) -> None:
         driver.lines.append(f"  store ptr {driver.readable(operand)}, ptr {cell}")
     target = driver.pointer(driver.plan.places[eqn.out].buffer)
     status = driver.e.write(f"call i64 @{CALL}(ptr {table}, ptr {cells}, ptr {target})")
-    label = f"ok{driver.e.names.fresh()[1:]}"
-    driver.raises = True
-    driver.has_guards |= not effect
-    differs = "" if effect else "i64 1, label %fail "
-    driver.lines.append(f"  switch i64 {status}, label %raised [i64 0, label %{label} {differs}]")
-    driver.lines.append(f"{label}:")
+    driver.unless_raised(status, fails=not effect)
 
 
 def journal(driver: Any) -> Callable[[bool], list[str]]:
     """What to say of what was drawn at each way out of a function (whether it fails there), if a
-    condition comes after the first effect."""
-    at = driver.drawn
+    condition comes after the first effect. (For its bodies, too.)"""
+    at = driver.acted
     if not any("label %fail" in line for line in driver.lines[at:]):
         return lambda _: []
     driver.spills += ["  %journal = alloca ptr, align 8", "  store ptr null, ptr %journal, align 8"]

@@ -98,7 +98,8 @@ class _Driver(Unrolled):
         symbol = f"@body{len(self.bodies)}"
         text, scratch = child._function(f"{symbol}(ptr noalias %slots, ptr %scratch)", owns=False)
         self.bodies.append(text)
-        found = self.shared[id(plan), stay] = Nested(symbol, scratch, child.has_guards)
+        found = Nested(symbol, scratch, child.has_guards, child.raises)
+        self.shared[id(plan), stay] = found
         return found
 
     def write(self) -> None:
@@ -151,7 +152,7 @@ class _Driver(Unrolled):
         varies = any(map(CALLS.search, self.lines))
         taking = Taking(size, varies, self.needs, self.symbols)
         rooms = sorted({spot.room for spot in places.values() if spot.room is not None})
-        journal = rare.journal(self) if self.drawn is not None else lambda _: []
+        journal = rare.journal(self) if owns and self.acted is not None else lambda _: []
         head = [f"define internal i64 {header} {{", *self.spills, *map(self._room, rooms)]
         body = [*(taking.take() if owns else ()), *self.lines]
         tail = [*journal(False), *(taking.give("done") if owns else ()), "  ret i64 0"]
@@ -159,7 +160,8 @@ class _Driver(Unrolled):
             give = taking.give("failed") if owns else ()
             tail += ["fail:", *journal(True), *give, "  ret i64 1"]
         if self.raises:
-            tail += ["raised:", *journal(False), *taking.give("raised"), "  ret i64 -1"]
+            give = taking.give("raised") if owns else ()
+            tail += ["raised:", *journal(False), *give, "  ret i64 -1"]
         driver = "\n".join([*head, *body, *tail, "}"])
         where = {
             str(buffer.number): f"ptr %scratch, i64 {spot.offset + taking.margin}"

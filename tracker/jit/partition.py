@@ -68,17 +68,18 @@ class HostCall:
 Stage = Segment | HostCall | Guard
 
 
-def why_host(eqn: Eqn) -> str:
-    """Why NumPy must run an equation; empty if it can be lowered."""
+def why_host(eqn: Eqn, calls: bool = False) -> str:
+    """Why NumPy must run an equation; empty if it can be lowered. `calls`: machine code may call
+    Python, where that is all that stands in the way."""
     lower = eqn.op.lower
     if isinstance(lower, Host):
-        return lower.why
+        return "" if calls and not rare.why_no_callback(eqn) else lower.why
     if isinstance(lower, Expand):  # those that can be expanded are gone
         why = expanded(eqn)
         assert isinstance(why, str)
         return why
     if isinstance(lower, (Loop, While, Branch)):
-        return _why_not_control(eqn)
+        return _why_not_control(eqn, calls)
     if isinstance(lower, Pick):  # it goes where its bundle goes
         return ""
     for atom in (*eqn.operands, eqn.out):
@@ -101,7 +102,7 @@ def why_host(eqn: Eqn) -> str:
     return ""
 
 
-def _why_not_control(eqn: Eqn) -> str:
+def _why_not_control(eqn: Eqn, calls: bool) -> str:
     """A loop runs natively if all of its bodies do."""
     assert isinstance(eqn.out.type, Bundle)
     for type in (*(o.type for o in eqn.operands), *eqn.out.type.parts):
@@ -113,7 +114,7 @@ def _why_not_control(eqn: Eqn) -> str:
         if isinstance(nested, Function):
             if any(_is_complex_number(a.type) for a in (*nested.inputs, *nested.outputs)):
                 return "a complex number in a loop or branch"
-            for why in host_reasons(nested).values():
+            for why in host_reasons(nested, calls).values():
                 if why:
                     return f"{why}, in the body of a {eqn.op.name}"
     return ""
@@ -124,12 +125,12 @@ def _is_complex_number(type: Type) -> bool:
     return type.dtype.kind == "c" and not type.shape
 
 
-def host_reasons(function: Function) -> dict[Eqn, str]:
-    """Why NumPy must run each equation; empty for those that can be lowered."""
+def host_reasons(function: Function, calls: bool = False) -> dict[Eqn, str]:
+    """Why NumPy must run each equation; empty for those that can be lowered (see `why_host`)."""
     reasons: dict[Eqn, str] = {}
     hosted: set[Atom] = set()
     for eqn in function.eqns:
-        reasons[eqn] = why_host(eqn)
+        reasons[eqn] = why_host(eqn, calls)
         if isinstance(eqn.op.lower, Pick) and eqn.operands[0] in hosted:
             reasons[eqn] = "a part of several results"
         if reasons[eqn]:
@@ -156,16 +157,20 @@ def _why_not_map(eqn: Eqn, lower: Map) -> str:
     return ""
 
 
-def partition(function: Function) -> list[Stage]:
-    """Cut a function into native segments and host calls."""
-    reasons = host_reasons(function)
+def is_one_call(function: Function) -> bool:
+    """Whether machine code runs all of a function, and calls Python itself where it must."""
     # A result may be an argument as it came, of a dtype that no machine code handles.
     asked = [step.operand for step in function.body if isinstance(step, Guard)]
     native = all(atom.type.dtype in SUPPORTED for atom in (*function.outputs, *asked))
-    if native and not any(why and rare.why_no_callback(eqn) for eqn, why in reasons.items()):
+    return native and not any(host_reasons(function, calls=True).values())
+
+
+def partition(function: Function) -> list[Stage]:
+    """Cut a function into native segments and host calls."""
+    if is_one_call(function):
         outputs = tuple(a for a in function.outputs if isinstance(a, Var))
         return [Segment(function, (*function.inputs, *function.captures), outputs)]
-    return _cut(function, reasons)
+    return _cut(function, host_reasons(function))
 
 
 def _cut(function: Function, reasons: dict[Eqn, str]) -> list[Stage]:

@@ -14,6 +14,7 @@ from tracker.ir.factoring import factor_products
 from tracker.ir.graph import Function
 from tracker.ir.joining import batch_products, join_products
 from tracker.ir.layouts import common_layouts
+from tracker.ir.op import Host
 from tracker.ir.outer import outer_products
 from tracker.ir.prune import unused_results
 from tracker.ir.residuals import residuals
@@ -26,14 +27,15 @@ from tracker.ir.uniform import uniform_products
 from tracker.ir.unseen import unseen_writes
 from tracker.ir.widening import widen
 from tracker.jit import rare
-from tracker.jit.partition import why_host
+from tracker.jit.partition import is_one_call, why_host
 
 
 def _roll(function: Function) -> Function:
     """Loops of what repeats itself, in a body that is long enough for it."""
     if len(function.body) < repeats.SHORT:
         return function
-    rolled: Function = rare.roll(lambda eqn: not why_host(eqn)).body(function)
+    calls = any(isinstance(op.lower, Host) for op in function.ops) and is_one_call(function)
+    rolled: Function = rare.roll(lambda eqn: not why_host(eqn, calls)).body(function)
     return rolled
 
 

@@ -14,7 +14,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, may_abandon
+from tracker.ir.graph import (
+    Atom,
+    Const,
+    Eqn,
+    Function,
+    Guard,
+    Var,
+    acts,
+    calls_back,
+    may_abandon,
+)
 from tracker.ir.op import (
     Borrow,
     Branch,
@@ -137,9 +147,9 @@ class _Planner(Weighing):
         self.bodies: dict[Function, Plan] = {}
         self.turned: set[Var] | None = None  # see `running.py`
         self.sliced: set[Atom] = set()
-        self.calls_back = any(isinstance(eqn.op.lower, Host) for eqn in function.eqns)
+        self.calls_back = any(map(calls_back, function.eqns))
         self.checked = 0  # the level from which all conditions so far have been looked at
-        self.drawn = 0  # the level of the last callback that has an effect
+        self.drawn = 0  # the level of the last step that has an effect
         if any(isinstance(eqn.op.lower, Contract) for eqn in function.eqns):
             self.gathered = rare.gathered(function)
             self.sliced = sliced_by_products(function)
@@ -374,6 +384,10 @@ class _Planner(Weighing):
         assert isinstance(eqn.out.type, Bundle)
         wholes = {o: self.carried(o) for o in operands}
         level = max((place.ready for place in wholes.values()), default=0)
+        if self.calls_back and calls_back(eqn):
+            level = max(level, self.checked)
+        if self.calls_back and acts(eqn):  # callbacks come after all else of their level
+            level = self.drawn = max(level, self.drawn + 1)
         results = []
         for part in eqn.out.type.parts:
             kind = "tiny" if self.tiny.takes(part) else "memory"

@@ -55,7 +55,7 @@ class Registers:
         self.level = 0
         self.has_guards = False
         self.raises = False  # whether what is called may leave an exception
-        self.drawn: int | None = None  # the line in front of the first callback with an effect
+        self.acted: int | None = None  # the line in front of the first step with an effect
         self.pending: Scalar | None = None  # what must hold, and is still to be checked
 
     def place(self, var: Var) -> Place:
@@ -212,6 +212,21 @@ class Registers:
             both = f"select i1 {self.pending.name}, i1 {holds.name}, i1 false"
             holds = Scalar(self.e.write(both), holds.dtype)
         self.pending = holds
+
+    def act(self) -> None:
+        """Something with an effect comes next."""
+        if self.acted is None:
+            self.acted = len(self.lines)
+
+    def unless_raised(self, status: str, fails: bool) -> None:
+        """Go on if what was called gave 0; abandon the call if it gave 1, as it does if it `fails`;
+        else it has left an exception."""
+        label = f"ok{self.e.names.fresh()[1:]}"
+        self.raises = True
+        self.has_guards |= fails
+        differs = "i64 1, label %fail " if fails else ""
+        self.lines.append(f"  switch i64 {status}, label %raised [i64 0, label %{label} {differs}]")
+        self.lines.append(f"{label}:")
 
     def settle(self) -> None:
         """Check what is to hold by now: before anything that takes long, or writes."""

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.graph import Atom, Const, Function, Var
+from tracker.ir.graph import Atom, Const, Function, Var, acts
 from tracker.ir.op import Branch, Loop
 from tracker.ir.types import Type
 from tracker.jit import pausing
@@ -36,6 +36,8 @@ _MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 
 def write_control(driver: Any, control: Control) -> None:
     """Write a loop, a while or a branch."""
+    if acts(control.eqn):
+        driver.act()
     kind = control.eqn.op.lower
     if isinstance(kind, Loop):
         _loop(_Writer(driver, control))
@@ -47,11 +49,13 @@ def write_control(driver: Any, control: Control) -> None:
 
 @record(frozen=True)
 class Nested:
-    """A body that is written: its symbol, its scratch in bytes, and whether it can fail."""
+    """A body that is written: its symbol, its scratch in bytes, whether it can fail, and whether it
+    can leave an exception."""
 
     symbol: str
     scratch: int
     fails: bool
+    raises: bool
 
 
 def slots_of(function: Function) -> Slots:
@@ -96,9 +100,7 @@ class _Frame:
 
     def run(self) -> None:
         """Call the body, and fail if it does."""
-        status = self.call()
-        if self.body.fails:
-            self.w.driver.require(self.w.compare("==", status, 0))
+        self.w.returned(self.call(), [self.body])
 
 
 class _Writer:
@@ -176,6 +178,13 @@ class _Writer:
         self.line(f"br label %{on}")
         self.label(on)
         driver.require(self.compare("==", self.e.write(f"load i64, ptr {status}"), 0))
+
+    def returned(self, status: str, bodies: Sequence[Nested]) -> None:
+        """What one of these bodies says of itself is what the caller says of itself, too."""
+        if any(body.raises for body in bodies):
+            self.driver.unless_raised(status, any(body.fails for body in bodies))
+        elif any(body.fails for body in bodies):
+            self.driver.require(self.compare("==", status, 0))
 
     def clock(self) -> str:
         """The cell that `pause` needs, before the loop."""
@@ -423,5 +432,4 @@ def _branch(w: _Writer) -> None:
         w.end(frame.results, [frame.result(at) for at in range(len(frame.results))])
         w.line(f"br label %{done}")
     w.label(done)
-    if any(frame.body.fails for frame in frames):
-        w.driver.require(w.compare("==", w.e.write(f"load i64, ptr {status}"), 0))
+    w.returned(w.e.write(f"load i64, ptr {status}"), [frame.body for frame in frames])
