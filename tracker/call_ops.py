@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from tracker.errors import RuleError, UnsupportedError, message
+from tracker.errors import RuleError, TrackerError, UnsupportedError, message
 from tracker.ir.op import Host, Joint, Op
 from tracker.ir.types import Bundle, Type, type_of
 from tracker.leaves import data
-from tracker.listening import is_recording, running_leaves
+from tracker.listening import Unheard, is_recording, running_leaves
 from tracker.ops import bundle
 from tracker.ops.bundle import pick
 from tracker.records import replace
+from tracker.stage import note_error
 from tracker.tape import apply, data_of, stand_for, value_of
 from tracker.tracked import Leaf, Tracked
 from tracker.values import CLOSED, NO_PARAMS, Value
@@ -161,13 +162,21 @@ _made = 0
 
 
 def host_call(name: str, run: Callable[..., list[Any]], operands: Sequence[Any]) -> list[Any]:
-    """run(*plain operands) -> numbers and arrays, as an op that a trace holds."""
+    """run(*plain operands) -> numbers and arrays, as an op that a trace holds. Where it raises, the
+    function may catch that and go on: the trace does not hold."""
     global _made
     _made += 1
     types: list[Type] = []
 
     def evaluate(*xs: Any) -> Any:
-        outs = run(*map(read_only, xs))
+        try:
+            outs = run(*map(read_only, xs))
+        except Exception as error:
+            if types:
+                raise Unheard from error
+            if not isinstance(error, TrackerError):
+                note_error(error)
+            raise
         found = list(map(type_of, outs))
         if not types:
             types.extend(found)

@@ -3,6 +3,9 @@
 Owns: `listeners`, and the state of each thread (`thread`): its stages (`stage.py`), the innermost
 `Cut` and `Watch`, and the leaves of each derivative that is running its function (`Deriving`).
 
+`Aside` sets all that aside for code that a trace calls back; such a call which cannot give what it
+gave while it was traced says so (`Unheard`).
+
 Invariant: `listeners` holds whatever listens, in all threads together; while it is empty the gate
 asks nothing else.
 """
@@ -78,6 +81,24 @@ def current_cut() -> Cut | None:
 def current_watch() -> Watch | None:
     """The innermost watch of this thread."""
     return thread.watch if listeners else None
+
+
+class Aside:
+    """Within it, in this thread, nobody listens, and no derivative is running: as in a call back
+    out of machine code."""
+
+    def __enter__(self) -> None:
+        self.kept = dict(thread.__dict__)
+        thread.__dict__.update(stages=[], cut=None, watch=None, deriving=[])
+
+    def __exit__(self, *_: object) -> None:
+        thread.__dict__.clear()
+        thread.__dict__.update(self.kept)
+
+
+class Unheard(Exception):
+    """A call back gives something of another kind than while it was traced, or raises: the trace
+    does not hold, like one with a condition that fails, and the next one hears of it."""
 
 
 class Deriving:

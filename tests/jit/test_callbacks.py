@@ -162,6 +162,31 @@ def test_an_exception_of_a_host_call_reaches_the_caller(by):
     assert g(X, 1.0, r).shape == (120,)
 
 
+@custom_gradient(host=True)
+def _root_of(x):
+    if np.any(x < 0):
+        raise ValueError("negative")
+    return np.sqrt(x), lambda dy: (dy / 2 / np.sqrt(x),)
+
+
+def test_an_exception_of_a_host_call_is_the_function_s_to_catch(by):
+    def f(x):
+        try:
+            return np.sum(_root_of(x) * x)
+        except ValueError:
+            return np.sum(x)
+
+    g = jit(f)
+    assert [g(x) for x in ARRAYS[:1] * 3] == pytest.approx([f(X)] * 3)
+    with pytest.warns(RuntimeWarning, match="goes on after an error that depends on values"):
+        assert g(ARRAYS[1]) == f(ARRAYS[1])
+    uncaught = jit(_root_of)
+    for _ in range(5):
+        assert np.array_equal(uncaught(X), np.sqrt(X))
+        with pytest.raises(ValueError, match="negative"):
+            uncaught(-X)
+
+
 KEPT = []
 
 

@@ -31,6 +31,7 @@ from tracker.jit import cache, engine, native
 from tracker.jit.locking import once
 from tracker.jit.signature import DTYPES
 from tracker.jit.writer import ALIGNED, CONTIGUOUS, DATA, DESCR, DIMS, NDIM, TYPE_NUMBER
+from tracker.listening import Unheard
 from tracker.records import record
 
 CALL, BEGIN, FINISH = "tk.callback", "tk.callback.begin", "tk.callback.finish"
@@ -145,6 +146,7 @@ def table_of(eqn: Eqn) -> tuple[bytes, list[Any]]:
     whether its result must be what it was; of the result, and then of each operand, what it is for
     Python, its dtype, rank, where in the table its extents are, its bytes. And the objects."""
     call = function_of(eqn)
+    call = call if has_effect(eqn.op) else _or_nothing(call)
     types = [eqn.out.type, *(o.type for o in eqn.operands)]
     at = 8 * (_HEAD + _RECORD * len(types))
     words, extents = [id(call), len(types) - 1, int(has_effect(eqn.op))], list[int]()
@@ -163,6 +165,18 @@ def function_of(eqn: Eqn) -> Callable[..., Any]:
     if isinstance(lower, Host) and lower.prepare is not None:
         return lower.prepare(**eqn.params)
     return functools.partial(eqn.op.evaluate, **eqn.params)
+
+
+def _or_nothing(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The function; where it has nothing that the trace holds for, it gives what has no type."""
+
+    def answer(*operands: Any) -> Any:
+        try:
+            return call(*operands)
+        except Unheard:
+            return None
+
+    return answer
 
 
 def _kind(type: Type) -> int:

@@ -22,6 +22,7 @@ from tracker.jit.program import Form, Program
 from tracker.jit.signature import ArrayOut, Outputs, Signature
 from tracker.jit.staging import GuardFailed
 from tracker.jit.strides import MemoryOrder, kept_order
+from tracker.listening import Unheard
 from tracker.replay import CONVERSIONS
 from tracker.tree import LEAF, Structure
 
@@ -93,7 +94,10 @@ def _host_step(stage: HostCall) -> Callable[[dict[Var, Any]], None]:
 
     def step(table: dict[Var, Any]) -> None:
         xs = [o.value if isinstance(o, Const) else table[o] for o in eqn.operands]
-        table[eqn.out] = function(*xs)
+        try:
+            table[eqn.out] = function(*xs)
+        except Unheard as error:
+            raise GuardFailed from error
 
     return step
 

@@ -8,8 +8,8 @@ one way through the guards. Invariant: a call runs the user's function once, whe
 compiled, or given up; twice only where a derivative's error stopped the trace, where arrays that
 share memory were written into or a list that was given twice was changed, where a loop's body gave
 away a value of its own, where it could not do with a captured number that varies, where large
-arrays gave a derivative with NaNs, and where it cannot be compiled and was given arrays of another
-byte order.
+arrays gave a derivative with NaNs, where a call back into Python raised, and where it cannot be
+compiled and was given arrays of another byte order.
 """
 
 from __future__ import annotations
