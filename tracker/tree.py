@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -62,6 +63,19 @@ def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
     _REGISTERED[cls] = (flatten, unflatten)
 
 
+def register_object(cls: type) -> None:
+    """Make a class a container of its objects' attributes."""
+    register(
+        cls, lambda x: (tuple(vars(x).values()), tuple(vars(x))), functools.partial(_object, cls)
+    )
+
+
+def _object(cls: type, names: Sequence[str], children: Sequence[Any]) -> Any:
+    made = object.__new__(cls)
+    vars(made).update(zip(names, children, strict=True))
+    return made
+
+
 def is_namedtuple(cls: type) -> bool:
     return issubclass(cls, tuple) and hasattr(cls, "_fields")
 
@@ -100,7 +114,7 @@ def rebuild(
     if issubclass(cls, dict):
         if cls is dict:
             return dict(zip(names, children, strict=True))
-        made = copy.copy(template) if template is not None else cls()
+        made = copy.copy(template) if template is not None else _empty(cls)
         items = zip(names, children, strict=True)
         if cls.update in (dict.update, OrderedDict.update):
             made.update(items)
@@ -120,6 +134,14 @@ def rebuild(
     for name, child in zip(names, children, strict=True):
         object.__setattr__(made, name, child)
     return made
+
+
+def _empty(cls: Any) -> Any:
+    """A dict of a class, some of which (SciPy's `RootResults`) cannot be made without entries."""
+    try:
+        return cls()
+    except TypeError:
+        return cls.__new__(cls)
 
 
 def is_number_list(x: Any) -> bool:

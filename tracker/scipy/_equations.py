@@ -5,8 +5,8 @@ With a(t) the cotangent of y(t): da/dt = -(df/dy)' a, and the cotangents of args
 (df/dargs)' a on the way (Pontryagin). At every requested time y starts afresh from what the forward
 pass found, so that an unstable way back does no harm; where it leads elsewhere before the next of
 the times, as a stiff equation's does, there is no gradient. The pass backwards is itself such an
-integration, hence second derivatives. Within compiled code the solver is called back, and there is
-the first derivative only.
+integration, hence second derivatives. Compiled code calls back for the whole, and for the whole of
+a derivative.
 
 The function may depend on `args` (numbers and arrays, also in lists, tuples and dicts) only:
 captured tracked values are refused.
@@ -23,10 +23,11 @@ import scipy.integrate
 from tracker import tree
 from tracker.errors import UnsupportedError, message
 from tracker.leaves import data
-from tracker.listening import is_recording
+from tracker.listening import is_deriving, is_recording
 from tracker.pullbacks import pullback
 from tracker.rules import custom_gradient
-from tracker.scipy._implicit import as_tuple, changed, restricted, vector
+from tracker.scipy._hosted import black_box, by_scipy, called
+from tracker.scipy._implicit import as_tuple, changed, vector
 from tracker.scipy._passing import as_array, is_tracked
 from tracker.tape import form_of
 from tracker.tracked import Tracked
@@ -47,7 +48,7 @@ def _flow(
     if not is_tracked(y0, t, *args):
         return solver(_alone(f), y0, t, args)
 
-    @custom_gradient(host=is_recording())
+    @custom_gradient
     def flow(y0: Any, t: Any, *args: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
         ys = _flow(f, y0, t, args, solver, backwards)
         return ys, lambda g: _adjoint(f, ys, t, args, g, backwards)
@@ -91,9 +92,7 @@ def _adjoint(
         out, pull = pullback(lambda y, *args: _vector(f(y, -s, *args)), y, *args)
         by_y, *by_args = pull(-a)
         gathered = [_gathered(c, x) for c, x in zip(by_args, args, strict=True)]
-        slope = np.concatenate([-out, -by_y, *(-c for c in gathered)])
-        # While a trace listens, a derivative at plain numbers comes back on its tape.
-        return slope if is_tracked(state, s, *args) else data(slope)
+        return np.concatenate([-out, -by_y, *(-c for c in gathered)])
 
     a, first = g[-1], 0 * g[-1]
     total = np.concatenate([np.zeros_like(np.reshape(1.0 * x, (-1,))) for x in (*args, ys[0])])
@@ -168,6 +167,7 @@ def _of_numbers(f: Right, args: tuple[Any, ...]) -> tuple[Right, tuple[Any, ...]
     return call, tuple(leaves[i] for i in places)
 
 
+@by_scipy(scipy.integrate.odeint)
 def odeint(
     func: Any,
     y0: Any,
@@ -188,6 +188,9 @@ def odeint(
     ...                  0.5)
     (np.float64(-0.6065306...),)
     """
+    if is_recording():
+        named = {"tfirst": tfirst, "rtol": rtol, "atol": atol, **options}
+        return _in_one(odeint, (func, y0, t, args, *rest), named)
     named = dict(zip(("Dfun", "col_deriv", "full_output", "ml", "mu"), rest, strict=False))
     options |= named
 
@@ -233,13 +236,17 @@ def solve_ivp(
 ) -> Any:
     """As `scipy.integrate.solve_ivp`; `.y` (and `.t` at the ends) is differentiable in y0, t_span,
     t_eval and args. Without t_eval, the times between the ends are those that the solver took."""
+    if is_recording():
+        return _solve_ivp_called_back(
+            fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, options
+        )
     args = () if args is None else args
 
     def right(y: Any, t: Any, *args: Any) -> Any:
         return fun(t, y, *args)
 
     flat, numbers = _of_numbers(right, args)
-    if not is_tracked(t_span, y0, t_eval, *numbers):
+    if not is_tracked(t_span, y0, t_eval, *numbers, *options.values()):
         alone = _alone(fun)
         return scipy.integrate.solve_ivp(
             alone, t_span, y0, method, t_eval, dense_output, events, vectorized, args, **options
@@ -252,14 +259,8 @@ def solve_ivp(
                     "Ask for the times that you need with t_eval=",
                 )
             )
-    if is_recording() and t_eval is None:
-        raise UnsupportedError(
-            message(
-                "solve_ivp under jit takes another number of steps for other arguments",
-                "Ask for the times that you need with t_eval=",
-            )
-        )
     y0 = _checked(y0)
+    options = tree.map(data, options)
     slopes = options.pop("jac", None)
     of_numbers = _of_numbers(lambda y, t, *args: slopes(t, y, *args), args)[0]
 
@@ -284,33 +285,61 @@ def solve_ivp(
         within = {"atol": _least(options["atol"])} if "atol" in options else {}
         return solve(f, y0, t, args, kept | within)
 
-    start, end = t_span[0], t_span[1]
     plain = scipy.integrate.solve_ivp(
         lambda t, y: data(_vector(flat(y, t, *map(data, numbers)))),
-        (data(start), data(end)),
+        tuple(map(data, t_span)),
         data(y0),
         method,
         None if t_eval is None else data(_vector(t_eval)),
         **ahead(tuple(map(data, numbers))),
     )
-    skip, kept = 0, None
-    if t_eval is None:
-        times = np.stack([start, *plain.t[1:-1], end]) * 1.0
-    else:
-        times = 1.0 * _vector(t_eval)
-        if bool(times[0] != start):
-            times, skip = np.concatenate([np.reshape(1.0 * start, (1,)), times]), 1
-        if bool(times[-1] != end):  # SciPy's steps lead there
-            times, kept = np.append(times, end), -1
-        _guard_order(times)
+    times, asked = _times(t_span, t_eval, plain.t)
     ys = _flow(flat, 1.0 * y0, times, numbers, solver, backwards)
-    if is_recording():  # other arguments take another number of steps
-        counts = ("nfev", "njev", "nlu")
-        plain = restricted(plain, {k: x for k, x in plain.items() if k not in counts})
-    return changed(plain, t=times[skip:kept], y=ys[skip:kept].T)
+    return changed(plain, t=times[asked], y=ys[asked].T)
 
 
-def _guard_order(times: Any) -> None:
-    """Have a trace hold for times of one order: SciPy has said that they are all right."""
-    ahead = np.diff(times)
-    bool(np.all(ahead >= 0)), bool(np.all(ahead <= 0))
+def _times(t_span: Any, t_eval: Any, taken: Any) -> tuple[Any, slice]:
+    """The times from one end to the other, and which of them are asked for; where nobody says, they
+    are those that the solver has taken."""
+    start, end = t_span
+    if t_eval is None:
+        return np.stack([start, *taken[1:-1], end]) * 1.0, slice(None)
+    times, skip, kept = 1.0 * _vector(t_eval), 0, None
+    if bool(times[0] != start):
+        times, skip = np.concatenate([np.reshape(1.0 * start, (1,)), times]), 1
+    if bool(times[-1] != end):  # SciPy's steps lead there
+        times, kept = np.append(times, end), -1
+    return times, slice(skip, kept)
+
+
+def _solve_ivp_called_back(
+    fun: Any,
+    t_span: Any,
+    y0: Any,
+    method: Any,
+    t_eval: Any,
+    dense_output: Any,
+    events: Any,
+    vectorized: Any,
+    args: Any,
+    options: dict[str, Any],
+) -> Any:
+    """`solve_ivp` in a trace."""
+    if t_eval is None:
+        raise UnsupportedError(
+            message(
+                "solve_ivp under jit takes another number of steps for other arguments",
+                "Ask for the times that you need with t_eval=",
+            )
+        )
+    given = (fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args)
+    if is_deriving():
+        return _in_one(solve_ivp, given, options)
+    return called(scipy.integrate.solve_ivp, given, options)
+
+
+def _in_one(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """A function of this file as a black box."""
+    return black_box(
+        function.__name__, lambda args, options: function(*args, **options), args, options
+    )

@@ -16,9 +16,9 @@ import scipy.stats
 
 from tracker.cuts import ignore_derivatives
 from tracker.listening import is_recording
+from tracker.scipy._hosted import untracked
 from tracker.scipy._moments import MOMENTS
 from tracker.scipy._passing import NOT_WANTED, as_array, is_tracked, no_rule, refusing
-from tracker.scipy._untracked import untracked
 from tracker.tape import form_of
 
 Formula = Callable[..., Any]

@@ -14,17 +14,13 @@ import scipy.optimize
 from tracker.errors import UnsupportedError, message
 from tracker.gradients import gradient
 from tracker.jacobians import jacobian
-from tracker.leaves import data
+from tracker.scipy._hosted import Function, by_scipy, solved
 from tracker.scipy._implicit import (
-    Function,
     as_tuple,
-    at_plain,
     changed,
     depends,
     held,
     implicit,
-    plainly,
-    solved,
     standing_for,
     vector,
 )
@@ -40,6 +36,7 @@ _LOSSES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@by_scipy(scipy.optimize.least_squares)
 def least_squares(
     fun: Any,
     x0: Any,
@@ -61,7 +58,7 @@ def least_squares(
         r = fun(x, *now, **named)
         return np.reshape(np.stack(r) if isinstance(r, (list, tuple)) else r, (-1,))
 
-    if not depends(residuals, begin, args):
+    if not depends(residuals, begin, args, kwargs, options):
         return scipy.optimize.least_squares(fun, x0, jac, args=args, kwargs=kwargs, **options)
     if loss not in _LOSSES:
         raise UnsupportedError(
@@ -71,22 +68,22 @@ def least_squares(
             )
         )
 
-    def solve(start: Any, *now: Any) -> Any:
-        slopes = _given(jac, named)
-        return scipy.optimize.least_squares(plainly(residuals), start, slopes, args=now, **options)
+    def solve(fun: Any, start: Any, jac: Any, args: Any, kwargs: Any, options: Any) -> Any:
+        return scipy.optimize.least_squares(fun, start, jac, args=args, kwargs=kwargs, **options)
 
     def cost(x: Any, *now: Any) -> Any:
         z = (residuals(x, *now) / f_scale) ** 2
         return 0.5 * f_scale**2 * np.sum(_LOSSES[loss](z))
 
-    found = solved(solve, begin, args, "least_squares", at_plain(residuals, begin, args))
+    options["bounds"] = _ends(bounds)
+    found = solved("least_squares", solve, fun, begin, jac, args, named, options)
     x = _least(cost, found.x, args, bounds, "least_squares")
     return changed(found, x=x, fun=residuals(x, *args), cost=cost(x, *args))
 
 
-def _given(jac: Any, named: dict[str, Any]) -> Any:
-    """The user's jacobian as SciPy can call it, or the name of SciPy's own."""
-    return plainly(lambda x, *now: jac(x, *now, **named)) if callable(jac) else jac
+def _ends(bounds: Any) -> tuple[Any, Any]:
+    """Lower and upper bounds."""
+    return (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
 
 
 def _least(cost: Function, x: Any, args: tuple[Any, ...], bounds: Any, name: str) -> Any:
@@ -95,12 +92,13 @@ def _least(cost: Function, x: Any, args: tuple[Any, ...], bounds: Any, name: str
     def stationary(x: Any, *now: Any) -> Any:
         return gradient(lambda at: cost(at, *now), x)[0]
 
-    low, high = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
+    low, high = _ends(bounds)
     if not is_tracked(low, high) and np.all(np.isinf(low)) and np.all(np.isinf(high)):
         return implicit(stationary, x, args, name)
     return implicit(held(stationary, x, args, as_array(low), as_array(high)), x, args, name)
 
 
+@by_scipy(scipy.optimize.curve_fit)
 def curve_fit(
     f: Any,
     xdata: Any,
@@ -117,29 +115,18 @@ def curve_fit(
     """The parameters that fit a function to data, and their covariance; both are differentiable in
     the data, in `sigma`, and in what the function captures."""
     options |= dict(zip(("check_finite",), rest, strict=False))
-    start = () if p0 is None else (as_array(p0),)
-
-    def fitted(x: Any, y: Any, *more: Any) -> Any:
-        begin, sigmas = (more[-1], more[:-1]) if start else (None, more)
-        return scipy.optimize.curve_fit(
-            plainly(f), x, y, begin, *(sigmas or (None,)), absolute_sigma, bounds=bounds,
-            jac=slopes, full_output=full_output, **options,
-        )  # fmt: skip
-
-    slopes = plainly(jac) if callable(jac) else jac
+    options |= {"bounds": _ends(bounds), "jac": jac, "absolute_sigma": absolute_sigma}
     xdata, ydata = as_array(xdata) if _is_data(xdata) else xdata, as_array(ydata)
-    args = (ydata,) if sigma is None else (ydata, as_array(sigma))
+    sigma = None if sigma is None else as_array(sigma)
+    args = (ydata,) if sigma is None else (ydata, sigma)
 
-    def solve(*given: Any) -> dict[str, Any]:
+    def solve(f: Any, x: Any, y: Any, begin: Any, sigma: Any, options: Any) -> Any:
+        found = scipy.optimize.curve_fit(f, x, y, begin, sigma, full_output=full_output, **options)
         names = ("parameters", "covariance", "more", "message", "flag")
-        found: dict[str, Any] = dict(zip(names, fitted(*given), strict=False))
-        more: dict[str, Any] = found.pop("more", {})
-        return found | more
+        named = dict(zip(names, found, strict=False))
+        return named | named.pop("more", {})
 
-    def probe() -> Any:
-        return f(data(xdata), *fitted(*map(data, (xdata, *args, *start)))[0])
-
-    found = solved(solve, xdata, (*args, *start), "curve_fit", probe)
+    found = solved("curve_fit", solve, f, xdata, ydata, p0, sigma, options)
     p, given = found.pop("parameters"), found.pop("covariance")
     rest = (found, found.pop("message"), found.pop("flag")) if full_output else ()
     if not is_tracked(xdata, *args, f(xdata, *(p[i] for i in range(np.size(p))))):

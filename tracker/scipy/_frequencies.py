@@ -14,8 +14,8 @@ import numpy as np
 import scipy.stats
 
 from tracker.scipy._dropin import drop_in
+from tracker.scipy._hosted import untracked
 from tracker.scipy._passing import as_array
-from tracker.scipy._untracked import untracked
 
 _Binned: Any = type(scipy.stats.binned_statistic([0.0], [0.0]))
 _Cumulated: Any = type(scipy.stats.cumfreq([0.0, 1.0]))

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
+from tracker import tree
+from tracker.cuts import ignore_derivatives
 from tracker.errors import UnsupportedError, message
-from tracker.leaves import data
-from tracker.listening import is_recording
-from tracker.scipy._implicit import called_back, changed
+from tracker.scipy._hosted import by_scipy, solved, untracked
+from tracker.scipy._implicit import changed, standing_for
 from tracker.scipy._passing import as_array, is_tracked, no_rule
-from tracker.scipy._untracked import untracked
 
 _NEAR = 1e-9  # how near to a bound is on it, as a share of the size of the numbers
 
@@ -38,40 +38,42 @@ def _least_squares(a: Any, b: Any, free: Any, held: Any) -> Any:
     return np.where(free, found, held)
 
 
+@by_scipy(scipy.optimize.nnls)
 def nnls(A: Any, b: Any, *, maxiter: Any = None, **options: Any) -> Any:
     """The least squares among x >= 0, and the norm of what is left."""
-    if not is_tracked(A, b):
+    if not is_tracked(A, b, maxiter, *options.values()):
         return scipy.optimize.nnls(A, b, maxiter=maxiter, **options)
     a, b = as_array(A) * 1.0, as_array(b) * 1.0
-    found, _ = untracked(scipy.optimize.nnls)(a, b, maxiter=maxiter)
+    found, _ = untracked(scipy.optimize.nnls)(a, b, maxiter=maxiter, **options)
     x = _least_squares(a, b, found > 0, 0.0)
     return x, np.linalg.norm(a @ x - b).item()
 
 
+@by_scipy(scipy.optimize.lsq_linear)
 def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any, **options: Any) -> Any:
     """The least squares within bounds; `.x`, `.fun` and `.cost` are differentiable, in the bounds,
     too."""
     low, high = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
-    if not is_tracked(A, b, low, high):
+    if not is_tracked(A, b, low, high, *args, *options.values()):
         return scipy.optimize.lsq_linear(A, b, bounds, *args, **options)
     a, b = as_array(A) * 1.0, as_array(b) * 1.0
     low, high = as_array(low) * 1.0, as_array(high) * 1.0
 
-    def solve(a: Any, b: Any, low: Any, high: Any) -> Any:
+    def solve(a: Any, b: Any, low: Any, high: Any, args: Any, options: Any) -> Any:
         found = scipy.optimize.lsq_linear(a, b, (low, high), *args, **options)
         size = _NEAR * (1 + np.abs(found.x))
         active = np.where(found.x - low <= size, -1, np.where(high - found.x <= size, 1, 0))
         return changed(found, held=active)
 
-    given = (a, b, low, high)
-    found = called_back(solve, *given) if is_recording() else solve(*map(data, given))
+    found = solved("lsq_linear", solve, a, b, low, high, args, options)
     active = found.pop("held")
     held = np.where(active < 0, low, np.where(active > 0, high, 0.0))
-    x = _least_squares(a, b, active == 0, held)
+    x = standing_for(found.x, _least_squares(a, b, active == 0, held))
     rest = a @ x - b
     return changed(found, x=x, fun=rest, cost=0.5 * np.sum(np.square(rest)))
 
 
+@by_scipy(scipy.optimize.linprog)
 def linprog(
     c: Any,
     A_ub: Any = None,
@@ -85,24 +87,23 @@ def linprog(
     """The least of c x; `.x` (a corner, which must be one alone) and `.fun` are differentiable in
     all that is given."""
     given = (c, A_ub, b_ub, A_eq, b_eq)
-    if not is_tracked(*given, bounds):
+    if not is_tracked(*given, bounds, *args, *tree.leaves(options)):
         return scipy.optimize.linprog(*given, bounds, *args, **options)
     if options.get("integrality") is not None:
         raise no_rule("scipy.optimize.linprog with integrality=", "Leave it out")
+
+    def solve(given: Any, bounds: Any, args: Any, options: Any) -> Any:
+        return scipy.optimize.linprog(*given, bounds, *args, **options)
+
+    found = solved("linprog", solve, given, bounds, args, options)
+    if not found.success:
+        raise no_rule(f"scipy.optimize.linprog without a solution ({found.message})")
     c = as_array(c) * 1.0
     n = np.size(c)
     rows, rights = _all_constraints(A_ub, b_ub, A_eq, b_eq, _limits(bounds, n), n)
-    plain = [None if part is None else as_array(part) for part in given[1:]]
-
-    def solve(c: Any, rows: Any, rights: Any, bounds: Any, *parts: Any) -> Any:
-        found = scipy.optimize.linprog(c, *parts, bounds, *args, **options)
-        if not found.success:
-            raise no_rule(f"scipy.optimize.linprog without a solution ({found.message})")
-        away = np.abs(rows @ found.x - rights)
-        return found, np.flatnonzero(away <= _NEAR * (1 + np.abs(rights)))
-
-    found, active = untracked(solve)(c, rows, rights, _plain(bounds), *plain)
-    if np.size(active) != n or bool(np.linalg.matrix_rank(data(rows[active])) != n):
+    away = np.abs(ignore_derivatives(rows @ found.x - rights))
+    active = np.flatnonzero(away <= _NEAR * (1 + np.abs(rights)))
+    if np.size(active) != n or bool(np.linalg.matrix_rank(rows[active]) != n):
         raise UnsupportedError(
             message(
                 f"{np.size(active)} constraints meet at the solution of a linear program of {n} "
@@ -112,12 +113,6 @@ def linprog(
         )
     x = np.linalg.solve(rows[active], rights[active])
     return changed(found, x=x, fun=(c @ x).item())
-
-
-def _plain(bounds: Any) -> Any:
-    if isinstance(bounds, (list, tuple)):
-        return [_plain(bound) for bound in bounds]
-    return data(bounds)
 
 
 def _limits(bounds: Any, n: int) -> list[tuple[Any, Any]]:

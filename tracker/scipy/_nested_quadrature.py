@@ -1,4 +1,5 @@
-"""Integrals over several variables: `quad` within `quad`, as SciPy's."""
+"""Integrals over several variables: `quad` within `quad`, as SciPy's. Compiled code calls back for
+the whole, and for the whole of a derivative."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from typing import Any
 import scipy.integrate
 
 from tracker.leaves import data
+from tracker.listening import is_recording
+from tracker.scipy._hosted import black_box, by_scipy
 from tracker.scipy._implicit import as_tuple
 from tracker.scipy._passing import is_tracked, no_rule
 from tracker.scipy._quadrature import quad
@@ -17,6 +20,7 @@ def _at(bound: Any, *outer: Any) -> Any:
     return bound(*outer) if callable(bound) else bound
 
 
+@by_scipy(scipy.integrate.nquad)
 def nquad(
     func: Callable[..., Any],
     ranges: Any,
@@ -25,6 +29,8 @@ def nquad(
     full_output: bool = False,
 ) -> Any:
     """The integral of func(x0, x1, ..., *args); `ranges` and `opts` as SciPy's."""
+    if is_recording():
+        return black_box("nquad", nquad, func, ranges, args, opts, full_output)
     args = () if args is None else as_tuple(args)
     count = len(ranges)
     limits = [r if callable(r) else (lambda *outer, r=r: r) for r in ranges]
@@ -62,6 +68,7 @@ def _depends(func: Any, limits: list[Any], args: tuple[Any, ...]) -> bool:
     return is_tracked(*args, func(*point))
 
 
+@by_scipy(scipy.integrate.dblquad)
 def dblquad(
     func: Callable[..., Any],
     a: Any,
@@ -73,10 +80,13 @@ def dblquad(
     epsrel: float = 1.49e-8,
 ) -> Any:
     """The integral of func(y, x) for x from a to b and y from gfun(x) to hfun(x)."""
+    if is_recording():
+        return black_box("dblquad", dblquad, func, a, b, gfun, hfun, args, epsabs, epsrel)
     inner = lambda x, *_: (_at(gfun, x), _at(hfun, x))  # noqa: E731
     return nquad(func, [inner, (a, b)], args, {"epsabs": epsabs, "epsrel": epsrel})
 
 
+@by_scipy(scipy.integrate.tplquad)
 def tplquad(
     func: Callable[..., Any],
     a: Any,
@@ -91,6 +101,10 @@ def tplquad(
 ) -> Any:
     """The integral of func(z, y, x): x from a to b, y from gfun(x) to hfun(x), z from qfun(x, y) to
     rfun(x, y)."""
+
+    if is_recording():
+        within = (a, b, gfun, hfun, qfun, rfun, args, epsabs, epsrel)
+        return black_box("tplquad", tplquad, func, *within)
 
     def innermost(y: Any, x: Any, *_: Any) -> Any:
         return _at(qfun, x, y), _at(rfun, x, y)

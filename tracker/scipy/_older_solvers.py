@@ -11,51 +11,37 @@ import numpy as np
 import scipy.optimize
 
 from tracker.gradients import gradient
-from tracker.scipy._implicit import (
-    as_tuple,
-    at_plain,
-    depends,
-    implicit,
-    plainly,
-    refuse,
-    solved,
-    vector,
-)
-
-_FUNCTIONS = ("fprime", "fhess", "fhess_p", "callback", "Dfun")
+from tracker.scipy._hosted import by_scipy, solved
+from tracker.scipy._implicit import as_tuple, depends, implicit, refuse, vector
 
 
-def _called(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
-    """The arguments by their names; functions such that SciPy can call them."""
+def _given(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+    """The arguments by their names."""
     bound = inspect.signature(getattr(scipy.optimize, name)).bind(*args, **options).arguments
     for flag in ("full_output", "retall"):
         refuse(name, **{flag: bound.get(flag) or None})
-    return {k: plainly(v) if k in _FUNCTIONS and callable(v) else v for k, v in bound.items()}
+    return bound
 
 
 def _minimizer(name: str) -> Callable[..., Any]:
     theirs = getattr(scipy.optimize, name)
-    named = next(iter(inspect.signature(theirs).parameters))  # what it calls the function
 
     def find(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
         bound = inspect.signature(theirs).bind(func, x0, *rest, **options).arguments
         begin, args = vector(x0), as_tuple(bound.get("args", ()))
-        if not depends(func, begin, args):
+        if not depends(func, begin, args, rest, options):
             return theirs(func, x0, *rest, **options)
-        given = _called(name, (func, x0, *rest), options)
-
-        def solve(start: Any, *now: Any) -> Any:
-            return theirs(**{**given, named: plainly(func), "x0": start, "args": now})
+        given = _given(name, (func, x0, *rest), options) | {"x0": begin, "args": args}
 
         def stationary(x: Any, *now: Any) -> Any:
             return gradient(lambda at: func(at, *now), x)[0]
 
-        x = solved(solve, begin, args, name, at_plain(func, begin, args))
+        x = solved(name, lambda given: theirs(**given), given)
         return implicit(stationary, x, args, name)
 
     find.__name__ = name
     find.__doc__ = f"A minimum, as scipy.optimize.{name} finds it."
-    return find
+    return by_scipy(theirs)(find)
 
 
 fmin = _minimizer("fmin")
@@ -65,6 +51,7 @@ fmin_ncg = _minimizer("fmin_ncg")
 fmin_powell = _minimizer("fmin_powell")
 
 
+@by_scipy(scipy.optimize.leastsq)
 def leastsq(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
     """The least sum of squares, and SciPy's flag."""
     theirs = scipy.optimize.leastsq
@@ -75,16 +62,12 @@ def leastsq(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
         r = func(x, *now)
         return np.stack(r) if isinstance(r, (list, tuple)) else r
 
-    if not depends(residuals, begin, args):
+    if not depends(residuals, begin, args, rest, options):
         return theirs(func, x0, *rest, **options)
-    given = _called("leastsq", (func, x0, *rest), options)
-
-    def solve(start: Any, *now: Any) -> Any:
-        x, flag = theirs(**{**given, "func": plainly(residuals), "x0": start, "args": now})
-        return {"x": x, "flag": flag}
+    given = _given("leastsq", (func, x0, *rest), options) | {"x0": begin, "args": args}
 
     def stationary(x: Any, *now: Any) -> Any:
         return gradient(lambda at: 0.5 * np.sum(residuals(at, *now) ** 2), x)[0]
 
-    found = solved(solve, begin, args, "leastsq", at_plain(residuals, begin, args))
-    return implicit(stationary, found["x"], args, "leastsq"), found["flag"]
+    x, flag = solved("leastsq", lambda given: theirs(**given), given)
+    return implicit(stationary, x, args, "leastsq"), flag

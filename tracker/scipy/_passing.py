@@ -1,7 +1,7 @@
 """How a module stands in for one of SciPy's: the names it does not define are SciPy's.
 
 Functions among those refuse tracked values by their name; those whose results have no derivative
-(positions, labels, ranks) are handed the plain numbers (`_untracked.py`). Classes are SciPy's own.
+(positions, labels, ranks) are handed the plain numbers (`_hosted.py`). Classes are SciPy's own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import ConversionError, UnsupportedError, message
-from tracker.scipy._untracked import untracked
+from tracker.scipy._hosted import untracked
 from tracker.tracked import Tracked
 
 NOT_WANTED = "Use tracker.data(x) where no gradient is wanted"

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.signal
 
 from tracker.scipy._dropin import drop_in
+from tracker.scipy._hosted import untracked
 from tracker.scipy._passing import as_array
-from tracker.scipy._untracked import untracked
 
 _PLACES = ("left_bases", "right_bases", "left_edges", "right_edges", "plateau_sizes")
 

@@ -23,7 +23,8 @@ from tracker.cuts import ignore_derivatives
 from tracker.errors import UnsupportedError, message
 from tracker.leaves import data
 from tracker.listening import is_recording
-from tracker.scipy._implicit import Function, as_tuple, at_plain, plainly, solved, standing_for
+from tracker.scipy._hosted import Function, by_scipy, solved
+from tracker.scipy._implicit import as_tuple, standing_for
 from tracker.scipy._passing import is_tracked
 from tracker.tracked import Tracked
 from tracker.vmapping import vmap
@@ -48,6 +49,7 @@ def _double_exponential(step: float, reach: int) -> tuple[Any, Any, Any]:
 _SMOOTH, _SINGULAR, _SHORT = _gauss(21), _double_exponential(0.09, 44), _gauss(4)
 
 
+@by_scipy(scipy.integrate.quad)
 def quad(
     func: Any,
     a: Any,
@@ -67,26 +69,24 @@ def quad(
     args = as_tuple(args)
     options |= {"epsabs": epsabs, "epsrel": epsrel, "limit": limit}
     inside = _inside(data(a), data(b))
-    if not is_tracked(a, b, *args, func(inside, *args)):
+    if not (is_tracked(a, b, *args, *options.values()) or is_tracked(func(inside, *args))):
         return scipy.integrate.quad(func, a, b, args, full_output, **options)
     _refuse(full_output=full_output and is_recording(), **options)
-    info: list[Any] = []
-    room = limit if is_recording() else 0
+    room = int(limit) if is_recording() else 0
 
-    def solve(a: Any, b: Any, *now: Any) -> Any:
-        f = plainly(func)
-        y, error, *more = scipy.integrate.quad(f, a, b, now, full_output, **options)
-        info[:] = more
-        found = scipy.integrate.quad(f, a, b, now, True, **{**options, **_TIGHT})[2]
-        return np.concatenate([[y, error], _pieces(found, a, room)])
+    def solve(func: Any, a: Any, b: Any, args: Any, options: Any) -> Any:
+        given = (func, a, b, args)
+        y, error, *more = scipy.integrate.quad(*given, full_output, **options)
+        found = scipy.integrate.quad(*given, True, **{**options, **_TIGHT})[2]
+        return y, error, _pieces(found, a, room), more
 
-    flat = solved(solve, a, (b, *args), "quad", at_plain(func, inside, args))
-    unfolded, pieces = _unfolded(func, a, b), np.reshape(flat[2:], (2, -1))
+    value, error, flat, info = solved("quad", solve, func, a, b, args, options)
+    unfolded, pieces = _unfolded(func, a, b), np.reshape(flat, (2, -1))
     y = _on_pieces(unfolded, pieces, args, _SMOOTH)
-    if bool(np.abs(y - flat[0]) > 1e-10 + 1e-9 * np.abs(flat[0])):
+    if bool(np.abs(y - value) > 1e-10 + 1e-9 * np.abs(value)):
         y = _on_pieces(unfolded, pieces, args, _SINGULAR)
     y = y + _from_itself(func, b, args) - _from_itself(func, a, args)
-    return (standing_for(flat[0].item(), y), flat[1].item(), *info)
+    return (standing_for(value, y), error, *info)
 
 
 def _refuse(**options: Any) -> None:

@@ -10,8 +10,8 @@ import scipy.interpolate
 import scipy.spatial
 import scipy.special
 
+from tracker.scipy._hosted import untracked
 from tracker.scipy._passing import as_array, is_tracked, let_out, no_rule
-from tracker.scipy._untracked import untracked
 
 
 def _points(points: Any, name: str) -> Any:

@@ -11,22 +11,19 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
+from tracker import tree
 from tracker.gradients import gradient
-from tracker.leaves import data
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._fitting import curve_fit as curve_fit
 from tracker.scipy._fitting import least_squares as least_squares
+from tracker.scipy._hosted import Function, by_scipy, solved
 from tracker.scipy._implicit import (
-    Function,
     as_tuple,
-    at_plain,
     changed,
     depends,
     held,
     implicit,
-    plainly,
     refuse,
-    solved,
     vector,
 )
 from tracker.scipy._linear_programs import linprog as linprog
@@ -38,7 +35,7 @@ from tracker.scipy._older_solvers import fmin_cg as fmin_cg
 from tracker.scipy._older_solvers import fmin_ncg as fmin_ncg
 from tracker.scipy._older_solvers import fmin_powell as fmin_powell
 from tracker.scipy._older_solvers import leastsq as leastsq
-from tracker.scipy._passing import as_array, is_tracked, passing
+from tracker.scipy._passing import as_array, passing
 
 _MINIMIZE = "Use minimize, whose result is differentiable"
 __getattr__ = passing(
@@ -49,33 +46,43 @@ __getattr__ = passing(
     | {"fminbound": "Use minimize_scalar(bounds=)", "milp": "Use linprog"},
 )
 
+# What is in bounds and constraints may be tracked, as what is in a list may.
+for _cls in (
+    scipy.optimize.Bounds,
+    scipy.optimize.LinearConstraint,
+    scipy.optimize.NonlinearConstraint,
+):
+    tree.register_object(_cls)
+
 # Systems ------------------------------------------------------------------------------------------
 
 
+@by_scipy(scipy.optimize.root)
 def root(fun: Any, x0: Any, args: Any = (), method: str = "hybr", **options: Any) -> Any:
     """A root of a system of equations; `.x` is differentiable."""
     begin, args = vector(x0), as_tuple(args)
-    if not depends(fun, begin, args):
+    if not depends(fun, begin, args, options):
         return scipy.optimize.root(fun, x0, args, method, **options)
 
-    def solve(start: Any, *now: Any) -> Any:
-        return scipy.optimize.root(plainly(fun), start, now, method, **options)
+    def solve(fun: Any, start: Any, args: Any, options: Any) -> Any:
+        return scipy.optimize.root(fun, start, args, method, **options)
 
-    found = solved(solve, begin, args, "root", at_plain(fun, begin, args))
+    found = solved("root", solve, fun, begin, args, options)
     return changed(found, x=implicit(_as_array(fun), found.x, args, "root"))
 
 
+@by_scipy(scipy.optimize.fsolve)
 def fsolve(func: Any, x0: Any, args: Any = (), **options: Any) -> Any:
     """A root of a system of equations."""
     begin, args = vector(x0), as_tuple(args)
-    if not depends(func, begin, args):
+    if not depends(func, begin, args, options):
         return scipy.optimize.fsolve(func, x0, args, **options)
     refuse("fsolve", full_output=options.pop("full_output", None) or None)
 
-    def solve(start: Any, *now: Any) -> Any:
-        return scipy.optimize.fsolve(plainly(func), start, now, **options)
+    def solve(func: Any, start: Any, args: Any, options: Any) -> Any:
+        return scipy.optimize.fsolve(func, start, args, **options)
 
-    x = solved(solve, begin, args, "fsolve", at_plain(func, begin, args))
+    x = solved("fsolve", solve, func, begin, args, options)
     return implicit(_as_array(func), x, args, "fsolve")
 
 
@@ -89,19 +96,20 @@ def _as_array(f: Function) -> Function:
     return call
 
 
+@by_scipy(scipy.optimize.fixed_point)
 def fixed_point(func: Any, x0: Any, args: Any = (), **options: Any) -> Any:
     """x with func(x, *args) = x."""
     begin, args = as_array(x0), as_tuple(args)
-    if not depends(func, begin, args):
+    if not depends(func, begin, args, options):
         return scipy.optimize.fixed_point(func, x0, args, **options)
 
-    def solve(start: Any, *now: Any) -> Any:
-        return scipy.optimize.fixed_point(plainly(func), start, now, **options)
+    def solve(func: Any, start: Any, args: Any, options: Any) -> Any:
+        return scipy.optimize.fixed_point(func, start, args, **options)
 
     def residual(x: Any, *now: Any) -> Any:
         return func(x, *now) - x
 
-    x = solved(solve, begin, args, "fixed_point", at_plain(func, begin, args))
+    x = solved("fixed_point", solve, func, begin, args, options)
     return implicit(residual, x, args, "fixed_point")
 
 
@@ -113,18 +121,18 @@ def _bracketed(name: str) -> Function:
 
     def find(f: Any, a: Any, b: Any, args: Any = (), **options: Any) -> Any:
         args = as_tuple(args)
-        if not depends(f, a, (*args,)) and not is_tracked(b):
+        if not depends(f, a, args, b, options):
             return theirs(f, a, b, args, **options)
         refuse(name, full_output=options.pop("full_output", None) or None)
 
-        def solve(low: Any, high: Any, *now: Any) -> Any:
-            return theirs(plainly(f), float(low), float(high), now, **options)
+        def solve(f: Any, a: Any, b: Any, args: Any, options: Any) -> Any:
+            return theirs(f, float(a), float(b), args, **options)
 
-        return implicit(f, solved(solve, a, (b, *args), name, at_plain(f, a, args)), args, name)
+        return implicit(f, solved(name, solve, f, a, b, args, options), args, name)
 
     find.__name__ = name
     find.__doc__ = f"The root of f between a and b, as scipy.optimize.{name} finds it."
-    return find
+    return by_scipy(theirs)(find)
 
 
 brentq = _bracketed("brentq")
@@ -134,21 +142,22 @@ ridder = _bracketed("ridder")
 toms748 = _bracketed("toms748")
 
 
+@by_scipy(scipy.optimize.newton)
 def newton(func: Any, x0: Any, fprime: Any = None, args: Any = (), **options: Any) -> Any:
     """A root near x0, by Newton's method or the secant method."""
     begin, args = 1.0 * as_array(x0), as_tuple(args)
-    if not depends(func, begin, args):
+    if not depends(func, begin, args, options):
         return scipy.optimize.newton(func, x0, fprime, args, **options)
     refuse("newton", full_output=options.pop("full_output", None) or None)
-    slope = None if fprime is None else plainly(fprime)
 
-    def solve(start: Any, *now: Any) -> Any:
-        return scipy.optimize.newton(plainly(func), start, slope, now, **options)
+    def solve(func: Any, start: Any, fprime: Any, args: Any, options: Any) -> Any:
+        return scipy.optimize.newton(func, start, fprime, args, **options)
 
-    x = solved(solve, begin, args, "newton", at_plain(func, begin, args))
+    x = solved("newton", solve, func, begin, fprime, args, options)
     return implicit(func, x, args, "newton")
 
 
+@by_scipy(scipy.optimize.root_scalar)
 def root_scalar(
     f: Any, args: Any = (), method: Any = None, bracket: Any = None, **options: Any
 ) -> Any:
@@ -157,28 +166,20 @@ def root_scalar(
     near = options.get("x0") if bracket is None else bracket[0]
     several = True in (options.get("fprime"), options.get("fprime2"))
     value = (lambda x, *now: f(x, *now)[0]) if several else f
-    begin = {name: options.pop(name) for name in ("x0", "x1") if options.get(name) is not None}
-    ends = () if bracket is None else tuple(bracket)
-    starts = (*ends, *begin.values())
-    if near is None or not (is_tracked(*starts) or depends(value, near, args)):
-        return scipy.optimize.root_scalar(f, args, method, bracket, **begin, **options)
-    for keyword in ("fprime", "fprime2"):
-        if callable(options.get(keyword)):
-            options[keyword] = plainly(options[keyword])
+    if near is None or not depends(value, near, args, bracket, options):
+        return scipy.optimize.root_scalar(f, args, method, bracket, **options)
 
-    def solve(_: Any, *now: Any) -> Any:
-        now, places = now[: len(args)], now[len(args) :]
-        within = places[: len(ends)] or None
-        options_now = dict(zip(begin, places[len(ends) :], strict=True)) | options
-        return scipy.optimize.root_scalar(plainly(f), now, method, within, **options_now)
+    def solve(f: Any, args: Any, bracket: Any, options: Any) -> Any:
+        return scipy.optimize.root_scalar(f, args, method, bracket, **options)
 
-    found = solved(solve, 0.0, (*args, *starts), "root_scalar", at_plain(value, data(near), args))
+    found = solved("root_scalar", solve, f, args, bracket, options)
     return changed(found, root=implicit(value, found.root, args, "root_scalar"))
 
 
 # Minima -------------------------------------------------------------------------------------------
 
 
+@by_scipy(scipy.optimize.minimize)
 def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, **options: Any) -> Any:
     """A minimum; `.x` and `.fun` are differentiable, in the bounds, too: what a bound holds moves
     with it, the rest as if there were none."""
@@ -186,23 +187,20 @@ def minimize(fun: Any, x0: Any, args: Any = (), method: Any = None, **options: A
     pair = options.get("jac") is True
     value = (lambda x, *now: fun(x, *now)[0]) if pair else fun
     low, high = _box(options.get("bounds"))
-    if not is_tracked(low, high) and not depends(value, begin, args):
+    if not depends(value, begin, args, low, high, options):
         return scipy.optimize.minimize(fun, x0, args, method, **options)
     refuse("minimize", constraints=options.get("constraints"))
-    ends = () if low is None else (low, high)
-    for keyword in ("jac", "hess", "hessp", "callback"):
-        if callable(options.get(keyword)):
-            options[keyword] = plainly(options[keyword])
 
-    def solve(start: Any, *now: Any) -> Any:
-        if ends:
-            now, options["bounds"] = now[:-2], scipy.optimize.Bounds(*now[-2:])
-        return scipy.optimize.minimize(plainly(fun), start, now, method, **options)
+    def solve(fun: Any, start: Any, args: Any, ends: Any, options: Any) -> Any:
+        if ends[0] is not None:
+            options = {**options, "bounds": scipy.optimize.Bounds(*ends)}
+        return scipy.optimize.minimize(fun, start, args, method, **options)
 
     def stationary(x: Any, *now: Any) -> Any:
         return gradient(lambda at: value(at, *now), x)[0]
 
-    found = solved(solve, begin, (*args, *ends), "minimize", at_plain(value, begin, args))
+    options.pop("bounds", None)
+    found = solved("minimize", solve, fun, begin, args, (low, high), options)
     condition = stationary if low is None else held(stationary, found.x, args, low, high)
     x = implicit(condition, found.x, args, "minimize")
     return changed(found, x=x, fun=value(x, *args))
@@ -219,6 +217,7 @@ def _box(bounds: Any) -> tuple[Any, Any]:
     return tuple(np.stack([far if e is None else 1.0 * e for e in end]) for end, far in ends)  # type: ignore[return-value]
 
 
+@by_scipy(scipy.optimize.minimize_scalar)
 def minimize_scalar(
     fun: Any, bracket: Any = None, bounds: Any = None, args: Any = (), **options: Any
 ) -> Any:
@@ -228,18 +227,17 @@ def minimize_scalar(
     near = 0.0 if bracket is None else bracket[0]
     if bounds is not None:
         near = 0.5 * (bounds[0] + bounds[1])
-    if not depends(fun, near, args):
+    if not depends(fun, near, args, bracket, options):
         return scipy.optimize.minimize_scalar(fun, bracket, bounds, args, **options)
-    ends = () if bounds is None else (1.0 * bounds[0], 1.0 * bounds[1])
+    ends = None if bounds is None else (1.0 * bounds[0], 1.0 * bounds[1])
 
-    def solve(_: Any, *now: Any) -> Any:
-        limits, now = now[len(args) :] or None, now[: len(args)]
-        return scipy.optimize.minimize_scalar(plainly(fun), bracket, limits, now, **options)
+    def solve(fun: Any, bracket: Any, ends: Any, args: Any, options: Any) -> Any:
+        return scipy.optimize.minimize_scalar(fun, bracket, ends, args, **options)
 
     def stationary(x: Any, *now: Any) -> Any:
         return gradient(lambda at: fun(at, *now), x)[0]
 
-    found = solved(solve, 0.0, (*args, *ends), "minimize_scalar", at_plain(fun, near, args))
+    found = solved("minimize_scalar", solve, fun, bracket, ends, args, options)
     condition = held(stationary, found.x, args, *ends) if ends else stationary
     x = implicit(condition, found.x, args, "minimize_scalar")
     return changed(found, x=x, fun=fun(x, *args))

@@ -13,11 +13,9 @@ import numpy as np
 import scipy.sparse.linalg
 
 from tracker.errors import UnsupportedError, message
-from tracker.leaves import data
-from tracker.listening import is_recording
 from tracker.ops.cotangents import project
 from tracker.rules import custom_gradient
-from tracker.scipy._implicit import called_back
+from tracker.scipy._hosted import call_back
 from tracker.scipy._linear_maps import Linear
 from tracker.scipy._passing import as_array, is_tracked, passing
 
@@ -203,11 +201,11 @@ def _iterative(name: str) -> Callable[..., Any]:
         def solution(b: Any, x: Any) -> Any:
             return x, lambda dy: (project(back(dy), b), None)
 
-        def solve(b: Any, x0: Any) -> dict[str, Any]:
+        def solve(A: Any, b: Any, x0: Any, options: Any) -> dict[str, Any]:
             return dict(zip(("x", "info"), theirs(A, b, x0, **options), strict=True))
 
         b, x0 = as_array(b), as_array(x0) if is_tracked(x0) else x0
-        found = called_back(solve, b, x0) if is_recording() else solve(data(b), data(x0))
+        found = call_back(name, solve, A, b, x0, options)
         return solution(b, found["x"]), found["info"]
 
     solver.__name__ = name

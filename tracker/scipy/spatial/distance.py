@@ -16,8 +16,8 @@ import scipy.special
 
 from tracker.leaves import data
 from tracker.scipy._dropin import drop_in
+from tracker.scipy._hosted import untracked
 from tracker.scipy._passing import as_array, no_rule, passing
-from tracker.scipy._untracked import untracked
 
 _OF_BOOLEANS = ("dice", "hamming", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
 _QUESTIONS = ("is_valid_dm", "is_valid_y", "num_obs_dm", "num_obs_y")
