@@ -71,7 +71,7 @@ def register_object(cls: type) -> None:
 
 
 def _object(cls: type, names: Sequence[str], children: Sequence[Any]) -> Any:
-    made = object.__new__(cls)
+    made: Any = object.__new__(cls)
     vars(made).update(zip(names, children, strict=True))
     return made
 
