@@ -10,14 +10,14 @@ import scipy.linalg
 
 from tracker.cuts import ignore_derivatives
 from tracker.errors import UnsupportedError, message
-from tracker.leaves import data
-from tracker.listening import is_recording
 from tracker.ops.linalg.parts import as_array
 from tracker.ops.linalg.solves import triangular
 from tracker.ops.shape import adjoint
 from tracker.scipy._batches import over_batches
+from tracker.scipy._checks import are_finite, unless
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._factors import solve_sylvester
+from tracker.scipy._hosted import call_back
 
 # Bands --------------------------------------------------------------------------------------------
 
@@ -126,12 +126,25 @@ def _eigen(whole: Any, values_only: bool, select: str, chosen: Any) -> Any:
     return subset_of(w, None if values_only else v, *part)
 
 
+def _asked(w: Any, by_index: Any, by_value: Any) -> tuple[Any, ...]:
+    """How SciPy is asked for some eigenvalues of a matrix of this size."""
+
+    def ask(w: Any, by_index: Any, by_value: Any) -> None:
+        scipy.linalg.eigh(np.diag(w), subset_by_index=by_index, subset_by_value=by_value)
+
+    return ask, w, by_index, by_value
+
+
 def subset_of(w: Any, v: Any, by_index: Any, by_value: Any) -> Any:
     """Of eigenvalues and vectors (or None): from one position to another, or between bounds."""
     chosen: Any = slice(None)
     if by_index is not None:
+        first, last = by_index
+        unless(first >= 0 and first <= last and last < np.shape(w)[-1], *_asked(w, by_index, None))
         chosen = slice(int(by_index[0]), int(by_index[1]) + 1)
     elif by_value is not None:
+        low, high = by_value
+        unless(low < high, *_asked(w, None, by_value))
         chosen = np.nonzero(np.logical_and(w > by_value[0], w <= by_value[1]))[0]
     return w[chosen] if v is None else (w[chosen], v[..., chosen])
 
@@ -164,6 +177,7 @@ def rq(
 @over_batches(a=2)
 def polar(a: Any, side: str = "right") -> Any:
     """The unitary factor and the positive one."""
+    unless(are_finite(as_array(a)), scipy.linalg.polar, a, side)
     if side not in ("right", "left"):
         raise ValueError("`side` must be either 'right' or 'left'")
     a = as_array(a)
@@ -182,6 +196,7 @@ def _rank(s: Any, shape: tuple[int, ...], rcond: Any) -> int:
 @over_batches(A=2)
 def orth(A: Any, rcond: Any = None) -> Any:
     """An orthonormal basis of the range, which is that of the singular vectors."""
+    unless(are_finite(as_array(A)), scipy.linalg.orth, A, rcond)
     A = as_array(A)
     u, s, _ = np.linalg.svd(A, full_matrices=False)
     return u[:, : _rank(s, np.shape(A), rcond)]
@@ -224,6 +239,7 @@ def solve_lyapunov(a: Any, q: Any) -> Any:
 def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
     """x with a x a^H - x + q = 0."""
     a, q = as_array(a), as_array(q)
+    unless(are_finite(a, q), scipy.linalg.solve_discrete_lyapunov, a, q, method)
     n = np.shape(a)[0]
     left = np.eye(n * n) - np.kron(a, np.conjugate(a))
     return np.reshape(np.linalg.solve(left, np.reshape(q, (-1,))), (n, n))
@@ -246,14 +262,7 @@ def _riccati(name: str, step: Any) -> Any:
                 )
             )
         a, b, q, r = map(as_array, (a, b, q, r))
-        if is_recording():
-            raise UnsupportedError(
-                message(
-                    f"scipy.linalg.{name} has no compiled form: SciPy starts from plain numbers",
-                    "Leave it out of the jitted function",
-                )
-            )
-        x = theirs(*map(data, (a, b, q, r)), balanced=balanced)
+        x = call_back(name, lambda *given: theirs(*given, balanced=balanced), a, b, q, r)
         for _ in range(2):
             x = step(a, b, q, r, x)
         return x

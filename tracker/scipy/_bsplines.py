@@ -9,6 +9,7 @@ import numpy as np
 import scipy.interpolate
 
 from tracker.errors import UnsupportedError, message
+from tracker.scipy._checks import are_finite, is_rising, unless
 from tracker.scipy._hermite import column, shaped
 from tracker.scipy._passing import as_array, is_tracked
 
@@ -26,6 +27,9 @@ class BSpline:
         self.t, c, self.k = as_array(t) * 1.0, as_array(c) * 1.0, int(k)
         self.axis, self.extrapolate = axis % np.ndim(c), extrapolate
         self.c = np.moveaxis(c, self.axis, 0)
+        if tracked:
+            fine = np.all(np.diff(self.t) >= 0) & are_finite(self.t)
+            unless(fine, scipy.interpolate.BSpline, t, c, k, extrapolate, axis)
 
     def __getattr__(self, name: str) -> Any:
         own = self.__dict__.get("_own")
@@ -77,12 +81,16 @@ class BSpline:
         return lower.derivative(nu - 1)
 
 
-def interpolating(x: Any, y: Any, k: int, t: Any, axis: int) -> BSpline:
-    """The spline of degree k through the points, on knots of SciPy's choice if none are given."""
+def interpolating(x: Any, y: Any, k: int, t: Any, axis: int, theirs: Any) -> BSpline:
+    """The spline of degree k through the points, on knots of SciPy's choice if none are given.
+    `theirs` is how SciPy makes it."""
     x, y = as_array(x) * 1.0, as_array(y) * 1.0
     axis %= np.ndim(y)
     values = np.moveaxis(y, axis, 0)
     n = np.shape(x)[0]
+    fine = is_rising(x) & are_finite(y) if np.shape(values)[:1] == (n,) and n > k else False
+    options = {} if t is None else {"t": t}
+    unless(fine, theirs, x, y, k=k, **options)
     t = _knots(x, k) if t is None else as_array(t)
     basis = BSpline(t, np.eye(n), k)(x)
     flat = np.linalg.solve(basis, np.reshape(values, (n, -1)))
@@ -108,7 +116,7 @@ def splrep(x: Any, y: Any, *args: Any, k: int = 3, s: Any = None, **options: Any
         raise UnsupportedError(
             message("splrep that smooths has no derivative rule here", "Use s=0, without weights")
         )
-    t, c, k = interpolating(x, y, k, None, 0).tck
+    t, c, k = interpolating(x, y, k, None, 0, scipy.interpolate.splrep).tck
     return t, np.concatenate([c, np.zeros(k + 1)]), k
 
 
@@ -138,4 +146,5 @@ def InterpolatedUnivariateSpline(x: Any, y: Any, *args: Any, k: int = 3, **optio
                 "Leave the rest out",
             )
         )
-    return interpolating(x, y, k, None, 0)
+    theirs = scipy.interpolate.InterpolatedUnivariateSpline
+    return interpolating(x, y, k, None, 0, theirs)

@@ -100,7 +100,7 @@ def _power_mean(name: str, there: Callable[..., Any], back: Callable[..., Any]) 
 
 
 gmean = _power_mean("gmean", np.log, np.exp)
-hmean = _power_mean("hmean", np.reciprocal, np.reciprocal)
+hmean = _power_mean("hmean", lambda a: 1 / np.where(a < 0, np.nan, a), np.reciprocal)
 
 
 @drop_in(scipy.stats)
@@ -182,8 +182,8 @@ def trim_mean(a: Any, proportiontocut: float, axis: Any = 0, **options: Any) -> 
     cut = int(proportiontocut * n)
     if cut >= n - cut:
         raise ValueError("Proportion too big.")
-    inside = np.moveaxis(np.sort(a, axis=axis), axis, -1)[..., cut : n - cut]
-    return np.mean(inside, axis=-1)
+    a = np.moveaxis(np.sort(a, axis=axis), axis, -1)
+    return np.where(np.isnan(a[..., -1]), np.nan, np.mean(a[..., cut : n - cut], axis=-1))[()]
 
 
 def _mean_direction(x: Any, high: Any, low: Any, axis: Any) -> Any:

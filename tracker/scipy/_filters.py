@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import scipy.signal
 
+from tracker.scipy._checks import unless
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._linear_filters import convolve, cut_to, lfilter
 from tracker.scipy._passing import as_array, no_rule
+from tracker.tape import most_likely
 
 _PADS = {"odd": ("reflect", "odd"), "even": ("reflect", "even"), "constant": ("edge", None)}
 
@@ -19,6 +21,9 @@ _PADS = {"odd": ("reflect", "odd"), "even": ("reflect", "even"), "constant": ("e
 def lfilter_zi(b: Any, a: Any) -> Any:
     """The state in which a filter goes on with a constant 1."""
     b, a = np.atleast_1d(as_array(b)), np.atleast_1d(as_array(a))
+    unless(np.any(a != 0), scipy.signal.lfilter_zi, b, a)
+    while np.size(a) > 1 and not most_likely(a[0] != 0, True):
+        a = a[1:]
     b, a = b / a[0], a / a[0]
     n = max(np.shape(a)[0], np.shape(b)[0])
     b, a = (np.pad(c, (0, n - np.shape(c)[0])) for c in (b, a))
@@ -68,9 +73,16 @@ def _extended(x: Any, edge: int, padtype: Any) -> Any:
     return np.pad(x, widths, mode, **options)  # type: ignore[call-overload]
 
 
+def _leads_with_one(sos: Any) -> Any:
+    """Whether sections are as SciPy wants them."""
+    sos = as_array(sos)
+    return np.all(sos[:, 3] == 1) if np.ndim(sos) == 2 and np.shape(sos)[1] == 6 else False
+
+
 @drop_in(scipy.signal)
 def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     """The filter in sections of second order, one after the other."""
+    unless(_leads_with_one(sos), scipy.signal.sosfilt, sos, x, axis, zi)
     sos, left = as_array(sos), []
     for i in range(np.shape(sos)[0]):
         b, a = sos[i, :3], sos[i, 3:]
@@ -98,6 +110,7 @@ def sosfilt_zi(sos: Any) -> Any:
 @drop_in(scipy.signal)
 def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None) -> Any:
     """The sections forwards, then backwards."""
+    unless(_leads_with_one(sos), scipy.signal.sosfiltfilt, sos, x, axis, padtype, padlen)
     sos, x = as_array(sos), np.moveaxis(as_array(x), axis, -1)
     unused = min(int(np.sum(sos[:, 2] == 0)), int(np.sum(sos[:, 5] == 0)))
     edge = 3 * (2 * np.shape(sos)[0] + 1 - unused) if padlen is None else int(padlen)

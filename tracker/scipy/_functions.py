@@ -22,6 +22,7 @@ from tracker.ops.declare import declare, refuse
 from tracker.ops.linalg.parts import as_array, is_square, kind
 from tracker.ops.shape import adjoint
 from tracker.scipy._batches import over_batches
+from tracker.scipy._checks import are_finite, unless
 from tracker.scipy._dropin import drop_in
 from tracker.tape import apply
 
@@ -98,6 +99,7 @@ def _principal(op: Op, a: Any) -> Any:
 @drop_in(scipy.linalg)
 def logm(A: Any, disp: bool = True) -> Any:
     """The principal logarithm."""
+    unless(are_finite(as_array(A)), scipy.linalg.logm, A)
     refuse("scipy.linalg.logm", disp=None if disp else disp)
     return _principal(_logm, A)
 

@@ -9,8 +9,10 @@ import numpy as np
 import scipy.interpolate
 
 from tracker.errors import UnsupportedError, message
+from tracker.scipy._checks import is_rising, unless
 from tracker.scipy._hermite import piece
 from tracker.scipy._passing import as_array, is_tracked
+from tracker.tape import most_likely
 
 
 class RegularGridInterpolator:
@@ -35,12 +37,17 @@ class RegularGridInterpolator:
         self._known(method)
         self.grid = tuple(as_array(axis) * 1.0 for axis in points)
         self.values = as_array(values) * 1.0
+        falls = [i for i, axis in enumerate(self.grid) if _falls(axis)]
+        self.grid = tuple(np.flip(x) if i in falls else x for i, x in enumerate(self.grid))
+        for axis in self.grid:
+            unless(is_rising(axis), scipy.interpolate.RegularGridInterpolator, points, values)
         self.method, self.bounds_error, self.fill_value = method, bounds_error, fill_value
         sizes = tuple(np.shape(axis)[0] for axis in self.grid)
         if sizes != np.shape(self.values)[: len(sizes)]:
             raise ValueError(
                 f"There are {sizes} points, and values of shape {np.shape(self.values)}"
             )
+        self.values = np.flip(self.values, tuple(falls))
 
     @staticmethod
     def _known(method: str) -> None:
@@ -60,10 +67,10 @@ class RegularGridInterpolator:
         flat = [np.reshape(points[..., i], (-1,)) for i in range(count)]
         outside: Any = False
         for i, (axis, x) in enumerate(zip(self.grid, flat, strict=True)):
-            beyond = (x < axis[0]) | (x > axis[-1])
-            if self.bounds_error and bool(np.any(beyond)):
+            inside = np.all((x >= axis[0]) & (x <= axis[-1]))
+            if self.bounds_error and not most_likely(inside, True):
                 raise ValueError(f"One of the requested xi is out of bounds in dimension {i}")
-            outside = outside | beyond
+            outside = outside | (x < axis[0]) | (x > axis[-1])
         places = [piece(axis, x) for axis, x in zip(self.grid, flat, strict=True)]
         parts = [
             (x - axis[i]) / (axis[i + 1] - axis[i])
@@ -105,6 +112,11 @@ class RegularGridInterpolator:
 
     def _nearest(self, places: list[Any], parts: list[Any]) -> Any:
         return self.values[tuple(i + (p > 0.5) for i, p in zip(places, parts, strict=True))]
+
+
+def _falls(axis: Any) -> bool:
+    """Whether the points along an axis come in the opposite order."""
+    return np.size(axis) > 1 and most_likely(np.all(np.diff(axis) < 0), False)
 
 
 def interpn(

@@ -9,7 +9,9 @@ import operator
 from typing import Any
 
 import numpy as np
+import scipy.interpolate
 
+from tracker.scipy._checks import are_finite, is_rising, unless
 from tracker.scipy._passing import as_array
 
 
@@ -43,15 +45,22 @@ def shaped(value: Any, points: Any, axis: int) -> Any:
 
 
 class Hermite:
-    """A cubic in each piece; `slopes` are those at the nodes, along the first axis of `y`."""
+    """A cubic in each piece; `slopes` are those at the nodes, along the first axis of `y`.
+    `_theirs` makes SciPy's object, `_of_reals` says whether that takes no complex values."""
 
     slopes: Any
+    _theirs: Any
+    _of_reals = False
 
     def __init__(self, x: Any, y: Any, axis: int, extrapolate: Any) -> None:
         self.x, y = as_array(x), as_array(y)
         self.axis = axis % np.ndim(y)
         self.y = np.moveaxis(y, self.axis, 0)
         self.extrapolate = extrapolate
+        can = np.shape(self.x) == np.shape(self.y)[:1] and np.size(self.x) > 1
+        can = can and not (self._of_reals and np.iscomplexobj(y))
+        fine = is_rising(self.x) & are_finite(self.y) if can else False
+        unless(fine, self._theirs, x, y, axis=axis)
 
     def _pieces(self, i: Any) -> tuple[Any, ...]:
         """The coefficients of pieces, by powers of the distance from their left node."""
@@ -95,6 +104,8 @@ class Hermite:
 class CubicHermiteSpline(Hermite):
     """The values and slopes are given."""
 
+    _theirs = staticmethod(lambda x, y, axis: scipy.interpolate.CubicHermiteSpline(x, y, y, axis))
+
     def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None) -> None:
         super().__init__(x, y, axis, True if extrapolate is None else extrapolate)
         self.slopes = np.moveaxis(as_array(dydx), self.axis, 0)
@@ -102,6 +113,9 @@ class CubicHermiteSpline(Hermite):
 
 class PchipInterpolator(Hermite):
     """Monotone where the values are: harmonic means of the neighbouring slopes."""
+
+    _theirs = scipy.interpolate.PchipInterpolator
+    _of_reals = True
 
     def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Any = None) -> None:
         super().__init__(x, y, axis, True if extrapolate is None else extrapolate)
@@ -135,6 +149,9 @@ def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> 
 
 class Akima1DInterpolator(Hermite):
     """Slopes weighted by how little the neighbouring ones differ."""
+
+    _theirs = scipy.interpolate.Akima1DInterpolator
+    _of_reals = True
 
     def __init__(
         self,

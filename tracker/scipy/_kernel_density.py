@@ -10,7 +10,9 @@ import scipy.special
 import scipy.stats
 
 from tracker.leaves import data
+from tracker.scipy._checks import unless
 from tracker.scipy._passing import as_array, is_tracked, no_rule
+from tracker.scipy.linalg import cholesky
 from tracker.scipy.special import logsumexp
 
 
@@ -54,13 +56,19 @@ class gaussian_kde:
         away = self.dataset - middle
         spread = (away * self.weights) @ np.transpose(away) / (1 - np.sum(self.weights**2))
         self.covariance = spread * self.factor**2
-        self.cho_cov = np.linalg.cholesky(self.covariance)
+        try:
+            self.cho_cov = cholesky(spread, lower=True) * self.factor
+        except np.linalg.LinAlgError:  # SciPy says more of it
+            given = (self.dataset, data(self.factor), self.weights)
+            unless(False, scipy.stats.gaussian_kde, *given)
+            raise
 
     @property
     def inv_cov(self) -> Any:
         return np.linalg.inv(self.covariance)
 
-    def logpdf(self, x: Any) -> Any:
+    def _powers(self, x: Any) -> Any:
+        """The logarithms of what each sample gives at each point, up to a factor."""
         points = np.atleast_2d(as_array(x) * 1.0)
         if np.shape(points)[0] != self.d:
             if np.shape(points) != (1, self.d):
@@ -70,12 +78,16 @@ class gaussian_kde:
             points = np.reshape(points, (self.d, 1))
         samples, at = (np.linalg.solve(self.cho_cov, part) for part in (self.dataset, points))
         apart = np.expand_dims(at, 2) - np.expand_dims(samples, 1)
+        return -0.5 * np.sum(np.square(apart), axis=0)
+
+    def logpdf(self, x: Any) -> Any:
         scale = self.d / 2 * math.log(2 * math.pi) + np.sum(np.log(np.diagonal(self.cho_cov)))
-        powers = -0.5 * np.sum(np.square(apart), axis=0)
-        return logsumexp(powers, axis=1, b=self.weights) - scale
+        return logsumexp(self._powers(x), axis=1, b=self.weights) - scale
 
     def evaluate(self, points: Any) -> Any:
-        return np.exp(self.logpdf(points))
+        powers, scale = self._powers(points), (2 * math.pi) ** (self.d / 2)
+        volume = scale * np.prod(np.diagonal(self.cho_cov))
+        return np.sum(np.exp(powers) * self.weights, axis=1) / volume
 
     __call__ = pdf = evaluate
 

@@ -13,6 +13,7 @@ import scipy.signal
 from tracker.ir.op import Host, define
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project
+from tracker.scipy._checks import unless
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._passing import as_array
 from tracker.tape import apply
@@ -43,6 +44,8 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
     a, b = _operands(in1, in2, mode)
     if np.ndim(a) == 0:
         return a * b
+    if np.size(a) == 0 or np.size(b) == 0:
+        return np.array([])
     along = tuple(range(np.ndim(a))) if axes is None else tuple(np.atleast_1d(axes).tolist())
     along = tuple(axis % np.ndim(a) for axis in along)
     return cut_to(_by_fft(a, b, along), np.shape(a), np.shape(b), mode, along)
@@ -120,7 +123,10 @@ def cut_to(
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     """The linear filter with numerator b and denominator a, along an axis; with the state `zi` that
     an earlier call left, also the state that this one leaves."""
+    given = (b, a, x, axis, zi)
     b, a, x = np.atleast_1d(as_array(b)), np.atleast_1d(as_array(a)), as_array(x)
+    kinds = {c.dtype.kind for c in (b, a, x, x if zi is None else as_array(zi))}
+    unless(a[0] != 0 if kinds & {"f", "c"} else np.shape(a) == (1,), scipy.signal.lfilter, *given)
     b, a = b / a[0], a / a[0]
     x = np.moveaxis(x, axis, -1)
     moved = sum(b[k] * _delayed(x, k) for k in range(np.shape(b)[0]))

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.signal
 
 from tracker.errors import UnsupportedError, message, warn
+from tracker.scipy._checks import unless
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._passing import as_array
 
@@ -121,6 +122,7 @@ def csd(
     average: str = "mean",
 ) -> Any:
     """Frequencies, and the cross spectrum."""
+    unless(fs > 0, scipy.signal.welch, x, fs, nperseg=1)
     x, y = (np.moveaxis(as_array(z), axis, -1) for z in (x, y))
     n = max(np.shape(x)[-1], np.shape(y)[-1])
     x, y = (np.pad(z, [(0, 0)] * (z.ndim - 1) + [(0, n - np.shape(z)[-1])]) for z in (x, y))

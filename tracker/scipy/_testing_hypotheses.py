@@ -76,7 +76,7 @@ def pearsonr(
     x, y = (v / np.linalg.norm(v, axis=-1, keepdims=True) for v in (x, y))
     r = np.clip(np.sum(x * y, axis=-1), -1.0, 1.0)
     if n == 2:
-        return Significance(np.round(r), np.ones_like(r))
+        return Significance(np.round(r), np.ones_like(r)[()])
     half = n / 2 - 1
     upper = sc.betaincc(half, half, (np.abs(r) + 1) / 2)
     p = {

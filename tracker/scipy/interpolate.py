@@ -13,12 +13,12 @@ import numpy as np
 import scipy.interpolate
 
 from tracker.errors import UnsupportedError, message
-from tracker.leaves import data
 from tracker.scipy._bsplines import BSpline as BSpline
 from tracker.scipy._bsplines import InterpolatedUnivariateSpline as InterpolatedUnivariateSpline
 from tracker.scipy._bsplines import interpolating
 from tracker.scipy._bsplines import splev as splev
 from tracker.scipy._bsplines import splrep as splrep
+from tracker.scipy._checks import are_finite, is_rising, unless
 from tracker.scipy._grids import RegularGridInterpolator as RegularGridInterpolator
 from tracker.scipy._grids import interpn as interpn
 from tracker.scipy._hermite import Akima1DInterpolator as Akima1DInterpolator
@@ -31,6 +31,7 @@ from tracker.scipy._scattered import LinearNDInterpolator as LinearNDInterpolato
 from tracker.scipy._scattered import NearestNDInterpolator as NearestNDInterpolator
 from tracker.scipy._scattered import RBFInterpolator as RBFInterpolator
 from tracker.scipy._scattered import griddata as griddata
+from tracker.tape import most_likely
 
 __getattr__ = passing(scipy.interpolate)
 
@@ -69,11 +70,6 @@ def _is_periodic(bc_type: Any) -> bool:
 
 def _round_slopes(h: Any, y: Any, rise: Any) -> Any:
     """The slopes of a spline that closes: at each node, the pieces to its left and right."""
-    if not bool(np.allclose(y[0], y[-1], rtol=1e-15, atol=1e-15)):
-        raise ValueError(
-            "the first and the last y must be the same when bc_type='periodic'; they are "
-            f"{data(y[0])} and {data(y[-1])}"
-        )
     own = np.eye(np.shape(h)[0])
     before, after = np.roll(own, -1, axis=1), np.roll(own, 1, axis=1)
     left = np.roll(h, 1)
@@ -123,11 +119,17 @@ class CubicSpline(Hermite):
     As SciPy's: `spline(points, nu=0)` evaluates it, or its nu-th derivative (up to the third).
     """
 
+    _theirs = scipy.interpolate.CubicSpline
+
     def __init__(
         self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None
     ) -> None:
         usual = "periodic" if _is_periodic(bc_type) else True
         super().__init__(x, y, axis, usual if extrapolate is None else extrapolate)
+        if usual == "periodic":
+            ends = self.y[0], self.y[-1]
+            fine = np.allclose(*ends, rtol=1e-15, atol=1e-15)
+            unless(fine, self._theirs, x, y, axis, bc_type)
         self.slopes = _slopes(self.x * 1.0, self.y * 1.0, bc_type)
 
 
@@ -157,24 +159,30 @@ class interp1d:
         fill_value: Any = np.nan,
         assume_sorted: bool = False,
     ) -> None:
+        self._theirs = lambda at, x, y, fill: scipy.interpolate.interp1d(
+            x, y, kind, axis, copy, bounds_error, fill, assume_sorted
+        )(at)
+        self._given = x, y, fill_value
         self.x, y = as_array(x), as_array(y)
         self.axis = axis % np.ndim(y)
         self.y = np.moveaxis(y, self.axis, 0)
+        unless(np.shape(self.x) == np.shape(self.y)[:1], self._theirs, x, *self._given)
         if not assume_sorted:
             order = np.argsort(self.x, kind="mergesort")
             self.x, self.y = self.x[order], self.y[order]
         self.fill = fill_value
         self.extrapolate = isinstance(fill_value, str) and fill_value == "extrapolate"
-        given = not (isinstance(fill_value, float) and np.isnan(fill_value))
-        self.bounds_error = (not given) if bounds_error is None else bounds_error
+        self.bounds_error = not self.extrapolate if bounds_error is None else bounds_error
+        if kind == "cubic":
+            unless(is_rising(self.x) & are_finite(self.y), self._theirs, x, *self._given)
         self.spline = CubicSpline(self.x, self.y) if kind == "cubic" else None
 
     def __call__(self, x: Any) -> Any:
         points = as_array(x)
         flat = np.reshape(points, (-1,))
         below, above = flat < self.x[0], flat > self.x[-1]
-        if self.bounds_error and not self.extrapolate and bool(np.any(below | above)):
-            raise ValueError("a point is outside of the interpolation range")
+        if self.bounds_error and not self.extrapolate:
+            unless(~np.any(below | above), self._theirs, x, *self._given)
         if self.spline is not None:
             value = self.spline(flat)
         else:
@@ -196,7 +204,7 @@ def make_interp_spline(
         made = scipy.interpolate.make_interp_spline(x, y, k, t, bc_type, axis, **options)
         return BSpline(made.t, np.moveaxis(made.c, 0, axis), k, made.extrapolate, axis)
     if bc_type in (None, "not-a-knot"):
-        return interpolating(x, y, k, t, axis)
+        return interpolating(x, y, k, t, axis, scipy.interpolate.make_interp_spline)
     if k == 3 and t is None:
         return CubicSpline(x, y, axis, bc_type)
     raise UnsupportedError(
@@ -219,6 +227,9 @@ class RectBivariateSpline:
         shape = tuple(np.size(nodes) for nodes in self._nodes)
         if np.shape(self._values) != shape:
             raise ValueError(f"z has the shape {np.shape(self._values)}, x and y have {shape}")
+        fine = is_rising(self._nodes[0]) & is_rising(self._nodes[1])
+        fine = fine & (shape[0] > kx) & (shape[1] > ky)
+        unless(fine, scipy.interpolate.RectBivariateSpline, x, y, z, bbox, kx, ky, s)
         if s or kx % 2 == 0 or ky % 2 == 0 or any(end is not None for end in bbox):
             text = "RectBivariateSpline that smooths, of even degree, or with bbox="
             raise no_rule(f"scipy.interpolate.{text}", "Use s=0 and odd degrees")
@@ -233,6 +244,9 @@ class RectBivariateSpline:
     def __call__(self, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True) -> Any:
         if not grid:
             return self.ev(x, y, dx, dy)
+        for name, points in (("x", x), ("y", y)):
+            if not most_likely(np.all(np.diff(np.atleast_1d(as_array(points))) >= 0), True):
+                raise ValueError(f"{name} must be strictly increasing when `grid` is True")
         across = np.atleast_2d(self._weights(0, np.atleast_1d(as_array(x)), dx)) @ self._values
         return across @ np.transpose(self._weights(1, np.atleast_1d(as_array(y)), dy))
 

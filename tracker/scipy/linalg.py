@@ -1,7 +1,7 @@
 """`scipy.linalg` on tracked values: solving, factors, eigenvalues, least squares.
 
-Functions take SciPy's keywords; `overwrite_*`, `lwork`, `check_finite` and `lapack_driver` make no
-difference to a result and are ignored. They are composed of `numpy.linalg` (see
+Functions take SciPy's keywords; `overwrite_*`, `lwork` and `lapack_driver` make no difference to a
+result and are ignored; what `check_finite` asks for, `drop_in` does. They are composed of `numpy.linalg` (see
 `tracker/ops/linalg/`) and of the ops in `_factors.py`; functions of matrices are in
 `_functions.py`, special matrices in `_special_matrices.py`, bands, subspaces and matrix equations
 in `_banded.py`. What is not defined here is SciPy's own.
@@ -16,7 +16,6 @@ import scipy.linalg
 
 from tracker.cuts import ignore_derivatives
 from tracker.errors import UnsupportedError, message
-from tracker.leaves import data
 from tracker.ops.declare import refuse
 from tracker.ops.linalg.parts import as_array, hermitian_of
 from tracker.ops.linalg.solves import triangular
@@ -82,6 +81,8 @@ from tracker.scipy._special_matrices import (
     solve_toeplitz,
     toeplitz,
 )
+from tracker.tape import form_of
+from tracker.tracked import pinned
 
 __all__ = [
     "block_diag",
@@ -305,9 +306,14 @@ def norm(
 ) -> Any:
     """A vector's length is a Python number, as SciPy's, and finite where its squares are not."""
     a = as_array(a)
-    is_two = ord is None or (isinstance(data(ord), int) and ord == 2)
-    is_length = is_two and np.ndim(a) == 1 and axis is None and not keepdims
-    if not is_length or not np.size(a) or a.dtype.kind not in "fc":
+    by_lapack = np.size(a) and a.dtype.char in "fdFD" and axis is None and not keepdims
+    if by_lapack and np.ndim(a) == 2 and not isinstance(ord, str) and ord is not None:
+        flags = form_of(a).flags
+        laid = flags.c_contiguous != flags.f_contiguous  # SciPy's own routine takes no other
+        if laid and (bool(ord == 1) or bool(ord == np.inf)):
+            return np.linalg.norm(a, pinned(ord)).item()
+    is_length = by_lapack and np.ndim(a) == 1 and (ord is None or bool(ord == 2))
+    if not is_length:
         return np.linalg.norm(a, ord, axis, keepdims)
     top = np.max(np.abs(ignore_derivatives(a)))
     top = np.where(np.isfinite(top) & (top > 0), top, 1).astype(top.dtype)

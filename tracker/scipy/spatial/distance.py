@@ -15,9 +15,11 @@ import scipy.spatial.distance
 import scipy.special
 
 from tracker.leaves import data
+from tracker.scipy._checks import unless
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._hosted import untracked
 from tracker.scipy._passing import as_array, no_rule, passing
+from tracker.scipy.linalg import norm
 
 _OF_BOOLEANS = ("dice", "hamming", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
 _QUESTIONS = ("is_valid_dm", "is_valid_y", "num_obs_dm", "num_obs_y")
@@ -34,6 +36,8 @@ def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
     if w is not None:
         w = _weights(w)
         apart = apart * (w != 0 if p == np.inf else w ** (1 / p))
+    if np.ndim(apart) == 1 and bool(p == 2):
+        return norm(apart) if apart.dtype.kind in "fc" else np.linalg.norm(apart * 1.0)
     return np.linalg.norm(apart * 1.0, p, axis=-1)
 
 
@@ -53,7 +57,8 @@ def _correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
     if np.iscomplexobj(u) or np.iscomplexobj(v):
         raise TypeError("`u` and `v` must be real.")
     if w is None:
-        w = np.full(np.shape(u)[-1], 1 / np.shape(u)[-1])
+        kind = np.result_type(u.dtype, v.dtype, np.float32 if u.dtype == np.float32 else float)
+        w = np.full(np.shape(u)[-1], 1 / np.shape(u)[-1], kind)
     else:
         w = _weights(w)
         w = w / np.sum(w)
@@ -79,10 +84,14 @@ def _braycurtis(u: Any, v: Any, w: Any = None) -> Any:
 
 
 def _canberra(u: Any, v: Any, w: Any = None) -> Any:
+    return np.sum(_shares(u, v, w), axis=-1)
+
+
+def _shares(u: Any, v: Any, w: Any) -> Any:
     size = np.abs(u) + np.abs(v)
     empty = size == 0
     share = np.where(empty, 0.0, np.abs(u - v) / np.where(empty, 1.0, size))
-    return np.sum(share if w is None else _weights(w) * share, axis=-1)
+    return share if w is None else _weights(w) * share
 
 
 def _seuclidean(u: Any, v: Any, V: Any) -> Any:
@@ -131,14 +140,17 @@ _IN_DOUBLE = ("braycurtis", "canberra")  # as SciPy computes them, whatever the 
 _NAMED = {alias: name for name, text in _OTHER_NAMES.items() for alias in text.split()}
 
 
-def _of_vectors(name: str) -> Callable[..., Any]:
+def _of_vectors(name: str, of_two: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """The metric of two vectors, where it is another than that of pairs of rows `of_two`."""
+    computed = of_two or _METRICS[name]
+
     def metric(u: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
         u, v = as_array(u), as_array(v)
         if np.ndim(u) != 1 or np.ndim(v) != 1:
             raise ValueError("Input vector should be 1-D.")
         if name in _IN_DOUBLE or (name == "sqeuclidean" and "f" not in u.dtype.kind + v.dtype.kind):
             u, v = (x if x.dtype.kind == "c" else np.astype(x, float) for x in (u, v))
-        return _METRICS[name](u, v, *args, **kwargs)
+        return computed(u, v, *args, **kwargs)
 
     metric.__name__ = name
     metric.__doc__ = f"As scipy.spatial.distance.{name}."
@@ -146,7 +158,7 @@ def _of_vectors(name: str) -> Callable[..., Any]:
 
 
 braycurtis = _of_vectors("braycurtis")
-canberra = _of_vectors("canberra")
+canberra = _of_vectors("canberra", lambda u, v, w=None: np.nansum(_shares(u, v, w)))
 chebyshev = _of_vectors("chebyshev")
 cityblock = _of_vectors("cityblock")
 correlation = _of_vectors("correlation")
@@ -205,6 +217,9 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) 
     _refuse("pdist", out)
     found = _found(metric)
     i, j = np.triu_indices(np.shape(X)[0], 1)
+    if found is _mahalanobis and kwargs.get("VI") is None:
+        fits = np.shape(X)[0] > np.shape(X)[1]
+        unless(fits, scipy.spatial.distance.pdist, X, metric, **kwargs)
     if found is None and not callable(metric):
         return untracked(scipy.spatial.distance.pdist)(X, metric, **kwargs)
     if found is None:
