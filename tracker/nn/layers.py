@@ -25,7 +25,7 @@ def dropout(x: Any, p: float, *, rng: Any) -> Any:
     array([2., 0., 0., 0.])
     """
     x = as_array(x)
-    if not 0.0 <= data_of(p) <= 1.0:
+    if not (p >= 0.0 and p <= 1.0):
         raise ValueError(message(f"dropout with p={data_of(p)}", "Give a probability"))
     drawn = rng.random(np.shape(x))
     kept = drawn >= p

@@ -14,7 +14,7 @@ from tracker.ir.op import CONSTANT
 from tracker.leaving import shown
 from tracker.ops.declare import as_array, as_strong, constant, piecewise, refused
 from tracker.tape import data_of, form_of
-from tracker.tracked import Tracked
+from tracker.tracked import Tracked, pinned
 
 # Text ---------------------------------------------------------------------------------------------
 
@@ -35,7 +35,9 @@ for _function in (np.array2string, np.array_repr, np.array_str):
 # Shape and type, answered without recording -------------------------------------------------------
 
 constant(np.common_type)(lambda *arrays: np.common_type(*(np.asarray(data_of(a)) for a in arrays)))
-constant(np.min_scalar_type)(lambda a: np.result_type(form_of(a)))
+constant(np.min_scalar_type)(
+    lambda a: np.result_type(form_of(a)) if np.ndim(form_of(a)) else np.min_scalar_type(pinned(a))
+)
 CONSTANT.update((np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.result_type))
 CONSTANT.update((np.can_cast, np.may_share_memory, np.shares_memory))
 
