@@ -6,7 +6,7 @@ import scipy.integrate
 import scipy.optimize
 
 from tracker import UnsupportedError, gradient, hessian, jit
-from tracker.scipy import integrate, optimize
+from tracker.scipy import integrate, ndimage, optimize
 
 POINTS = np.linspace(0.0, 1.0, 9)
 SAMPLES = np.exp(-1.3 * POINTS) + 0.1 * np.cos(9 * POINTS)
@@ -326,6 +326,22 @@ def test_an_error_that_is_caught_is_that_of_the_call(calls):
     compiled = jit(f)
     with pytest.warns(RuntimeWarning, match="goes on after an error that depends on values"):
         assert [compiled(k) for k in calls] == [f(k) for k in calls]
+
+
+def test_what_is_no_number_is_that_of_the_call():
+    def told(k, n):
+        return optimize.minimize(bowl, START, (k,), "BFGS", options={"maxiter": n}).message
+
+    compiled = jit(told)
+    for n in (100, 1, 50, 2):
+        assert compiled(2.0, n) == told(2.0, n)
+
+    def found(x):
+        return ndimage.find_objects(ndimage.label(x > 2)[0])
+
+    compiled = jit(found)
+    for x in (np.eye(2), 3 * np.eye(2), np.tri(2) * 5, np.eye(2)[::-1] * 4):
+        assert compiled(x) == found(x)
 
 
 def test_what_is_no_number_is_not_held():

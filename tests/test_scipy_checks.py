@@ -122,6 +122,10 @@ SPATIAL = {
     )
     for name in ("euclidean", "minkowski", "cosine", "correlation", "canberra", "cityblock")
 } | {
+    "procrustes": (
+        lambda m, x: m.procrustes(x, np.eye(3))[2],
+        [(np.eye(3) + 1,), (np.ones((3, 3)),), (np.tri(3),)],
+    ),
     "pdist": (lambda m, x: m.distance.pdist(x, "mahalanobis"), [(SPREAD.T,), (A,)]),
     "minkowski, p": (
         lambda m, p: m.distance.minkowski(B, X[:2], p),
@@ -137,6 +141,7 @@ STATS = {
         lambda m, width: m.gaussian_kde(SPREAD[1], width)(B),
         [(0.5,), (0.1,), (-0.1,)],
     ),
+    "interval": (lambda m, share: m.norm.interval(share), [(0.9,), (0.5,), (1.5,)]),
     "hmean": (lambda m, x: m.hmean(x), [(X + 1,), (-X - 1,)]),
     "trim_mean": (lambda m, x: m.trim_mean(x, 0.2), [(X,), (HOLE,)]),
     "pearsonr": (lambda m, x, y: tuple(m.pearsonr(x, y)), [(X, Y), (X[:2], Y[:2])]),

@@ -16,6 +16,7 @@ import scipy.stats
 
 from tracker.cuts import ignore_derivatives
 from tracker.listening import is_recording
+from tracker.scipy._checks import unless
 from tracker.scipy._hosted import untracked
 from tracker.scipy._moments import MOMENTS
 from tracker.scipy._passing import NOT_WANTED, as_array, is_tracked, no_rule, refusing
@@ -272,6 +273,8 @@ class Continuous(Family):
         return self.ppf(0.5, *args, **kwargs)
 
     def interval(self, confidence: Any, *args: Any, **kwargs: Any) -> Any:
+        fine = np.all((confidence >= 0) & (confidence <= 1))
+        unless(fine, self.scipy.interval, confidence, *args, **kwargs)
         ends = (1 - confidence) / 2, (1 + confidence) / 2
         return tuple(self.ppf(end, *args, **kwargs) for end in ends)
 

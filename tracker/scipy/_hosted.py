@@ -139,13 +139,16 @@ def _called_back(name: str, function: Function, given: Sequence[Any], others: Se
             first.extend((kind, found))
         elif kind != first[0]:
             raise Unheard
-        return list(filter(_is_number, leaves))
+        found = list(filter(_is_number, leaves))
+        return found if _is_number(first[1]) else [True, *found]
 
     standing = _Standing(others)
     numbers = iter(host_call(name, run, [*given, *read]))
     if standing.is_past:
         text = f"the function that {name} gets under jit changes something that is not its own"
         raise UnsupportedError(message(text, "Let it return what it finds"))
+    if not _is_number(first[1]):  # it is called for its kind, too, if nobody asks for numbers
+        bool(next(numbers))
     return tree.map(lambda x: detached(next(numbers)) if _is_number(x) else x, first[1])
 
 

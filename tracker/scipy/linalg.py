@@ -1,10 +1,10 @@
 """`scipy.linalg` on tracked values: solving, factors, eigenvalues, least squares.
 
 Functions take SciPy's keywords; `overwrite_*`, `lwork` and `lapack_driver` make no difference to a
-result and are ignored; what `check_finite` asks for, `drop_in` does. They are composed of `numpy.linalg` (see
-`tracker/ops/linalg/`) and of the ops in `_factors.py`; functions of matrices are in
-`_functions.py`, special matrices in `_special_matrices.py`, bands, subspaces and matrix equations
-in `_banded.py`. What is not defined here is SciPy's own.
+result and are ignored; what `check_finite` asks for, `drop_in` does. They are composed of
+`numpy.linalg` (see `tracker/ops/linalg/`) and of the ops in `_factors.py`; functions of matrices
+are in `_functions.py`, special matrices in `_special_matrices.py`, bands, subspaces and matrix
+equations in `_banded.py`. What is not defined here is SciPy's own.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.spatial
 
+from tracker.scipy._checks import unless
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._passing import as_array, passing
 from tracker.scipy.spatial import distance as distance
@@ -50,6 +51,8 @@ def procrustes(data1: Any, data2: Any) -> tuple[Any, Any, Any]:
     if np.ndim(one) != 2 or np.shape(one) != np.shape(two):
         raise ValueError("Input matrices must be two-dimensional, and of the same shape")
     one, two = (m - np.mean(m, axis=0) for m in (one, two))
+    fine = (np.linalg.norm(one) != 0) & (np.linalg.norm(two) != 0)
+    unless(fine, scipy.spatial.procrustes, data1, data2)
     one, two = one / np.linalg.norm(one), two / np.linalg.norm(two)
     u, s, vh = np.linalg.svd(np.transpose(np.transpose(two) @ one))
     two = (two @ np.transpose(u @ vh)) * np.sum(s)
