@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from tracker.cuts import ignore_derivatives
 from tracker.errors import UnsupportedError, message
 from tracker.ops.declare import refuse
 from tracker.ops.linalg.parts import as_array, hermitian_of
@@ -65,6 +64,7 @@ from tracker.scipy._functions import (
     tanhm,
     tanm,
 )
+from tracker.scipy._norms import norm
 from tracker.scipy._passing import passing
 from tracker.scipy._special_matrices import (
     block_diag,
@@ -81,8 +81,6 @@ from tracker.scipy._special_matrices import (
     solve_toeplitz,
     toeplitz,
 )
-from tracker.tape import form_of
-from tracker.tracked import pinned
 
 __all__ = [
     "block_diag",
@@ -297,27 +295,7 @@ def cho_solve(
     return _with_columns(solver, as_array(b))
 
 
-# Norms and least squares --------------------------------------------------------------------------
-
-
-@drop_in(scipy.linalg)
-def norm(
-    a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True
-) -> Any:
-    """A vector's length is a Python number, as SciPy's, and finite where its squares are not."""
-    a = as_array(a)
-    by_lapack = np.size(a) and a.dtype.char in "fdFD" and axis is None and not keepdims
-    if by_lapack and np.ndim(a) == 2 and not isinstance(ord, str) and ord is not None:
-        flags = form_of(a).flags
-        laid = flags.c_contiguous != flags.f_contiguous  # SciPy's own routine takes no other
-        if laid and (bool(ord == 1) or bool(ord == np.inf)):
-            return np.linalg.norm(a, pinned(ord)).item()
-    is_length = by_lapack and np.ndim(a) == 1 and (ord is None or bool(ord == 2))
-    if not is_length:
-        return np.linalg.norm(a, ord, axis, keepdims)
-    top = np.max(np.abs(ignore_derivatives(a)))
-    top = np.where(np.isfinite(top) & (top > 0), top, 1).astype(top.dtype)
-    return (top * np.linalg.norm(a / top)).item()
+# Least squares ----------------------------------------------------------------------------------
 
 
 @drop_in(scipy.linalg)
