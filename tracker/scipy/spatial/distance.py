@@ -18,8 +18,8 @@ from tracker.leaves import data
 from tracker.scipy._checks import unless
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._hosted import untracked
+from tracker.scipy._norms import norm as _norm
 from tracker.scipy._passing import as_array, no_rule, passing
-from tracker.scipy.linalg import norm
 
 _OF_BOOLEANS = ("dice", "hamming", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
 _QUESTIONS = ("is_valid_dm", "is_valid_y", "num_obs_dm", "num_obs_y")
@@ -37,7 +37,7 @@ def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
         w = _weights(w)
         apart = apart * (w != 0 if p == np.inf else w ** (1 / p))
     if np.ndim(apart) == 1 and bool(p == 2):
-        return norm(apart) if apart.dtype.kind in "fc" else np.linalg.norm(apart * 1.0)
+        return _norm(apart) if apart.dtype.kind in "fc" else np.linalg.norm(apart * 1.0)
     return np.linalg.norm(apart * 1.0, p, axis=-1)
 
 
