@@ -234,8 +234,12 @@ def _traced_while(cond: Any, body: Any, init: Any) -> Any:
     def step(*flat: Any) -> list[Any]:
         return carried(start, body(start.rebuilt(flat)))
 
-    nested, carries, written = settle("while", step, start.numbers, [])
-    asked = nest("holds", lambda *flat: [_truth(cond(start.rebuilt(flat)))], carries)
+    try:
+        with np.errstate(all="ignore"):  # the loop itself warns, at the steps that it takes
+            nested, carries, written = settle("while", step, start.numbers, [])
+            asked = nest("holds", lambda *flat: [_truth(cond(start.rebuilt(flat)))], carries)
+    except Exception as error:  # a body that no step runs need not work
+        raise Unstructured(str(error)) from error
     ends = run_while(asked, nested, carries)
     return start.rebuilt(put_back(start.numbers, ends, written))
 

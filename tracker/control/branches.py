@@ -10,6 +10,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tracker.control.backward import arrives, pullback_of, spread
 from tracker.control.carries import as_type, joined
 from tracker.control.loops import pushed
@@ -55,7 +57,8 @@ def run_branch(index: Any, branches: Sequence[Nested], operands: Sequence[Any]) 
 
     given = [*hoisted, *operands]
     samples = [data_of(x) for x in given]
-    alike = [nest(f"branch{at}", of(at), samples) for at in range(len(branches))]
+    with np.errstate(all="ignore"):
+        alike = [nest(f"branch{at}", of(at), samples) for at in range(len(branches))]
     return _record(index, alike, given)
 
 
@@ -71,7 +74,8 @@ def _run_derived(
 ) -> list[Any]:
     """Record the branches that a rule made: of one type, but with constants that they reach."""
     samples = [data_of(x) for x in given]
-    branches = [nest(name, body, samples) for body in bodies]
+    with np.errstate(all="ignore"):
+        branches = [nest(name, body, samples) for body in bodies]
     if any(branch.hoisted for branch in branches):
         return run_branch(index, branches, given)
     return _record(index, branches, given)
