@@ -68,7 +68,7 @@ JIT_LAYERS = [
         "index",
         "interrupts",
     },
-    {"locking"},
+    {"locking", "fastcode"},
     {"engine"},
     {"orders", "unusual"},
     {"strips"},

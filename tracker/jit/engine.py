@@ -27,6 +27,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from tracker.errors import CompileError
+from tracker.jit.fastcode import known_to_it
 from tracker.jit.locking import LOCK, once
 from tracker.records import record, replace
 
@@ -55,10 +56,6 @@ CALL_LINES = 4  # arithmetic lines to a call, below which code is "mostly calls"
 
 _BLOCK_END = re.compile(r'\n(?:[-\w.$"]+:|\})')  # what begins with one character is soon found
 _FUNCTION_END, _PHI = "\n}", " = phi "
-_FLOAT_SELECT = re.compile(
-    r"^( *%([-\w.$]+)) = select i1 ([^,\n]+), (double|float) ([^,\n]+), \4 ([^,\n]+)$", re.MULTILINE
-)
-_BITS = {"double": "i64", "float": "i32"}
 _POSITION = re.compile(r":(\d+):(\d+):")
 _EXTERNAL = re.compile(r"^declare [^@\n]*@([-\w.$]+)|^@([-\w.$]+) = external", re.MULTILINE)
 
@@ -321,7 +318,7 @@ def _optimised(text: str, plan: Pipeline) -> _Optimised:
     started = time.perf_counter()
     machine = _machine(plan.codegen)
     if not plan.codegen:
-        text = _selects_by_bits(text)
+        text = known_to_it(text, longest_block(text) > STRAIGHT_LINES)
     try:
         module = llvm.parse_assembly(text)
         module.verify()
@@ -366,27 +363,6 @@ def _straight_passes(numbered: bool) -> Any:
         passes.add_new_gvn_pass()
     passes.add_aggressive_dce_pass()
     return passes
-
-
-def _selects_by_bits(text: str) -> str:
-    """The same with selects of floats by their bits, for the fast code generator. It makes a branch
-    of the others, and moves what follows in the block to a new one: quadratic in long blocks, and
-    every value that is alive goes through memory. Or, where the condition is a comparison and the
-    processor has AVX but not AVX-512, it blends with 16 bytes of memory where a double lies, which
-    may be the last one of a page (LLVM 22). InstCombine would take the bits away again: whatever
-    this generator gets has gone through our own passes, or none."""
-    return _FLOAT_SELECT.sub(_by_bits, text)
-
-
-def _by_bits(found: re.Match[str]) -> str:
-    out, name, condition, kind, a, b = found.groups()
-    bits = _BITS[kind]
-    return (
-        f"  %{name}.bits0 = bitcast {kind} {a} to {bits}\n"
-        f"  %{name}.bits1 = bitcast {kind} {b} to {bits}\n"
-        f"  %{name}.bits2 = select i1 {condition}, {bits} %{name}.bits0, {bits} %{name}.bits1\n"
-        f"{out} = bitcast {bits} %{name}.bits2 to {kind}"
-    )
 
 
 def _exports(module: Any) -> tuple[str, ...]:
