@@ -93,6 +93,8 @@ class Family:
     together: Trace | None = None  # not kept, for arrays of its call share memory
     fills: int = 0  # traces in which the function filled a cache
     raised: int = 0  # traces in a row in which the function raised
+    vain: int = 0  # traces in a row that were there already: machine code came to other numbers
+    resting: int = 0  # calls that machine code does not take, and that are not traced, either
 
     def cause(self) -> str:
         """What is new in the signature: what differs from the one that is most alike. (Put into

@@ -190,6 +190,9 @@ class Jitted(Traces):
             return self._plain(args, kwargs) if run else None
         if family.raised >= PATIENCE and run:
             return self._again(family, args, kwargs)
+        if family.resting and run and not self.options.strict:
+            family.resting -= 1
+            return self._plain(args, kwargs)
         dead = [special for special in family.specials if not special.trace.call.alive]
         if dead:
             family.specials = [s for s in family.specials if s.trace.call.alive]

@@ -34,6 +34,7 @@ HISTORY = "it reads a param, whose history is recorded"
 ITERATES = "it is given, or reads, an iterator or a source of random bits"
 PATIENCE = 3  # after so many calls that changed what they read, a function runs in plain Python;
 # or in which random numbers were drawn unheard, maybe by another thread
+_LONGEST_REST = 8  # powers of two of calls that are not traced after traces in vain
 
 
 @record(frozen=True)
@@ -142,7 +143,10 @@ class Traces:
     ) -> Special | None:
         """`can_wait`: the result is known already, so machine code is for the next call."""
         if any(each.matches(trace) for each in family.specials):
-            return None  # it holds no more often than the trace that has just failed
+            family.vain += 1  # it holds no more often than the trace that has just failed
+            family.resting = 2 ** min(family.vain, _LONGEST_REST) if family.vain >= PATIENCE else 0
+            return None
+        family.vain = 0
         from tracker.jit import background
 
         work = functools.partial(self._compiled, trace, family.lengths_vary)
