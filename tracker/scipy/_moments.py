@@ -14,6 +14,14 @@ _EULER = float(np.euler_gamma)
 Formula = Callable[..., Any]
 
 
+def log_i0e(k: Any) -> Any:
+    """log(I0(k)) - k for k >= 0. i0e has a kink at 0, and by convention no slope there: this one's
+    is that from above."""
+    near = k < 1
+    small, large = np.where(near, k, 0.0), np.where(near, 1.0, k)
+    return np.where(near, np.log(sc.i0(small)) - small, np.log(sc.i0e(large)))
+
+
 def _where(condition: Any, formula: Formula, otherwise: float, harmless: float) -> Formula:
     """A formula of one shape where that is above a bound."""
 
@@ -180,7 +188,7 @@ MOMENTS: dict[str, tuple[Any, Any, Any]] = {
     "vonmises": (
         lambda k: 0 * k,
         None,
-        lambda k: -k * sc.i1e(k) / sc.i0e(k) + _LOG_2PI + np.log(sc.i0e(k)) + k,
+        lambda k: -k * sc.i1e(k) / sc.i0e(k) + _LOG_2PI + log_i0e(k) + k,
     ),
     "skewnorm": (_mean_of_skewnorm, lambda a: 1 - _mean_of_skewnorm(a) ** 2, None),
     "truncnorm": (

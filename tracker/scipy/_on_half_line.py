@@ -9,6 +9,7 @@ import numpy as np
 import scipy.special as sc
 
 from tracker.scipy._families import Continuous
+from tracker.scipy._moments import log_i0e
 
 _LOG_2PI = math.log(2 * math.pi)
 _POSITIVE = (0.0, math.inf)
@@ -232,7 +233,7 @@ nakagami = _positive(
 rice = _positive(
     "rice",
     valid=lambda b: b >= 0,
-    logpdf=lambda x, b: np.log(x) - (x - b) ** 2 / 2 + np.log(sc.i0e(x * b)),
+    logpdf=lambda x, b: np.log(x) - (x - b) ** 2 / 2 + log_i0e(x * b),
     cdf=lambda x, b: sc.chndtr(np.square(x), 2, np.square(b)),
     ppf=lambda q, b: np.sqrt(sc.chndtrix(q, 2, np.square(b))),
 )

@@ -37,7 +37,7 @@ crystalball = Continuous(
 
 
 def _tail(x: Any, b: Any, m: Any, power: Any) -> Any:
-    return m * np.log(m / b) - 0.5 * b * b - power * np.log(m / b - b - np.minimum(x, -b))
+    return m * np.log(m / b) - 0.5 * b * b - power * np.log(m / b - b - np.where(x > -b, -b, x))
 
 
 def _whole(b: Any, m: Any) -> Any:
@@ -105,7 +105,7 @@ gennorm = Continuous(
 )
 hypsecant = Continuous(
     "hypsecant",
-    logpdf=lambda x: math.log(2 / math.pi) - np.abs(x) - np.log1p(np.exp(-2 * np.abs(x))),
+    logpdf=lambda x: math.log(2 / math.pi) + 0.5 * (sc.log_expit(2 * x) + sc.log_expit(-2 * x)),
     cdf=lambda x: 2 / math.pi * np.arctan(np.exp(x)),
     sf=lambda x: 2 / math.pi * np.arctan(np.exp(-x)),
     ppf=lambda q: np.log(np.tan(math.pi * q / 2)),
@@ -197,16 +197,19 @@ weibull_max = Continuous(
 
 
 def _bent(x: Any, c: Any) -> Any:
-    """-log(1 - c x) / c, which is x at c = 0."""
-    straight = c == 0
-    safe = np.where(straight, 1.0, c)
-    return np.where(straight, x, -np.log1p(-np.where(straight, 0.0, c * x)) / safe)
+    """-log(1 - c x) / c, which is x at c = 0: near there a series, whose slopes are c's, too."""
+    infinite = np.isinf(x)
+    u = -c * np.where(infinite, 0.0, x)
+    near = np.abs(u) < 0.1
+    small, large = np.where(near, u, 0.0), np.where(near, 1.0, u)
+    series: Any = 0.0
+    for k in range(18, 0, -1):
+        series = 1 / k - small * series
+    return x * np.where(near, series, np.log1p(large) / large)
 
 
 def _unbent(y: Any, c: Any) -> Any:
-    straight = c == 0
-    safe = np.where(straight, 1.0, c)
-    return np.where(straight, y, -np.expm1(-safe * y) / safe)
+    return y * sc.exprel(-c * y)
 
 
 def _above(c: Any) -> Any:
@@ -222,7 +225,7 @@ genextreme = Continuous(
     lambda c: (_below(c), _above(c)),
     0.0,
     lambda c: c == c,
-    logpdf=lambda x, c: -np.exp(-_bent(x, c)) - _bent(x, c) - np.log1p(-c * x),
+    logpdf=lambda x, c: -np.exp(-_bent(x, c)) - (1 - c) * _bent(x, c),
     logcdf=lambda x, c: -np.exp(-_bent(x, c)),
     cdf=lambda x, c: np.exp(-np.exp(-_bent(x, c))),
     sf=lambda x, c: -np.expm1(-np.exp(-_bent(x, c))),
@@ -233,7 +236,7 @@ genpareto = Continuous(
     lambda c: (0.0, _above(-c)),
     0.0,
     lambda c: c == c,
-    logpdf=lambda x, c: -_bent(x, -c) - np.log1p(c * x),
+    logpdf=lambda x, c: -(1 + c) * _bent(x, -c),
     logsf=lambda x, c: -_bent(x, -c),
     cdf=lambda x, c: -np.expm1(-_bent(x, -c)),
     sf=lambda x, c: np.exp(-_bent(x, -c)),

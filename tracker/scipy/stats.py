@@ -59,6 +59,7 @@ from tracker.scipy._frequencies import cumfreq as cumfreq
 from tracker.scipy._frequencies import mode as mode
 from tracker.scipy._frequencies import relfreq as relfreq
 from tracker.scipy._kernel_density import gaussian_kde as gaussian_kde
+from tracker.scipy._moments import log_i0e
 from tracker.scipy._multivariate import Multivariate
 from tracker.scipy._multivariate import dirichlet as dirichlet
 from tracker.scipy._multivariate import invwishart as invwishart
@@ -322,7 +323,7 @@ uniform = Continuous(
 )
 logistic = Continuous(
     "logistic",
-    logpdf=lambda x: -np.abs(x) - 2 * np.log1p(np.exp(-np.abs(x))),
+    logpdf=lambda x: sc.log_expit(x) + sc.log_expit(-x),
     cdf=sc.expit,
     sf=lambda x: sc.expit(-x),
     logcdf=sc.log_expit,
@@ -412,7 +413,7 @@ powerlaw = Continuous(
 vonmises = Continuous(
     "vonmises",
     valid=lambda kappa: kappa >= 0,
-    logpdf=lambda x, k: k * sc.cosm1(x) - _LOG_2PI - np.log(sc.i0e(k)),
+    logpdf=lambda x, k: k * sc.cosm1(x) - _LOG_2PI - log_i0e(k),
 )
 skewnorm = Continuous(
     "skewnorm",

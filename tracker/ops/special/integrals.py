@@ -24,15 +24,9 @@ def _expn_slope(y: Any, n: Any, x: Any) -> Any:
 function("expn", f"n, the order, {WHOLE}", _expn_slope)
 
 
-def _over(f: Any, x: Any) -> Any:
-    """f(x) / x, with f(0) = 0 and f'(0) = 1."""
-    zero = x == 0
-    safe = np.where(zero, 1.0, x)
-    return np.where(zero, 1.0, f(safe) / safe)
-
-
 def _sinhc(x: Any) -> Any:
-    return _over(np.sinh, x)
+    """sinh(x) / x, smooth at 0."""
+    return 0.5 * (sc.exprel(x) + sc.exprel(-x))
 
 
 functions("shichi", ("shi", "chi"), [lambda y, x: _sinhc(x)], [lambda y, x: np.cosh(x) / x])
