@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from tracker.conversions import pinned
 from tracker.ir.op import CONSTANT
 from tracker.leaving import shown
 from tracker.ops.declare import as_array, as_strong, constant, piecewise, refused
 from tracker.tape import data_of, form_of
-from tracker.tracked import Tracked, pinned
+from tracker.tracked import Tracked
 
 # Text ---------------------------------------------------------------------------------------------
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from tracker.conversions import pinned
 from tracker.cuts import ignore_derivatives
 from tracker.ops.linalg.parts import as_array
 from tracker.scipy._dropin import drop_in
 from tracker.tape import form_of
-from tracker.tracked import pinned
 
 
 @drop_in(scipy.linalg)
