@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from outcomes import outcomes
 
 import tracker
 import tracker.numpy as tnp
@@ -115,3 +116,67 @@ def test_writing_one_part_of_a_complex_array_leaves_the_other_what_it_is():
     )
     assert slope.real.tolist() == [0.0, 0.0]
     assert slope.imag.tolist() == [np.inf, 0.25]
+
+
+PARTS = [
+    "y.imag[...] = 2",
+    "y.imag = 2",
+    "y.imag += 1",
+    "y.imag.fill(2)",
+    "y.imag.sort()",
+    "y.imag.T[...] = 1",
+    "y.imag.flat[0] = 1",
+    "np.imag(y)[...] = 2",
+    "np.copyto(y.imag, 1)",
+    "np.put(y.imag, [0], 1)",
+    "np.add(y.imag, 1, out=y.imag)",
+    "y.real = 2",
+    "y.real = 1j",
+    "y.real += 1",
+    "np.real(y)[...] = 2",
+    "y.shape = (1,)",
+    "y.fill(3)",
+    "y.put(0, 5)",
+    "y.flat[0] = 3",
+    "np.put(y, 0, 5)",
+    "np.add.at(y, (), 1)",
+    "y[...] = 1",
+]
+HAVE_PARTS = [
+    *(np.arange(3.0), np.arange(3, dtype="f4"), np.arange(3.0) + 1j, np.array([1.5])),
+    *(np.array(1.0), np.array(1 + 1j), np.float64(2.0), np.complex64(2 + 1j)),
+]
+
+
+@pytest.mark.parametrize("write", PARTS)
+@pytest.mark.parametrize("x", HAVE_PARTS, ids=repr)
+def test_parts_and_numbers_are_written_into_as_in_numpy(x, write):
+    made = {}
+    exec(f"def f(y):\n    {write}\n    return y * 1.0, y.real * 1.0, y.imag * 1.0", globals(), made)
+    plain, *ours = outcomes(made["f"], x)
+    assert ours == [plain] * 3
+
+
+@pytest.mark.parametrize("x", [np.float64(2.0), np.complex64(2 + 1j)], ids=repr)
+def test_a_number_of_numpy_is_resized_in_vain(x):
+    plain, *ours = outcomes(lambda x: x.resize((2,)) or x * 1, x)
+    assert ours == [plain] * 3
+
+
+@pytest.mark.parametrize("x", [1.5, 1j])
+@pytest.mark.parametrize("name", ["real", "imag"])
+def test_the_parts_of_a_number_of_python_are_not_set(x, name):
+    assert outcomes(lambda x: setattr(x * 1, name, 2), x) == (AttributeError,) * 4
+
+
+def test_the_words_of_what_is_not_written_into():
+    with pytest.raises(ValueError, match=r"assignment destination is read-only. Write into a copy"):
+        param(A).imag[...] = 2
+    with pytest.raises(TypeError, match="array does not have imaginary part to set"):
+        param(A).imag = 2
+    with pytest.raises(AttributeError, match=r"attribute 'real' of 'numpy.generic' objects is not"):
+        (param(A[0]) @ A[0]).real = 2
+    with pytest.raises(AttributeError, match="'shape' of 'float' objects is not writable"):
+        param(2.0).shape = (1,)
+    with pytest.raises(TypeError, match=r"'numpy.float64' object does not support item assignment"):
+        (param(A[0]) @ A[0])[...] = 1.0

@@ -38,7 +38,7 @@ from tracker.ops.rearrange import along_all, along_axis
 from tracker.stage import note_write
 from tracker.standing import HANDLES, is_settled, may_differ, settled, settled_within
 from tracker.tape import apply, form_of, value_of, wrap
-from tracker.tracked import Leaf, Tracked, install
+from tracker.tracked import Leaf, Tracked, install, of_an_array, said
 from tracker.values import Value
 
 
@@ -161,25 +161,14 @@ def _getitem(self: Tracked, key: Any) -> Any:
     )
 
 
-def _names_all(key: Any) -> bool:
-    """Whether an index of an array without axes names its one element, or asks whether to."""
-    parts = key if isinstance(key, tuple) else (key,)
-    return all(k is ... or type(k) is bool or _is_flag(k) for k in parts)
-
-
-def _is_flag(x: Any) -> bool:
-    dtype = getattr(x, "dtype", None)
-    return dtype == np.bool_ and np.ndim(x) == 0
-
-
 @install("__setitem__")
 def _setitem(self: Tracked, key: Any, v: Any) -> None:
     if HANDLES and may_differ() and not is_settled(self, key):
         settled(self)[settled_within(key)] = settled_within(v)
         return
     kind = type(value_of(self).form)
-    if kind is not np.ndarray and not (issubclass(kind, np.generic) and _names_all(key)):
-        raise TypeError(f"a tracked {kind.__name__} does not support item assignment")
+    if kind is not np.ndarray:
+        raise TypeError(f"{said(kind)!r} object does not support item assignment")
     if type(v) in (list, tuple) and self.dtype.kind in "iu":
         v = _each_stored(v, self.dtype)
     v, view = joined(v), getattr(self, "_view", None)
@@ -249,7 +238,8 @@ for _name, _operator, _ufunc in (
 def _fill(self: Tracked, value: Any) -> None:
     if np.ndim(value):
         raise ValueError("setting an array element with a sequence.")
-    self[...] = value
+    if not isinstance(form_of(self), np.generic):  # whose methods write into a copy of it
+        self[...] = value
 
 
 def _sort(self: Tracked, axis: int = -1, kind: Any = None, order: Any = None, **rest: Any) -> None:
@@ -262,6 +252,8 @@ def _partition(self: Tracked, kth: Any, axis: int = -1, kind: Any = "introselect
 
 def _resize(self: Tracked, *new_shape: Any, refcheck: bool = True) -> None:
     """Another shape for an array nobody has a view of: cut off, or zeros at the end."""
+    if isinstance(form_of(self), np.generic):
+        return
     shape = new_shape[0] if len(new_shape) == 1 and np.ndim(new_shape[0]) else new_shape
     if getattr(self, "_view", None) is not None:
         raise ValueError("cannot resize this array: it does not own its data")
@@ -277,6 +269,7 @@ def _resize(self: Tracked, *new_shape: Any, refcheck: bool = True) -> None:
 def _set_shape(self: Tracked, shape: Any) -> None:
     """`a.shape = ...`: the handle becomes a view of what it was, which its own views keep."""
     value = value_of(self)
+    of_an_array("shape", value.form)
     if value.op is None and isinstance(value.params, Leaf):
         raise UnsupportedError(
             message(

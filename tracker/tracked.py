@@ -356,17 +356,27 @@ def install_property(
         return get(self) if mine is self else getattr(mine, name)
 
     def put(self: Any, value: Any) -> None:
-        part = read(self)
+        part, form = read(self), value_of(self).form
         if value is part:
             return
+        of_an_array(name, form)
+        if name == "imag" and form.dtype.kind != "c":
+            raise TypeError("array does not have imaginary part to set")
+        if type(value) is complex:  # which is cast, as an array is
+            value = np.asarray(value)
         if paste is not None and part is not self and np.ndim(part) == 0:
             self[...] = paste(self, value)
-        elif part is not self and getattr(part, "_view", None) is None:
-            raise TypeError(f"a real array has no .{name} that could be written into")
         else:
             part[...] = value
 
     setattr(Tracked, name, property(read, put if writable else None))
+
+
+def of_an_array(name: str, form: Any) -> None:
+    """Raises, as Python does, where an attribute of a number is set."""
+    if type(form) is not np.ndarray:
+        kind = "numpy.generic" if isinstance(form, np.generic) else type(form).__name__
+        raise AttributeError(f"attribute {name!r} of {kind!r} objects is not writable")
 
 
 _ufunc_protocol: Callable[..., Any]

@@ -11,7 +11,7 @@ read-only where writing back is not supported.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from tracker.ir.op import METHODS, NUMPY
 from tracker.mutation import Flat, link
 from tracker.ops import subscripts
 from tracker.ops.unary import from_parts
-from tracker.tape import form_of, shares_memory
+from tracker.tape import form_of, shares_memory, value_of, wrap
 from tracker.tracked import Tracked, install_property
 
 
@@ -92,18 +92,20 @@ def _only_read(function: Callable[..., Any], copies: bool = False) -> Callable[.
     `copies`: ours is a copy where NumPy's is a view.
     """
 
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise ValueError(message("assignment destination is read-only", "Write into a copy of it"))
-
     def call(a: Any, *args: Any, **kwargs: Any) -> Any:
         part = function(a, *args, **kwargs)
         if not isinstance(a, Tracked) or not isinstance(part, Tracked) or part is a:
             return part
         if not copies and not shares_memory(part, a):
             return part
-        return link(a, part, lambda base: function(base, *args, **kwargs), refuse)
+        return link(a, part, lambda base: function(base, *args, **kwargs), _read_only)
 
     return call
+
+
+def _read_only(*_: Any) -> NoReturn:
+    """The paste of a view that is only read."""
+    raise ValueError(message("assignment destination is read-only", "Write into a copy of it"))
 
 
 def _einsum(*operands: Any, **kwargs: Any) -> Any:
@@ -166,14 +168,18 @@ def _link_views() -> None:
 
 
 def _part(which: Any, function: Callable[[Any], Any], paste: Callable[[Any, Any], Any]) -> Any:
-    """The real or the imaginary part: of a complex array a view. A real array is its real part."""
+    """The real or the imaginary part: of a complex array a view. A real array is its real part, its
+    imaginary part are zeros that nobody writes into."""
 
     def call(val: Any) -> Any:
         if which is np.real and not np.iscomplexobj(val):
             return val
         part = function(val)
-        shared = np.iscomplexobj(val) and type(form_of(part)) is np.ndarray
-        return link(val, part, function, paste) if shared else part
+        if type(part) is not Tracked or type(form_of(part)) is not np.ndarray:
+            return part
+        if np.iscomplexobj(val):
+            return link(val, part, function, paste)
+        return link(wrap(value_of(part)), part, lambda zeros: zeros, _read_only)  # of no memory
 
     return call
 
@@ -181,6 +187,8 @@ def _part(which: Any, function: Callable[[Any], Any], paste: Callable[[Any, Any]
 def _flat(self: Tracked) -> Any:
     """A view in one dimension, whatever the layout (a tracked array; NumPy's is an iterator)."""
     ravel = NUMPY[np.ravel]
+    if type(form_of(self)) is not np.ndarray:
+        self = NUMPY[np.copy](self)  # a number stays what it is
     return link(self, np.copy(ravel(self)), ravel, _undo_reshape, Flat)
 
 

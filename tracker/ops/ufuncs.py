@@ -213,6 +213,8 @@ def _at(ufunc: np.ufunc, target: Any, key: Any, *values: Any) -> None:
     if is_plain("ufunc.at", target, values):
         ufunc.at(target, whole(key), *values)
         return
+    if type(form_of(target)) is not np.ndarray:
+        raise TypeError("first operand must be array")
     summed = np.result_type(*(as_array(form_of(x)) for x in (target, *values)))  # no weak numbers
     if ufunc in (np.add, np.subtract) and not _cut_short(summed.kind, form_of(target).dtype.kind):
         value = np.astype(as_array(values[0]), summed)  # in the dtype of the sums, not in its own
