@@ -170,7 +170,7 @@ def _setitem(self: Tracked, key: Any, v: Any) -> None:
     if kind is not np.ndarray:
         raise TypeError(f"{said(kind)!r} object does not support item assignment")
     if type(v) in (list, tuple) and self.dtype.kind in "iu":
-        v = _each_stored(v, self.dtype)
+        v = as_stored(v, self.dtype)
     v, view = joined(v), getattr(self, "_view", None)
     if type(view) is Flat:
         places = np.shape(self[key])
@@ -182,13 +182,6 @@ def _setitem(self: Tracked, key: Any, v: Any) -> None:
 
 
 _PYTHON_NUMBERS = (int, float, complex)
-
-
-def _each_stored(v: Any, dtype: np.dtype[Any]) -> Any:
-    """A list with what an array of this dtype keeps of Python's numbers in it."""
-    if type(v) in (list, tuple):
-        return [_each_stored(e, dtype) for e in v]
-    return as_stored(v, dtype) if type(form_of(v)) in _PYTHON_NUMBERS else v
 
 
 def _repeated(shape: tuple[int, ...], v: Any) -> Any:
@@ -314,6 +307,7 @@ def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
         np.copyto(dst, src, casting, whole(where))
         return
     _is_array("copyto()", dst)
+    src = as_array(src) if type(src) in (list, tuple) else src
     number = type(form_of(src)) in (bool, int, float, complex)
     kind = np.result_type(form_of(src))
     if not np.can_cast(_fitting(form_of(src), dst) if number else kind, dst.dtype, casting):
@@ -345,7 +339,7 @@ def _put(a: Any, ind: Any, v: Any, mode: Literal["raise", "wrap", "clip"] = "rai
     if type(form_of(v)) in _PYTHON_NUMBERS:
         a.flat[places] = v
         return
-    v = as_array(v)
+    v = as_stored(v, a.dtype)
     if np.size(v) == 0:
         return
     a.flat[places] = np.resize(v, places.shape) if np.size(v) != 1 else np.reshape(v, ())
@@ -369,7 +363,7 @@ def _place(arr: Any, mask: Any, vals: Any) -> None:
         if np.size(vals) == 0:
             raise ValueError("Cannot insert from an empty array!")
         number = type(form_of(vals)) in _PYTHON_NUMBERS
-        arr.flat[places] = vals if number else np.resize(as_array(vals), places.shape)
+        arr.flat[places] = vals if number else np.resize(as_stored(vals, arr.dtype), places.shape)
 
 
 @implements(np.put_along_axis)

@@ -24,6 +24,7 @@ from tracker.listening import is_following, is_recording
 from tracker.numpy._tracking import is_conversion, trackable
 from tracker.ops.create import asarray as join
 from tracker.ops.create import buffer, filled, ones_like, zeros_like
+from tracker.ops.declare import as_stored
 from tracker.ops.shape import laid_out, memory_axes
 from tracker.tape import form_of, holds_tracked
 from tracker.tracked import Tracked
@@ -302,7 +303,7 @@ def _in_kind(part: Any, made: Any, kind: np.dtype[Any]) -> Any:
     """A part in the dtype of all; a whole number must fit."""
     if not _is_number(part):
         return _in_dtype(made, kind)
-    return np.reshape(np.where(True, part, np.zeros((), kind)), np.shape(made))
+    return np.reshape(as_stored(part, kind), np.shape(made))
 
 
 def _whole_slices(key: Any) -> Any:

@@ -5,6 +5,7 @@ Composed of `where`, masks and stacking.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import METHODS
-from tracker.ops.declare import as_array, implements, into, one_axis
+from tracker.ops.declare import as_array, as_strong, implements, into, no_cast, one_axis
 from tracker.ops.shape import laid_out
 from tracker.tape import form_of
 
@@ -26,18 +27,28 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     for i, condition in enumerate(condlist):
         if np.result_type(form_of(as_array(condition))) != np.bool_:
             raise TypeError(f"invalid entry {i} in condlist: should be boolean ndarray")
-    y = default
+    kind = _joint((*choicelist, default))
+    y = np.astype(as_array(default), kind)
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
-        y = np.where(as_array(condition), choice, y)
-    numbers = (int, float, complex)  # two of Python's alone make a strong array
-    forms = (form_of(x) for x in (*choicelist, default))
-    kind = np.result_type(*(x if type(x) in numbers else form_of(as_array(x)) for x in forms))
-    return laid_out(np.astype(y, kind), "C")
+        choice = as_array(choice)
+        given = np.result_type(form_of(as_strong(choice)))
+        if not np.can_cast(given, kind, "same_kind"):
+            raise no_cast(given, kind, "same_kind")
+        y = np.where(as_array(condition), np.astype(choice, kind), y)
+    return laid_out(y, "C")
+
+
+def _joint(options: Sequence[Any]) -> np.dtype[Any]:
+    """The dtype of what is picked from these; Python's numbers take that of the arrays."""
+    numbers = (int, float, complex)
+    forms = (form_of(x) for x in options)
+    return np.result_type(*(x if type(x) in numbers else form_of(as_array(x)) for x in forms))
 
 
 @implements(np.choose, method="choose")
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    places, options = as_array(a), [as_array(c) for c in choices]
+    kind = _joint(choices)
+    places, options = as_array(a), [np.astype(as_array(c), kind) for c in choices]
     n = len(options)
     np.choose(0, [0], mode=mode)  # type: ignore[call-overload]  # raises where there is no such mode
     if not np.can_cast(places.dtype, np.intp):
@@ -52,9 +63,8 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     for at in range(n - 2, -1, -1):
         y = np.where(places == at, options[at], y)
     shape = np.broadcast_shapes(np.shape(places), *(np.shape(c) for c in options))
-    kind = np.result_type(*(form_of(c) for c in options))
-    made = np.astype(as_array(np.broadcast_to(y, shape)), kind)
-    return into(out, laid_out(made, "C")[()], "unsafe")
+    made = np.copy(np.broadcast_to(y, shape), "C")  # of its own, also where nothing is chosen from
+    return into(out, made[()], "unsafe")
 
 
 @implements(np.compress)

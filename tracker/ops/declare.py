@@ -484,16 +484,37 @@ def as_array(x: Any) -> Any:
 
 
 def as_stored(x: Any, dtype: np.dtype[Any]) -> Any:
-    """What an array of this dtype keeps of a value that is put into it: of Python's numbers, NumPy
-    casts none that is beyond all of an integer dtype, but raises."""
+    """What an array of this dtype keeps of a value that is put into it: of Python's numbers, also
+    those in a list, NumPy casts none that is beyond all of an integer dtype, but raises."""
+    if type(x) in (list, tuple) and dtype.kind in "iu":
+        return np.stack([as_item(e, dtype) for e in x]) if holds_tracked(x) else np.array(x, dtype)
     kind = type(form_of(x))
-    fits = kind is int and isinstance(x, Tracked) and np.can_cast(np.int64, dtype)
-    if dtype.kind in "iu" and kind in (int, float) and not fits:
-        bounds: Any = np.iinfo(dtype)
-        low, high = kind(bounds.min), kind(bounds.max)
-        if not ((x >= low) & (x <= high) if kind is int else (x > low - 1) & (x < high + 1)):
-            np.array(data_of(x), dtype)  # raises
-    return np.astype(as_array(x), dtype)
+    return as_item(x, dtype) if kind is int or kind is float else np.astype(as_array(x), dtype)
+
+
+def as_item(x: Any, dtype: np.dtype[Any]) -> Any:
+    """The same of what is put at a place of its own: of NumPy's numbers, too, if the dtype has a
+    sign; without one, NumPy casts them."""
+    form = form_of(x)
+    numbers = (int, float, np.integer, np.floating) if dtype.kind == "i" else (int, float)
+    own = isinstance(form, np.generic) and dtype.kind == "u"  # float64 is a float, too
+    if dtype.kind in "iu" and isinstance(form, numbers) and type(form) is not bool and not own:
+        fits = isinstance(x, Tracked) and np.can_cast(np.result_type(form), dtype)
+        if not (fits or _is_within(x, dtype)):
+            np.array(np.asarray(data_of(x)).item(), dtype)  # raises
+    return as_stored(x, dtype) if type(x) in (list, tuple) else np.astype(as_array(x), dtype)
+
+
+def _is_within(x: Any, dtype: np.dtype[Any]) -> Any:
+    """Whether what is left of a number without its fraction is in the range of an integer dtype."""
+    bounds: Any = np.iinfo(dtype)
+    form = form_of(x)
+    if isinstance(form, (int, np.integer)):
+        own = np.iinfo(np.result_type(form)) if isinstance(x, Tracked) else bounds
+        return (x >= max(bounds.min, own.min)) & (x <= min(bounds.max, own.max))
+    if isinstance(form, np.floating):
+        x = np.astype(as_array(x), np.float64)
+    return (x > float(bounds.min) - 1) & (x < float(bounds.max) + 1)
 
 
 def as_strong(x: Any) -> Any:

@@ -15,7 +15,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from tracker.conversions import whole
 from tracker.ops.create import buffer
 from tracker.ops.cumulative import along
-from tracker.ops.declare import as_array, as_strong, constant, implements
+from tracker.ops.declare import as_array, as_item, as_stored, as_strong, constant, implements
 from tracker.ops.shape import laid_out
 from tracker.tape import form_of
 
@@ -233,7 +233,8 @@ def _runs(places: Any) -> list[tuple[int, int, int]]:
 
 @implements(np.insert)
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    arr, values = as_array(arr), as_array(values)
+    arr = as_array(arr)
+    values = as_stored(values, arr.dtype)
     if axis is None:
         arr, axis = np.ravel(arr), 0
     axis = normalize_axis_index(axis, np.ndim(arr))
@@ -254,7 +255,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     places = np.flatnonzero(fresh)
     if single and count:
         first, shape = int(places[0]), _with(arr, axis, count, values)
-        middle = np.broadcast_to(np.astype(values, arr.dtype), shape)
+        middle = np.broadcast_to(values, shape)
         parts = [arr[cut(slice(first))], middle, arr[cut(slice(first, None))]]
         return laid_out(np.concatenate(parts, axis), "A", arr)
     out = buffer(np.zeros(_with(arr, axis, len(fresh), values), arr.dtype))
@@ -373,7 +374,8 @@ def _spread(value: Any, a: Any, axis: int, n: int) -> Any:
 
 
 def _pad_constant(a: Any, axis: int, before: int, after: int, *, constant_values: Any) -> Any:
-    low, high = _pairs(constant_values, np.ndim(a), whole=False)[axis]
+    pair = _pairs(constant_values, np.ndim(a), whole=False)[axis]
+    low, high = (as_item(end, a.dtype) for end in pair)
     return _ends(a, axis, _spread(low, a, axis, before), _spread(high, a, axis, after))
 
 

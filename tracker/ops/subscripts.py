@@ -6,6 +6,7 @@ Owns: `read`, `written`, `overwritten`, `added`, and what views need: `is_view`,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from tracker.ir.types import Type, type_of
 from tracker.listening import is_recording
 from tracker.ops.comparing import where
-from tracker.ops.declare import as_array, as_stored
+from tracker.ops.declare import as_array, as_item, as_stored
 from tracker.ops.index import (
     as_view,
     embed,
@@ -83,7 +84,7 @@ def written(x: Any, key: Any, v: Any) -> Any:
     if arrays:
         _fix_masks(arrays)
         return apply(scatter, (x, _cast(v, x), *arrays), place_params(index, arrays))
-    return apply(put, (x, _fit(_cast(v, x), index, x)), {"index": index})
+    return apply(put, (x, _fit(_cast(v, x, as_item), index, x)), {"index": index})
 
 
 def overwritten(x: Tracked, key: Any, v: Any) -> bool:
@@ -91,7 +92,7 @@ def overwritten(x: Tracked, key: Any, v: Any) -> bool:
     if is_recording():
         return False
     index, arrays = split(key, np.shape(form_of(x)))
-    return not arrays and overwrite(put, x, _fit(_cast(v, x), index, x), index)
+    return not arrays and overwrite(put, x, _fit(_cast(v, x, as_item), index, x), index)
 
 
 _RECENT = 8  # how many writes back a read looks
@@ -143,14 +144,14 @@ def _fix_masks(arrays: tuple[Any, ...]) -> None:
             int(np.count_nonzero(array))
 
 
-def _cast(v: Any, x: Any) -> Any:
+def _cast(v: Any, x: Any, as_kept: Callable[..., Any] = as_stored) -> Any:
     want, given = np.result_type(form_of(x)), form_of(v)
     if type(given) is complex and want.kind != "c":
         kinds = "a string" if want.kind == "f" else "a string, a bytes-like object"
         name = "float" if want.kind == "f" else "int"
         raise TypeError(f"{name}() argument must be {kinds} or a real number, not 'complex'")
-    if type(given) in (int, float) and want.kind in "iu":
-        return as_stored(v, want)
+    if want.kind in "iu" and np.result_type(given) != want:
+        return as_kept(v, want)
     v = as_array(v)
     if np.result_type(form_of(v)) == want:
         return v
