@@ -120,7 +120,7 @@ def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
 
 def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     """`numpy.asfortranarray`."""
-    return array(a, dtype, copy=None, order="F")
+    return array(a, dtype, copy=None, order="F", ndmin=1)
 
 
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from tracker.ir.graph import Const
 from tracker.ir.op import OPS, Map
 from tracker.ir.types import Type
+from tracker.listening import listeners
 from tracker.ops.comparing import greater_equal, weakly
 from tracker.ops.cotangents import choosing, factored, project
 from tracker.ops.declare import broadcast, declare, elementwise, implements
@@ -185,6 +186,8 @@ _POWER, _REFLECTED_POWER = (vars(Tracked)[name] for name in ("__pow__", "__rpow_
 def _power(self: Any, n: Any, modulus: Any = None) -> Any:
     if modulus is not None:
         return pow(int(self), int(n), int(modulus))
+    if listeners and type(n) is int and n == 2 and np.result_type(form_of(self)) == np.bool_:
+        return np.square(self)  # as NumPy's operator, which gives another dtype than np.power
     return _POWER(_of_python(self, n), n)
 
 

@@ -155,7 +155,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
         if np.ndim(x) == 1:
             width = np.reshape(width, [-1 if i == axis else 1 for i in range(np.ndim(y))])
     cut = along(y, axis)
-    return np.sum(width * (y[cut(slice(1, None))] + y[cut(slice(None, -1))]) / 2.0, axis=axis)
+    areas = width * (y[cut(slice(1, None))] + y[cut(slice(None, -1))]) / 2.0
+    return np.sum(areas, axis=given)  # of which `x` may have made more axes
 
 
 @implements(np.unwrap)

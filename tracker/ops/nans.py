@@ -142,7 +142,7 @@ def _position(extreme: Op, worst: float) -> Expand:
     def build(b: Any, a: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
         if a.type.size and a.type.dtype.kind == "f":
             hole = b(isnan, a)
-            axes = axes_of(a.type, axis)
+            axes = axes_of(a.type, axis) if a.type.ndim else ()
             lost = b(all_, hole, axis=axes, keepdims=False)
             b.require(b(logical_not, whole(b, any_, lost)))
             # Of sort keys: a loop of maxima that meets its own identity is not vectorised.

@@ -370,7 +370,7 @@ def unique_all(x: Any) -> Any:
 
 @implements(np.union1d)
 def union1d(ar1: Any, ar2: Any) -> Any:
-    return np.unique(np.concatenate([as_array(ar1), as_array(ar2)], axis=None))
+    return np.unique(np.concatenate([ar1, ar2], axis=None))
 
 
 @implements(np.intersect1d)

@@ -15,6 +15,7 @@ from tracker.ir.types import Type, type_of
 from tracker.ops.cotangents import project
 from tracker.ops.declare import (
     as_array,
+    as_large,
     as_strong,
     broadcast,
     declare,
@@ -52,7 +53,8 @@ exponent = declare(  # n, where x is m * 2**n and m is from a half to one
 
 @implements(np.ldexp)
 def ldexp_(x1: Any, x2: Any) -> Any:
-    return apply(ldexp, (as_array(x1), as_array(x2)))
+    numbers = (int, float)  # Python's, which beside arrays are of any dtype
+    return apply(ldexp, tuple(x if type(x) in numbers else as_array(x) for x in (x1, x2)))
 
 
 @implements(np.frexp)
@@ -73,7 +75,8 @@ def modf(x: Any) -> Any:
 
 @implements(np.fix)
 def fix(x: Any, out: Any = None) -> Any:
-    return into(out, np.trunc(x))
+    y = np.trunc(x)
+    return into(out, as_large(y, out))
 
 
 @implements(np.real_if_close)

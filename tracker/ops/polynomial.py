@@ -64,8 +64,6 @@ def polydiv(u: Any, v: Any) -> Any:
     m, n = np.size(u) - 1, np.size(v) - 1
     scale = 1.0 / v[0]
     kind = np.result_type(form_of(u), form_of(v))
-    if m < n:
-        return np.zeros(1, kind), u
     quotient = []
     rest = np.astype(u, kind)
     for k in range(m - n + 1):
@@ -75,7 +73,7 @@ def polydiv(u: Any, v: Any) -> Any:
     start = 0
     while start < m and np.allclose(rest[start], 0, rtol=1e-14):
         start += 1
-    return np.stack(quotient), rest[start:]
+    return np.stack(quotient) if quotient else np.zeros(1, kind), rest[start:]
 
 
 @implements(np.polyder)

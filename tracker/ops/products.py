@@ -87,7 +87,8 @@ def cross(
             f"{sizes[0]} and {sizes[1]} dimensional instead."
         )
     if 3 not in sizes:
-        return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
+        made = x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
+        return made if np.ndim(made) else np.copy(made)  # an array, where the product is a number
     made = _rolled(x, 1) * _rolled(y, 2) - _rolled(x, 2) * _rolled(y, 1)
     return np.moveaxis(laid_out(made, "C"), -1, axisc)
 

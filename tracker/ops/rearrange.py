@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from tracker.conversions import whole
+from tracker.conversions import pinned, whole
 from tracker.ir.op import NUMPY
 from tracker.ops.declare import as_array, as_strong, implements, into, no_cast, one_axis, refuse
 from tracker.ops.places import positions
@@ -219,7 +219,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     ary = as_array(ary)
     extent = np.shape(ary)[axis]  # raises as NumPy does, which is not AxisError
     axis = normalize_axis_index(axis, np.ndim(ary))
-    indices_or_sections = whole(indices_or_sections)
+    indices_or_sections = pinned(whole(indices_or_sections))
     if not np.ndim(indices_or_sections):
         indices_or_sections = int(indices_or_sections)
     pieces = np.array_split(np.arange(extent), indices_or_sections)

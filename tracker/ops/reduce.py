@@ -237,7 +237,7 @@ def mean(
     if dtype is not None:
         a = np.astype(as_array(a), dtype)
     if where is not True and where is not _NO:
-        whole = dtype is None and form_of(as_array(a)).dtype.kind in "biu"
+        whole = dtype is None and np.result_type(form_of(as_array(a))).kind in "biu"
         a = np.astype(as_array(a), float) if whole else a  # their sum may wrap around
         total = np.sum(a, axis=axis, keepdims=_flag(keepdims), where=where)
         count = _unmasked(a, where, axis, keepdims)

@@ -173,7 +173,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     axis = whole(axis)
     axis = tuple(axis) if isinstance(axis, np.ndarray) else axis
     shape = np.squeeze(np.broadcast_to(np.int8(0), np.shape(a)), axis).shape
-    return np.reshape(a, shape)
+    return a if shape == np.shape(a) else np.reshape(a, shape)
 
 
 @implements(np.atleast_1d)
@@ -304,7 +304,7 @@ def broadcast_to_(array: Any, shape: Any, subok: bool = False) -> Any:
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
     shape = np.broadcast_shapes(*(np.shape(a) for a in arrays))
     if not shape:
-        return tuple(np.reshape(a, ()) for a in arrays)
+        return tuple(a if type(form_of(a)) is np.ndarray else np.copy(a) for a in arrays)
     # those of this shape are themselves: they may be written into
     return tuple(as_array(a) if np.shape(a) == shape else np.broadcast_to(a, shape) for a in arrays)
 

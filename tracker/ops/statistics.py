@@ -13,7 +13,7 @@ import numpy as np
 
 from tracker.ops import subscripts
 from tracker.ops.create import joined
-from tracker.ops.declare import NO_VALUE, as_array, discrete, implements
+from tracker.ops.declare import NO_VALUE, as_array, discrete, implements, no_cast
 from tracker.tape import apply, data_of, form_of
 from tracker.tracked import Tracked
 
@@ -157,7 +157,10 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     n = max(int(np.max(x)) + 1 if np.size(x) else 0, operator.index(minlength))
     if weights is None or np.size(x) == 0:
         return subscripts.added((n,), x, np.ones(np.shape(x), np.intp))
-    weights = np.astype(as_array(weights), float)
+    weights = as_array(weights)
+    if not np.can_cast(weights.dtype, float):
+        raise no_cast(weights.dtype, np.dtype(float), "safe")
+    weights = np.astype(weights, float)
     if np.shape(weights) != np.shape(x):
         raise ValueError("The weights and list don't have the same length.")
     return subscripts.added((n,), x, weights)

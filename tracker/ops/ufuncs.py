@@ -45,6 +45,7 @@ _PYTHON_NUMBERS = (float, int, complex, bool)
 
 def call(op: Op, operands: tuple[Any, ...]) -> Any:
     """A ufunc applied by name: Python numbers become NumPy's first, as NumPy itself does."""
+    operands = tuple(as_array(x) if type(x) in (list, tuple) else x for x in operands)
     if all(isinstance(form_of(x), _PYTHON_NUMBERS) for x in operands):
         operands = tuple(np.astype(x, np.result_type(form_of(x))) for x in map(as_array, operands))
     return apply(op, operands)

@@ -312,21 +312,30 @@ def angle(z: Any, deg: bool = False) -> Any:
 
 @implements(np.round, np.around, method="round")
 def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    decimals = operator.index(decimals)
     """To places after the point, or before it; integers stay integers."""
-    made = _to_places(a, decimals)
+    decimals = operator.index(decimals)
+    made = _to_places(a, decimals, None if out is None else np.result_type(form_of(out)))
     return into(out, made) if out is not None else laid_out(made, "A", a)
 
 
-def _to_places(a: Any, decimals: int) -> Any:
+def _to_places(a: Any, decimals: int, stored: np.dtype[Any] | None) -> Any:
+    """`stored`: the dtype of an out=, in which NumPy keeps what it has on the way."""
     kind = np.result_type(form_of(a))
+    if stored is not None and not np.can_cast(kind, stored, "same_kind"):
+        raise no_cast(kind, stored, "same_kind")
+    if kind.kind == "c":
+        return from_parts(*(_to_places(part, decimals, None) for part in (np.real(a), np.imag(a))))
+
+    def kept(y: Any) -> Any:
+        return y if stored is None or kind.kind not in "fc" else np.astype(as_array(y), stored)
+
     if decimals >= 0:
         if kind.kind in "iu":
             return a * kind.type(1)
         scale = 10.0**decimals
-        return np.rint(a) if decimals == 0 else np.rint(a * scale) / scale
+        return np.rint(a) if decimals == 0 else np.rint(kept(a * scale)) / scale
     tens = 10.0**-decimals
-    rounded = np.rint(a / tens) * tens
+    rounded = np.rint(kept(a / tens)) * tens
     return np.astype(rounded, kind) if kind.kind in "iu" else rounded
 
 
