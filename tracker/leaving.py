@@ -104,6 +104,7 @@ def unlock(stage: Stage, results: Sequence[Any]) -> None:
             x.flags.writeable = True
 
 
+_NO_ARRAY = "object __array__ method not producing an array"  # it gave what stands for its array
 _LOCKED = re.compile("read-?only|writeable")
 
 
@@ -111,6 +112,8 @@ def refused(error: Exception, stage: Stage) -> bool:
     """Whether an error is somebody's who was handed a tracked value, or a lent array, and cannot
     do with it what can be done with the plain one: C code that names the type, or a write."""
     if isinstance(error, (TypeError, AttributeError, BufferError)) and "Tracked" in str(error):
+        return True
+    if isinstance(error, ValueError) and str(error) == _NO_ARRAY:
         return True
     locked = isinstance(error, (ValueError, TypeError, BufferError))
     return bool(locked and stage.lent and _LOCKED.search(str(error)))

@@ -307,7 +307,7 @@ def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
         np.copyto(dst, src, casting, whole(where))
         return
     _is_array("copyto()", dst)
-    src = as_array(src) if type(src) in (list, tuple) else src
+    src = src if np.isscalar(form_of(src)) else as_array(src)
     number = type(form_of(src)) in (bool, int, float, complex)
     kind = np.result_type(form_of(src))
     if not np.can_cast(_fitting(form_of(src), dst) if number else kind, dst.dtype, casting):

@@ -269,6 +269,19 @@ def _plain(x: Any, op: Op, beside: Sequence[Any] = ()) -> Any:
     )
 
 
+def as_numbers(x: Any) -> Any:
+    """The numbers, tracked or not, of an object that NumPy takes for an array; None of what is one,
+    or a number or list, of mere objects, and of those that have their own say in NumPy."""
+    if isinstance(x, _KNOWN) or type(x) is _handle or hasattr(type(x), "__array_ufunc__"):
+        return None
+    convert = getattr(type(x), "__array__", None)
+    made = np.asarray(x) if convert is None else convert(x)
+    return made if type(made) is _handle or made.dtype.kind in "biufc" else None
+
+
+_KNOWN = (np.ndarray, np.generic, *_NUMBERS, list, tuple, str, bytes)
+
+
 def holds_tracked(x: Any) -> bool:
     """Whether `x` is tracked, or a list (of lists) with a tracked value in it."""
     if type(x) in (list, tuple):

@@ -27,7 +27,7 @@ from tracker.ir.op import METHODS, NUMPY, UFUNCS
 from tracker.leaving import NOTHING, by_numpy, note_guard, shown
 from tracker.stage import forgive
 from tracker.standing import HANDLES, is_settled, may_differ, settled, settled_within
-from tracker.tape import apply1, apply2, set_handle, value_of, wrap
+from tracker.tape import apply1, apply2, as_numbers, set_handle, value_of, wrap
 from tracker.values import Value, leaf
 
 
@@ -246,6 +246,10 @@ class Tracked(metaclass=_Structureless):
             text = str(error)
             if method == "at":  # it writes into what it is given
                 raise
+            numbers = tuple(map(as_numbers, inputs))
+            if any(x is not None for x in numbers):
+                pairs = zip(inputs, numbers, strict=True)
+                return getattr(ufunc, method)(*(x if n is None else n for x, n in pairs), **kwargs)
             plain = by_numpy(getattr(ufunc, method), inputs, kwargs, lambda: text)
             if plain is NOTHING:
                 raise

@@ -26,7 +26,7 @@ from tracker.ops.create import asarray as join
 from tracker.ops.create import buffer, filled, ones_like, zeros_like
 from tracker.ops.declare import as_stored
 from tracker.ops.shape import laid_out, memory_axes
-from tracker.tape import form_of, holds_tracked
+from tracker.tape import as_numbers, form_of, holds_tracked
 from tracker.tracked import Tracked
 
 NAMES = (
@@ -64,6 +64,8 @@ def array(
         except (TypeError, ValueError) as error:
             if not is_conversion(error):
                 raise
+    numbers = as_numbers(object)
+    object = numbers if type(numbers) is Tracked else object
     if not holds_tracked(object):
         return _of_plain(object, np.array(object, dtype, copy=copy, ndmin=ndmin, **kwargs))
     made, order = _of_tracked(object, dtype, copy), kwargs.get("order")

@@ -124,7 +124,9 @@ def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
         return np.nonzero(condition)
     if x is None or y is None:
         raise ValueError("either both or neither of x and y should be given")
-    return apply(where, (condition, x, y))
+    numbers = (int, float, complex, bool)
+    x, y = (v if type(v) in numbers else as_array(v) for v in (x, y))
+    return apply(where, (as_array(condition), x, y))
 
 
 @implements(np.isclose)

@@ -11,9 +11,17 @@ import numpy as np
 from tracker.ir.op import METHODS, UFUNCS, Contract
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project
-from tracker.ops.declare import as_strong, declare, implements, into, joint_shape
+from tracker.ops.declare import (
+    as_strong,
+    declare,
+    implements,
+    into,
+    joint_shape,
+    simple_operator,
+    simple_reflected,
+)
 from tracker.ops.shape import adjoint, reshaped
-from tracker.tape import apply, form_of, shape_of
+from tracker.tape import form_of, shape_of
 from tracker.tracked import install
 
 
@@ -70,8 +78,8 @@ matmul = declare(
     lower=Contract(),
 )
 UFUNCS[np.matmul] = matmul
-install("__matmul__")(lambda self, other: apply(matmul, (self, other)))
-install("__rmatmul__")(lambda self, other: apply(matmul, (other, self)))
+install("__matmul__")(simple_operator(matmul, "__rmatmul__"))
+install("__rmatmul__")(simple_reflected(matmul))
 
 
 @implements(np.dot, method="dot")

@@ -32,7 +32,8 @@ from tracker.ir.op import (
 )
 from tracker.ir.types import Type, type_of
 from tracker.ops.cotangents import jvp_from, vjp_from
-from tracker.tape import apply, apply2, data_of, form_of, holds_tracked
+from tracker.ops.objects import array_of, is_left_to
+from tracker.tape import apply, apply2, as_numbers, data_of, form_of, holds_tracked
 from tracker.tracked import Tracked, install, public_name
 
 NO_VALUE: Any = np._NoValue
@@ -190,7 +191,7 @@ def map_lowering(
     return Map(body, dtypes, kinds, defined, refuses, requires, "K")
 
 
-_COMPARISONS = {"lt", "le", "eq", "ne", "gt", "ge"}
+_COMPARISONS = {"lt": "gt", "le": "ge", "eq": "eq", "ne": "ne", "gt": "lt", "ge": "le"}
 
 
 def _install_operator(op: Op, operator: Callable[..., Any] | None) -> None:
@@ -200,43 +201,66 @@ def _install_operator(op: Op, operator: Callable[..., Any] | None) -> None:
     if op.arity == 1:
         install(f"__{name}__")(lambda self: apply(op, (self,)))
         return
+    reflected = f"__{_COMPARISONS.get(name, f'r{name}')}__"
     if op.constant:
-        equality = name in ("eq", "ne")
-        install(f"__{name}__")(
-            _equality(op) if equality else lambda self, other: apply(op, (self, other))
-        )
+        method = simple_operator(op, reflected)
+        install(f"__{name}__")(_equality(op, method) if name in ("eq", "ne") else method)
         if name not in _COMPARISONS:  # Python reflects these itself: 2 < t is t > 2
-            install(f"__r{name}__")(lambda self, other: apply(op, (other, self)))
+            install(reflected)(simple_reflected(op))
         return
-    install(f"__{name}__")(_operator_method(op))
-    install(f"__r{name}__")(_reflected_method(op))
+    install(f"__{name}__")(_operator_method(op, reflected))
+    install(reflected)(_reflected_method(op))
 
 
 _NO_NUMBERS = (NoneType, str, bytes, type, dict, set, FunctionType, BuiltinFunctionType)
 
 
-def _equality(op: Op) -> Callable[..., Any]:
+def simple_operator(op: Op, reflected: str) -> Callable[..., Any]:
+    """The method of an operator; `reflected` is that of what stands on the right."""
+
+    def method(self: Any, other: Any) -> Any:
+        try:
+            return apply(op, (self, other))
+        except UnsupportedError:
+            if is_left_to(other, reflected, self):
+                return NotImplemented
+            return apply(op, (self, array_of(other, self)))
+
+    return method
+
+
+def simple_reflected(op: Op) -> Callable[..., Any]:
+    def method(self: Any, other: Any) -> Any:
+        try:
+            return apply(op, (other, self))
+        except UnsupportedError:
+            return apply(op, (array_of(other, self), self))
+
+    return method
+
+
+def _equality(op: Op, compare: Callable[..., Any]) -> Callable[..., Any]:
     """The operator `==` or `!=`: of no number is the answer known that asks whether it is None."""
 
     def method(self: Any, other: Any) -> Any:
         cls = type(other)
         if cls in _NO_NUMBERS or (cls in (list, tuple) and type(form_of(self)) in _PYTHON):
             return op.evaluate(form_of(self), other)
-        return apply(op, (self, other))
+        return compare(self, other)
 
     return method
 
 
-def _operator_method(op: Op) -> Callable[..., Any]:
+def _operator_method(op: Op, reflected: str) -> Callable[..., Any]:
     def method(self: Any, other: Any) -> Any:
         try:
             return apply2(op, self, other)
         except UnsupportedError:
             if repeats(op, other, self):
                 return other * int(self)
-            if getattr(type(other), "__array_ufunc__", op) is None:
-                return NotImplemented  # it has told NumPy to leave the operator to it
-            raise
+            if is_left_to(other, reflected, self):
+                return NotImplemented
+            return apply2(op, self, array_of(other, self))
         except ConversionError:
             if repeats(op, other, self):
                 return other * int(self)
@@ -251,7 +275,11 @@ def _reflected_method(op: Op) -> Callable[..., Any]:
             other = _before_array(other, form_of(self))
         try:
             return apply2(op, other, self)
-        except (ConversionError, UnsupportedError):
+        except UnsupportedError:
+            if repeats(op, other, self):
+                return other * int(self)
+            return apply2(op, array_of(other, self), self)
+        except ConversionError:
             if repeats(op, other, self):
                 return other * int(self)
             return apply2(op, _array_of_list(other), self)
@@ -480,7 +508,13 @@ def as_array(x: Any) -> Any:
         return x
     if type(x) in (list, tuple) and holds_tracked(x):
         return np.stack([as_array(e) for e in x])
-    return np.asarray(x)
+    try:
+        return np.asarray(x)
+    except ValueError:  # of an object whose `__array__` gives a tracked one
+        made = as_numbers(x)
+        if made is None:
+            raise
+        return made
 
 
 def as_stored(x: Any, dtype: np.dtype[Any]) -> Any:

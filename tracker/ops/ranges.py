@@ -42,7 +42,7 @@ def linspace(
     num = operator.index(num)
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
-    start, stop = (as_array(x) if isinstance(x, (list, tuple)) else x for x in (start, stop))
+    start, stop = (x if np.isscalar(form_of(x)) else as_array(x) for x in (start, stop))
     kind = np.result_type(form_of(start), form_of(stop), 1.0)  # a Python number takes the other's
     start, stop = (np.astype(as_array(x), kind) for x in (start, stop))
     steps = num - 1 if endpoint else num
