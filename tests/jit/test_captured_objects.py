@@ -262,3 +262,59 @@ def test_params_in_objects():
         want = gradient(lambda x: np.sum(m.plain(x)), x)
         assert_same(gradient(f, x), tr.tree.map(tr.data, want))
         tr.update(m.w, 0.5 * np.ones(3))
+
+
+class _Holder:
+    def __init__(self):
+        self.a, self.b = np.arange(4.0), 2.0
+
+
+def _called_with(get, name):
+    return lambda: get(name)
+
+
+BY_TEXT = {
+    "getattr": lambda o: functools.partial(getattr, o, "a"),
+    "a number": lambda o: functools.partial(getattr, o, "b"),
+    "object's": lambda o: functools.partial(object.__getattribute__, o, "a"),
+    "in two steps": lambda o: functools.partial(functools.partial(getattr, o), "a"),
+    "named later": lambda o: _called_with(functools.partial(getattr, o), "a"),
+    "a default": lambda o: functools.partial(getattr, o, "c", 1.0),
+    "get of a dict": lambda o: functools.partial(vars(o).get, "a"),
+    "get, named later": lambda o: _called_with(vars(o).get, "b"),
+}
+
+
+@pytest.mark.parametrize("name", BY_TEXT)
+def test_what_a_builtin_function_finds_by_a_bound_text(name):
+    o = _Holder()
+    get = BY_TEXT[name](o)
+
+    def f(x):
+        x[0] = x[1] * 10
+        return np.sum(get()) * x
+
+    fast = jit(f)
+    x, y = np.arange(4.0), np.arange(4.0)
+    for step in range(4):
+        np.testing.assert_array_equal(fast(y), f(x))
+        o.a[1] += step
+        if step == 1:
+            o.a, o.b = o.a + 1.0, 5.0
+
+
+@pytest.mark.parametrize("name", BY_TEXT)
+def test_it_sees_what_is_written_into_an_argument_that_is_the_same_array(name):
+    def results(compile):
+        o = _Holder()
+        get = BY_TEXT[name](o)
+
+        def f(x):
+            x[0] = x[1] * 10
+            return np.sum(get()) * x
+
+        f = compile(f)
+        return [f(o.a).copy(), f(o.a[1:]).copy(), f(o.a).copy()]
+
+    for ours, plain in zip(results(jit), results(lambda f: f), strict=True):
+        np.testing.assert_array_equal(ours, plain)

@@ -54,6 +54,7 @@ from tracker.jit.reflection import Names, names_given, names_in
 from tracker.records import replace
 
 _NEVER = {"__repr__", "__str__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"}
+_BY_NAME = {"getattr", "__getattribute__"}
 _OF_OTHERS = {  # methods whose reflection is on objects being made, copied or compared
     *("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"),
     *("__eq__", "__ne__", "__hash__", "__copy__", "__deepcopy__", "__dir__"),
@@ -262,6 +263,8 @@ class _Walk:
         elif isinstance(x, types.MethodType):
             self.reach(x.__func__)
             self.reach(x.__self__)
+        elif isinstance(x, types.BuiltinMethodType) and type(x.__self__) is dict:
+            self._place("attribute", x, "__self__", f"what {x.__name__} is a method of")
         elif isinstance(x, functools.partial):
             self._partial(x)
         elif isinstance(x, (staticmethod, classmethod)):
@@ -416,7 +419,13 @@ class _Walk:
             self._place("item", held, key, f"environment {name}")
 
     def _partial(self, x: functools.partial[Any]) -> None:
+        """What it calls, and what it gives. A text among that may name an attribute; without
+        one, which it is shows when it is called."""
         self.reach(x.func)
+        texts = {given for given in (*x.args, *x.keywords.values()) if type(given) is str}
+        self.attributes |= texts
+        self.looked_at |= texts
+        self.every |= not texts and getattr(x.func, "__name__", "") in _BY_NAME
         for name in ("args", "keywords"):
             self._place("attribute", x, name, f"partial.{name}")
 
