@@ -39,13 +39,14 @@ _PAIRS: Any = type({}.items())
 PROXIES: tuple[Any, ...] = (types.MappingProxyType, type({}.keys()), type({}.values()), _PAIRS)
 _BUFFERS = {("builtins", "memoryview"), ("builtins", "bytearray"), ("array", "array")}
 _CHANGING = (set, deque, *PROXIES)
+_PATHS = ("PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPath")
 # Values of the standard library, each made anew wherever it is written down.
 _VALUES = {
     "builtins": ("slice", "range"),
     "fractions": ("Fraction",),
     "decimal": ("Decimal",),
     "datetime": ("date", "datetime", "time", "timedelta"),
-    "pathlib": ("PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPath"),
+    **dict.fromkeys(("pathlib", "pathlib._local"), _PATHS),  # the second on Python 3.13
 }
 
 

@@ -9,6 +9,7 @@ equations in `_banded.py`. What is not defined here is SciPy's own.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -315,13 +316,20 @@ def lstsq(
     kind = np.result_type(a.dtype, b.dtype)
     cond = np.finfo(kind if kind.kind in "fc" else float).eps if cond is None else cond
     x, residuals, rank, s = np.linalg.lstsq(a, b, rcond=cond)
+    rank = _rank_type()(rank)
     if lapack_driver == "gelsy":
-        return x, np.empty(0, x.dtype), int(rank), None
+        return x, np.empty(0, x.dtype), rank, None
     if np.size(residuals) == 0:
         residuals = np.empty(0, x.dtype)
     elif np.ndim(b) == 1:
         residuals = residuals[0]
-    return x, residuals, int(rank), s
+    return x, residuals, rank, s
+
+
+@functools.cache
+def _rank_type() -> type:
+    """What SciPy has for a rank: a number of NumPy's from 1.18 on."""
+    return type(scipy.linalg.lstsq(np.eye(1), np.eye(1))[2])
 
 
 @drop_in(scipy.linalg)

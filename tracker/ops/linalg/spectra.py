@@ -169,7 +169,7 @@ def _complex_kind(a: Type) -> np.dtype[Any]:
 
 
 def _eig(a: Any) -> Any:
-    """Always complex: whether NumPy gives reals depends on the numbers."""
+    """Always complex: whether NumPy before 2.5 gives reals depends on the numbers."""
     w, v = np.linalg.eig(a)
     return _flat([w, v], _eigh_shapes(a)).astype(np.result_type(w, np.complex64))
 
@@ -259,7 +259,7 @@ eigvals = declare(
 def eig_(a: Any) -> Any:
     """Eigenvalues and vectors (columns of length one) of a general matrix.
 
-    As NumPy's: real where all eigenvalues of a real matrix are. Cotangent:
+    As NumPy's, which before 2.5 are real where all eigenvalues of a real matrix are. Cotangent:
     V^-H (diag(gw) + conj(F) * (V^H gV)) V^H, where gV is first made orthogonal to V's columns.
     """
     a = as_array(a)
@@ -279,7 +279,7 @@ def eigvals_(a: Any) -> Any:
 
 
 def _are_real(a: Any, w: Any) -> bool:
-    return not np.iscomplexobj(a) and bool(np.all(np.imag(w) == 0))
+    return _MAY_BE_REAL and not np.iscomplexobj(a) and bool(np.all(np.imag(w) == 0))
 
 
 # Singular values ----------------------------------------------------------------------------------
@@ -458,4 +458,5 @@ def svdvals_(x: Any, /) -> Any:
 _ONE = np.eye(1)  # NumPy's named tuples:
 _EIGH: Any = type(np.linalg.eigh(_ONE))
 _EIG: Any = type(np.linalg.eig(_ONE))
+_MAY_BE_REAL = not np.iscomplexobj(np.linalg.eigvals(_ONE))
 _SVD: Any = type(np.linalg.svd(_ONE))

@@ -280,7 +280,7 @@ def _kolmogorov_slope(y: Any) -> Any:
     """Of 2 sum (-1)**(k-1) exp(-2 k**2 y**2); for small y of its theta transform."""
     inside = y > 0
     large = y > 0.8
-    z = np.where(inside & ~large, y, 0.5)
+    z = np.where(inside & np.logical_not(large), y, 0.5)
     x = np.where(large, y, 1.0)
     sum_: Any = 0.0
     other: Any = 0.0
