@@ -183,7 +183,10 @@ def test_what_has_served_for_the_last_time_makes_room(f, size, most, monkeypatch
     gradient_of()(x[:300])  # loads what is needed
     fast = gradient_of()
     unit = x.nbytes if f is middle else 8 * size**2
-    assert peak_bytes(lambda: fast(x)) < most * unit
+    scratch = 0  # of NumPy's own routines: counted since 2.5
+    if f is process:
+        scratch = peak_bytes(lambda: np.linalg.cholesky(np.eye(size))) - 2 * unit
+    assert peak_bytes(lambda: fast(x)) < most * unit + scratch
     np.testing.assert_allclose(fast(x), tracker.gradient(f, x)[0], rtol=1e-9, atol=1e-9)
 
 

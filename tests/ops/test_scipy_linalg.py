@@ -355,8 +355,9 @@ def test_riccati(name):
         lambda a: gradient(lambda a: np.sum(ours(a, given[1], *weights)), a)[0], given[0]
     )
     fast = jit(lambda a: ours(a, given[1], *weights))
-    with pytest.warns(RuntimeWarning, match="starts from plain numbers"):
-        np.testing.assert_allclose(fast(given[0]), want, rtol=1e-9)
+    for scale in (1.0, 0.9, 1.1):
+        want = theirs(scale * given[0], given[1], *weights)
+        np.testing.assert_allclose(fast(scale * given[0]), want, rtol=1e-9)
 
 
 def test_what_an_op_draws_for_its_own_use_is_no_branch():

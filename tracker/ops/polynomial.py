@@ -12,6 +12,7 @@ import numpy as np
 
 from tracker.errors import warn
 from tracker.ops.declare import as_array, as_strong, implements
+from tracker.ops.linalg.spectra import narrowest
 from tracker.tape import form_of
 
 
@@ -156,7 +157,7 @@ def roots(p: Any) -> Any:
         return np.zeros(int(zeros))  # whatever the dtype, as in NumPy
     top = np.reshape(-p[1:] / p[0], (1, n))
     companion = np.concatenate([top, np.eye(n - 1, n, dtype=kind)], axis=0)
-    found = np.linalg.eigvals(companion)
+    found = narrowest(np.linalg.eigvals(companion), companion)
     return np.concatenate([found, np.zeros(int(zeros), found.dtype)])
 
 

@@ -316,20 +316,22 @@ def lstsq(
     kind = np.result_type(a.dtype, b.dtype)
     cond = np.finfo(kind if kind.kind in "fc" else float).eps if cond is None else cond
     x, residuals, rank, s = np.linalg.lstsq(a, b, rcond=cond)
-    rank = _rank_type()(rank)
+    rank = np.int64(rank) if _of_arrays() else int(rank)
     if lapack_driver == "gelsy":
         return x, np.empty(0, x.dtype), rank, None
     if np.size(residuals) == 0:
         residuals = np.empty(0, x.dtype)
+    elif _of_arrays():
+        residuals = np.astype(np.reshape(residuals, b.shape[1:]), x.dtype)
     elif np.ndim(b) == 1:
         residuals = residuals[0]
     return x, residuals, rank, s
 
 
 @functools.cache
-def _rank_type() -> type:
-    """What SciPy has for a rank: a number of NumPy's from 1.18 on."""
-    return type(scipy.linalg.lstsq(np.eye(1), np.eye(1))[2])
+def _of_arrays() -> bool:
+    """Whether SciPy's rank and residuals are NumPy's, of the solution's dtype: from 1.18 on."""
+    return not isinstance(scipy.linalg.lstsq(np.eye(1), np.eye(1))[2], int)
 
 
 @drop_in(scipy.linalg)

@@ -265,7 +265,7 @@ def eig_(a: Any) -> Any:
     a = as_array(a)
     is_square(a)
     w, v = _complex_eig(a)
-    if _are_real(a, w):
+    if _MAY_BE_REAL and _are_real(a, w):
         w, v = np.real(w), np.real(v)
     return _EIG(w, v)
 
@@ -274,12 +274,16 @@ def eig_(a: Any) -> Any:
 def eigvals_(a: Any) -> Any:
     a = as_array(a)
     is_square(a)
-    w = apply(eigvals, (a,))
+    return narrowest(apply(eigvals, (a,)), a) if _MAY_BE_REAL else apply(eigvals, (a,))
+
+
+def narrowest(w: Any, a: Any) -> Any:
+    """The eigenvalues of `a`, real where all of them are."""
     return np.real(w) if _are_real(a, w) else w
 
 
 def _are_real(a: Any, w: Any) -> bool:
-    return _MAY_BE_REAL and not np.iscomplexobj(a) and bool(np.all(np.imag(w) == 0))
+    return not np.iscomplexobj(a) and bool(np.all(np.imag(w) == 0))
 
 
 # Singular values ----------------------------------------------------------------------------------
