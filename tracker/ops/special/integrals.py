@@ -25,7 +25,9 @@ function("expn", f"n, the order, {WHOLE}", _expn_slope)
 
 
 def _sinhc(x: Any) -> Any:
-    """sinh(x) / x, smooth at 0."""
+    """sinh(x) / x, smooth at 0; sin(ix) / ix, where SciPy's functions of reals do not go."""
+    if np.iscomplexobj(x):
+        return np.sinc(1j * x / math.pi)
     return 0.5 * (sc.exprel(x) + sc.exprel(-x))
 
 
