@@ -219,6 +219,19 @@ def callbacks() -> None:
         except ValueError:
             assert s < 0
 
+    def walk(x, s, r):
+        for _ in range(60):
+            x = 0.9 * x + r.normal(np.sin(x), s) + 0.1 * x * x / (1 + x * x)
+        return x if x[0] > 0 else -x
+
+    looped = jit(walk)
+    for s in (1.0, 2.0, -1.0, 1.0):
+        try:
+            looped(_array(3, "f8"), s, RNG)
+        except ValueError:
+            assert s < 0
+    assert "loop of" in looped.explain(_array(3, "f8"), 1.0, RNG)
+
 
 def random_programs(count: int) -> None:
     """Drawn programs and their gradients; the same ones in every run."""
