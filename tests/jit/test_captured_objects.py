@@ -285,15 +285,18 @@ BY_TEXT = {
 }
 
 
-@pytest.mark.parametrize("name", BY_TEXT)
-def test_what_a_builtin_function_finds_by_a_bound_text(name):
-    o = _Holder()
-    get = BY_TEXT[name](o)
-
+def _writing_then_reading(get):
     def f(x):
         x[0] = x[1] * 10
         return np.sum(get()) * x
 
+    return f
+
+
+@pytest.mark.parametrize("name", BY_TEXT)
+def test_what_a_builtin_function_finds_by_a_bound_text(name):
+    o = _Holder()
+    f = _writing_then_reading(BY_TEXT[name](o))
     fast = jit(f)
     x, y = np.arange(4.0), np.arange(4.0)
     for step in range(4):
@@ -307,13 +310,7 @@ def test_what_a_builtin_function_finds_by_a_bound_text(name):
 def test_it_sees_what_is_written_into_an_argument_that_is_the_same_array(name):
     def results(compile):
         o = _Holder()
-        get = BY_TEXT[name](o)
-
-        def f(x):
-            x[0] = x[1] * 10
-            return np.sum(get()) * x
-
-        f = compile(f)
+        f = compile(_writing_then_reading(BY_TEXT[name](o)))
         return [f(o.a).copy(), f(o.a[1:]).copy(), f(o.a).copy()]
 
     for ours, plain in zip(results(jit), results(lambda f: f), strict=True):

@@ -100,6 +100,18 @@ class Function:
         """The ops of its own equations: most passes are over when they have seen these."""
         return frozenset([step.op for step in self.body if isinstance(step, Eqn)])
 
+    @cached_property
+    def calls_back(self) -> bool:
+        """Whether Python runs some of it, or of its nested functions."""
+        nested = any(function.calls_back for function in self.functions.values())
+        return nested or any(isinstance(op.lower, Host) for op in self.ops)
+
+    @cached_property
+    def acts(self) -> bool:
+        """Whether running it, or one of its nested functions, does more than giving results."""
+        nested = any(function.acts for function in self.functions.values())
+        return nested or any(map(has_effect, self.ops))
+
     def has(self, *names: str) -> bool:
         """Whether there is an equation of an op with one of these names."""
         return any(op.name in names for op in self.ops)
@@ -137,20 +149,18 @@ def may_abandon(eqn: Eqn) -> bool:
 
 def calls_back(eqn: Eqn) -> bool:
     """Whether Python runs an equation, or one in a body of it."""
-    return isinstance(eqn.op.lower, Host) or any(map(calls_back, _nested(eqn)))
+    return isinstance(eqn.op.lower, Host) or any(body.calls_back for body in _bodies(eqn))
 
 
 def acts(eqn: Eqn) -> bool:
     """Whether running an equation, or one in a body of it, does more than giving its result."""
-    return has_effect(eqn.op) or any(map(acts, _nested(eqn)))
+    return has_effect(eqn.op) or any(body.acts for body in _bodies(eqn))
 
 
-def _nested(eqn: Eqn) -> Iterator[Eqn]:
-    """The equations in the bodies of a loop or a branch."""
-    if isinstance(eqn.op.lower, (Loop, While, Branch)):
-        for value in eqn.params.values():
-            if isinstance(value, Function):
-                yield from value.eqns
+def _bodies(eqn: Eqn) -> Iterable[Function]:
+    """Those of a loop or a branch."""
+    control = isinstance(eqn.op.lower, (Loop, While, Branch))
+    return nested_functions((eqn,)).values() if control else ()
 
 
 def name_variables(function: Function) -> None:

@@ -151,17 +151,16 @@ class _Driver(Unrolled):
         size, places = self._layout(owns)
         varies = any(map(CALLS.search, self.lines))
         taking = Taking(size, varies, self.needs, self.symbols)
+        give = taking.give if owns else lambda _: []  # a body has its caller's
         rooms = sorted({spot.room for spot in places.values() if spot.room is not None})
         journal = rare.journal(self) if owns and self.acted is not None else lambda _: []
         head = [f"define internal i64 {header} {{", *self.spills, *map(self._room, rooms)]
         body = [*(taking.take() if owns else ()), *self.lines]
-        tail = [*journal(False), *(taking.give("done") if owns else ()), "  ret i64 0"]
+        tail = [*journal(False), *give("done"), "  ret i64 0"]
         if self.has_guards:
-            give = taking.give("failed") if owns else ()
-            tail += ["fail:", *journal(True), *give, "  ret i64 1"]
+            tail += ["fail:", *journal(True), *give("failed"), "  ret i64 1"]
         if self.raises:
-            give = taking.give("raised") if owns else ()
-            tail += ["raised:", *journal(False), *give, "  ret i64 -1"]
+            tail += ["raised:", *journal(False), *give("raised"), "  ret i64 -1"]
         driver = "\n".join([*head, *body, *tail, "}"])
         where = {
             str(buffer.number): f"ptr %scratch, i64 {spot.offset + taking.margin}"

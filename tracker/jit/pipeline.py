@@ -14,7 +14,6 @@ from tracker.ir.factoring import factor_products
 from tracker.ir.graph import Function
 from tracker.ir.joining import batch_products, join_products
 from tracker.ir.layouts import common_layouts
-from tracker.ir.op import Host
 from tracker.ir.outer import outer_products
 from tracker.ir.prune import unused_results
 from tracker.ir.residuals import residuals
@@ -34,7 +33,7 @@ def _roll(function: Function) -> Function:
     """Loops of what repeats itself, in a body that is long enough for it."""
     if len(function.body) < repeats.SHORT:
         return function
-    calls = any(isinstance(op.lower, Host) for op in function.ops) and is_one_call(function)
+    calls = function.calls_back and is_one_call(function)
     rolled: Function = rare.roll(lambda eqn: not why_host(eqn, calls)).body(function)
     return rolled
 

@@ -147,7 +147,7 @@ class _Planner(Weighing):
         self.bodies: dict[Function, Plan] = {}
         self.turned: set[Var] | None = None  # see `running.py`
         self.sliced: set[Atom] = set()
-        self.calls_back = any(map(calls_back, function.eqns))
+        self.calls_back = function.calls_back
         self.checked = 0  # the level from which all conditions so far have been looked at
         self.drawn = 0  # the level of the last step that has an effect
         if any(isinstance(eqn.op.lower, Contract) for eqn in function.eqns):
@@ -386,8 +386,8 @@ class _Planner(Weighing):
         level = max((place.ready for place in wholes.values()), default=0)
         if self.calls_back and calls_back(eqn):
             level = max(level, self.checked)
-        if self.calls_back and acts(eqn):  # callbacks come after all else of their level
-            level = self.drawn = max(level, self.drawn + 1)
+            if acts(eqn):  # callbacks come after all else of their level
+                level = self.drawn = max(level, self.drawn + 1)
         results = []
         for part in eqn.out.type.parts:
             kind = "tiny" if self.tiny.takes(part) else "memory"
