@@ -24,17 +24,10 @@ from tracker.errors import UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY
 from tracker.ops import index, subscripts
 from tracker.ops.create import buffer, copy, identity, joined
-from tracker.ops.declare import (
-    as_array,
-    as_stored,
-    as_strong,
-    fitted,
-    implements,
-    is_plain,
-    no_cast,
-    refuse,
-)
+from tracker.ops.declare import implements
+from tracker.ops.entries import as_array, as_strong, refuse
 from tracker.ops.rearrange import along_all, along_axis
+from tracker.ops.storing import as_stored, fitted, is_plain, no_cast
 from tracker.stage import note_write
 from tracker.standing import HANDLES, is_settled, may_differ, settled, settled_within
 from tracker.tape import apply, form_of, value_of, wrap

@@ -21,7 +21,7 @@ import numpy as np
 from tracker import tree
 from tracker.errors import message
 from tracker.ops.create import item
-from tracker.ops.declare import as_array
+from tracker.ops.entries import as_array
 from tracker.tape import apply, form_of
 from tracker.wrapping import trained
 

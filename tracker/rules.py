@@ -23,7 +23,7 @@ from tracker.errors import RuleError, message
 from tracker.ir.op import NUMPY, UFUNCS, Host, Op
 from tracker.leaves import data
 from tracker.listening import is_recording
-from tracker.ops.declare import infer_by_example
+from tracker.ops.dtypes import infer_by_example
 from tracker.snapshots import snapshot
 from tracker.tape import stand_for, value_of
 from tracker.tracked import Tracked

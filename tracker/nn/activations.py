@@ -12,7 +12,7 @@ import numpy as np
 
 from tracker.ops.activation import hold
 from tracker.ops.activation import sigmoid as sigmoid_op
-from tracker.ops.declare import as_array
+from tracker.ops.entries import as_array
 from tracker.tape import apply
 
 Axis = int | tuple[int, ...] | None

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import message
-from tracker.ops.declare import as_array
+from tracker.ops.entries import as_array
 from tracker.ops.reduce import max_
 from tracker.ops.windows import places_of, windows
 from tracker.tape import apply, form_of

@@ -11,7 +11,7 @@ import numpy as np
 
 from tracker.errors import message
 from tracker.nn.activations import logsoftmax
-from tracker.ops.declare import as_array
+from tracker.ops.entries import as_array
 from tracker.tape import data_of, form_of
 
 

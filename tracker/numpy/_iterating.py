@@ -14,7 +14,7 @@ import numpy as np
 
 from tracker.errors import UnsupportedError, message
 from tracker.ops.create import joined
-from tracker.ops.declare import as_array
+from tracker.ops.entries import as_array
 from tracker.tape import form_of, holds_tracked
 from tracker.tracked import Tracked
 

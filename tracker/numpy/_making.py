@@ -24,8 +24,8 @@ from tracker.listening import is_following, is_recording
 from tracker.numpy._tracking import is_conversion, trackable
 from tracker.ops.create import asarray as join
 from tracker.ops.create import buffer, filled, ones_like, zeros_like
-from tracker.ops.declare import as_stored
 from tracker.ops.shape import laid_out, memory_axes
+from tracker.ops.storing import as_stored
 from tracker.tape import as_numbers, form_of, holds_tracked
 from tracker.tracked import Tracked
 

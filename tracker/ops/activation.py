@@ -11,7 +11,8 @@ import numpy as np
 
 from tracker.ir.op import View
 from tracker.ops.cotangents import match, project
-from tracker.ops.declare import declare, infer_ufunc, map_lowering
+from tracker.ops.declare import declare, map_lowering
+from tracker.ops.dtypes import infer_ufunc
 from tracker.tape import apply
 
 

@@ -17,7 +17,8 @@ from tracker.ir.types import Type
 from tracker.listening import listeners
 from tracker.ops.comparing import greater_equal, weakly
 from tracker.ops.cotangents import choosing, factored, project
-from tracker.ops.declare import broadcast, declare, elementwise, implements
+from tracker.ops.declare import declare, elementwise, implements
+from tracker.ops.dtypes import broadcast
 from tracker.tape import apply, data_of, form_of
 from tracker.tracked import Tracked, install
 

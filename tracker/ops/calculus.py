@@ -12,8 +12,10 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ops.cumulative import along
-from tracker.ops.declare import as_array, implements, no_cast
+from tracker.ops.declare import implements
+from tracker.ops.entries import as_array
 from tracker.ops.shape import laid_out
+from tracker.ops.storing import no_cast
 from tracker.ops.subscripts import read
 from tracker.ops.unary import from_parts
 from tracker.tape import form_of

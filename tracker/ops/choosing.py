@@ -13,8 +13,10 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.ir.op import METHODS
-from tracker.ops.declare import as_array, as_strong, implements, into, no_cast, one_axis
+from tracker.ops.declare import implements
+from tracker.ops.entries import as_array, as_strong, one_axis
 from tracker.ops.shape import laid_out
+from tracker.ops.storing import into, no_cast
 from tracker.tape import form_of
 
 

@@ -13,16 +13,10 @@ import numpy as np
 from tracker.ir.op import METHODS, Map
 from tracker.ir.types import Type
 from tracker.ops.cotangents import match, project
-from tracker.ops.declare import (
-    NO_VALUE,
-    as_array,
-    as_large,
-    broadcast,
-    declare,
-    implements,
-    into,
-    piecewise,
-)
+from tracker.ops.declare import declare, implements, piecewise
+from tracker.ops.dtypes import broadcast
+from tracker.ops.entries import NO_VALUE, as_array
+from tracker.ops.storing import as_large, into
 from tracker.tape import apply, form_of
 
 # Comparisons and logic ---------------------------------------------------------------------------

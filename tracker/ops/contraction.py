@@ -11,16 +11,12 @@ import numpy as np
 from tracker.ir.op import METHODS, UFUNCS, Contract
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project
-from tracker.ops.declare import (
-    as_strong,
-    declare,
-    implements,
-    into,
-    joint_shape,
-    simple_operator,
-    simple_reflected,
-)
+from tracker.ops.declare import declare, implements
+from tracker.ops.dtypes import joint_shape
+from tracker.ops.entries import as_strong
+from tracker.ops.operators import simple_operator, simple_reflected
 from tracker.ops.shape import adjoint, reshaped
+from tracker.ops.storing import into
 from tracker.tape import form_of, shape_of
 from tracker.tracked import install
 

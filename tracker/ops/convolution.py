@@ -17,7 +17,8 @@ from tracker.ir.op import UFUNCS, Expand, Op
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project
 from tracker.ops.create import astype
-from tracker.ops.declare import as_array, declare, implements
+from tracker.ops.declare import declare, implements
+from tracker.ops.entries import as_array
 from tracker.ops.index import embed, getitem
 from tracker.ops.reduce import sum_
 from tracker.ops.shape import broadcast_to, concatenate, reshape, transpose

@@ -15,16 +15,10 @@ from tracker.errors import UnsupportedError, message
 from tracker.ir.op import LINEAR, METHODS, NUMPY, Iota, Map, Table, View
 from tracker.ir.types import Type, type_of
 from tracker.ops.cotangents import project
-from tracker.ops.declare import (
-    as_array,
-    as_stored,
-    declare,
-    dtype_of,
-    implements,
-    no_cast,
-    order_of,
-)
+from tracker.ops.declare import declare, implements
+from tracker.ops.entries import as_array, dtype_of, order_of
 from tracker.ops.shape import laid_out, memory_axes
+from tracker.ops.storing import as_stored, no_cast
 from tracker.tape import apply, data_of, form_of, holds_tracked, value_of, wrap
 from tracker.tracked import Tracked
 from tracker.values import CLOSED, NO_PARAMS, Value

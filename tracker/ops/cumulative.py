@@ -18,16 +18,11 @@ from tracker.ir.types import Type
 from tracker.ops.comparing import equal, logical_or, where
 from tracker.ops.cotangents import project
 from tracker.ops.create import iota
-from tracker.ops.declare import (
-    as_array,
-    declare,
-    discrete,
-    dtype_given_by,
-    implements,
-    into,
-    one_axis,
-)
+from tracker.ops.declare import declare, discrete, implements
+from tracker.ops.dtypes import dtype_given_by
+from tracker.ops.entries import as_array, one_axis
 from tracker.ops.rearrange import along_axis
+from tracker.ops.storing import into
 from tracker.ops.subscripts import added
 from tracker.ops.unary import isnan
 from tracker.tape import apply

@@ -15,8 +15,10 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from tracker.conversions import whole
 from tracker.ops.create import buffer
 from tracker.ops.cumulative import along
-from tracker.ops.declare import as_array, as_item, as_stored, as_strong, constant, implements
+from tracker.ops.declare import constant, implements
+from tracker.ops.entries import as_array, as_strong
 from tracker.ops.shape import laid_out
+from tracker.ops.storing import as_item, as_stored
 from tracker.tape import form_of
 
 # Axes ---------------------------------------------------------------------------------------------

@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 
 from tracker.ops.contraction import added
-from tracker.ops.declare import as_strong, dtype_of, implements, into, refuse
+from tracker.ops.declare import implements
+from tracker.ops.entries import as_strong, dtype_of, refuse
 from tracker.ops.linalg.parts import as_array
 from tracker.ops.shape import laid_out
+from tracker.ops.storing import into
 from tracker.tape import data_of
 
 Labels = tuple[str, ...]

@@ -19,9 +19,12 @@ from tracker.ir.types import Type
 from tracker.ops.cotangents import project
 from tracker.ops.create import to_discrete
 from tracker.ops.cumulative import along
-from tracker.ops.declare import as_array, declare, implements, infer_by_example, into
+from tracker.ops.declare import declare, implements
+from tracker.ops.dtypes import infer_by_example
+from tracker.ops.entries import as_array
 from tracker.ops.lent import LENDABLE, lent
 from tracker.ops.sorting import along_last
+from tracker.ops.storing import into
 from tracker.tape import apply
 
 _LOOPS = getattr(np.fft, "_pocketfft_umath", None)  # NumPy's own, of rows

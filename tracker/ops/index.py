@@ -20,7 +20,8 @@ from tracker.ir.types import Type
 from tracker.ops.comparing import equal
 from tracker.ops.cotangents import project
 from tracker.ops.create import astype, iota
-from tracker.ops.declare import as_array, declare
+from tracker.ops.declare import declare
+from tracker.ops.entries import as_array
 from tracker.ops.indices import lengths
 from tracker.ops.places import (
     Index,

@@ -11,7 +11,8 @@ import numpy as np
 
 from tracker.ir.op import Borrow
 from tracker.ir.types import Type
-from tracker.ops.declare import broadcast, declare
+from tracker.ops.declare import declare
+from tracker.ops.dtypes import broadcast
 
 LENDABLE = frozenset("dfDFlqi")
 """The letters of dtypes whose loops machine code calls."""

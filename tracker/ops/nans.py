@@ -13,10 +13,12 @@ import numpy as np
 from tracker.ir.op import Expand, Op
 from tracker.ops.comparing import where
 from tracker.ops.cumulative import without_nan
-from tracker.ops.declare import NO_VALUE, as_array, discrete, dtype_of, implements, into
+from tracker.ops.declare import discrete, implements
+from tracker.ops.entries import NO_VALUE, as_array, dtype_of
 from tracker.ops.extremes import argmax, argmin
 from tracker.ops.reduce import axes_of, corrected
 from tracker.ops.sorting import sort_key
+from tracker.ops.storing import into
 from tracker.ops.truths import all_, any_, whole
 from tracker.ops.unary import isnan, logical_not
 

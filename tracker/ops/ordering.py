@@ -29,7 +29,8 @@ from tracker.ops.comparing import (
 )
 from tracker.ops.create import astype, table, to_discrete
 from tracker.ops.cumulative import cumsum
-from tracker.ops.declare import as_array, constant, declare, discrete, implements, refuse
+from tracker.ops.declare import constant, declare, discrete, implements
+from tracker.ops.entries import as_array, refuse
 from tracker.ops.index import getitem
 from tracker.ops.places import HOLE, taken
 from tracker.ops.ranks import keys_at

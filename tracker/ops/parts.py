@@ -13,18 +13,10 @@ import numpy as np
 from tracker.ir.op import NUMPY
 from tracker.ir.types import Type, type_of
 from tracker.ops.cotangents import project
-from tracker.ops.declare import (
-    as_array,
-    as_large,
-    as_strong,
-    broadcast,
-    declare,
-    elementwise,
-    implements,
-    into,
-    loop_dtypes,
-    map_lowering,
-)
+from tracker.ops.declare import declare, elementwise, implements, map_lowering
+from tracker.ops.dtypes import broadcast, loop_dtypes
+from tracker.ops.entries import as_array, as_strong
+from tracker.ops.storing import as_large, into
 from tracker.tape import apply, form_of
 
 nextafter = elementwise(np.nextafter, partials=[1, 0], lower=lambda e, a, b: e.next_after(a, b))

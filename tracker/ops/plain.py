@@ -13,7 +13,8 @@ import numpy as np
 from tracker.conversions import pinned
 from tracker.ir.op import CONSTANT
 from tracker.leaving import shown
-from tracker.ops.declare import as_array, as_strong, constant, piecewise, refused
+from tracker.ops.declare import constant, piecewise, refused
+from tracker.ops.entries import as_array, as_strong
 from tracker.tape import data_of, form_of
 from tracker.tracked import Tracked
 

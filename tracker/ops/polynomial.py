@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import warn
-from tracker.ops.declare import as_array, as_strong, implements
+from tracker.ops.declare import implements
+from tracker.ops.entries import as_array, as_strong
 from tracker.ops.linalg.spectra import narrowest
 from tracker.tape import form_of
 

@@ -17,9 +17,11 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from tracker.ir.op import NUMPY
 from tracker.ops.contraction import added, matmul
-from tracker.ops.declare import as_large, computed_in, implements, into
+from tracker.ops.declare import implements
+from tracker.ops.dtypes import computed_in
 from tracker.ops.linalg.parts import as_array
 from tracker.ops.shape import laid_out
+from tracker.ops.storing import as_large, into
 from tracker.tape import apply
 
 # Tensors ------------------------------------------------------------------------------------------

@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ops.declare import NO_VALUE, as_array, as_large, implements, into
+from tracker.ops.declare import implements
+from tracker.ops.entries import NO_VALUE, as_array
 from tracker.ops.ranks import ranked
 from tracker.ops.reduce import axes_of
+from tracker.ops.storing import as_large, into
 from tracker.tape import apply, form_of
 
 # The continuous methods: n*q + alpha + q*(1 - alpha - beta) - 1 is the place of quantile q.

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.op import LINEAR, Map
-from tracker.ops.declare import as_array, declare, implements
+from tracker.ops.declare import declare, implements
+from tracker.ops.entries import as_array
 from tracker.tape import apply, form_of
 
 # The number itself, rounded: machine code may make one operation of a product and a sum, but not

@@ -12,9 +12,11 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from tracker.conversions import pinned, whole
 from tracker.ir.op import NUMPY
-from tracker.ops.declare import as_array, as_strong, implements, into, no_cast, one_axis, refuse
+from tracker.ops.declare import implements
+from tracker.ops.entries import as_array, as_strong, one_axis, refuse
 from tracker.ops.places import positions
 from tracker.ops.shape import contiguous
+from tracker.ops.storing import into, no_cast
 from tracker.ops.windows import windows
 from tracker.tape import apply, data_of, form_of
 from tracker.tracked import Tracked

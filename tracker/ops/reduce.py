@@ -17,18 +17,11 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from tracker.conversions import whole
 from tracker.ir.op import LINEAR, METHODS, NUMPY, Op, Reduce
 from tracker.ir.types import Type
-from tracker.ops.declare import (
-    NO_VALUE,
-    as_array,
-    as_stored,
-    declare,
-    dtype_given_by,
-    dtype_of,
-    implements,
-    into,
-    refuse,
-)
+from tracker.ops.declare import declare, implements
+from tracker.ops.dtypes import dtype_given_by
+from tracker.ops.entries import NO_VALUE, as_array, dtype_of, refuse
 from tracker.ops.short import fold
+from tracker.ops.storing import as_stored, into
 from tracker.tape import apply, form_of
 from tracker.tracked import Tracked
 

@@ -18,7 +18,9 @@ from tracker.conversions import whole
 from tracker.ir.op import LINEAR, METHODS, Joint, View, Writes
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project, sum_to
-from tracker.ops.declare import as_array, declare, implements, into, order_of
+from tracker.ops.declare import declare, implements
+from tracker.ops.entries import as_array, order_of
+from tracker.ops.storing import into
 from tracker.tape import apply, form_of, shape_of, shares_memory
 from tracker.tracked import Tracked
 

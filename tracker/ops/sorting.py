@@ -18,7 +18,8 @@ from tracker.ir.op import Expand, Map, Sort
 from tracker.ir.types import Type
 from tracker.ops.binary import add, multiply
 from tracker.ops.create import astype, iota
-from tracker.ops.declare import declare, implements, one_axis, refuse
+from tracker.ops.declare import declare, implements
+from tracker.ops.entries import one_axis, refuse
 from tracker.ops.places import HOLE, taken
 from tracker.ops.rearrange import along_axis
 from tracker.ops.shape import transpose

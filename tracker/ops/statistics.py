@@ -13,7 +13,9 @@ import numpy as np
 
 from tracker.ops import subscripts
 from tracker.ops.create import joined
-from tracker.ops.declare import NO_VALUE, as_array, discrete, implements, no_cast
+from tracker.ops.declare import discrete, implements
+from tracker.ops.entries import NO_VALUE, as_array
+from tracker.ops.storing import no_cast
 from tracker.tape import apply, data_of, form_of
 from tracker.tracked import Tracked
 

@@ -14,7 +14,7 @@ import numpy as np
 from tracker.ir.types import Type, type_of
 from tracker.listening import is_recording
 from tracker.ops.comparing import where
-from tracker.ops.declare import as_array, as_item, as_stored
+from tracker.ops.entries import as_array
 from tracker.ops.index import (
     as_view,
     embed,
@@ -28,6 +28,7 @@ from tracker.ops.index import (
 )
 from tracker.ops.indices import lengths, split
 from tracker.ops.places import Index
+from tracker.ops.storing import as_item, as_stored
 from tracker.overwriting import overwrite
 from tracker.tape import apply, data_of, form_of, value_of, wrap
 from tracker.tracked import Tracked

@@ -17,8 +17,11 @@ from tracker.ir.op import METHODS, NUMPY, Expand, Op, Reduce
 from tracker.ir.types import Type
 from tracker.ops.comparing import not_equal
 from tracker.ops.create import astype
-from tracker.ops.declare import NO_VALUE, declare, infer_by_example, into
+from tracker.ops.declare import declare
+from tracker.ops.dtypes import infer_by_example
+from tracker.ops.entries import NO_VALUE
 from tracker.ops.reduce import folded_axes, masked, reduced_shape, sum_
+from tracker.ops.storing import into
 from tracker.tape import apply
 
 

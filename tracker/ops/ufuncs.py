@@ -23,19 +23,11 @@ from tracker.errors import UnsupportedError, message, user_frame
 from tracker.ir.op import NUMPY, UFUNCS, Op
 from tracker.ops import subscripts
 from tracker.ops.cumulative import running_maximum, running_minimum
-from tracker.ops.declare import (
-    NO_VALUE,
-    as_array,
-    as_large,
-    as_strong,
-    computed_in,
-    fitted,
-    into,
-    is_plain,
-    refuse,
-)
+from tracker.ops.dtypes import computed_in
+from tracker.ops.entries import NO_VALUE, as_array, as_strong, refuse
 from tracker.ops.reduce import folded_axes, kept
 from tracker.ops.shape import laid_out
+from tracker.ops.storing import as_large, fitted, into, is_plain
 from tracker.tape import apply, form_of
 from tracker.tracked import Tracked, set_ufunc_protocol
 

@@ -13,19 +13,11 @@ import numpy as np
 from tracker.ir.op import LINEAR, METHODS, NUMPY, UFUNCS, Map
 from tracker.ir.types import Type
 from tracker.ops.create import item
-from tracker.ops.declare import (
-    as_array,
-    as_strong,
-    declare,
-    elementwise,
-    implements,
-    infer_ufunc,
-    into,
-    map_lowering,
-    no_cast,
-    piecewise,
-)
+from tracker.ops.declare import declare, elementwise, implements, map_lowering, piecewise
+from tracker.ops.dtypes import infer_ufunc
+from tracker.ops.entries import as_array, as_strong
 from tracker.ops.shape import laid_out
+from tracker.ops.storing import into, no_cast
 from tracker.tape import apply, apply1, form_of
 
 _LN2 = float(np.log(2.0))

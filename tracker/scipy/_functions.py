@@ -18,7 +18,8 @@ from tracker.errors import UnsupportedError, message
 from tracker.ir.op import Host, Lowering, Op, Routine
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project
-from tracker.ops.declare import declare, refuse
+from tracker.ops.declare import declare
+from tracker.ops.entries import refuse
 from tracker.ops.linalg.parts import as_array, is_square, kind
 from tracker.ops.shape import adjoint
 from tracker.scipy._batches import over_batches

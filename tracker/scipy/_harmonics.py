@@ -15,7 +15,7 @@ import scipy.special
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import NUMPY, REFUSED, Host, define
 from tracker.ops.cotangents import match, project
-from tracker.ops.declare import infer_by_example
+from tracker.ops.dtypes import infer_by_example
 from tracker.scipy._dropin import drop_in
 from tracker.tape import apply
 

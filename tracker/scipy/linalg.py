@@ -16,7 +16,7 @@ import numpy as np
 import scipy.linalg
 
 from tracker.errors import UnsupportedError, message
-from tracker.ops.declare import refuse
+from tracker.ops.entries import refuse
 from tracker.ops.linalg.parts import as_array, hermitian_of
 from tracker.ops.linalg.solves import triangular
 from tracker.ops.shape import adjoint

@@ -17,7 +17,7 @@ import scipy.special
 
 from tracker.cuts import ignore_derivatives
 from tracker.errors import UnsupportedError, message
-from tracker.ops.declare import as_strong
+from tracker.ops.entries import as_strong
 from tracker.ops.special.table import ufunc_named
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._harmonics import (  # noqa: F401

@@ -19,7 +19,8 @@ from tracker.conversions import pinned
 from tracker.ir.op import Host, Routine
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project
-from tracker.ops.declare import NO_VALUE, declare, implements
+from tracker.ops.declare import declare, implements
+from tracker.ops.entries import NO_VALUE
 from tracker.ops.linalg.parts import (
     as_array,
     column,

@@ -19,7 +19,8 @@ import numpy as np
 from tracker.ir.op import Host, Joint, Routine
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project
-from tracker.ops.declare import declare, implements, joint_shape
+from tracker.ops.declare import declare, implements
+from tracker.ops.dtypes import joint_shape
 from tracker.ops.linalg.parts import (
     as_array,
     column,

@@ -28,7 +28,8 @@ from tracker.ir.types import Type
 from tracker.ops.binary import strong_multiply
 from tracker.ops.cotangents import match, partial_product, project, tangent_product
 from tracker.ops.create import to_discrete
-from tracker.ops.declare import Body, broadcast, infer_ufunc, loop_dtypes, map_lowering
+from tracker.ops.declare import Body, map_lowering
+from tracker.ops.dtypes import broadcast, infer_ufunc, loop_dtypes
 from tracker.ops.lent import LENDABLE, lent
 from tracker.ops.shape import broadcast_to
 from tracker.tape import apply, data_of, form_of
