@@ -99,6 +99,15 @@ def test_convolutions(kind):
         np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("m", [3, 30])
+def test_what_is_no_number_stays_where_a_convolution_reaches(m):
+    a, v = np.cos(np.arange(40.0)), np.linspace(-1, 2, m)
+    v[1], v[-1] = np.nan, np.inf
+    fast = jit(lambda a, v: np.convolve(a, v), strict=True)
+    for x, y in ((a, v), (v, a), (a, v[::-1])):
+        np.testing.assert_allclose(fast(x, y), np.convolve(x, y), rtol=1e-10)
+
+
 @pytest.mark.parametrize("m", [5, 30])
 @pytest.mark.parametrize("mode", ["full", "same", "valid"])
 def test_the_gradient_of_a_convolution_takes_no_more_work(m, mode):

@@ -71,8 +71,11 @@ def _convolve_build(b: Any, a: Any, v: Any) -> Any:
     (n,), (m,) = a.type.shape, v.type.shape
     times, shape = UFUNCS[np.multiply], (n + m - 1,)
     if m <= _FEW and a.type.dtype.kind in "fc":
-        moved = [b(embed, a, index=(slice(k, k + n, 1),), shape=shape) for k in range(m)]
-        return _added_up(b, [b(times, b(getitem, v, index=(k,)), x) for k, x in enumerate(moved)])
+        terms = [b(times, b(getitem, v, index=(k,)), a) for k in range(m)]  # 0 * nan at no end
+        moved = enumerate(terms)
+        return _added_up(
+            b, [b(embed, x, index=(slice(k, k + n, 1),), shape=shape) for k, x in moved]
+        )
     multiples = b(times, b(reshape, v, shape=(m, 1)), b(reshape, a, shape=(1, n)))
     return b(overlaps, multiples, extents=shape, stride=(1,), dilation=(1,))
 
