@@ -1,4 +1,5 @@
-"""Nested structures: tuples, lists, dicts, named tuples, dataclasses, registered classes.
+"""Nested structures: tuples, lists, dicts, named tuples, dataclasses, registered classes; and a
+method of an array or a generator, which is a container of that.
 
 Owns: `Structure` (what a nested value looks like with its leaves taken out), `flatten`,
 `unflatten`, `map`, `leaves`, `ravel`, `register`. Start at `flatten`.
@@ -15,6 +16,7 @@ import dataclasses
 import functools
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import BuiltinMethodType, MethodType, MethodWrapperType
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,8 @@ LEAF = Structure(None, (), (), 1)
 Flatten = Callable[[Any], tuple[Iterable[Any], Any]]
 Unflatten = Callable[[Any, Sequence[Any]], Any]
 _REGISTERED: dict[type, tuple[Flatten, Unflatten]] = {}
+_METHODS = (BuiltinMethodType, MethodWrapperType, MethodType)
+_RANDOM = ("numpy.random._generator", "numpy.random.mtrand", "random")
 
 
 def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
@@ -102,6 +106,8 @@ def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     if dataclasses.is_dataclass(cls):
         names = tuple(f.name for f in dataclasses.fields(x) if hasattr(x, f.name))
         return names, tuple(getattr(x, name) for name in names)
+    if is_method(x):
+        return (x.__name__,), (x.__self__,)
     return None
 
 
@@ -111,6 +117,8 @@ def rebuild(
     """A container of the given class around the children; `template` lends other attributes."""
     if cls in _REGISTERED:
         return _REGISTERED[cls][1](names[0], children)
+    if cls in _METHODS:
+        return getattr(children[0], names[0])
     if issubclass(cls, dict):
         if cls is dict:
             return dict(zip(names, children, strict=True))
@@ -142,6 +150,13 @@ def _empty(cls: Any) -> Any:
         return cls()
     except TypeError:
         return cls.__new__(cls)
+
+
+def is_method(x: Any) -> bool:
+    """Whether it is a method of an array, or of what draws random numbers, bound to that."""
+    if type(x) not in _METHODS:
+        return False
+    return isinstance(x.__self__, np.ndarray) or type(x.__self__).__module__ in _RANDOM
 
 
 def is_number_list(x: Any) -> bool:

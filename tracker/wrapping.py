@@ -58,7 +58,7 @@ class Wrapped:
             self.originals.append(arg)
             self.leaves.append(plain)
             return wrap(plain)
-        found, structure = tree.flatten(arg, _is_number_list)
+        found, structure = tree.flatten(arg, _is_one)
         self.structures.append(structure)
         self.originals.append(arg)
         wrapped = []
@@ -149,6 +149,12 @@ def _locked(copy: Any, x: Any) -> Any:
         copy = copy.view()
         copy.flags.writeable = False
     return copy
+
+
+def _is_one(x: Any) -> bool:
+    """Whether it is one leaf of a derivative, and no container: a list of numbers is an array, and
+    a method is not trained."""
+    return _is_number_list(x) or tree.is_method(x)
 
 
 def _is_number_list(x: Any) -> bool:

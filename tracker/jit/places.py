@@ -220,9 +220,8 @@ def lent(cls: type, name: str) -> Any:
 def _set_attribute(holder: Any, name: str, x: Any) -> None:
     """Set an attribute where it is: on the object, or on the class that lends it."""
     if isinstance(holder, functools.partial):
-        args, keywords = (x, holder.keywords) if name == "args" else (holder.args, x)
-        state = holder.func, args, keywords, vars(holder)
-        holder.__setstate__(state)  # type: ignore[attr-defined]
+        parts = {"func": holder.func, "args": holder.args, "keywords": holder.keywords, name: x}
+        holder.__setstate__((*parts.values(), vars(holder)))  # type: ignore[attr-defined]
     elif isinstance(holder, types.FunctionType):
         setattr(holder, name, x)
     else:

@@ -48,7 +48,7 @@ from tracker.jit.inspection import (
 )
 from tracker.jit.installed import PLAIN, Installed
 from tracker.jit.libraries import OURS, is_installed, is_library, is_library_code
-from tracker.jit.places import Kind, Place, children_of, has_dict, lent, own_dict
+from tracker.jit.places import Kind, Place, children_of, goes_on, has_dict, lent, own_dict
 from tracker.jit.putting import Replaced, logs
 from tracker.jit.reflection import Names, names_given, names_in
 from tracker.records import replace
@@ -72,6 +72,8 @@ _HELD = {  # where objects of the standard library keep what is in them
 }
 _MOST = 20_000  # places; to compare them takes milliseconds
 _HEAP = 1 << 9  # the flag of classes that are made while a program runs
+_BOUND = (types.BuiltinMethodType, types.MethodWrapperType, types.MethodType)
+_BUILTIN = (list, dict, set, deque, bytearray)
 _STATE = (list, dict, set, deque, ContextVar, type(os.environ))  # of libraries, that users change
 
 
@@ -260,11 +262,11 @@ class _Walk:
             self.objects.append(x)  # which has attributes of its own, as a function has
         elif isinstance(x, types.FunctionType):
             self._function(x)
+        elif isinstance(x, _BOUND) and (isinstance(x.__self__, _BUILTIN) or goes_on(x.__self__)):
+            self._place("attribute", x, "__self__", f"what {x.__name__} is a method of")
         elif isinstance(x, types.MethodType):
             self.reach(x.__func__)
             self.reach(x.__self__)
-        elif isinstance(x, types.BuiltinMethodType) and type(x.__self__) is dict:
-            self._place("attribute", x, "__self__", f"what {x.__name__} is a method of")
         elif isinstance(x, functools.partial):
             self._partial(x)
         elif isinstance(x, (staticmethod, classmethod)):
@@ -426,7 +428,7 @@ class _Walk:
         self.attributes |= texts
         self.looked_at |= texts
         self.every |= not texts and getattr(x.func, "__name__", "") in _BY_NAME
-        for name in ("args", "keywords"):
+        for name in ("args", "keywords", *["func"] * tree.is_method(x.func)):
             self._place("attribute", x, name, f"partial.{name}")
 
     def _object(self, x: Any) -> None:

@@ -174,6 +174,8 @@ class StandIns:
             self.rebuilt[id(x)] = x, new  # the function has made it, and may have put it twice
         else:
             self.rebuilt[id(new)] = new, x
+        if tree.is_method(x):
+            self.known.keep(new, x)  # a method of a handle is no container
         return new
 
 
