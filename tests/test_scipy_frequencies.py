@@ -25,7 +25,7 @@ CASES = {
     "mode of columns": (lambda m, x: m.mode(np.reshape(x, (5, 4)), axis=1)[0], X),
     "weights": (lambda m, w: m.cumfreq(X, 4, weights=w)[0], V),
     "limits": (lambda m, x: m.cumfreq(x, 4)[1:3], X),
-    "relative": (lambda m, w: m.relfreq(X, 3, (-0.5, 0.5), weights=w)[0], V),
+    "relative": (lambda m, w: m.relfreq(X, 3, (-0.5, 0.5), weights=w)[0], V**2),
 }
 
 

@@ -278,8 +278,8 @@ def test_multivariate_others():
     for ours, theirs, args in [
         (stats.dirichlet.logpdf, own.dirichlet.logpdf, (p, alpha)),
         (stats.dirichlet.pdf, own.dirichlet.pdf, (p[:2], alpha)),
-        (lambda p: stats.multinomial.logpmf(counts, 6, p), None, (p,)),
-        (lambda p: stats.multinomial.pmf(counts, 6, p), None, (p,)),
+        (lambda p: stats.multinomial.logpmf(counts, 6, p / np.sum(p)), None, (p,)),
+        (lambda p: stats.multinomial.pmf(counts, 6, p / np.sum(p)), None, (p,)),
     ]:
         if theirs is not None:
             assert data(ours(args[0], param(args[1]))) == pytest.approx(theirs(*args))

@@ -29,6 +29,9 @@ from tracker.stage import forgive
 from tracker.standing import HANDLES, is_settled, may_differ, settled, settled_within
 from tracker.tape import apply1, apply2, as_numbers, set_handle, value_of, wrap
 from tracker.values import Value, leaf
+from tracker.versions import version_of
+
+_PARTS_ARE_CAST = version_of(np) < (2, 5)  # complex numbers of Python's, as arrays are
 
 
 class Leaf:
@@ -366,7 +369,7 @@ def install_property(
         of_an_array(name, form)
         if name == "imag" and form.dtype.kind != "c":
             raise TypeError("array does not have imaginary part to set")
-        if type(value) is complex:  # which is cast, as an array is
+        if type(value) is complex and _PARTS_ARE_CAST:
             value = np.asarray(value)
         if paste is not None and part is not self and np.ndim(part) == 0:
             self[...] = paste(self, value)

@@ -23,6 +23,7 @@ from tracker.ops.linalg.parts import as_array
 from tracker.ops.shape import laid_out
 from tracker.ops.storing import as_large, into
 from tracker.tape import apply
+from tracker.versions import version_of
 
 # Tensors ------------------------------------------------------------------------------------------
 
@@ -73,17 +74,20 @@ def kron(a: Any, b: Any) -> Any:
     return np.reshape(x * y, tuple(n * m for n, m in zip(above, below, strict=True)))
 
 
+_SIZES_OF_CROSS = {2, 3} if version_of(np) < (2, 5) else {3}
+
+
 @implements(np.cross)
 def cross(
     a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Any:
-    """The cross product of vectors of 2 or 3 elements along an axis."""
+    """The cross product of vectors of 3 elements along an axis; of 2 before NumPy 2.5."""
     if axis is not None:
         axis = operator.index(axis)
         axisa = axisb = axisc = axis
     x, y = np.moveaxis(as_array(a), axisa, -1), np.moveaxis(as_array(b), axisb, -1)
     sizes = np.shape(x)[-1], np.shape(y)[-1]
-    if not set(sizes) <= {2, 3}:
+    if not set(sizes) <= _SIZES_OF_CROSS:
         raise ValueError(
             "Both input arrays must be (arrays of) 3-dimensional vectors, but they are "
             f"{sizes[0]} and {sizes[1]} dimensional instead."

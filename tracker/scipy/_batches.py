@@ -13,15 +13,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from tracker.scipy._passing import as_array
 
 Function = Callable[..., Any]
 
 
-def over_batches(**cores: int | None) -> Callable[[Function], Function]:
+def over_batches(theirs: str = "", /, **cores: int | None) -> Callable[[Function], Function]:
     """Decorator: which arguments are arrays, and how many axes each has by itself; None: one where
-    it has no more, else two. Results are stacked."""
+    it has no more, else two. Results are stacked. `theirs`: SciPy's name, if it
+    is another."""
 
     def enter(function: Function) -> Function:
         signature = inspect.signature(function)
@@ -48,11 +50,19 @@ def over_batches(**cores: int | None) -> Callable[[Function], Function]:
                 found.append(function(*bound.args, **bound.kwargs))
             if not isinstance(found[0], tuple):
                 return _stacked(found, front)
-            return [_stacked(parts, front) for parts in zip(*found, strict=True)]  # as SciPy's
+            parts = [_stacked(part, front) for part in zip(*found, strict=True)]
+            return parts if _gives_lists(theirs or function.__name__) else tuple(parts)
 
         return call
 
     return enter
+
+
+@functools.cache
+def _gives_lists(name: str) -> bool:
+    """Whether results are in a list, as those of SciPy's decorator for batches are; its functions
+    that do without, from 1.18 on more of them, give tuples."""
+    return hasattr(getattr(scipy.linalg, name, None), "__wrapped__")
 
 
 def _first_own(ndim: int, core: int | None) -> int:

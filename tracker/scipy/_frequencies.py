@@ -11,14 +11,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy
 import scipy.stats
 
+from tracker.scipy._checks import unless
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._hosted import untracked
 from tracker.scipy._passing import as_array
+from tracker.versions import version_of
 
 _Binned: Any = type(scipy.stats.binned_statistic([0.0], [0.0]))
 _Cumulated: Any = type(scipy.stats.cumfreq([0.0, 1.0]))
+_ARE_WEIGHED = version_of(scipy) >= (1, 18)  # relative frequencies: so that weights of all are 1
 _Relative: Any = type(scipy.stats.relfreq([0.0, 1.0]))
 
 
@@ -92,19 +96,24 @@ def _of_one(function: Callable[..., Any], values: Any, inside: Any, empty: Any) 
 
 @drop_in(scipy.stats)
 def cumfreq(a: Any, numbins: int = 10, defaultreallimits: Any = None, weights: Any = None) -> Any:
-    counts, *rest = _counted(a, numbins, defaultreallimits, weights)
+    counts, *rest = _counted(scipy.stats.cumfreq, a, numbins, defaultreallimits, weights)
     return _Cumulated(np.cumsum(counts), *rest)
 
 
 @drop_in(scipy.stats)
 def relfreq(a: Any, numbins: int = 10, defaultreallimits: Any = None, weights: Any = None) -> Any:
-    counts, *rest = _counted(a, numbins, defaultreallimits, weights)
-    return _Relative(counts / np.shape(a)[0], *rest)
+    counts, *rest = _counted(scipy.stats.relfreq, a, numbins, defaultreallimits, weights)
+    weighed = weights is not None and _ARE_WEIGHED
+    return _Relative(counts / (np.sum(weights) if weighed else np.shape(a)[0]), *rest)
 
 
-def _counted(a: Any, bins: int, limits: Any, weights: Any) -> tuple[Any, Any, Any, int]:
+def _counted(
+    theirs: Callable[..., Any], a: Any, bins: int, limits: Any, weights: Any
+) -> tuple[Any, Any, Any, int]:
     """What is in each bin, the lower limit, the width of a bin, and how many lie outside."""
     a = np.ravel(as_array(a))
+    if weights is not None:  # of which SciPy from 1.18 on wants none below 0
+        unless(np.all(as_array(weights) >= 0), theirs, a, bins, limits, weights)
     if limits is None:
         low, high = np.min(a), np.max(a)
         margin = (high - low) / (2.0 * (bins - 1.0))

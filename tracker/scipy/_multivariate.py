@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy
 import scipy.special as sc
 import scipy.stats
 
@@ -14,9 +15,12 @@ from tracker.cuts import ignore_derivatives
 from tracker.leaves import data
 from tracker.scipy._families import Frozen
 from tracker.scipy._passing import NOT_WANTED, as_array, is_tracked, no_rule, refusing
+from tracker.versions import version_of
 
 _LOG_2PI = math.log(2 * math.pi)
 _SHARE = 1e6 * float(np.finfo(float).eps)  # SciPy's: how much of the largest eigenvalue is none
+_ALMOST = 10 * float(np.finfo(float).eps)  # SciPy's: how far a sum of probabilities is from 1
+_LAST_IS_THE_REST = version_of(scipy) < (1, 18)
 
 
 class Multivariate:
@@ -241,18 +245,21 @@ def _refuse_off_simplex(x: Any, powers: Any) -> None:
 
 
 class _Multinomial(Multivariate):
-    """Counts are along the last axis of x. As in SciPy, the last probability is what the others
-    leave, whatever is given for it."""
+    """Counts are along the last axis of x. As in SciPy, probabilities add up to 1; before 1.18 the
+    last one is what the others leave, whatever is given for it."""
 
     def logpmf(self, x: Any, n: Any, p: Any) -> Any:
         if not is_tracked(x, n, p):
             return self.scipy.logpmf(x, n, p)
-        x, n, p = as_array(x), as_array(n), as_array(p)[..., :-1]
-        p = np.concatenate([p, 1 - np.sum(p, axis=-1, keepdims=True)], axis=-1)
+        x, n, p = as_array(x), as_array(n), as_array(p)
+        if _LAST_IS_THE_REST:
+            others = p[..., :-1]
+            p = np.concatenate([others, 1 - np.sum(others, axis=-1, keepdims=True)], axis=-1)
         terms = sc.xlogy(x, p) - sc.gammaln(x + 1)
         value = sc.gammaln(n + 1) + np.sum(terms, axis=-1)
         counted = (np.sum(x, axis=-1) == n) & np.all((x >= 0) & (x == np.floor(x)), axis=-1)
         known = (n >= 0) & np.all((p >= 0) & (p <= 1), axis=-1)
+        known = known & (np.abs(1 - np.sum(p, axis=-1)) <= _ALMOST)
         return np.where(known, np.where(counted, value, -math.inf), math.nan)
 
     def pmf(self, x: Any, n: Any, p: Any) -> Any:

@@ -108,7 +108,7 @@ def fiedler(a: Any) -> Any:
     """The distances of numbers."""
     a = np.atleast_1d(as_array(a))
     if np.shape(a)[-1] <= 1:  # SciPy's are of double precision whatever was given
-        return np.zeros((*np.shape(a), 1) if np.size(a) else 0)
+        return np.zeros((*np.shape(a), 1) if np.size(a) else np.shape(scipy.linalg.fiedler([])))
     return np.abs(np.expand_dims(a, -1) - np.expand_dims(a, -2))
 
 

@@ -431,7 +431,7 @@ def eigh(
     return subset_of(w, None if eigvals_only else v, subset_by_index, subset_by_value)
 
 
-@over_batches(a=2, b=2)
+@over_batches("eigh", a=2, b=2)
 def _each_subset(
     a: Any, b: Any, lower: bool, eigvals_only: bool, type: int, by_index: Any, by_value: Any
 ) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy
 import scipy.spatial.distance
 import scipy.special
 
@@ -20,11 +21,14 @@ from tracker.scipy._dropin import drop_in
 from tracker.scipy._hosted import untracked
 from tracker.scipy._norms import norm as _norm
 from tracker.scipy._passing import as_array, no_rule, passing
+from tracker.versions import version_of
 
 _OF_BOOLEANS = ("dice", "hamming", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
 _QUESTIONS = ("is_valid_dm", "is_valid_y", "num_obs_dm", "num_obs_y")
 __getattr__ = passing(scipy.spatial.distance, constant=(*_OF_BOOLEANS, *_QUESTIONS))
 
+
+_AXIS = None if version_of(scipy) < (1, 18) else -1  # with one, lengths are numbers of NumPy's
 
 # Metrics along the last axis ----------------------------------------------------------------------
 
@@ -37,7 +41,9 @@ def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
         w = _weights(w)
         apart = apart * (w != 0 if p == np.inf else w ** (1 / p))
     if np.ndim(apart) == 1 and bool(p == 2):
-        return _norm(apart) if apart.dtype.kind in "fc" else np.linalg.norm(apart * 1.0)
+        return (
+            _norm(apart, None, _AXIS) if apart.dtype.kind in "fc" else np.linalg.norm(apart * 1.0)
+        )
     return np.linalg.norm(apart * 1.0, p, axis=-1)
 
 
