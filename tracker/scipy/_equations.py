@@ -260,42 +260,53 @@ def solve_ivp(
                 )
             )
     y0 = _checked(y0)
-    options = tree.map(data, options)
-    slopes = options.pop("jac", None)
-    of_numbers = _of_numbers(lambda y, t, *args: slopes(t, y, *args), args)[0]
-
-    def ahead(args: Any) -> dict[str, Any]:
-        """The options of the equation itself."""
-        jac = (lambda t, y: data(of_numbers(y, t, *args))) if callable(slopes) else slopes
-        return options if jac is None else {**options, "jac": jac}
-
-    def solve(f: Right, y0: Any, t: Any, args: Any, options: dict[str, Any]) -> Any:
-        found = scipy.integrate.solve_ivp(
-            lambda t, y: f(y, t, *args), (t[0], t[-1]), y0, method, t, **options
-        )
-        if not found.success:
-            raise RuntimeError(f"solve_ivp: {found.message}")
-        return found.y.T
-
-    def solver(f: Right, y0: Any, t: Any, args: Any) -> Any:
-        return solve(f, y0, t, args, ahead(args))
-
-    def backwards(f: Right, y0: Any, t: Any, args: Any) -> Any:
-        kept = {k: x for k, x in options.items() if k in ("rtol", "max_step", "min_step")}
-        within = {"atol": _least(options["atol"])} if "atol" in options else {}
-        return solve(f, y0, t, args, kept | within)
-
+    solver = _Solver(method, tree.map(data, options), args)
     plain = scipy.integrate.solve_ivp(
         lambda t, y: data(_vector(flat(y, t, *map(data, numbers)))),
         tuple(map(data, t_span)),
         data(y0),
         method,
         None if t_eval is None else data(_vector(t_eval)),
-        **ahead(tuple(map(data, numbers))),
+        **solver.of_the_equation(tuple(map(data, numbers))),
     )
     times, asked = _times(t_span, t_eval, plain.t)
-    ys = _flow(flat, 1.0 * y0, times, numbers, solver, backwards)
+    ys = _flow(flat, 1.0 * y0, times, numbers, solver.ahead, solver.backwards)
     return changed(plain, t=times[asked], y=ys[asked].T)
+
+
+class _Solver:
+    """SciPy's, for an equation and for its adjoint, which has another Jacobian: `options` of the
+    call, and `args` of the equation."""
+
+    def __init__(self, method: Any, options: dict[str, Any], args: Any) -> None:
+        self.method, self.options = method, options
+        self.slopes = slopes = options.pop("jac", None)
+        self.of_numbers = _of_numbers(lambda y, t, *args: slopes(t, y, *args), args)[0]
+
+    def of_the_equation(self, args: Any) -> dict[str, Any]:
+        if self.slopes is None:
+            return self.options
+        slopes, of_numbers = self.slopes, self.of_numbers
+        jac = (lambda t, y: data(of_numbers(y, t, *args))) if callable(slopes) else slopes
+        return {**self.options, "jac": jac}
+
+    def of_the_adjoint(self) -> dict[str, Any]:
+        kept = {k: x for k, x in self.options.items() if k in ("rtol", "max_step", "min_step")}
+        return {**kept, **{k: _least(x) for k, x in self.options.items() if k == "atol"}}
+
+    def ahead(self, f: Right, y0: Any, t: Any, args: Any) -> Any:
+        return self._solved(f, y0, t, args, self.of_the_equation(args))
+
+    def backwards(self, f: Right, y0: Any, t: Any, args: Any) -> Any:
+        return self._solved(f, y0, t, args, self.of_the_adjoint())
+
+    def _solved(self, f: Right, y0: Any, t: Any, args: Any, options: dict[str, Any]) -> Any:
+        found = scipy.integrate.solve_ivp(
+            lambda t, y: f(y, t, *args), (t[0], t[-1]), y0, self.method, t, **options
+        )
+        if not found.success:
+            raise RuntimeError(f"solve_ivp: {found.message}")
+        return found.y.T
 
 
 def _times(t_span: Any, t_eval: Any, taken: Any) -> tuple[Any, slice]:
