@@ -64,6 +64,7 @@ JIT_LAYERS = [
         "lent",
         "signature",
         "strides",
+        "structs",
         "writer",
         "index",
         "interrupts",

@@ -149,7 +149,7 @@ def test_refused_leaves():
 
 
 def test_a_layout_that_is_not_known_is_refused(monkeypatch):
-    monkeypatch.setattr(native.writer, "NDIM", 28)
+    monkeypatch.setattr(native.structs, "NDIM", 28)
     with pytest.raises(CompileError, match="array rank"):
         native.verify_layout()
 

@@ -20,7 +20,7 @@ from tracker.jit.compared import BY_BITS, Compared, Static, bits_of
 from tracker.jit.lent import VERSION_TAG, Lent
 from tracker.jit.places import MISSING, Place, below, children_of, holders_apart
 from tracker.jit.signature import Array, Log, Node, Scalar, Signature, Twin
-from tracker.jit.writer import (
+from tracker.jit.structs import (
     ALIGNED,
     CONTENTS,
     CONTIGUOUS,
@@ -35,10 +35,8 @@ from tracker.jit.writer import (
     STRIDES,
     TYPE,
     VALUE,
-    Writer,
-    is_plain_namedtuple,
-    llvm_type,
 )
+from tracker.jit.writer import Writer, is_plain_namedtuple, llvm_type
 from tracker.tree import Structure
 
 

@@ -21,7 +21,7 @@ from typing import Any, cast
 from tracker.jit import dispatch, locking, native
 from tracker.jit.entry import BEHIND
 from tracker.jit.native import Entry
-from tracker.jit.writer import ACTIVE, CALL, DICT, KEEP, OBJECT_SIZE, SLOW, TABLE, WEAKREFS
+from tracker.jit.structs import ACTIVE, CALL, DICT, KEEP, OBJECT_SIZE, SLOW, TABLE, WEAKREFS
 
 _FLAGS = (
     1 << 7  # DISALLOW_INSTANTIATION: instances come from `new`

@@ -30,7 +30,7 @@ from tracker.ir.types import Bundle, Type
 from tracker.jit import cache, engine, native
 from tracker.jit.locking import once
 from tracker.jit.signature import DTYPES
-from tracker.jit.writer import ALIGNED, CONTIGUOUS, DATA, DESCR, DIMS, NDIM, TYPE_NUMBER
+from tracker.jit.structs import ALIGNED, CONTIGUOUS, DATA, DESCR, DIMS, NDIM, TYPE_NUMBER
 from tracker.listening import Unheard
 from tracker.records import record
 

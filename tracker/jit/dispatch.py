@@ -25,7 +25,7 @@ from tracker.jit import cache, engine
 from tracker.jit.compared import Compared, Static
 from tracker.jit.locking import once
 from tracker.jit.signature import Array, Leaf, Signature, Twin
-from tracker.jit.writer import DIMS, HEAP_TYPE, NDIM, TABLE, TYPE, TYPE_FLAGS
+from tracker.jit.structs import DIMS, HEAP_TYPE, NDIM, TABLE, TYPE, TYPE_FLAGS
 
 _WORD = 64
 _MIX = 0x9E3779B97F4A7C15  # odd: a product's upper bits depend on all bits of what is multiplied

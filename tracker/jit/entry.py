@@ -25,8 +25,9 @@ import numpy as np
 from tracker.jit.arguments import Inputs
 from tracker.jit.results import Results
 from tracker.jit.signature import InputOut, NodeOut, Outputs, Signature, ViewOut, apart_of
+from tracker.jit.structs import ACTIVE
 from tracker.jit.updates import Updates
-from tracker.jit.writer import ACTIVE, Objects, Writer
+from tracker.jit.writer import Objects, Writer
 from tracker.jit.writes import Writes
 from tracker.records import record
 

@@ -25,7 +25,7 @@ import sys
 
 from tracker.jit import cache, engine
 from tracker.jit.locking import once
-from tracker.jit.writer import BIG_BYTES
+from tracker.jit.structs import BIG_BYTES
 
 NAMES = ("tk.take", "tk.give")
 LEAST = BIG_BYTES

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import CompileError
-from tracker.jit import borrowed, cache, dispatch, engine, lifting, memory, writer
+from tracker.jit import borrowed, cache, dispatch, engine, lifting, memory, structs, writer
 from tracker.jit.compared import NUMPY_SCALARS, Static
 from tracker.jit.entry import AT_ONCE, Running, entry_text
 from tracker.jit.lent import Check, tag_given, tags_tell
@@ -157,7 +157,7 @@ def finish(prepared: Prepared, module: engine.Module) -> Entry:
 
 def _declarations(plan: str, body: str) -> str:
     used = set(C_NAME.findall(body)) - set(_DECLARED.findall(f"\n{plan}"))
-    return "\n".join(f"declare {writer.DECLARATIONS[name]}" for name in sorted(used))
+    return "\n".join(f"declare {structs.DECLARATIONS[name]}" for name in sorted(used))
 
 
 def _watch(static: Static) -> tuple[ctypes.c_void_p, Any]:
@@ -188,10 +188,10 @@ _NO_TAG = 2**32 - 1
 @once
 def helpers() -> engine.Module:
     """The functions that entries share, and those of every callable."""
-    names = set(C_NAME.findall(writer.HELPERS))
+    names = set(C_NAME.findall(structs.HELPERS))
     symbols = {name: address_of(name) for name in names if name.startswith(("Py", "_Py"))}
     symbols["_Py_NoneStruct"] = id(None)
-    return cache.compile_or_load(writer.HELPERS, level=engine.QUICK, symbols=symbols)
+    return cache.compile_or_load(structs.HELPERS, level=engine.QUICK, symbols=symbols)
 
 
 @once
@@ -202,7 +202,7 @@ def _big() -> engine.Module:
     symbols["ndarray"] = id(np.ndarray)
     symbols["handler"] = id(_handler())
     symbols["handler.numpy"] = _pointer_at(_numpy_api()[_DEFAULT_HANDLER])
-    return cache.compile_or_load(writer.BIG, level=engine.QUICK, symbols=symbols)
+    return cache.compile_or_load(structs.BIG, level=engine.QUICK, symbols=symbols)
 
 
 @once
@@ -354,7 +354,7 @@ def verify_layout() -> None:
 
 
 def _layout_checks() -> list[tuple[str, bool]]:
-    w = writer
+    w = structs
     one, pair, listed, keyed = 1.5, (1.5, 2.5), [1.5, 2.5, 3.5], {"a": 1, "b": 2}
     array = np.zeros((2, 3), np.float32)
     items = _read(ctypes.c_size_t, listed, w.ITEMS)
@@ -393,7 +393,7 @@ def _function_checks() -> list[tuple[str, bool]]:
 
     return [
         (f"function {name}", _read(ctypes.c_size_t, probe, at) == id(getattr(probe, name)))
-        for name, at in writer.FUNCTION.items()
+        for name, at in structs.FUNCTION.items()
     ]
 
 
@@ -401,13 +401,13 @@ def _has_versions() -> bool:
     """Whether each change of a dict gives it a version of its own."""
     probe, seen = {"a": 1}, set()
     for change in ({"a": 2}, {"b": 3}, {"a": 4}):
-        seen.add(_read(ctypes.c_uint64, probe, writer.VERSION))
+        seen.add(_read(ctypes.c_uint64, probe, structs.VERSION))
         probe.update(change)
     return len(seen) == 3 and 0 not in seen
 
 
 def _dtype_checks(dtype: np.dtype[Any]) -> list[tuple[str, bool]]:
-    w = writer
+    w = structs
     return [
         ("dtype kind", _read(ctypes.c_char, dtype, w.KIND) == dtype.kind.encode()),
         ("dtype byte order", _read(ctypes.c_char, dtype, w.BYTEORDER) == dtype.byteorder.encode()),
@@ -419,7 +419,7 @@ def _dtype_checks(dtype: np.dtype[Any]) -> list[tuple[str, bool]]:
 def _scalar_check(cls: type, dtype: np.dtype[Any]) -> tuple[str, bool]:
     """A NumPy scalar's bytes are where the text reads them."""
     value = np.array([3 + 5j if dtype.kind == "c" else 1], dtype)
-    raw = ctypes.string_at(id(scalar := value[0]) + writer.VALUE, dtype.itemsize)
+    raw = ctypes.string_at(id(scalar := value[0]) + structs.VALUE, dtype.itemsize)
     return cls.__name__, type(scalar) is cls and raw == value.tobytes()
 
 

@@ -27,17 +27,8 @@ from tracker.jit.signature import (
     ScalarOut,
     ViewOut,
 )
-from tracker.jit.writer import (
-    BIG_BYTES,
-    DATA,
-    FLAGS,
-    ITEMS,
-    VALUE,
-    WRITEABLE,
-    Writer,
-    is_plain_namedtuple,
-    llvm_type,
-)
+from tracker.jit.structs import BIG_BYTES, DATA, FLAGS, ITEMS, VALUE, WRITEABLE
+from tracker.jit.writer import Writer, is_plain_namedtuple, llvm_type
 from tracker.tree import Structure
 
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from tracker.jit.results import Results
 from tracker.jit.signature import Array, Outputs, Signature
-from tracker.jit.writer import DATA, FLAGS, WRITEABLE, Writer
+from tracker.jit.structs import DATA, FLAGS, WRITEABLE
+from tracker.jit.writer import Writer
 
 
 class Writes:
