@@ -79,6 +79,7 @@ JIT_LAYERS = [
     {"inputs"},
     {"lasting"},
     {"state"},
+    {"scalars"},
     {"bits", "networks"},
     {"emit", "arcs", "complexes", "building", "arguments", "results", "cache"},
     {"writes", "updates", "staging"},

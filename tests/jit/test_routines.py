@@ -5,7 +5,7 @@ import pytest
 
 import tracker
 from tracker.jit import engine, routines
-from tracker.jit.emit import Needs
+from tracker.jit.scalars import Needs
 
 X = np.random.default_rng(0).normal(size=50)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tracker.jit.emit import Complex, literal
+from tracker.jit.scalars import Complex, literal
 
 _FAR = {8: 2.0**60, 4: 2.0**30}  # beyond, 1 + z**2 is z**2
 _FLAT = 22.0  # beyond, tanh is one

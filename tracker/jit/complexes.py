@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from tracker.jit.arcs import Arcs
-from tracker.jit.emit import Complex, Reals, Scalar, literal, part_of
+from tracker.jit.emit import Reals
+from tracker.jit.scalars import Complex, Scalar, literal, part_of
 
 _BOOL = np.dtype(bool)
 _INT64 = np.dtype(np.int64)

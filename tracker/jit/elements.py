@@ -16,10 +16,10 @@ from tracker.ir.graph import Atom, Const, Eqn, Var
 from tracker.ir.op import Iota, Map, View
 from tracker.jit import scattering
 from tracker.jit.complexes import Emitter
-from tracker.jit.emit import Scalar, literal
 from tracker.jit.index import Tools
 from tracker.jit.layout import Kernel, Store
 from tracker.jit.overwriting import Access
+from tracker.jit.scalars import Scalar, literal
 from tracker.jit.strides import c_strides
 
 Index = tuple[Any, ...]  # per axis: a formula or a number; None where no loop has begun yet

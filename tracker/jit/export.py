@@ -28,12 +28,12 @@ from tracker.ir.graph import Function, Var
 from tracker.ir.types import Type
 from tracker.jit import blas, engine, portable
 from tracker.jit.carrying import planned
-from tracker.jit.emit import memory_type
 from tracker.jit.jitted import plain_of
 from tracker.jit.layout import Slots
 from tracker.jit.lower import lower
 from tracker.jit.partition import host_reasons
 from tracker.jit.pipeline import optimise
+from tracker.jit.scalars import memory_type
 from tracker.jit.staging import Staged, stage
 from tracker.jit.strides import c_strides
 from tracker.records import record

@@ -16,9 +16,9 @@ import numpy as np
 from tracker.ir.graph import Eqn
 from tracker.ir.op import Reduce
 from tracker.jit.complexes import Emitter
-from tracker.jit.emit import Scalar, literal, memory_type
 from tracker.jit.index import Tools
 from tracker.jit.orders import are_outer
+from tracker.jit.scalars import Scalar, literal, memory_type
 
 _WIDE = {
     np.dtype(np.float32): np.dtype(np.float64),

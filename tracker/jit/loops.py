@@ -20,23 +20,13 @@ from tracker.ir.op import Map, View
 from tracker.jit import parallel, scattering
 from tracker.jit.complexes import Emitter
 from tracker.jit.elements import Body, Index
-from tracker.jit.emit import (
-    OUTER_LOOP,
-    ROW_LOOP,
-    TWO_AT_A_TIME,
-    VECTOR_LOOP,
-    Complex,
-    Names,
-    Scalar,
-    literal,
-    llvm_type,
-    memory_type,
-)
+from tracker.jit.emit import OUTER_LOOP, ROW_LOOP, TWO_AT_A_TIME, VECTOR_LOOP
 from tracker.jit.folds import Fold
 from tracker.jit.index import Affine, Split, Tools, formulas, index_of
 from tracker.jit.layout import Kernel, Plan
 from tracker.jit.orders import Strides, best_order, strides_of
 from tracker.jit.overwriting import Access, is_made_where_read, pairs_of
+from tracker.jit.scalars import Complex, Names, Scalar, literal, llvm_type, memory_type
 from tracker.jit.strides import is_packed, wide_strides
 from tracker.jit.strips import TILE, is_crossed, may_be_cut
 from tracker.records import record

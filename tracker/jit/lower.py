@@ -21,18 +21,14 @@ import numpy as np
 
 from tracker.ir.graph import Guard
 from tracker.jit import memory, parallel, rare, routines
-from tracker.jit.emit import (
-    Complex,
-    Needs,
-    Scalar,
-    module_text,
-)
+from tracker.jit.emit import module_text
 from tracker.jit.engine import ONCE, OPTIMISED
 from tracker.jit.layout import Buffer, Control, Kernel, Plan, Slots, Store
 from tracker.jit.loops import Shared, work_of, write_kernel
 from tracker.jit.lowered import CALLS, Loops, Lowered
 from tracker.jit.modules import Work, apart, as_before, busy, merge, urgent
 from tracker.jit.overwriting import Homes, homes_of
+from tracker.jit.scalars import Complex, Needs, Scalar
 from tracker.jit.scratch import Spot, lay_out
 from tracker.jit.sharing import KernelText, redirected, share
 from tracker.jit.structured import Nested

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
 from tracker.jit import vmath
-from tracker.jit.emit import Needs, module_text
+from tracker.jit.emit import module_text
 from tracker.jit.engine import HURRIED, OPTIMISED
 from tracker.jit.lowered import Loops
+from tracker.jit.scalars import Needs
 from tracker.jit.sharing import KernelText
 from tracker.records import record
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from tracker.ir.graph import Eqn
 from tracker.jit.dense.code import Code
-from tracker.jit.emit import memory_type
 from tracker.jit.layout import Place
+from tracker.jit.scalars import memory_type
 from tracker.records import record
 
 LETTERS = {np.dtype(kind): letter for kind, letter in zip("fdFD", "sdcz", strict=True)}

@@ -42,7 +42,7 @@ from tracker.ir.op import (
 )
 from tracker.ir.types import Bundle, Type
 from tracker.jit import rare
-from tracker.jit.emit import SUPPORTED
+from tracker.jit.scalars import SUPPORTED
 from tracker.records import record
 
 _LONGEST = 1 << 32  # elements of a row whose order machine code finds

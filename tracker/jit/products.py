@@ -21,10 +21,10 @@ from tracker.jit import blas, parallel
 from tracker.jit.dense import routines
 from tracker.jit.dense.code import Code, Kind
 from tracker.jit.dense.library import PLAIN, ROWS, TURNED
-from tracker.jit.emit import memory_type
 from tracker.jit.layout import TINY
 from tracker.jit.multiply import LETTERS, Matrix, Product, in_loops, operations
 from tracker.jit.rowcode import write_rows
+from tracker.jit.scalars import memory_type
 from tracker.jit.strides import c_strides
 from tracker.records import record
 

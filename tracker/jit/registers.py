@@ -16,18 +16,10 @@ import numpy as np
 
 from tracker.ir.graph import Atom, Const, Var
 from tracker.jit.complexes import Emitter
-from tracker.jit.emit import (
-    Complex,
-    Names,
-    Needs,
-    Scalar,
-    literal,
-    memory_type,
-    part_of,
-)
 from tracker.jit.index import Tools
 from tracker.jit.layout import Buffer, Place, Plan, Slots
 from tracker.jit.overwriting import Homes, Pair
+from tracker.jit.scalars import Complex, Names, Needs, Scalar, literal, memory_type, part_of
 from tracker.jit.strides import c_strides
 
 _INT64 = np.dtype(np.int64)

@@ -14,9 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from tracker.jit.emit import Needs, module_text
+from tracker.jit.emit import module_text
 from tracker.jit.engine import OPTIMISED
 from tracker.jit.lowered import Loops
+from tracker.jit.scalars import Needs
 
 _HEAD = re.compile(r"^define internal ([^@\n]*)@([\w.]+)\(([^)]*)\)([^{]*)\{", re.MULTILINE)
 _CALLED = re.compile(r"@([\w.]+)\(")

@@ -17,9 +17,10 @@ from typing import Any
 
 from tracker.jit import parallel
 from tracker.jit.dense.code import Code
-from tracker.jit.emit import OUTER_LOOP, memory_type
+from tracker.jit.emit import OUTER_LOOP
 from tracker.jit.multiply import operations
 from tracker.jit.rows import RowProduct, row_strides
+from tracker.jit.scalars import memory_type
 from tracker.jit.strides import c_strides
 from tracker.records import record
 

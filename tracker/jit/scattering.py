@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.op import Compact, Scan, Scatter
-from tracker.jit.emit import Scalar, memory_type
+from tracker.jit.scalars import Scalar, memory_type
 
 _INT64 = np.dtype(np.int64)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracker.ir.graph import Eqn, Var
-from tracker.jit.emit import llvm_type
+from tracker.jit.scalars import llvm_type
 from tracker.records import record
 
 

@@ -24,9 +24,9 @@ from tracker.ir.op import Branch, Loop
 from tracker.ir.types import Type
 from tracker.jit import pausing
 from tracker.jit.complexes import Emitter
-from tracker.jit.emit import Scalar, literal, memory_type
 from tracker.jit.layout import Buffer, Control, Place, Slots
 from tracker.jit.overwriting import Pair, may_take_place
+from tracker.jit.scalars import Scalar, literal, memory_type
 from tracker.records import record
 
 _INT = np.dtype(np.int64)

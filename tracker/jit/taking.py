@@ -11,7 +11,7 @@ is otherwise is bound when it is linked, and no buffer lies at an offset that th
 from __future__ import annotations
 
 from tracker.jit import memory
-from tracker.jit.emit import Needs
+from tracker.jit.scalars import Needs
 from tracker.jit.scratch import ALIGNMENT
 
 _ON_STACK = 4096  # bytes of scratch that go on the stack, the same for every size

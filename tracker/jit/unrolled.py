@@ -18,11 +18,8 @@ from tracker.ir.op import Contract, Iota, Map, Reduce, Scan, View
 from tracker.ir.types import Type
 from tracker.jit.complexes import Emitter
 from tracker.jit.elements import chosen, position
-from tracker.jit.emit import (
-    Scalar,
-    literal,
-)
 from tracker.jit.registers import Registers
+from tracker.jit.scalars import Scalar, literal
 from tracker.jit.strides import c_strides
 
 _FLOAT64 = np.dtype(np.float64)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tracker.jit.dense.code import Code
-from tracker.jit.emit import Scalar
+from tracker.jit.scalars import Scalar
 
 
 def write_call(driver: Any, call: Any) -> None:
