@@ -97,7 +97,7 @@ JIT_LAYERS = [
     {"multiply", "rowcode"},
     {"products", "partition", "structured", "scratch"},
     {"taking"},
-    {"folds", "scattering"},
+    {"folds", "scattering", "flat"},
     {"elements"},
     {"loops"},
     {"registers"},

@@ -1,7 +1,7 @@
 """What repetitions read, from one to the next: which of them can be the steps of a loop.
 
-Owns: `Analysis`, which turns the runs of `repeats.py` into the windows of `windows.py`, and
-`Needs`, what is wanted of each. Start at `Analysis.visit`.
+Owns: `Analysis`, which turns the runs of `repeats.py` into the windows of `windows.py`. Start at
+`Analysis.visit`.
 
 A value's place is the number of the step that makes it. All kinds of sources but literals are one
 thing: from one repetition to the next the place moves by a constant (`_Pattern`).
@@ -34,7 +34,6 @@ from tracker.ir.windows import (
     Window,
     Within,
 )
-from tracker.records import field, record
 
 _MOST = 4  # repetitions that may become one step of a loop
 _ROWS = 8  # times as long as a window that pays: a run, or body, of which shorter ones pay, too
@@ -449,76 +448,3 @@ def _are_in_order(links: Sequence[Link], shape: tuple[int, ...], count: int) -> 
 def _is_complex_number(type: Type) -> bool:
     """Whether a value takes two cells of a frame, where bodies have one for each."""
     return type.dtype.kind == "c" and not type.shape
-
-
-@record()
-class Need:
-    """The slots of a window of which a stack is wanted, and whether of the last step, too; those
-    of which it is wanted what the steps found."""
-
-    stacks: dict[int, bool] = field(default_factory=dict)
-    found: set[int] = field(default_factory=set)
-
-
-class Needs:
-    """What steps outside of the windows, and other windows, want of each window."""
-
-    def __init__(self, function: Function, analysis: Analysis) -> None:
-        self.analysis = analysis
-        self.of = {window: Need() for window in analysis.windows}
-        for at, step in enumerate(function.body):
-            if at not in analysis.inside:
-                for atom in operands_of(step):
-                    self.one(atom)
-        for atom in function.outputs:
-            self.one(atom)
-        for window in analysis.windows:
-            self.window(window)
-
-    def one(self, atom: Atom) -> None:
-        found = self.analysis.of(atom)
-        if found is None:
-            return
-        window, slot, step = found
-        if slot in window.parts:
-            self.one(window.parts[slot].array)
-        elif slot not in window.chains:
-            last = step == window.count - 1
-            if not last or slot not in window.carries:
-                self.stack(window, slot, last)
-
-    def stack(self, window: Window, slot: int, last: bool) -> None:
-        stacks = self.of[window].stacks
-        stacks[slot] = stacks.get(slot, False) or last
-
-    def window(self, window: Window) -> None:
-        for atom in window.carries.values():
-            self.one(atom)
-        for part in window.parts.values():
-            self.one(part.array)
-        for chain in window.chains.values():
-            self.one(chain.first)
-            for link in chain.links:
-                self.piece(window, link.piece)
-        for slot, sources in enumerate(window.sources):
-            if slot in window.gone:
-                continue
-            for source in sources:
-                if isinstance(source, Fixed):
-                    self.one(source.atom)
-                elif isinstance(source, Part):
-                    self.one(source.array)
-                elif isinstance(source, Residual):
-                    ends = source.at, source.at + source.by * (window.count - 1)
-                    self.stack(source.window, source.slot, source.window.count - 1 in ends)
-
-    def piece(self, window: Window, piece: Fixed | Within | Before) -> None:
-        """What a link of a chain puts somewhere."""
-        if isinstance(piece, Fixed):
-            self.one(piece.atom)
-        elif isinstance(piece, Before):
-            self.of[window].found.add(piece.slot)
-        elif piece.slot in window.parts:
-            self.one(window.parts[piece.slot].array)
-        else:
-            self.stack(window, piece.slot, last=True)

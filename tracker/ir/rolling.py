@@ -36,10 +36,11 @@ from tracker.ir.graph import (
 from tracker.ir.keys import objects_key
 from tracker.ir.op import OPS, Host
 from tracker.ir.passes import Pass, Writer
-from tracker.ir.periods import Analysis, Need, Needs
+from tracker.ir.periods import Analysis
 from tracker.ir.repeats import LEAST, find_runs
 from tracker.ir.rereading import reread
 from tracker.ir.types import Type
+from tracker.ir.wanted import Need, Needs
 from tracker.ir.windows import (
     Before,
     Chain,

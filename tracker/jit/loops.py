@@ -15,19 +15,18 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tracker.ir.graph import Const, Eqn, Var
-from tracker.ir.op import Map, View
+from tracker.ir.graph import Var
 from tracker.jit import parallel, scattering
 from tracker.jit.complexes import Emitter
 from tracker.jit.elements import Body, Index
 from tracker.jit.emit import OUTER_LOOP, ROW_LOOP, TWO_AT_A_TIME, VECTOR_LOOP
+from tracker.jit.flat import is_flat
 from tracker.jit.folds import Fold
-from tracker.jit.index import Affine, Split, Tools, formulas, index_of
+from tracker.jit.index import Affine, Split, Tools
 from tracker.jit.layout import Kernel, Plan
 from tracker.jit.orders import Strides, best_order, strides_of
 from tracker.jit.overwriting import Access, is_made_where_read, pairs_of
 from tracker.jit.scalars import Complex, Names, Scalar, literal, llvm_type, memory_type
-from tracker.jit.strides import is_packed, wide_strides
 from tracker.jit.strips import TILE, is_crossed, may_be_cut
 from tracker.records import record
 
@@ -134,7 +133,7 @@ class _Writer:
         self.names: dict[Any, str] = {}
         self.numbers: dict[tuple[Var, int], Scalar] = {}
         self.pointers: dict[Any, list[tuple[int, str]]] = {}
-        self.flat = _is_flat(driver, kernel)
+        self.flat = is_flat(driver, kernel)
         self.space = (math.prod(kernel.space),) if self.flat else kernel.space
         self.order = (0,) if self.flat else order
         self.accesses: list[Strides] = []
@@ -478,48 +477,3 @@ def _parts(extent: int, cuts: set[int]) -> list[tuple[int, int]]:
     """The range 0 .. extent, cut at the points."""
     edges = sorted({0, extent, *(c for c in cuts if 0 < c < extent)})
     return list(itertools.pairwise(edges))
-
-
-def _is_flat(driver: Any, kernel: Kernel) -> bool:
-    """Whether all arrays in the kernel are of one shape and lie in one order, without gaps, so that
-    one loop will do."""
-    space = kernel.space
-    if len(space) < 2 or kernel.guests or any(store.by is not None for store in kernel.stores):
-        return False
-    orders = {wide_strides(store.place.strides, space) for store in kernel.stores}
-
-    def flat(atom: Any) -> bool:
-        if isinstance(atom, Const) or atom.type.size == 1:
-            return True
-        place = driver.plan.places[atom]
-        if atom.type.shape != space or place.kind == "tiny":
-            return False
-        if place.stored and place.ready <= kernel.level:
-            orders.add(wide_strides(place.strides, space))
-            return len(orders) == 1
-        if place.home is kernel:
-            return True
-        return same(driver.plan.definitions[atom])
-
-    def same(eqn: Eqn) -> bool:
-        if isinstance(eqn.op.lower, View):
-            return _is_spread(eqn)
-        return isinstance(eqn.op.lower, Map) and all(map(flat, eqn.operands))
-
-    if any(set(e.params["axis"]) != set(range(len(space))) for e in kernel.folds):
-        return False
-    if not all(map(same, kernel.members)):
-        return False
-    stored = [store.value for store in kernel.stores if store.value is not None]
-    if not all(map(flat, [*stored, *(e.operands[0] for e in kernel.folds)])):
-        return False
-    return len(orders) <= 1 and all(is_packed(strides, space) for strides in orders)
-
-
-def _is_spread(eqn: Eqn) -> bool:
-    """Whether a view has one element everywhere."""
-    if len(eqn.operands) != 1 or eqn.operands[0].type.size != 1:
-        return False
-    shape = eqn.out.type.shape
-    found = formulas(eqn, index_of(shape), shape)
-    return found is not None and not isinstance(found, list) and found[2] in (None, True)
