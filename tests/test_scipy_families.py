@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats as own
 
-from tracker import UnsupportedError, data, gradient, jit, param, pullback
+from tracker import UnsupportedError, data, gradient, hessian, jit, param, pullback
 from tracker.scipy import stats
 from tracker.testing import gradcheck
 
@@ -309,3 +309,10 @@ def test_the_tails_of_a_skew_normal(a):
         np.testing.assert_allclose(back(np.ones(6))[0], np.exp(log_density), rtol=1e-6)
         far = pullback(lambda x: stats.skewnorm.logsf(x, a), 8 + h)[0]
         np.testing.assert_allclose(far, own.skewnorm.logsf(8 + h, a), rtol=1e-12)
+
+
+def test_the_curvature_of_a_generalised_normal_in_its_middle():
+    for shape, want in ((2.0, -2.0), (3.0, 0.0), (2.5, 0.0)):
+        for f in (stats.gennorm.logpdf, jit(stats.gennorm.logpdf)):
+            assert hessian(lambda x, f=f, b=shape: f(x, b), 0.0) == want
+            assert gradient(f, 0.0, shape)[0] == 0.0
