@@ -1,0 +1,122 @@
+"""Lists, tuples and numbers beside tracked values, and what NumPy refuses of them."""
+
+import numpy
+import pytest
+
+import tracker
+import tracker.numpy as np
+from tracker import gradient, jit
+
+LISTS = {
+    "sqrt": lambda a, b: np.sqrt([a, b]),
+    "tuple": lambda a, b: np.exp((a, b)),
+    "nested": lambda a, b: np.multiply([[a, b], [b, 1.0]], [2.0, a]),
+    "beside an array": lambda a, b: np.add(np.ones(2), [a, b]),
+    "reduce": lambda a, b: np.multiply.reduce([a, b, 3.0]),
+    "accumulate": lambda a, b: np.add.accumulate([a, b, a]),
+    "outer": lambda a, b: np.multiply.outer([a, b], [b, 1.0]),
+    "reduceat": lambda a, b: np.add.reduceat([a, b, a], [0, 2]),
+    "matmul": lambda a, b: np.matmul([[a, b], [1.0, a]], [b, 2.0]),
+    "keyword": lambda a, b: np.sin([a, b], dtype=float),
+    "a question": lambda a, b: np.where(np.isfinite([a, b]), np.abs([a, b]), 0.0),
+    "where a value is": lambda a, b: np.stack([np.hypot([a, b], 1.0), [a, b]]),
+}
+
+
+@pytest.mark.parametrize("f", LISTS.values(), ids=LISTS)
+def test_ufuncs_take_lists_of_tracked_values(f):
+    want = tuple(
+        (numpy.sum(f(0.7 + da, 1.3 + db)) - numpy.sum(f(0.7 - da, 1.3 - db))) / 2e-6
+        for da, db in ((1e-6, 0.0), (0.0, 1e-6))
+    )
+    compiled = jit(lambda a, b: gradient(lambda a, b: np.sum(f(a, b)), a, b))
+    found = gradient(lambda a, b: np.sum(f(a, b)), 0.7, 1.3)
+    numpy.testing.assert_allclose(found, want, rtol=1e-8)
+    for _ in range(2):
+        numpy.testing.assert_allclose(compiled(0.7, 1.3), found, rtol=1e-14)
+
+
+INTEGERS_IN_LISTS = {
+    "sum": lambda a, b: np.sum([a, b, a]),
+    "max": lambda a, b: np.max([a, b]) * 1.0,
+    "dot": lambda a, b: np.dot([a, b], [0.5, a]),
+    "mean": lambda a, b: np.mean([[a], [b]]),
+    "cumsum": lambda a, b: np.sum(np.cumsum([a, b])),
+    "norm": lambda a, b: np.linalg.norm([a, b]),
+    "where": lambda a, b: np.sum(np.where([True, False], [a, b], 0)),
+    "average": lambda a, b: np.average([1.0, 2.0], weights=[a, b]),
+}
+
+
+@pytest.mark.parametrize("f", INTEGERS_IN_LISTS.values(), ids=INTEGERS_IN_LISTS)
+def test_integers_in_lists_keep_their_gradients(f):
+    """NumPy could make plain numbers of them, as they count and index."""
+    want = gradient(f, 2.0, 5.0)
+    compiled = jit(lambda a, b: gradient(f, a, b))
+    for found in (gradient(f, 2, 5), compiled(2, 5), compiled(2, 5)):
+        numpy.testing.assert_allclose(
+            [0.0 if g is None else g for g in found], want, rtol=1e-14, err_msg=str(found)
+        )
+
+
+AXES_IN_TUPLES = {
+    "expand_dims": lambda x, n: np.expand_dims(x, (n, 0)),
+    "norm": lambda x, n: np.linalg.norm(x, None, (0, n)),
+    "sum": lambda x, n: np.sum(x, (n, 0)),
+    "squeeze": lambda x, n: np.squeeze(x[:1, None], (n, 0)),
+}
+
+
+@pytest.mark.parametrize("f", AXES_IN_TUPLES.values(), ids=AXES_IN_TUPLES)
+def test_tuples_of_axes_may_be_tracked(f):
+    x = numpy.arange(6.0).reshape(2, 3)
+    for found in (tracker.pullback(f, x, 1)[0], jit(f)(x, 1)):
+        numpy.testing.assert_allclose(found, f(x, 1), rtol=1e-15, strict=True)
+
+
+BESIDE_LISTS = {
+    "minus": lambda a, b: [a, b] - np.max([a, b]),
+    "divided": lambda a, b: [a, [b, 1.0]][1] / np.array([b, a]),
+    "power": lambda a, b: np.array([a, b]) ** (b, 2.0),
+}
+
+
+@pytest.mark.parametrize("f", BESIDE_LISTS.values(), ids=BESIDE_LISTS)
+def test_operators_beside_lists_are_compiled(f):
+    """What looks at a list does not end the trace."""
+    compiled = jit(f, strict=True)
+    for _ in range(2):
+        numpy.testing.assert_allclose(compiled(0.7, 1.3), f(0.7, 1.3), rtol=1e-15)
+
+
+def test_sinc_of_a_number_is_a_number():
+    assert type(tracker.pullback(np.sinc, 0.4)[0]) is type(np.sinc(0.4)) is numpy.float64
+    assert type(jit(np.sinc)(numpy.array(0.4))) is numpy.float64
+
+
+def test_ufuncs_at_with_a_list_of_tracked_values():
+    def f(a, b):
+        y = np.zeros(3)
+        np.add.at(y, [0, 2, 0], [a, b, a * b])
+        return np.sum(y * np.array([1.0, 2.0, 3.0]))
+
+    assert gradient(f, 2.0, 5.0) == (6.0, 5.0)
+
+
+RAGGED = {
+    "numbers": lambda m, x: m.array([[x[0], x[1]], [x[2]]]),
+    "arrays": lambda m, x: m.asarray([x[:2], x]),
+    "inside": lambda m, x: m.array([[[x[0]], [x[0], x[1]]], [[1.0], [2.0]]]),
+    "an array and a number": lambda m, x: m.array([x, x[0]]),
+}
+
+
+@pytest.mark.parametrize("lists", RAGGED.values(), ids=RAGGED)
+def test_lists_of_other_lengths_are_refused_in_numpys_words(lists):
+    x = numpy.array([1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="inhomogeneous") as plain:
+        lists(numpy, x)
+    for call in (jit(lambda x: lists(np, x)), lambda x: gradient(lambda x: lists(np, x).sum(), x)):
+        with pytest.raises(ValueError, match="inhomogeneous") as ours:
+            call(x)
+        assert str(ours.value) == str(plain.value)
