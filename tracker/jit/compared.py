@@ -136,8 +136,8 @@ class Compared:
             [Compared(i) if type(i) in NESTED else Static(i) if is_method else i for i in _items(x)]
         )
         fixed = not any(type(i) is Compared and i.whole is None for i in self.items)
-        is_value = self.cls is tuple or _is_value(self.cls)
-        self.whole: Any = x if fixed and is_value else None
+        never_changes = self.cls is tuple or is_value(self.cls)
+        self.whole: Any = x if fixed and never_changes else None
         self._hash = hash((self.cls, len(self.items), *map(_hash, self.items[:_FEW])))
 
     @property
@@ -211,13 +211,13 @@ def _items(x: Any) -> tuple[Any, ...]:
     cls = type(x)
     if cls is types.MethodType:
         return x.__func__, x.__self__
-    if _is_value(cls):
+    if is_value(cls):
         parts: tuple[Any, ...] = x.__reduce__()[1:]
         return parts
     return items_of(x)
 
 
-def _is_value(cls: type) -> bool:
+def is_value(cls: type) -> bool:
     """Whether an object of a class is a value: immutable, and known by its parts."""
     return cls.__name__ in _VALUES.get(cls.__module__, ()) or issubclass(cls, np.dtype)
 
@@ -248,7 +248,7 @@ def _is_no_input(x: Any) -> bool:
 
 def comparable(x: Any) -> bool:
     """Whether an object is known by its parts, and not by itself."""
-    return type(x) is types.MethodType or is_changing(x) or _is_value(type(x)) or _is_frozen(x)
+    return type(x) is types.MethodType or is_changing(x) or is_value(type(x)) or _is_frozen(x)
 
 
 def _is_frozen(x: Any) -> bool:

@@ -1,29 +1,35 @@
-"""What a function reads of packages that somebody has installed, whose code is not followed.
+"""What a function reads of libraries, whose code is not followed.
 
 Owns: `Installed`. Of their objects all attributes count, for methods that nobody follows may read
-and change them; of their functions the numbers, text and arrays of their modules, so far as names
-lead (not lists and dicts: libraries keep there what they have seen).
+and change them; of functions of packages that somebody has installed the numbers, text and arrays
+of their modules, so far as names lead (not lists and dicts: libraries keep there what they have
+seen).
 
 Invariant: beyond MOST objects, or functions, nothing more is looked into; `beyond` says so.
 """
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from tracker.jit.libraries import is_installed
+from tracker.jit.compared import is_value
+from tracker.jit.libraries import OURS, is_installed, is_library
 from tracker.jit.reflection import Names, names_in
 
 PLAIN = (str, bytes, int, float, complex, bool, type(None), np.ndarray, np.generic, np.dtype)
 MOST = 256  # objects, and functions; frameworks have thousands
+HEAP = 1 << 9  # the flag of classes that are made while a program runs
+# Theirs are left alone: ours, and loggers, each of which leads to all others.
+_LEFT = (OURS[0], "logging")
 
 
 class Installed:
-    """The objects of installed packages that a walk has met, and how many of their functions."""
+    """The objects of libraries that a walk has met, and how many functions of installed ones."""
 
     def __init__(self, package: str) -> None:
         self._package = package
@@ -36,13 +42,26 @@ class Installed:
         return is_installed(cls.__module__, self._package)
 
     def has(self, x: Any) -> bool:
-        """Whether an object's class is of such a package, or derived from one that is."""
+        """Whether an object's class is a library's, or derived from one of an installed package."""
         known = self._derived.get(type(x))
         if known is None:
             cls = type(x)
-            known = not isinstance(x, type) and any(map(self.owns, cls.__mro__))
+            owned = any(map(self.owns, cls.__mro__)) or self._is_known(cls)
+            known = not isinstance(x, type) and owned
             self._derived[cls] = known
         return known
+
+    def _classes(self, x: Any) -> list[type]:
+        """The classes of libraries that an object has."""
+        return [cls for cls in type(x).__mro__ if self.owns(cls) or self._is_known(cls)]
+
+    def _is_known(self, cls: type) -> bool:
+        """Whether it is a class of Python's, NumPy's or SciPy's that is written in Python: its
+        objects may hold what the user can change."""
+        first = cls.__module__.partition(".")[0]
+        if first in _LEFT or not cls.__flags__ & HEAP or issubclass(cls, PLAIN) or is_value(cls):
+            return False
+        return is_library(sys.modules.get(cls.__module__), self._package)
 
     def note(self, x: Any) -> bool:
         """Whether it is one of these, which counts."""
@@ -61,7 +80,7 @@ class Installed:
 
     def functions(self, x: Any) -> Iterator[tuple[types.FunctionType, Names]]:
         """The methods of an object, which may put something anywhere."""
-        for cls in filter(self.owns, type(x).__mro__):
+        for cls in self._classes(x):
             for raw in vars(cls).values():
                 for f in (raw.fget, raw.fset) if isinstance(raw, property) else (raw,):
                     if isinstance(f, types.FunctionType):
@@ -70,7 +89,7 @@ class Installed:
     def slots(self, x: Any) -> Iterator[tuple[str, str]]:
         """The filled slots of an object, and what to call them (not those that C has for itself,
         such as `__vectorcalloffset__`)."""
-        for cls in filter(self.owns, type(x).__mro__):
+        for cls in self._classes(x):
             for name, raw in vars(cls).items():
                 is_slot = isinstance(raw, types.MemberDescriptorType)
                 if is_slot and not name.startswith("__") and hasattr(x, name):

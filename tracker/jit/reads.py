@@ -46,7 +46,7 @@ from tracker.jit.inspection import (
     is_namespace,
     package_of,
 )
-from tracker.jit.installed import PLAIN, Installed
+from tracker.jit.installed import HEAP, PLAIN, Installed
 from tracker.jit.libraries import OURS, is_installed, is_library, is_library_code
 from tracker.jit.places import Kind, Place, children_of, goes_on, has_dict, lent, own_dict
 from tracker.jit.putting import Replaced, logs
@@ -64,14 +64,13 @@ _HELD = {  # where objects of the standard library keep what is in them
     ("collections", "UserList"): "data",
     ("weakref", "WeakValueDictionary"): "data",
     ("weakref", "WeakKeyDictionary"): "data",
-    ("weakref", "WeakSet"): "data",
+    ("_weakrefset", "WeakSet"): "data",
     ("collections", "ChainMap"): "maps",
     ("queue", "Queue"): "queue",
     ("queue", "LifoQueue"): "queue",
     ("queue", "PriorityQueue"): "queue",
 }
 _MOST = 20_000  # places; to compare them takes milliseconds
-_HEAP = 1 << 9  # the flag of classes that are made while a program runs
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType, types.MethodType)
 _BUILTIN = (list, dict, set, deque, bytearray)
 _STATE = (list, dict, set, deque, ContextVar, type(os.environ))  # of libraries, that users change
@@ -200,7 +199,7 @@ class _Walk:
             if isinstance(x, type) and self._is_ours(x):
                 classes.setdefault(x)
             cls = type(x)
-            if cls.__flags__ & _HEAP and self._is_ours(cls):
+            if cls.__flags__ & HEAP and self._is_ours(cls):
                 classes.setdefault(cls)
                 if not tree.is_namedtuple(cls):  # of which the signature says the class
                     label = f"class of a {cls.__name__}"
@@ -282,7 +281,7 @@ class _Walk:
             self.reach(x())
         elif (parts := children_of(x)) is not None:
             self._all(parts[1])
-            if type(x).__flags__ & _HEAP and self._is_ours(x):
+            if type(x).__flags__ & HEAP and self._is_ours(x):
                 self.objects.append(x)
         elif isinstance(x, functools.partialmethod):
             self._all((x.func, x.args, x.keywords))
@@ -459,8 +458,11 @@ class _Walk:
             self._installed_object(x)
             whole = True
         for name in sorted(own.keys() if whole else self.attributes & own.keys()):
+            label = f"{type(x).__name__}.{name}"
             if not is_data_descriptor(lent(type(x), name)):
-                self._place("attribute", x, name, f"{type(x).__name__}.{name}")
+                self._place("attribute", x, name, label)
+            elif whole and not self._is_ours(x):  # where a property of its class has it
+                self._place("item", own, name, label)
         if every and self.whole and keeps:
             self._place("attribute", x, "__dict__", f"{type(x).__name__}.__dict__")
         if not hasattr(type(x), "__getattr__"):

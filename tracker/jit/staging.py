@@ -407,7 +407,11 @@ def _is_librarys(error: Exception) -> bool:
         if not is_internal(at.tb_frame.f_code):
             files.append(at.tb_frame.f_code.co_filename)
         at = at.tb_next
-    return bool(files) and files[-1] != files[0] and is_library_file(files[-1])
+    last = files[-1] if files else ""
+    return bool(files) and last != files[0] and (is_library_file(last) or last in _CYTHON)
+
+
+_CYTHON = ("<stringsource>", "stringsource")  # where functions for several types choose one
 
 
 def _is_of_c(error: Exception) -> bool:

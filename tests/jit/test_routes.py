@@ -1,0 +1,168 @@
+"""Ways by which a function reads and changes what it was not given, that no name in its code says.
+
+Each program is made twice; the plain function and the compiled one do the same, call after call,
+while others change what they read.
+"""
+
+import collections
+import concurrent.futures
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from scipy.interpolate import PPoly
+
+from tracker import jit
+from tracker.tracked import Tracked
+
+PROGRAMS = {}
+
+
+def program(make):
+    """`make()` gives a function, what somebody else does before call `i`, and what to look at."""
+    PROGRAMS[make.__name__] = make
+    return make
+
+
+def nothing(i=0):
+    pass
+
+
+def shown(x):
+    """What is seen of an object, in which there must be no handle of a trace."""
+    assert type(x) is not Tracked
+    if isinstance(x, dict):
+        return type(x), [(key, shown(value)) for key, value in x.items()]
+    if isinstance(x, (list, tuple, collections.deque)):
+        return type(x), [shown(each) for each in x]
+    if isinstance(x, np.ndarray) and x.dtype.hasobject:
+        return [shown(each) for each in x.flat]
+    return type(x), repr(x)
+
+
+def calls(make, how):
+    f, poke, state = make()
+    fast, found = how(f), []
+    for i, x in enumerate((1.0, 2.0, 3.0, 1.5, 2.0, 2.0)):
+        if i:
+            poke(i)
+        found.append((fast(x), shown(state())))
+    return found
+
+
+# Objects of libraries: their methods read attributes that no code of the user's names ------------
+
+
+@program
+def a_flag_of_a_thread():
+    event = threading.Event()
+
+    def poke(i):
+        (event.set if i % 2 else event.clear)()
+
+    return lambda x: 2 * x if event.is_set() else x, poke, event.is_set
+
+
+@program
+def a_result_that_comes():
+    future = concurrent.futures.Future()
+
+    def poke(i):
+        if i == 2:
+            future.set_result(7.0)
+
+    return lambda x: future.result() * x if future.done() else x, poke, nothing
+
+
+@program
+def a_polynomial():
+    p = np.poly1d([1.0, 2.0])
+
+    def poke(i):
+        p.coeffs[0] = i
+
+    return lambda x: p(2.0) * x, poke, nothing
+
+
+@program
+def a_polynomial_of_a_basis():
+    p = np.polynomial.Chebyshev([1.0, 2.0])
+
+    def poke(i):
+        p.coef[0] = i
+
+    return lambda x: p(2.0) * x, poke, nothing
+
+
+@program
+def a_polynomial_in_pieces():
+    p = PPoly(np.ones((2, 1)), np.array([0.0, 1.0]))
+
+    def poke(i):
+        p.c[0, 0] = i
+
+    return lambda x: float(p(0.5)) * x, poke, nothing
+
+
+@program
+def a_vectorized_function():
+    scale = [1.0]
+    each = np.vectorize(lambda y: y * scale[0])
+
+    def poke(i):
+        scale[0] = float(i)
+
+    return lambda x: each(np.ones(2)).sum() * x, poke, nothing
+
+
+@program
+def indices_that_go_on():
+    at = np.ndindex(3, 4)
+    return lambda x: sum(next(at)) * x, nothing, nothing
+
+
+@program
+def items_that_go_on():
+    a = np.arange(20.0)
+    items = np.ndenumerate(a)
+
+    def poke(i):
+        a[:] += i
+
+    return lambda x: next(items)[1] * x, poke, nothing
+
+
+@program
+def text_that_is_wrapped():
+    text = collections.UserString("ab")
+
+    def poke(i):
+        text.data += "c"
+
+    return lambda x: len(text) * x, poke, nothing
+
+
+@program
+def a_set_of_references():
+    class Model:
+        pass
+
+    one, other = Model(), Model()
+    one.k, other.k = 1.0, 3.0
+    held = weakref.WeakSet([one])
+
+    def poke(i):
+        one.k += 1
+        (held.add if i % 2 else held.discard)(other)
+
+    return lambda x: sum(m.k for m in held) * x, poke, nothing
+
+
+# The test of all of them ------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*runs in plain Python:RuntimeWarning")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_each_call_is_that_of_the_plain_function(name):
+    assert calls(PROGRAMS[name], jit) == calls(PROGRAMS[name], lambda f: f)
