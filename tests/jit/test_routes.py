@@ -6,7 +6,9 @@ while others change what they read.
 
 import collections
 import concurrent.futures
+import functools
 import threading
+import types
 import weakref
 
 import numpy as np
@@ -157,6 +159,57 @@ def a_set_of_references():
         (held.add if i % 2 else held.discard)(other)
 
     return lambda x: sum(m.k for m in held) * x, poke, nothing
+
+
+# Places that were empty, or not looked at -------------------------------------------------------
+
+
+@program
+def a_closure_variable_that_comes_and_goes():
+    n = 1.0
+
+    def f(x):
+        nonlocal n
+        try:
+            found = n
+        except NameError:
+            found = 5.0
+        n = 2.0
+        del n
+        return found * x
+
+    def poke(i):
+        nonlocal n
+        if i == 2:
+            n = 7.0
+
+    return f, poke, nothing
+
+
+@program
+def attributes_of_a_partial():
+    inner = functools.partial(lambda x: 2 * x)
+    inner.calls = 1.0
+
+    def f(x):
+        inner.calls += 1
+        return inner(x) * inner.calls
+
+    def poke(i):
+        inner.calls *= 2
+
+    return f, poke, lambda: inner.calls
+
+
+@program
+def a_module_that_computes_its_names():
+    module, scale = types.ModuleType("tracker_test_computed"), [1.0]
+    module.__getattr__ = lambda name: scale[0]
+
+    def poke(i):
+        scale[0] = float(i)
+
+    return lambda x: module.anything * x, poke, nothing
 
 
 # The test of all of them ------------------------------------------------------------------------

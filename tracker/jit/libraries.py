@@ -12,6 +12,7 @@ import re
 import sys
 import sysconfig
 import types
+from typing import Any
 
 from tracker.errors import is_internal
 
@@ -34,21 +35,28 @@ def is_library(module: types.ModuleType | None, package: str) -> bool:
     first = "" if module is None else module.__name__.partition(".")[0]
     if module is None or first == package:
         return False
-    where = getattr(module, "__file__", None)
+    own = _own(module)
+    where = own.get("__file__")
     if first in OURS:
         return True
     if where is None:
-        return module.__name__ in sys.builtin_module_names or hasattr(module, "__path__")
+        return module.__name__ in sys.builtin_module_names or "__path__" in own
     return is_library_file(where)
 
 
 def is_installed(module: str, package: str) -> bool:
     """Whether a module is of a package that is not the user's, nor Python's, NumPy's, SciPy's."""
     found = sys.modules.get(module)
-    where = getattr(found, "__file__", None)
+    where = _own(found).get("__file__")
     if where is None or module.partition(".")[0] in _KNOWN:
         return False
     return is_library(found, package) and _INSTALLED.search(where) is not None
+
+
+def _own(module: types.ModuleType | None) -> dict[str, Any]:
+    """What a module has itself: its `__getattr__` is code of the user's."""
+    own: dict[str, Any] = getattr(module, "__dict__", {})
+    return own
 
 
 def is_library_code(f: types.FunctionType, package: str) -> bool:

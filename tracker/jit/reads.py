@@ -350,8 +350,7 @@ class _Walk:
             self.spaces[id(f.__globals__), questions] = f.__globals__, questions
         self._place("slot", f, "__code__", f"code of {f.__name__}")
         for cell, name in zip(f.__closure__ or (), f.__code__.co_freevars, strict=True):
-            if contents(cell):
-                self._place("cell", cell, name, f"closure variable {name}")
+            self._place("cell", cell, name, f"closure variable {name}")
         for name in sorted(self._globals(f, names)):
             self._place("item", f.__globals__, name, f"global {name}")
         for name, given in (("__defaults__", f.__defaults__), ("__kwdefaults__", f.__kwdefaults__)):
@@ -429,6 +428,7 @@ class _Walk:
         self.every |= not texts and getattr(x.func, "__name__", "") in _BY_NAME
         for name in ("args", "keywords", *["func"] * tree.is_method(x.func)):
             self._place("attribute", x, name, f"partial.{name}")
+        self.objects.append(x)
 
     def _object(self, x: Any) -> None:
         if isinstance(x, types.ModuleType):
@@ -512,6 +512,7 @@ class _Walk:
         if x.__name__.partition(".")[0] in OURS:
             return
         named = self.attributes | self.texts if self.every else self.attributes
+        named = named | {"__getattr__"} if ours else named
         for name in sorted(named & vars(x).keys()):
             value = vars(x)[name]
             if ours or type(value) in _STATE:
