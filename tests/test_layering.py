@@ -74,7 +74,7 @@ JIT_LAYERS = [
     {"orders", "unusual"},
     {"strips"},
     {"libraries", "reflection"},
-    {"answers", "asking", "installed"},
+    {"answers", "asking", "installed", "opaque"},
     {"places", "reads", "putting", "inspection", "standins", "varying"},
     {"inputs"},
     {"lasting"},

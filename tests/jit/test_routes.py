@@ -6,7 +6,10 @@ while others change what they read.
 
 import collections
 import concurrent.futures
+import ctypes
+import decimal
 import functools
+import queue
 import threading
 import types
 import weakref
@@ -15,7 +18,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import PPoly
 
-from tracker import jit
+from tracker import CompileError, jit
 from tracker.tracked import Tracked
 
 PROGRAMS = {}
@@ -212,7 +215,73 @@ def a_module_that_computes_its_names():
     return lambda x: module.anything * x, poke, nothing
 
 
+# What hides its contents ------------------------------------------------------------------------
+
+
+@program
+def a_pointer():
+    a = np.arange(3.0)
+    pointer = a.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+
+    def poke(i):
+        a[1] = i
+
+    return lambda x: pointer[1] * x, poke, nothing
+
+
+@program
+def a_python_object_of_ctypes():
+    numbers = [1.0]
+    held = ctypes.py_object(numbers)
+
+    def poke(i):
+        numbers[0] = float(i)
+
+    return lambda x: held.value[0] * x, poke, nothing
+
+
+@program
+def a_queue_in_c():
+    numbers = queue.SimpleQueue()
+
+    def f(x):
+        numbers.put(x)
+        return numbers.qsize() * x
+
+    return f, nothing, lambda: [numbers.get() for _ in range(numbers.qsize())]
+
+
+@program
+def a_precision():
+    context = decimal.Context(prec=3)
+
+    def f(x):
+        return float(context.divide(decimal.Decimal(1), decimal.Decimal(3))) * x
+
+    def poke(i):
+        context.prec = 2 + i
+
+    return f, poke, nothing
+
+
+@program
+def a_ufunc_of_a_function():
+    scale = [1.0]
+    each = np.frompyfunc(lambda y: y * scale[0], 1, 1)
+
+    def poke(i):
+        scale[0] = float(i)
+
+    return lambda x: each(2.0) * x, poke, nothing
+
+
 # The test of all of them ------------------------------------------------------------------------
+
+
+def test_what_hides_its_contents_is_refused_where_the_function_is_strict():
+    context = decimal.Context(prec=3)
+    with pytest.raises(CompileError, match="or what hides its contents"):
+        jit(lambda x: x * context.prec, strict=True)(1.0)
 
 
 @pytest.mark.filterwarnings("ignore:.*runs in plain Python:RuntimeWarning")

@@ -42,7 +42,8 @@ from tracker.jit.families import (
 from tracker.jit.inputs import Effects
 from tracker.jit.interrupts import UNDISTURBED
 from tracker.jit.odd_calls import RunsPlain, call_with_copies
-from tracker.jit.places import goes_on, with_places
+from tracker.jit.opaque import goes_on
+from tracker.jit.places import with_places
 from tracker.jit.reads import Reads, reads_of
 from tracker.jit.staging import Staged, stage, static_leaves
 from tracker.jit.standins import TURN, bare

@@ -22,7 +22,6 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from tracker import tree
-from tracker.draws import is_entropy
 from tracker.jit.compared import NESTED, Compared, Static, is_changing, items_of
 from tracker.jit.lent import Lent
 from tracker.jit.signature import (
@@ -420,16 +419,6 @@ def _plain(items: tuple[Any, ...], deep: int) -> float:
 def is_number(x: Any) -> bool:
     """Whether native code could take a value as an input. A bool is a flag: see `leaf_of`."""
     return isinstance(leaf_of(x), Scalar) and type(x) is not np.bool_
-
-
-def goes_on(x: Any) -> bool:
-    """Whether it is an iterator, of the library or a generator, or what random numbers are drawn
-    from: what it gives next is told by what it has given. (Of an iterator of the user's class, the
-    code says what it reads.)"""
-    if is_entropy(x):
-        return True
-    step = getattr(type(x), "__next__", None)
-    return step is not None and not isinstance(step, types.FunctionType)
 
 
 def below(spot: tuple[_At, tuple[int, ...]], at: int) -> tuple[_At, tuple[int, ...]]:

@@ -48,7 +48,8 @@ from tracker.jit.inspection import (
 )
 from tracker.jit.installed import HEAP, PLAIN, Installed
 from tracker.jit.libraries import OURS, is_installed, is_library, is_library_code
-from tracker.jit.places import Kind, Place, children_of, goes_on, has_dict, lent, own_dict
+from tracker.jit.opaque import goes_on
+from tracker.jit.places import Kind, Place, children_of, has_dict, lent, own_dict
 from tracker.jit.putting import Replaced, logs
 from tracker.jit.reflection import Names, names_given, names_in
 from tracker.records import replace

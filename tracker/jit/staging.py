@@ -35,7 +35,8 @@ from tracker.jit.compared import Compared, Static
 from tracker.jit.inputs import Effects, Inputs
 from tracker.jit.lasting import After
 from tracker.jit.libraries import is_library_file
-from tracker.jit.places import Place, Spot, goes_on, has_dict, same_objects, with_places
+from tracker.jit.opaque import goes_on
+from tracker.jit.places import Place, Spot, has_dict, same_objects, with_places
 from tracker.jit.reads import Reads, places_of, reads_of
 from tracker.jit.signature import Node, Signature, Update, alike_in, signature_of
 from tracker.jit.standins import (

@@ -19,7 +19,8 @@ from tracker.jit import signature
 from tracker.jit.collecting import collecting_seldom
 from tracker.jit.families import Families, Family, Special, cause_of
 from tracker.jit.interrupts import UNDISTURBED
-from tracker.jit.places import goes_on, with_places
+from tracker.jit.opaque import goes_on
+from tracker.jit.places import with_places
 from tracker.jit.staging import Trace
 from tracker.jit.varying import Varying
 from tracker.records import record
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from tracker.jit.binding import Compiled
 
 HISTORY = "it reads a param, whose history is recorded"
-ITERATES = "it is given, or reads, an iterator or a source of random bits"
+ITERATES = "it is given, or reads, an iterator, a source of random bits, or what hides its contents"
 PATIENCE = 3  # after so many calls that changed what they read, a function runs in plain Python;
 # or in which random numbers were drawn unheard, maybe by another thread
 _LONGEST_REST = 8  # powers of two of calls that are not traced after traces in vain

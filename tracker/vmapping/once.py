@@ -12,7 +12,7 @@ from typing import Any
 
 from tracker import tree
 from tracker.draws import Journal, Watch, is_generator, is_random
-from tracker.jit.places import goes_on
+from tracker.jit.opaque import goes_on
 from tracker.jit.reads import reads_of
 from tracker.jit.state import Attempt
 from tracker.listening import current_stage
