@@ -75,7 +75,7 @@ JIT_LAYERS = [
     {"strips"},
     {"libraries", "reflection"},
     {"answers", "asking", "installed", "opaque"},
-    {"places", "reads", "putting", "inspection", "standins", "varying"},
+    {"places", "reads", "hidden", "putting", "inspection", "standins", "varying"},
     {"inputs"},
     {"lasting"},
     {"state"},

@@ -6,8 +6,11 @@ while others change what they read.
 
 import collections
 import concurrent.futures
+import contextvars
 import ctypes
+import dataclasses
 import decimal
+import enum
 import functools
 import queue
 import threading
@@ -273,6 +276,201 @@ def a_ufunc_of_a_function():
         scale[0] = float(i)
 
     return lambda x: each(2.0) * x, poke, nothing
+
+
+# Containers behind views, exceptions, members, defaults ------------------------------------------
+
+
+@program
+def a_view_of_a_dict():
+    held = {"k": 1.0, "log": [], "w": np.ones(2)}
+    view = types.MappingProxyType(held)
+
+    def f(x):
+        view["log"].append(x)
+        return np.sum(view["w"] * x) * view["k"]
+
+    def poke(i):
+        held["k"], held["w"][0] = float(i), i
+
+    return f, poke, lambda: held
+
+
+@program
+def values_of_a_dict():
+    held = {"a": [], "b": []}
+    logs = held.values()
+
+    def f(x):
+        for log in logs:
+            log.append(2 * x)
+        return x * len(logs)
+
+    def poke(i):
+        held[f"new {i}"] = []
+
+    return f, poke, lambda: held
+
+
+@program
+def a_value_of_a_member():
+    Kind = enum.Enum("Kind", {"A": [1.0], "B": [2.0]})
+
+    def f(x):
+        Kind.B.value.append(x)
+        return sum(kind.value[0] for kind in Kind) * x
+
+    def poke(i):
+        Kind.A.value[0] = float(i)
+
+    return f, poke, lambda: [Kind.A.value, Kind.B.value]
+
+
+@program
+def members_by_name():
+    Kind = enum.Enum("Kind", {"A": [1.0], "B": [2.0]})
+
+    def f(x):
+        return Kind["A"].value[0] * x + Kind([2.0]).value[0]
+
+    def poke(i):
+        Kind.A.value[0] = float(i)
+
+    return f, poke, nothing
+
+
+@program
+def arguments_of_an_exception():
+    error = ValueError(1.0, [])
+
+    def f(x):
+        try:
+            raise error
+        except ValueError as caught:
+            caught.args[1].append(x)
+            return caught.args[0] * x
+
+    def poke(i):
+        error.args = (float(i), error.args[1])
+
+    return f, poke, lambda: error.args
+
+
+@program
+def defaults_of_a_namedtuple():
+    Pair = collections.namedtuple("Pair", "a log", defaults=(1.0, []))
+
+    def f(x):
+        pair = Pair(x)
+        pair.log.append(x)
+        return pair.a * len(pair.log)
+
+    return f, nothing, lambda: Pair().log
+
+
+@program
+def defaults_of_a_dataclass():
+    @dataclasses.dataclass
+    class Rate:
+        k: float = 1.0
+
+    def poke(i):
+        Rate.__init__.__defaults__ = (float(i),)
+
+    return lambda x: Rate().k * x, poke, nothing
+
+
+@program
+def a_context_variable_to_begin_with():
+    begin = []
+    log = contextvars.ContextVar("log", default=begin)
+
+    def f(x):
+        log.get().append(x)
+        return len(log.get()) * x
+
+    return f, nothing, log.get
+
+
+@program
+def another_context():
+    rate = contextvars.ContextVar("rate", default=1.0)
+    context = contextvars.copy_context()
+
+    def more():
+        rate.set(rate.get() + 1)
+        return rate.get()
+
+    return lambda x: context.run(more) * x, nothing, lambda: context[rate]
+
+
+@program
+def what_makes_defaults():
+    scale = [1.0]
+    made = collections.defaultdict(lambda: scale[0])
+
+    def f(x):
+        return made.pop("a", made["b"]) * x
+
+    def poke(i):
+        scale[0] = float(i)
+        made.clear()
+        if i == 4:
+            made.default_factory = float
+
+    return f, poke, lambda: made
+
+
+@program
+def a_class_of_some_type():
+    class Rate:
+        k = 1.0
+
+        def __init__(self):
+            self.here = Rate.k
+
+    rates = types.GenericAlias(Rate, (int,))
+
+    def poke(i):
+        Rate.k = float(i)
+
+    return lambda x: rates().here * x, poke, nothing
+
+
+@program
+def a_cell():
+    cell = types.CellType(1.0)
+
+    def f(x):
+        cell.cell_contents += 1
+        return cell.cell_contents * x
+
+    def poke(i):
+        cell.cell_contents *= 2
+
+    return f, poke, lambda: cell.cell_contents
+
+
+@program
+def what_deletes():
+    log = []
+
+    class Model:
+        @property
+        def k(self):
+            return 1.0
+
+        @k.deleter
+        def k(self):
+            log.append(2.0)
+
+    model = Model()
+
+    def f(x):
+        del model.k
+        return x
+
+    return f, log.append, lambda: log
 
 
 # The test of all of them ------------------------------------------------------------------------

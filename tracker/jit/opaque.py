@@ -14,7 +14,11 @@ import numpy as np
 
 from tracker.draws import is_entropy
 
-_HIDING = {("_queue", "SimpleQueue"), ("decimal", "Context")}  # what is in them shows to nobody
+_HIDING = {  # what is in them shows to nobody, or to too many
+    ("_queue", "SimpleQueue"),
+    ("decimal", "Context"),
+    ("_contextvars", "Context"),
+}
 
 
 def goes_on(x: Any) -> bool:

@@ -40,6 +40,7 @@ from tracker.records import field, record
 from tracker.tree import Structure
 
 MISSING: Any = object()
+_OF_C = (types.MemberDescriptorType, types.GetSetDescriptorType)  # which keep it in the object
 MANY = 64  # a list of more plain values than this is compared as a whole
 _MANY_INSIDE = 256  # the same of a list of lists, whose every value would take some lines of code
 _DEEP = 8  # containers in containers; beyond, they are taken apart
@@ -90,7 +91,10 @@ class Place:
         if self.kind == "item":
             return holder.get(self.name, MISSING)
         if self.kind == "variable":
-            return MISSING if holder is None else holder.get(MISSING)
+            try:
+                return MISSING if holder is None else holder.get()  # maybe what it is to begin with
+            except LookupError:
+                return MISSING
         if holder is None:
             return MISSING
         if self.kind == "names":
@@ -111,7 +115,7 @@ class Place:
         if self.kind != "attribute" or isinstance(holder, type):
             return True
         return self.name in attributes_of(holder) or isinstance(
-            lent(type(holder), self.name), types.MemberDescriptorType
+            lent(type(holder), self.name), _OF_C
         )
 
     @property
@@ -166,7 +170,7 @@ class Place:
             if holder[self.name] is old:
                 holder[self.name] = new
         elif self.kind == "variable":
-            if holder.get(MISSING) is old:
+            if self.read() is old:
                 holder.set(new)
         elif getattr(holder, self.name, MISSING) is old:
             _set_attribute(holder, self.name, new)
@@ -229,7 +233,7 @@ def _set_attribute(holder: Any, name: str, x: Any) -> None:
         lender = _lender(cls, name)
         if own:
             vars(holder)[name] = x
-        elif lender is None or isinstance(vars(lender)[name], types.MemberDescriptorType):
+        elif lender is None or isinstance(vars(lender)[name], _OF_C):
             object.__setattr__(holder, name, x)
         else:
             type.__setattr__(lender, name, x)

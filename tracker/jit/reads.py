@@ -33,7 +33,8 @@ from tracker import tree
 from tracker.jit import asking
 from tracker.jit.answers import QUESTIONS, Space
 from tracker.jit.caches import emptied
-from tracker.jit.compared import PROXIES, Static, items_of
+from tracker.jit.compared import Static
+from tracker.jit.hidden import hidden_in, reached_by
 from tracker.jit.inspection import (
     and_inside,
     contents,
@@ -59,17 +60,6 @@ _BY_NAME = {"getattr", "__getattribute__"}
 _OF_OTHERS = {  # methods whose reflection is on objects being made, copied or compared
     *("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"),
     *("__eq__", "__ne__", "__hash__", "__copy__", "__deepcopy__", "__dir__"),
-}
-_HELD = {  # where objects of the standard library keep what is in them
-    ("collections", "UserDict"): "data",
-    ("collections", "UserList"): "data",
-    ("weakref", "WeakValueDictionary"): "data",
-    ("weakref", "WeakKeyDictionary"): "data",
-    ("_weakrefset", "WeakSet"): "data",
-    ("collections", "ChainMap"): "maps",
-    ("queue", "Queue"): "queue",
-    ("queue", "LifoQueue"): "queue",
-    ("queue", "PriorityQueue"): "queue",
 }
 _MOST = 20_000  # places; to compare them takes milliseconds
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType, types.MethodType)
@@ -272,7 +262,7 @@ class _Walk:
         elif isinstance(x, (staticmethod, classmethod)):
             self.reach(x.__func__)
         elif isinstance(x, property):
-            self._all(filter(None, (x.fget, x.fset)))
+            self._all(filter(None, (x.fget, x.fset, x.fdel)))
         elif isinstance(x, functools._lru_cache_wrapper):
             self.reach(x.__wrapped__)
             self.caches.append(x)
@@ -288,8 +278,6 @@ class _Walk:
             self._all((x.func, x.args, x.keywords))
         elif isinstance(x, functools.singledispatchmethod):
             self._all((x.dispatcher, x.func))
-        elif isinstance(x, (set, frozenset, *PROXIES)):
-            self._all(items_of(x))
         elif isinstance(x, ContextVar):
             self._place("variable", x, "", f"context variable {x.name}")
         elif type(x).__module__ == "operator" and callable(x):
@@ -300,10 +288,10 @@ class _Walk:
         elif self.installed.note(x) or self._is_ours(x) or has_attributes(x):
             self.objects.append(x)
             self.asks |= asking.is_asked(x)
-            for cls in type(x).__mro__:
-                name = _HELD.get((cls.__module__, cls.__name__))
-                if name is not None:
-                    self._place("attribute", x, name, f"{type(x).__name__}.{name}")
+        if not isinstance(x, (types.FunctionType, types.ModuleType)):
+            self._all(reached_by(x))
+            for kind, holder, name in hidden_in(x):
+                self._place(kind, holder, name, f"{type(x).__name__} of {name}")
 
     def _abstract(self, cls: abc.ABCMeta) -> None:
         """Others can be registered with the class; a protocol asks which attributes there are."""
@@ -341,6 +329,8 @@ class _Walk:
                 self.reach(os.environ)
             if is_installed(f.__module__ or "", self.package):
                 self._installed_function(f)
+            if _is_generated(f):
+                self._defaults(f)
             return
         names = names_in(f.__code__)
         self._note(names, f.__name__)
@@ -354,6 +344,10 @@ class _Walk:
             self._place("cell", cell, name, f"closure variable {name}")
         for name in sorted(self._globals(f, names)):
             self._place("item", f.__globals__, name, f"global {name}")
+        self._defaults(f)
+        self.objects.append(f)
+
+    def _defaults(self, f: types.FunctionType) -> None:
         for name, given in (("__defaults__", f.__defaults__), ("__kwdefaults__", f.__kwdefaults__)):
             values = given.values() if isinstance(given, dict) else given or ()
             if any(not isinstance(x, PLAIN) or isinstance(x, np.ndarray) for x in values):
@@ -362,7 +356,6 @@ class _Walk:
                 self._place("slot", f, name, f"{f.__name__}.{name}")
             for each in given if isinstance(given, dict) else ():
                 self._place("item", given, each, f"default {each} of {f.__name__}")
-        self.objects.append(f)
 
     def _note(self, names: Names, name: str) -> None:
         """Take in what the code of a function mentions."""
@@ -554,5 +547,6 @@ class _Walk:
 
 
 def _is_generated(f: types.FunctionType) -> bool:
-    """Whether `dataclasses` wrote it: such code asks whether two things have one class."""
+    """Whether `dataclasses` wrote it, or `namedtuple`: such code asks whether two things have one
+    class."""
     return f.__name__.startswith("__") and f.__code__.co_filename == "<string>"
