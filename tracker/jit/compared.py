@@ -37,7 +37,12 @@ NESTED = (tuple, list, dict)
 # Containers that are not taken apart, and may change.
 _PAIRS: Any = type({}.items())
 PROXIES: tuple[Any, ...] = (types.MappingProxyType, type({}.keys()), type({}.values()), _PAIRS)
-_BUFFERS = {("builtins", "memoryview"), ("builtins", "bytearray"), ("array", "array")}
+_BUFFERS = {
+    ("builtins", "memoryview"),
+    ("builtins", "bytearray"),
+    ("array", "array"),
+    ("mmap", "mmap"),
+}
 _CHANGING = (set, deque, *PROXIES)
 _PATHS = ("PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPath")
 # Values of the standard library, each made anew wherever it is written down.

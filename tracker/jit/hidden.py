@@ -63,6 +63,8 @@ def reached_by(x: Any) -> tuple[Any, ...]:
         return items_of(x)
     if isinstance(x, enum.EnumType):
         return tuple(x._member_map_.values())
+    if isinstance(x, dict):
+        return tuple(key for key in x if not isinstance(key, PLAIN))
     if isinstance(x, types.GenericAlias) or type(x).__module__ == "typing":
         return (getattr(x, "__origin__", None), *getattr(x, "__args__", ()))
     return ()

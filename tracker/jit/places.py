@@ -40,7 +40,7 @@ from tracker.records import field, record
 from tracker.tree import Structure
 
 MISSING: Any = object()
-_OF_C = (types.MemberDescriptorType, types.GetSetDescriptorType)  # which keep it in the object
+OF_C = (types.MemberDescriptorType, types.GetSetDescriptorType)  # which keep it in the object
 MANY = 64  # a list of more plain values than this is compared as a whole
 _MANY_INSIDE = 256  # the same of a list of lists, whose every value would take some lines of code
 _DEEP = 8  # containers in containers; beyond, they are taken apart
@@ -114,9 +114,7 @@ class Place:
         holder = self.holder.value
         if self.kind != "attribute" or isinstance(holder, type):
             return True
-        return self.name in attributes_of(holder) or isinstance(
-            lent(type(holder), self.name), _OF_C
-        )
+        return self.name in attributes_of(holder) or isinstance(lent(type(holder), self.name), OF_C)
 
     @property
     def lender(self) -> Place | None:
@@ -233,7 +231,7 @@ def _set_attribute(holder: Any, name: str, x: Any) -> None:
         lender = _lender(cls, name)
         if own:
             vars(holder)[name] = x
-        elif lender is None or isinstance(vars(lender)[name], _OF_C):
+        elif lender is None or isinstance(vars(lender)[name], OF_C):
             object.__setattr__(holder, name, x)
         else:
             type.__setattr__(lender, name, x)
@@ -275,7 +273,7 @@ def holders_apart(call: Signature) -> list[tuple[Node, Static]]:
     holders: dict[type, dict[int, Static]] = {}
     for place in call.places:
         x = place.holder.value
-        if place.kind == "attribute" and not is_frozen(x):
+        if place.kind == "attribute" and not (is_frozen(x) or isinstance(x, (list, dict, deque))):
             holders.setdefault(type(x), {})[id(x)] = place.holder
     found = containers_of(call) if holders else []
     return [

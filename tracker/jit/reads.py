@@ -99,8 +99,7 @@ def reads_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> Reads:
     walk = _Walk(package_of(function))
     walk.reach(function)
     for x in values:
-        if not isinstance(x, PLAIN):
-            walk.reach(x)
+        walk.reach(x)
     places = walk.run()
     spaces = list(walk.spaces.values())
     asked = walk.objects, walk.beyond, walk.compares, walk.flags, walk.caches, walk.draws
@@ -236,13 +235,20 @@ class _Walk:
 
     def reach(self, x: Any, place: Place | None = None) -> None:
         """Something that the code can get hold of; what stands at a place."""
-        if isinstance(x, PLAIN):
+        if self._is_plain(x):
             return
         self.replaced.note(x, place)
         if id(x) in self.seen:
             return
         self.seen[id(x)] = x
         self.todo.append(x)
+
+    def _is_plain(self, x: Any) -> bool:
+        """Whether it is a number, text or an array, and of no class of the user's."""
+        if not isinstance(x, PLAIN):
+            return False
+        cls = type(x)
+        return cls in PLAIN or not cls.__flags__ & HEAP or not self._is_ours(cls)
 
     def _visit(self, x: Any) -> None:
         if isinstance(x, abc.ABCMeta):

@@ -142,6 +142,12 @@ class StandIns:
         with_plain_keys(x)
         is_in = x is MISSING or id(x) in above
         apart = spot[0].is_apart or (self._is_over and id(x) not in self.holders)
+        if self._is_over and _holds_objects(x) and not is_in:
+            for at, old in enumerate(x.flat):
+                new = self._changed(old, change, (*above, id(x)), below(spot, at))
+                if new is not old:
+                    x.flat[at] = new
+            return x
         parts = None if is_in else children_of(x, apart)
         if parts is None:
             return change(x, spot)
@@ -177,6 +183,11 @@ class StandIns:
         if tree.is_method(x):
             self.known.keep(new, x)  # a method of a handle is no container
         return new
+
+
+def _holds_objects(x: Any) -> bool:
+    """Whether it is an array of Python's objects, in which a function may have put handles."""
+    return type(x) is np.ndarray and x.dtype.kind == "O" and x.flags.writeable
 
 
 def _replace(x: Any, key: Any, old: Any, new: Any) -> None:
