@@ -65,6 +65,8 @@ def reached_by(x: Any) -> tuple[Any, ...]:
         return tuple(x._member_map_.values())
     if isinstance(x, dict):
         return tuple(key for key in x if not isinstance(key, PLAIN))
+    if isinstance(x, super):
+        return x.__self__, x.__thisclass__  # type: ignore[attr-defined]
     if isinstance(x, types.GenericAlias) or type(x).__module__ == "typing":
         return (getattr(x, "__origin__", None), *getattr(x, "__args__", ()))
     return ()

@@ -50,19 +50,20 @@ from tracker.jit.inspection import (
 from tracker.jit.installed import HEAP, PLAIN, Installed
 from tracker.jit.libraries import OURS, is_installed, is_library, is_library_code
 from tracker.jit.opaque import goes_on
-from tracker.jit.places import Kind, Place, children_of, has_dict, lent, own_dict
+from tracker.jit.places import OF_C, Kind, Place, children_of, has_dict, lent, own_dict
 from tracker.jit.putting import Replaced, logs
-from tracker.jit.reflection import Names, names_given, names_in
+from tracker.jit.reflection import Names, names_given, names_in, names_of
 from tracker.records import replace
 
 _NEVER = {"__repr__", "__str__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"}
-_BY_NAME = {"getattr", "__getattribute__"}
+_BY_NAME = {"getattr", "__getattribute__", "__setattr__", "__delattr__"}
 _OF_OTHERS = {  # methods whose reflection is on objects being made, copied or compared
     *("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"),
     *("__eq__", "__ne__", "__hash__", "__copy__", "__deepcopy__", "__dir__"),
 }
 _MOST = 20_000  # places; to compare them takes milliseconds
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType, types.MethodType)
+_TOOLS = (type, types.BuiltinFunctionType, types.FunctionType)
 _BUILTIN = (list, dict, set, deque, bytearray)
 _STATE = (list, dict, set, deque, ContextVar, type(os.environ))  # of libraries, that users change
 
@@ -238,10 +239,23 @@ class _Walk:
         if self._is_plain(x):
             return
         self.replaced.note(x, place)
+        if isinstance(x, _TOOLS) and (place is None or place.name != x.__name__):
+            self._tool(x)
+        elif x is os.environ and (place is None or place.name != "environ"):
+            self.environment = self.environment[0], True
         if id(x) in self.seen:
             return
         self.seen[id(x)] = x
         self.todo.append(x)
+
+    def _tool(self, x: Any) -> None:
+        """`getattr` and its like by another name: what is said to it is not seen in the code."""
+        names = names_of(x)
+        if names is not None:
+            self._note(names, x.__name__)
+            self.compares |= names.compares
+            if names.environment:
+                self.reach(os.environ)
 
     def _is_plain(self, x: Any) -> bool:
         """Whether it is a number, text or an array, and of no class of the user's."""
@@ -291,6 +305,8 @@ class _Walk:
             self.looked_at |= names_given(x)
         elif isinstance(x, types.ModuleType):
             self.objects.append(x)
+        elif isinstance(x, _BOUND) and not isinstance(x.__self__, types.ModuleType):
+            self._method(x)
         elif self.installed.note(x) or self._is_ours(x) or has_attributes(x):
             self.objects.append(x)
             self.asks |= asking.is_asked(x)
@@ -332,7 +348,7 @@ class _Walk:
             for cell in f.__closure__ or ():  # what a library wraps may be the user's
                 self._all(filter(callable, and_inside(contents(cell))))
             if f is os.getenv:
-                self.reach(os.environ)
+                self.objects.append(os.environ)
             if is_installed(f.__module__ or "", self.package):
                 self._installed_function(f)
             if _is_generated(f):
@@ -417,6 +433,16 @@ class _Walk:
         for name in sorted(names):
             key, held = os.environ.encodekey(name), os.environ._data  # type: ignore[attr-defined]
             self._place("item", held, key, f"environment {name}")
+
+    def _method(self, x: Any) -> None:
+        """A method in C of an object: `o.__getattribute__`, what a slot is read and written by."""
+        self.reach(x.__self__)
+        name = x.__name__
+        self.every |= name in _BY_NAME
+        self.fills |= name in ("__setattr__", "__delattr__", "__set__", "__delete__")
+        if isinstance(x.__self__, OF_C):
+            self.attributes.add(x.__self__.__name__)
+            self.looked_at.add(x.__self__.__name__)
 
     def _partial(self, x: functools.partial[Any]) -> None:
         """What it calls, and what it gives. A text among that may name an attribute; without
@@ -520,7 +546,7 @@ class _Walk:
             elif self.installed.owns(type(value)) or is_function_of(value, x):
                 self.reach(value)
             elif value is os.getenv:
-                self.reach(os.environ)
+                self.objects.append(os.environ)
 
     def _any_attribute(self, x: Any, cls: type, name: str, raw: Any) -> None:
         """What the class of an object has, any of whose attributes may be read. What its methods

@@ -57,6 +57,8 @@ _STORES = {"STORE_ATTR", "STORE_GLOBAL", "STORE_NAME", "STORE_DEREF"}
 _CELLS = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
 _ARE = {"is_", "is_not"}
 _SAME = _ARE | {"id"}  # what else asks whether two things are one
+_TOOLS = ("builtins", "operator", "_operator", "inspect", "dataclasses", "os")
+_BY_TEXT = {*_NAMED, *_WHOLE, *_ASKED, *_SAME}
 _NULL_AFTER = sys.version_info >= (3, 13)  # what is called comes before its NULL
 _NAME = re.compile(r"[^\W\d]\w*")
 
@@ -298,6 +300,23 @@ def _key(steps: Sequence[dis.Instruction], at: int) -> str | None:
     if first in ("LOAD_ATTR", "LOAD_METHOD") and name in _FIND and second == "LOAD_CONST":
         return key if isinstance(key, str) else None
     return None
+
+
+def names_of(tool: Any) -> Names | None:
+    """What a tool of Python's may read by text, wherever it was kept and whatever it goes by there;
+    None of anything else."""
+    name = getattr(tool, "__name__", "")
+    if getattr(tool, "__module__", "") not in _TOOLS or name not in _BY_TEXT:
+        return None
+    reads = name in _NAMED or name in _WHOLE
+    return Names(
+        every=reads,
+        whole=reads,
+        environment=name in _ASKED,
+        fills=name in _FILL,
+        compares=name in _SAME,
+        flags=name in _ARE,
+    )
 
 
 def names_given(x: Any) -> set[str]:
