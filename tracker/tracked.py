@@ -25,6 +25,7 @@ import numpy as np
 from tracker.errors import ConversionError, UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
 from tracker.leaving import NOTHING, by_numpy, note_guard, shown
+from tracker.listening import current_stage
 from tracker.stage import forgive
 from tracker.standing import HANDLES, is_settled, may_differ, settled, settled_within
 from tracker.tape import apply1, apply2, as_numbers, set_handle, value_of, wrap
@@ -295,6 +296,15 @@ class Tracked(metaclass=_Structureless):
     def __reduce__(self) -> Any:
         if settled(self) is not self:
             return np.array, (settled(self),)
+        if current_stage() is not None:  # what is read again would be a constant of the trace
+            text = message(
+                "pickling a tracked value gives one that does not follow it",
+                "Copy it with copy.deepcopy",
+            )
+            plain = by_numpy(_itself, (self,), {}, lambda: text)
+            if plain is NOTHING:
+                raise UnsupportedError(text)
+            return _itself, (plain,)
         return _restore, (value_of(self).data, self.grad)
 
 
@@ -316,6 +326,10 @@ def new_param(data: Any) -> Any:
     handle = wrap(made)
     handle._owner = made.params
     return handle
+
+
+def _itself(x: Any) -> Any:
+    return x
 
 
 def _restore(data: Any, grad: Any) -> Any:

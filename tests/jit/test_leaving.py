@@ -6,6 +6,7 @@ import fractions
 import gc
 import hashlib
 import json
+import pickle
 import statistics
 import struct
 import warnings
@@ -14,8 +15,8 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
-from tracker import data, gradient, jit, jvp, param, pullback, scan, vmap
-from tracker.errors import ConversionError
+from tracker import data, gradient, jit, jvp, param, pullback, scan, value_and_grad, vmap
+from tracker.errors import CompileError, ConversionError
 from tracker.values import Value
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*runs in plain Python:RuntimeWarning")
@@ -389,3 +390,23 @@ def test_text_of_an_array_is_that_of_each_call(write):
         warnings.simplefilter("ignore", RuntimeWarning)  # it runs in plain Python
         for x in np.arange(3.0), np.arange(3.0) + 4:
             assert half(x) == write(x / 2)
+
+
+def test_what_was_pickled_follows_what_it_was():
+    held = {"rate": 1.0}
+
+    def f(x):
+        return pickle.loads(pickle.dumps(held))["rate"] * x
+
+    fast = value_and_grad(jit(f))
+    for i, x in enumerate((1.0, 2.0, 3.0, 1.5, 2.0, 2.0)):
+        held["rate"] = float(i)
+        assert fast(x) == (i * x, float(i))
+
+
+def test_pickling_an_argument_is_refused_where_the_function_is_strict():
+    fast = jit(lambda x: pickle.loads(pickle.dumps(x)) * 2, strict=True)
+    with pytest.raises(CompileError, match=r"pickling a tracked value .* copy\.deepcopy"):
+        fast(2.0)
+    with pytest.warns(RuntimeWarning, match="pickling a tracked value"):
+        assert jit(lambda x: pickle.loads(pickle.dumps(x)) * 2)(2.0) == 4.0
