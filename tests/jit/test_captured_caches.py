@@ -128,3 +128,44 @@ def test_caches_of_methods_within_derivatives():
         assert_same(f(np.ones(3)), gradient(one, np.ones(3))[0])
         assert type(other.outer(2)) is np.ndarray
     assert f.cache_info().traces == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*fills a cache")
+@pytest.mark.parametrize("room", [None, 2, 128])
+def test_what_a_cache_gets_later_is_plain(room):
+    w, n = np.ones(3), [1]
+    scaled = functools.lru_cache(maxsize=room)(lambda n: w * n)
+    f = jit(lambda x: np.sum(scaled(n[0]) * x))
+    for n[0] in range(1, 9):
+        assert f(2.0) == 6.0 * n[0]
+        assert type(scaled(n[0])) is np.ndarray
+
+
+@pytest.mark.filterwarnings("ignore:.*each call changes")
+def test_a_function_that_writes_into_an_array_of_a_cache():
+    def make():
+        counts = functools.lru_cache(lambda n: np.zeros(n))
+
+        def f(x):
+            counts(3)[0] += 1
+            return np.sum(counts(3) * x)
+
+        return f, counts
+
+    (f, plain), (g, kept) = make(), make()
+    g = jit(g)
+    for x in (1.0, 2.0, 3.0, 1.5, 2.0, 2.0):
+        assert g(x) == f(x)
+        assert_same(kept(3), plain(3))
+
+
+@pytest.mark.parametrize("room", [None, 128])
+def test_others_write_into_an_array_of_a_cache(room):
+    table = functools.lru_cache(maxsize=room)(lambda n: np.arange(float(n)))
+    f = jit(lambda x: table(3)[0] * x)
+    for i in range(4):
+        table(3)[0] = i
+        assert f(2.0) == 2.0 * i
+    for _ in range(4):
+        f(3.0)
+    assert f.cache_info().eager == 0

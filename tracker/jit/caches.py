@@ -3,7 +3,8 @@
 What is kept there while stand-ins stand where arrays do may be tracked values, which nobody else is
 to find: the cache is emptied, and the plain function, which runs instead, fills it. (The first call
 does so to begin with: one that finds what it needs in the cache is like all others.) What such a
-trace found in a cache is a constant, until the cache is emptied.
+trace found in a cache is a constant, until the cache is emptied, or somebody writes into an array
+that it keeps.
 
 Owns: `Caches`, `emptied`.
 """
@@ -14,6 +15,8 @@ import gc
 import operator
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+import numpy as np
 
 from tracker import tree
 from tracker.tracked import Tracked
@@ -38,8 +41,11 @@ class Caches:
 
 
 def _kept(cache: Any) -> Iterator[Any]:
-    """The numbers and arrays that a cache has, and what else."""
+    """The numbers and arrays that a cache has, and what else: it leads to them itself, or by links,
+    or, without bounds, by a dict alone."""
     for found in gc.get_referents(cache):
+        if type(found) is not dict:
+            yield from tree.leaves(found)
         for x in found.values() if type(found) is dict else ():
             link = type(x).__name__ == _LINK
             for each in gc.get_referents(x) if link else (x,):
@@ -47,14 +53,16 @@ def _kept(cache: Any) -> Iterator[Any]:
 
 
 class Emptied:
-    """How often a cache was emptied, when called, so far as looks from time to time can tell: its
-    counts are smaller than at the last look, or the oldest thing in it is another, and it has not
-    had to make room for new ones. It belongs to the cache, and goes with it."""
+    """How often a cache was emptied, or an array in it written into, when called, so far as looks
+    from time to time can tell: its counts are smaller than at the last look, or the oldest thing in
+    it is another, and it has not had to make room for new ones. (Arrays are looked at if they are
+    few and small.) It belongs to the cache, and goes with it."""
 
     def __init__(self, cache: Any) -> None:
         self.cache = cache
         self._kept = _dict_of(cache)
         self._times, self._seen, self._oldest = 0, cache.cache_info(), self._look()
+        self._arrays = self._kept_arrays()
 
     def _look(self) -> tuple[Any, Any]:
         return next(iter(self._kept.items()), _NOTHING)
@@ -65,12 +73,28 @@ class Emptied:
         hits, misses, room, size = self._seen
         is_other = known is not _NOTHING and any(map(operator.is_not, known, self._oldest))
         makes_room = size == room and misses > seen.misses
-        if misses < seen.misses or hits < seen.hits or (is_other and not makes_room):
+        is_emptied = misses < seen.misses or hits < seen.hits or (is_other and not makes_room)
+        if self._is_written(misses != seen.misses or size != seen.currsize) or is_emptied:
             self._times += 1
         return self._times
 
+    def _is_written(self, holds_others: bool) -> bool:
+        """Whether somebody has written into an array since the last look."""
+        found = any(x.tobytes() != held for x, held in self._arrays)
+        if found or holds_others:
+            self._arrays = self._kept_arrays()
+        return found
+
+    def _kept_arrays(self) -> list[tuple[Any, bytes]]:
+        """The arrays in the cache, and what is in them."""
+        arrays = {id(x): x for x in _kept(self.cache) if type(x) is np.ndarray}
+        if len(arrays) > _MANY or sum(x.nbytes for x in arrays.values()) > _LARGE:
+            return []
+        return [(x, x.tobytes()) for x in arrays.values()]
+
 
 _NOTHING = (None, None)
+_MANY, _LARGE = 8, 1 << 14  # arrays, and bytes, in a cache: to compare them takes microseconds
 
 
 def _dict_of(cache: Any) -> dict[Any, Any]:
