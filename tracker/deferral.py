@@ -249,6 +249,8 @@ def _gives_large(op: Op, operands: Sequence[Any], large: int) -> bool:
     if type(a) is not _ndarray or type(b) is not _ndarray:
         return False
     if isinstance(op.lower, Contract):
+        if not (a.ndim and b.ndim):
+            return False  # no product: it raises
         extent = max(a.shape[-1], 1)  # which the two have in common, and the result has not
         rows, columns = math.prod(a.shape[-2:-1]), b.shape[-1] if b.ndim > 1 else 1
         size = max(a.size // extent * columns, b.size // extent * rows)  # of a stack, too

@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
@@ -186,28 +187,46 @@ def _vecmat(a: Any, b: Any) -> Any:
     return np.matmul(np.expand_dims(left, -2), b)[..., 0, :]
 
 
-def _generalised(
-    function: np.ufunc, body: Callable[[Any, Any], Any], core: tuple[int, int, int]
-) -> None:
-    """Enter a ufunc on vectors or matrices. `core`: how many axes it takes of each operand, and
-    how many it gives."""
+def _refuse_misfits(function: np.ufunc, operands: Sequence[Any]) -> None:
+    """Axes that a generalised ufunc takes of its operands are there, and those of one name are of
+    one size: they are not spread, as the axes before them are."""
+    text = cast(str, function.signature)
+    sizes: dict[str, int] = {}
+    for at, (x, names) in enumerate(zip(operands, re.findall(r"\((.*?)\)", text), strict=False)):
+        wanted = names.split(",")
+        needed = [n for n in wanted if not n.endswith("?")]
+        start, shape = f"{function.__name__}: Input operand {at}", np.shape(x)
+        if len(shape) < len(needed):
+            raise ValueError(
+                f"{start} does not have enough dimensions (has {len(shape)}, gufunc core with "
+                f"signature {text} requires {len(needed)})"
+            )
+        taken = wanted if len(shape) >= len(wanted) else needed
+        for axis, (name, size) in enumerate(zip(taken, shape[-len(taken) :], strict=True)):
+            if sizes.setdefault(name, size) != size:
+                raise ValueError(
+                    f"{start} has a mismatch in its core dimension {axis}, with gufunc signature "
+                    f"{text} (size {size} is different from {sizes[name]})"
+                )
+
+
+def _generalised(function: np.ufunc, body: Callable[[Any, Any], Any], given_axes: int) -> None:
+    """Enter a ufunc on vectors or matrices, and how many of their axes its result has."""
 
     def call(a: Any, b: Any, out: Any = None, **given: Any) -> Any:
         a, b = as_array(a), as_array(b)
         if given:
             a, b = _keywords_heard(function, a, b, given)
         axes, axis, keepdims = (given.get(k) for k in ("axes", "axis", "keepdims"))
-        for x, count in ((a, core[0]), (b, core[1])):
-            if np.ndim(x) < min(count, 1):
-                raise ValueError(f"{function.__name__}: an operand does not have enough dimensions")
         if axis is not None:
             axes = [axis, axis, *([axis] if keepdims else [])]
         if axes is not None:
             a, b = (_last(x, i) for x, i in zip((a, b), axes, strict=False))
+        _refuse_misfits(function, (a, b))
         y = body(a, b)
         if keepdims:
             y = np.expand_dims(y, -1)
-        if axes is not None and len(axes) == 3 and (core[2] or keepdims):
+        if axes is not None and len(axes) == 3 and (given_axes or keepdims):
             y = np.moveaxis(y, range(-len(_tuple(axes[2])), 0), _tuple(axes[2]))
         target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
         y = as_large(laid_out(y, given.get("order")), target)
@@ -239,11 +258,11 @@ def _last(x: Any, axes: Any) -> Any:
     return np.moveaxis(x, axes, range(-len(axes), 0)) if axes else x
 
 
-_generalised(np.matmul, lambda a, b: apply(matmul, (a, b)), (2, 2, 2))
-_generalised(np.vecdot, _vecdot, (1, 1, 0))
-for _name, _body, _core in (("matvec", _matvec, (2, 1, 1)), ("vecmat", _vecmat, (1, 2, 1))):
+_generalised(np.matmul, lambda a, b: apply(matmul, (a, b)), 2)
+_generalised(np.vecdot, _vecdot, 0)
+for _name, _body in (("matvec", _matvec), ("vecmat", _vecmat)):
     if hasattr(np, _name):  # since NumPy 2.2
-        _generalised(getattr(np, _name), _body, _core)
+        _generalised(getattr(np, _name), _body, 1)
 
 
 @implements(np.linalg.vecdot)
