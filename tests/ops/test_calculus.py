@@ -8,7 +8,7 @@ import pytest
 from cases import check, ordered
 from op_rows import row, sample, x, z
 
-from tracker import gradient, jit, param
+from tracker import gradient, jit, param, pullback
 from tracker.ops import convolution, ranges, statistics
 
 A, B, V, W = x(2, 3), x(2, 3, seed=1), x(5), x(3, seed=1)
@@ -204,6 +204,21 @@ def test_even_bins_hold_what_is_between_their_edges(kind, bins):
         for _ in range(2):
             np.testing.assert_array_equal(counted(given), want)
         assert counted(given).dtype == want.dtype
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4", "c8"])
+def test_weights_of_bins_are_summed_in_float64(kind):
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(size=(2, 400))
+    weights = (1 + rng.uniform(size=400)).astype(kind)
+
+    def f(w):
+        return np.histogram(a, 2, weights=w)[0], np.histogram2d(a, b, 2, weights=np.real(w))[0]
+
+    for got in (jit(f)(weights), pullback(f, weights)[0]):
+        for one, want in zip(got, f(weights), strict=True):
+            assert one.dtype == want.dtype
+            np.testing.assert_allclose(one, want, rtol=1e-14)
 
 
 def test_equal_ends_of_data_make_bins_around_them():

@@ -278,14 +278,19 @@ def histogram(
 
 
 def _counted(places: Any, weights: Any, n: int) -> Any:
+    """Weights are summed in float64, however narrow they are: `np.bincount`'s type."""
     if weights is None:
         return subscripts.added((n,), places, np.ones(np.shape(places), np.intp))
     weights = np.ravel(as_array(weights))
     if np.shape(weights) != np.shape(places):
         raise ValueError("weights should have the same shape as a.")
     if isinstance(weights, Tracked) or isinstance(places, Tracked) or weights.dtype.kind == "c":
-        return subscripts.added((n,), places, weights)
+        return subscripts.added((n,), places, np.astype(weights, _wide(weights.dtype)))
     return np.bincount(places, weights, n)
+
+
+def _wide(kind: Any) -> Any:
+    return np.result_type(kind, np.float64)
 
 
 @implements(np.histogramdd)
