@@ -1,11 +1,13 @@
-"""Lists, tuples and numbers beside tracked values, and what NumPy refuses of them."""
+"""Lists, tuples and numbers beside tracked values, keywords that are tracked, and what NumPy refuses
+of them."""
 
 import numpy
 import pytest
 
 import tracker
 import tracker.numpy as np
-from tracker import gradient, jit
+from tracker import Tracked, gradient, jit, param
+from tracker.testing import gradcheck
 
 LISTS = {
     "sqrt": lambda a, b: np.sqrt([a, b]),
@@ -120,3 +122,33 @@ def test_lists_of_other_lengths_are_refused_in_numpys_words(lists):
         with pytest.raises(ValueError, match="inhomogeneous") as ours:
             call(x)
         assert str(ours.value) == str(plain.value)
+
+
+HELD = numpy.array([1.0, 2.5, numpy.nan, 4.0])
+FULL = numpy.array([1.0, 2.0, 4.0, 7.0])
+UNSEEN = {
+    "nanvar mean": lambda t: np.nanvar(HELD, mean=t),
+    "nanstd mean": lambda t: np.nanstd(HELD, mean=t),
+    "nan_to_num nan": lambda t: np.nan_to_num(HELD, nan=t),
+    "pad constant": lambda t: np.pad(FULL, 1, constant_values=t),
+    "pad ends": lambda t: np.pad(FULL, 1, mode="linear_ramp", end_values=t),
+    "interp right": lambda t: np.interp(9.0, FULL, FULL, right=t),
+    "select default": lambda t: np.select([FULL > 2], [FULL], default=t),
+    "sum initial": lambda t: np.sum(FULL, initial=t),
+    "prod initial": lambda t: np.prod(FULL, initial=t),
+    "max initial": lambda t: np.max(FULL, initial=t * 9),
+    "full_like": lambda t: np.full_like(FULL, t),
+    "pinv rcond": lambda t: np.linalg.pinv(numpy.diag(FULL), rcond=t * 1e-9) * t,
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_tracked_values_are_taken_where_numpy_looks_for_none(name):
+    """Its functions ask the arrays that they are of, and say nothing of such keywords."""
+
+    def f(t):
+        return np.sum(UNSEEN[name](t) ** 2)
+
+    assert gradcheck(f, 3.2)
+    assert gradcheck(jit(f), 3.2)
+    assert isinstance(UNSEEN[name](param(3.2)), Tracked)

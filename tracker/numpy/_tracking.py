@@ -17,8 +17,10 @@ import numpy as np
 
 from tracker.conversions import whole
 from tracker.errors import ConversionError
+from tracker.ir.op import NUMPY
 from tracker.listening import is_following
 from tracker.ops.create import buffer, joined
+from tracker.tracked import Tracked
 
 Function = Callable[..., Any]
 
@@ -67,12 +69,16 @@ def lenient(function: Function) -> Function:
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError) as error:
+            if not is_conversion(error):
+                raise
             join = _each_joined if of_sequences else joined
             again = [join(x) for x in args]
             named = {name: joined(x) for name, x in kwargs.items()}
             changed = [*again, *named.values()]
             given = [*args, *kwargs.values()]
-            if not is_conversion(error) or all(map(_same, changed, given)):
+            if function in NUMPY and any(isinstance(x, Tracked) for x in changed):
+                return NUMPY[function](*again, **named)  # NumPy does not look at every argument
+            if all(map(_same, changed, given)):
                 raise
         return function(*again, **named)
 
