@@ -1,5 +1,5 @@
-"""Lists, tuples and numbers beside tracked values, keywords that are tracked, and what NumPy refuses
-of them."""
+"""Lists, tuples and numbers beside tracked values, keywords that are tracked, and what NumPy
+refuses of them."""
 
 import numpy
 import pytest
@@ -137,6 +137,11 @@ UNSEEN = {
     "sum initial": lambda t: np.sum(FULL, initial=t),
     "prod initial": lambda t: np.prod(FULL, initial=t),
     "max initial": lambda t: np.max(FULL, initial=t * 9),
+    "nansum initial": lambda t: np.nansum(HELD, initial=t),
+    "nanprod initial": lambda t: np.nanprod(HELD, initial=t),
+    "nanmax initial": lambda t: np.nanmax(HELD, initial=t * 9),
+    "reduce initial": lambda t: np.add.reduce(FULL, initial=t),
+    "reduce to a maximum": lambda t: np.fmax.reduce(HELD, 0, initial=t * 9),
     "full_like": lambda t: np.full_like(FULL, t),
     "pinv rcond": lambda t: np.linalg.pinv(numpy.diag(FULL), rcond=t * 1e-9) * t,
 }

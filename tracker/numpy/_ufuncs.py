@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from tracker.ops.create import joined
+from tracker.ops.ufuncs import protocol
+from tracker.tracked import Tracked
 
 _NONE: Any = object()  # stands for an argument that is not given
 
@@ -69,8 +71,17 @@ def _method(name: str) -> Callable[..., Any]:
     return call
 
 
-for _name in ("accumulate", "outer", "reduce", "reduceat"):
+def _reduce(self: Ufunc, *args: Any, **kwargs: Any) -> Any:
+    args = tuple(map(joined, args))
+    if isinstance(kwargs.get("initial"), Tracked):  # NumPy asks the arrays only
+        return protocol(self._own, "reduce", args, kwargs)
+    return self._own.reduce(*args, **kwargs)
+
+
+for _name in ("accumulate", "outer", "reduceat"):
     setattr(Ufunc, _name, _method(_name))
+_reduce.__name__, _reduce.__doc__ = "reduce", np.ufunc.reduce.__doc__
+Ufunc.reduce = _reduce  # type: ignore[attr-defined]
 
 
 def _at(self: Ufunc, a: Any, indices: Any, *b: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import Expand, Op
+from tracker.ir.op import NUMPY, Expand, Op
 from tracker.ops.comparing import where
 from tracker.ops.cumulative import without_nan
 from tracker.ops.declare import discrete, implements
@@ -46,7 +46,8 @@ def _fold(function: Any, neutral: int) -> Any:
         where: Any = True,
     ) -> Any:
         given = _given(keepdims=keepdims, initial=initial, where=where)
-        return function(without_nan(a, neutral), axis=axis, dtype=dtype, out=out, **given)
+        rule = NUMPY[function]  # a may be plain, and `initial` tracked
+        return rule(without_nan(a, neutral), axis=axis, dtype=dtype, out=out, **given)
 
     return call
 
@@ -73,7 +74,7 @@ def _extreme(full: Any, passing: Any, worst: float) -> Any:
         given = _given(keepdims=keepdims, initial=initial)
         if where is not True and where is not _NO:
             given["where"] = where
-        y = full(without_nan(a, worst), axis=axis, **given)
+        y = NUMPY[full](without_nan(a, worst), axis=axis, **given)  # as above
         some = np.any(~np.isnan(a), axis=axis, keepdims=given.get("keepdims", False))
         missing = np.nan if initial is _NO else y
         return into(out, np.where(some, y, missing)[()], "unsafe")
