@@ -75,6 +75,7 @@ JIT_LAYERS = [
     {"strips"},
     {"libraries", "reflection"},
     {"answers", "asking", "installed", "opaque"},
+    {"mentioned"},
     {"places", "reads", "hidden", "putting", "inspection", "standins", "varying"},
     {"inputs"},
     {"lasting"},

@@ -49,6 +49,7 @@ from tracker.jit.inspection import (
 )
 from tracker.jit.installed import HEAP, PLAIN, Installed
 from tracker.jit.libraries import OURS, is_installed, is_library, is_library_code
+from tracker.jit.mentioned import Mentioned
 from tracker.jit.opaque import goes_on
 from tracker.jit.places import OF_C, Kind, Place, children_of, has_dict, lent, own_dict
 from tracker.jit.putting import Replaced, logs
@@ -57,10 +58,6 @@ from tracker.records import replace
 
 _NEVER = {"__repr__", "__str__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"}
 _BY_NAME = {"getattr", "__getattribute__", "__setattr__", "__delattr__"}
-_OF_OTHERS = {  # methods whose reflection is on objects being made, copied or compared
-    *("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"),
-    *("__eq__", "__ne__", "__hash__", "__copy__", "__deepcopy__", "__dir__"),
-}
 _MOST = 20_000  # places; to compare them takes milliseconds
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType, types.MethodType)
 _TOOLS = (type, types.BuiltinFunctionType, types.FunctionType)
@@ -103,8 +100,9 @@ def reads_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> Reads:
         walk.reach(x)
     places = walk.run()
     spaces = list(walk.spaces.values())
-    asked = walk.objects, walk.beyond, walk.compares, walk.flags, walk.caches, walk.draws
-    return Reads(places, walk.asks, spaces, walk.stored, walk.fills, *asked)
+    names = walk.names
+    asked = walk.objects, walk.beyond, names.compares, names.flags, walk.caches, names.draws
+    return Reads(places, names.asks, spaces, names.stored, names.fills, *asked)
 
 
 class _Walk:
@@ -114,19 +112,8 @@ class _Walk:
     def __init__(self, package: str) -> None:
         self.package = package
         self.places: dict[Place, None] = {}
-        self.attributes: set[str] = set()
-        self.tested: set[str] = set()  # attributes that may be missing
-        self.texts: set[str] = set()  # that stand at places
-        self.every = self.whole = False  # whether any attribute may be read; and which there are
-        self.environment: tuple[frozenset[str], bool] = frozenset(), False  # keys; any of them
-        self.asks = self.draws = False
+        self.names = Mentioned()  # by the code so far
         self.named: dict[int, tuple[dict[str, Any], set[str]]] = {}  # names looked up in a dict
-        self.classifies = self.abstract = False  # whether classes are asked for; abstract ones
-        self.stored: set[str] = set()
-        self.fills = self.compares = self.flags = False
-        self.forces = False  # whether it sets attributes of what is frozen
-        self.appended: set[str] = set()
-        self.looked_at: set[str] = set()
         self.spaces: dict[tuple[int, frozenset[str]], Space] = {}
         self.seen: dict[int, Any] = {}
         self.replaced = Replaced()
@@ -137,23 +124,24 @@ class _Walk:
         self.todo: list[Any] = []
 
     def run(self) -> list[Place]:
-        known, looked_at = self._known(), 0
-        while self.todo or looked_at < len(self.objects) or known != self._known():
+        known, looked_at = self.names.extent(), 0
+        while self.todo or looked_at < len(self.objects) or known != self.names.extent():
             while self.todo and not self.beyond:
                 self._visit(self.todo.pop())
             if self.beyond:
                 break  # calls are not looked at, so nobody asks what there is
-            if known != self._known():
-                known, looked_at = self._known(), 0
+            if known != self.names.extent():
+                known, looked_at = self.names.extent(), 0
             new, looked_at = self.objects[looked_at:], len(self.objects)
             for x in new:
                 self._object(x)
         self._classes()
+        names = self.names
         # by `__self__` code would come from the method that appends to the list
-        unknown = self.every or self.whole or "__self__" in self.attributes
-        appended = set() if unknown else logs(self.places, self.appended, self.looked_at)
-        tells = self.compares or self.forces  # whether it is the very same, or a copy of it
-        apart, inside = (set(), set()) if tells else self.replaced.apart(self.places, self.stored)
+        unknown = names.every or names.whole or "__self__" in names.attributes
+        appended = set() if unknown else logs(self.places, names.appended, names.looked_at)
+        tells = names.compares or names.forces  # whether it is the very same, or a copy of it
+        apart, inside = (set(), set()) if tells else self.replaced.apart(self.places, names.stored)
         marked = appended | apart
         return [
             replace(p, is_log=p in appended, is_apart=p in apart) if p in marked else p
@@ -170,14 +158,14 @@ class _Walk:
 
     def _classes(self) -> None:
         """Which classes objects have, and what these lend them under the names that were met."""
-        names = None if self.every else frozenset(self.attributes | self.tested)
+        names = None if self.names.every else frozenset(self.names.attributes | self.names.tested)
         for space, which in self.named.values():
-            for name in sorted(which & self.stored):
+            for name in sorted(which & self.names.stored):
                 self.places.setdefault(Place("item", Static(space), name, f"global {name}"))
-            if held := tuple(sorted(which - self.stored)):
+            if held := tuple(sorted(which - self.names.stored)):
                 label = f"names in {space.get('__name__', 'globals')}"
                 self.places.setdefault(Place("names", Static(space), held, label))
-        if self.classifies and self.abstract:
+        if self.names.classifies and self.names.abstract:
             token = Place(
                 "token", Static(abc.get_cache_token), "", "what is registered with classes"
             )
@@ -216,23 +204,19 @@ class _Walk:
         objects of the class, and there are many functions."""
         if (cls, is_ours) in self.in_front:
             return self.in_front[cls, is_ours]
-        asks, names = hasattr(cls, "__getattr__"), self.attributes
-        if self.every:
+        asks, names = hasattr(cls, "__getattr__"), self.names.attributes
+        if self.names.every:
             names = names.union(*map(vars, cls.__mro__))
         found: list[str] = []
         for name in sorted(names):
             raw = lent(cls, name)
             lends = is_ours and hasattr(type(raw), "__get__") and not is_data_descriptor(raw)
-            is_tested = name in self.tested and not is_ours
+            is_tested = name in self.names.tested and not is_ours
             if not name.startswith("__") and (
                 lends or is_tested or (asks and is_ours and raw is None)
             ):
                 found.append(name)
         return self.in_front.setdefault((cls, is_ours), found)
-
-    def _known(self) -> tuple[Any, ...]:
-        texts = len(self.texts) * self.every
-        return len(self.attributes), len(self.tested), texts, self.whole, self.environment
 
     def reach(self, x: Any, place: Place | None = None) -> None:
         """Something that the code can get hold of; what stands at a place."""
@@ -242,7 +226,7 @@ class _Walk:
         if isinstance(x, _TOOLS) and (place is None or place.name != x.__name__):
             self._tool(x)
         elif x is os.environ and (place is None or place.name != "environ"):
-            self.environment = self.environment[0], True
+            self.names.environment = self.names.environment[0], True
         if id(x) in self.seen:
             return
         self.seen[id(x)] = x
@@ -252,8 +236,8 @@ class _Walk:
         """`getattr` and its like by another name: what is said to it is not seen in the code."""
         names = names_of(x)
         if names is not None:
-            self._note(names, x.__name__)
-            self.compares |= names.compares
+            self.names.note(names, x.__name__)
+            self.names.compares |= names.compares
             if names.environment:
                 self.reach(os.environ)
 
@@ -301,15 +285,15 @@ class _Walk:
         elif isinstance(x, ContextVar):
             self._place("variable", x, "", f"context variable {x.name}")
         elif type(x).__module__ == "operator" and callable(x):
-            self.attributes |= names_given(x)
-            self.looked_at |= names_given(x)
+            self.names.attributes |= names_given(x)
+            self.names.looked_at |= names_given(x)
         elif isinstance(x, types.ModuleType):
             self.objects.append(x)
         elif isinstance(x, _BOUND) and not isinstance(x.__self__, types.ModuleType):
             self._method(x)
         elif self.installed.note(x) or self._is_ours(x) or has_attributes(x):
             self.objects.append(x)
-            self.asks |= asking.is_asked(x)
+            self.names.asks |= asking.is_asked(x)
         if not isinstance(x, (types.FunctionType, types.ModuleType)):
             self._all(reached_by(x))
             for kind, holder, name in hidden_in(x):
@@ -317,12 +301,12 @@ class _Walk:
 
     def _abstract(self, cls: abc.ABCMeta) -> None:
         """Others can be registered with the class; a protocol asks which attributes there are."""
-        self.abstract = True
+        self.names.abstract = True
         if getattr(cls, "_is_runtime_protocol", False):
             names = {n for c in cls.__mro__ for n in (*vars(c), *getattr(c, "__annotations__", ()))}
             names = {n for n in names if not n.startswith("_")}
-            self.tested |= names
-            self.attributes |= names
+            self.names.tested |= names
+            self.names.attributes |= names
 
     def _all(self, xs: Iterable[Any]) -> None:
         for x in xs:
@@ -332,17 +316,17 @@ class _Walk:
         place = Place(kind, Static(holder), name, label)
         value = place.read()
         if isinstance(value, (types.BuiltinFunctionType, types.FunctionType)):
-            self.asks |= value.__name__ in asking.NAMES  # by whatever name it goes here
+            self.names.asks |= value.__name__ in asking.NAMES  # by whatever name it goes here
         if not self._is_library(value):
             self.places.setdefault(place)
         if type(value) is str:
-            self.texts.add(value)
+            self.names.texts.add(value)
         self.reach(value, place)
 
     def _function(self, f: types.FunctionType) -> None:
         if type(vars(f).get("registry")) is types.MappingProxyType:  # of `functools.singledispatch`
             self._place("attribute", f, "registry", f"what {f.__name__} dispatches to")
-            self.abstract = self.classifies = True
+            self.names.abstract = self.names.classifies = True
             return
         if is_library_code(f, self.package):
             for cell in f.__closure__ or ():  # what a library wraps may be the user's
@@ -355,10 +339,10 @@ class _Walk:
                 self._defaults(f)
             return
         names = names_in(f.__code__)
-        self._note(names, f.__name__)
-        if not _is_generated(f):
-            self.compares |= names.compares
-            self.forces |= "__setattr__" in names.attributes and f.__name__ not in _OF_OTHERS
+        if _is_generated(f):
+            self.names.note(names, f.__name__)
+        else:
+            self.names.note_code(names, f.__name__)
         if questions := QUESTIONS & names.globals:
             self.spaces[id(f.__globals__), questions] = f.__globals__, questions
         self._place("slot", f, "__code__", f"code of {f.__name__}")
@@ -378,25 +362,6 @@ class _Walk:
                 self._place("slot", f, name, f"{f.__name__}.{name}")
             for each in given if isinstance(given, dict) else ():
                 self._place("item", given, each, f"default {each} of {f.__name__}")
-
-    def _note(self, names: Names, name: str) -> None:
-        """Take in what the code of a function mentions."""
-        self.attributes |= names.attributes
-        self.tested |= names.tested
-        if name not in _OF_OTHERS:
-            self.every |= names.every
-            self.whole |= names.whole
-        self.stored |= names.stored
-        self.fills |= names.fills
-        self.appended |= names.appended
-        self.looked_at |= names.looked_at
-        self.classifies |= names.classifies
-        self.flags |= names.flags
-        known, whole = self.environment
-        self.environment = known | names.variables, whole or names.environment
-        self.asks |= not asking.NAMES.isdisjoint(names.attributes | names.globals)
-        modules = {part for _, name in names.imports for part in name.split(".")}
-        self.draws |= "random" in names.attributes | names.globals | modules
 
     def _globals(self, f: types.FunctionType, names: Names) -> set[str]:
         """The globals that a function's code may read; modules that it imports are reached."""
@@ -427,7 +392,7 @@ class _Walk:
 
     def _environ(self) -> None:
         """The keys of the environment that the code names, or all of it."""
-        names, whole = self.environment
+        names, whole = self.names.environment
         if whole:
             self._place("attribute", os.environ, "_data", "the environment")
         for name in sorted(names):
@@ -438,20 +403,20 @@ class _Walk:
         """A method in C of an object: `o.__getattribute__`, what a slot is read and written by."""
         self.reach(x.__self__)
         name = x.__name__
-        self.every |= name in _BY_NAME
-        self.fills |= name in ("__setattr__", "__delattr__", "__set__", "__delete__")
+        self.names.every |= name in _BY_NAME
+        self.names.fills |= name in ("__setattr__", "__delattr__", "__set__", "__delete__")
         if isinstance(x.__self__, OF_C):
-            self.attributes.add(x.__self__.__name__)
-            self.looked_at.add(x.__self__.__name__)
+            self.names.attributes.add(x.__self__.__name__)
+            self.names.looked_at.add(x.__self__.__name__)
 
     def _partial(self, x: functools.partial[Any]) -> None:
         """What it calls, and what it gives. A text among that may name an attribute; without
         one, which it is shows when it is called."""
         self.reach(x.func)
         texts = {given for given in (*x.args, *x.keywords.values()) if type(given) is str}
-        self.attributes |= texts
-        self.looked_at |= texts
-        self.every |= not texts and getattr(x.func, "__name__", "") in _BY_NAME
+        self.names.attributes |= texts
+        self.names.looked_at |= texts
+        self.names.every |= not texts and getattr(x.func, "__name__", "") in _BY_NAME
         for name in ("args", "keywords", *["func"] * tree.is_method(x.func)):
             self._place("attribute", x, name, f"partial.{name}")
         self.objects.append(x)
@@ -463,14 +428,14 @@ class _Walk:
         if x is os.environ:
             self._environ()
             return
-        every = self.every and (is_namespace(x) or self._is_ours(x))
+        every = self.names.every and (is_namespace(x) or self._is_ours(x))
         own_classes = x.__mro__ if isinstance(x, type) else ()
         for cls in filter(self._is_ours, (*own_classes, *type(x).__mro__)):
             for name, raw in vars(cls).items():
                 if name.startswith("__") and name.endswith("__") and name not in _NEVER:
                     if isinstance(raw, (types.FunctionType, staticmethod, classmethod)):
                         self.reach(raw)  # `__new__` is a static method
-                elif name in self.attributes:
+                elif name in self.names.attributes:
                     self._class_attribute(x, cls, name, raw)
                 elif every and not name.startswith("__"):
                     self._any_attribute(x, cls, name, raw)
@@ -483,16 +448,16 @@ class _Walk:
         if not self.installed.beyond and self.installed.has(x):
             self._installed_object(x)
             whole = True
-        for name in sorted(own.keys() if whole else self.attributes & own.keys()):
+        for name in sorted(own.keys() if whole else self.names.attributes & own.keys()):
             label = f"{type(x).__name__}.{name}"
             if not is_data_descriptor(lent(type(x), name)):
                 self._place("attribute", x, name, label)
             elif whole and not self._is_ours(x):  # where a property of its class has it
                 self._place("item", own, name, label)
-        if every and self.whole and keeps:
+        if every and self.names.whole and keeps:
             self._place("attribute", x, "__dict__", f"{type(x).__name__}.__dict__")
         if not hasattr(type(x), "__getattr__"):
-            for name in sorted(self.tested):
+            for name in sorted(self.names.tested):
                 if self._is_ours(x) and is_absent(x, name):
                     self._place("attribute", x, name, f"{type(x).__name__}.{name}")
 
@@ -501,21 +466,21 @@ class _Walk:
         under which name."""
         own = own_dict(x)
         if self._is_ours(x) and not isinstance(x, type):
-            for name in sorted({name for name in own if type(name) is str} | self.attributes):
+            for name in sorted({name for name in own if type(name) is str} | self.names.attributes):
                 self._place("item", own, name, f"{type(x).__name__}.{name}")
 
     def _installed_object(self, x: Any) -> None:
         """Note what methods that nobody follows may put where, and look into slots."""
         for f, names in self.installed.functions(x):
-            self.fills |= names.fills
-            self.stored |= names.stored  # also of functions that are too many
+            self.names.fills |= names.fills
+            self.names.stored |= names.stored  # also of functions that are too many
             self.reach(f)
         for name, label in self.installed.slots(x):
             self._place("attribute", x, name, label)
 
     def _installed_function(self, f: types.FunctionType) -> None:
         names = names_in(f.__code__)
-        self.stored |= names.stored
+        self.names.stored |= names.stored
         for name in sorted(names.attributes & vars(f).keys()):
             self._place("attribute", f, name, f"{f.__name__}.{name}")
         for name, value in self.installed.globals_of(f):
@@ -530,14 +495,16 @@ class _Walk:
         if x.__name__.partition(".")[0] == OURS[0] or x.__name__.startswith("numpy.random"):
             return  # while a function is traced, other functions stand in `numpy.random`
         if not ours:
-            names = (self.attributes & vars(x).keys()) | self.tested
-            self.abstract |= any(isinstance(vars(x).get(name), abc.ABCMeta) for name in names)
+            names = (self.names.attributes & vars(x).keys()) | self.names.tested
+            self.names.abstract |= any(isinstance(vars(x).get(name), abc.ABCMeta) for name in names)
             self._name(vars(x), names)
             held = (vars(x).get(name) for name in names)
             self._all(module for module in held if isinstance(module, types.ModuleType))
         if x.__name__.partition(".")[0] in OURS:
             return
-        named = self.attributes | self.texts if self.every else self.attributes
+        named = (
+            self.names.attributes | self.names.texts if self.names.every else self.names.attributes
+        )
         named = named | {"__getattr__"} if ours else named
         for name in sorted(named & vars(x).keys()):
             value = vars(x)[name]
