@@ -26,6 +26,7 @@ MOST = 256  # objects, and functions; frameworks have thousands
 HEAP = 1 << 9  # the flag of classes that are made while a program runs
 # Theirs are left alone: ours, and loggers, each of which leads to all others.
 _LEFT = (OURS[0], "logging")
+_WAITED_FOR = ("threading", "Condition")  # by threads: to put back who waits would lose them
 
 
 class Installed:
@@ -59,7 +60,13 @@ class Installed:
         """Whether it is a class of Python's, NumPy's or SciPy's that is written in Python: its
         objects may hold what the user can change."""
         first = cls.__module__.partition(".")[0]
-        if first in _LEFT or not cls.__flags__ & HEAP or issubclass(cls, PLAIN) or is_value(cls):
+        if (
+            first in _LEFT
+            or (cls.__module__, cls.__name__) == _WAITED_FOR
+            or not cls.__flags__ & HEAP
+            or issubclass(cls, PLAIN)
+            or is_value(cls)
+        ):
             return False
         return is_library(sys.modules.get(cls.__module__), self._package)
 
