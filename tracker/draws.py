@@ -262,7 +262,10 @@ def stand_in(x: Any) -> Any:
 
 
 def recording(x: Any) -> Any:
-    """An argument of a function that is differentiated: a generator's draws take tracked values."""
+    """An argument of a function that is differentiated: a generator's draws take tracked values,
+    also those by a method that is given alone."""
+    if tree.is_method(x) and is_generator(x.__self__):
+        return getattr(stand_in(x.__self__), x.__name__)
     return stand_in(x) if is_generator(x) else x
 
 

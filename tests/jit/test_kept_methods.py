@@ -112,6 +112,14 @@ def test_a_method_that_is_given_is_not_trained():
     assert gradient(lambda x, total: x * total(), 2.0, a.sum) == (3.0, None)
 
 
+def test_a_method_of_a_generator_that_is_given_takes_tracked_values():
+    def slope(draw):
+        return gradient(lambda s, draw: draw(0.0, s), 2.0, draw)
+
+    want = np.random.default_rng(0).normal(0.0, 1.0)
+    assert slope(np.random.default_rng(0).normal) == pytest.approx((want, None))
+
+
 def test_draws_by_a_function_of_its_own_name():
     from numpy.random import normal
 
