@@ -24,9 +24,11 @@ from tracker.jit.reflection import Names, names_in
 PLAIN = (str, bytes, int, float, complex, bool, type(None), np.ndarray, np.generic, np.dtype)
 MOST = 256  # objects, and functions; frameworks have thousands
 HEAP = 1 << 9  # the flag of classes that are made while a program runs
-# Theirs are left alone: ours, and loggers, each of which leads to all others.
-_LEFT = (OURS[0], "logging")
-_WAITED_FOR = ("threading", "Condition")  # by threads: to put back who waits would lose them
+# Objects of these are left alone: ours; loggers, each of which leads to all others; sparse
+# matrices, which are constants of linear maps; and what threads wait for, or are given work by:
+# to put back who waits would lose them.
+_LEFT = (OURS[0], "logging", "scipy.sparse", "concurrent.futures.thread")
+_LEFT_CLASSES = {("threading", "Condition")}
 
 
 class Installed:
@@ -47,7 +49,7 @@ class Installed:
         known = self._derived.get(type(x))
         if known is None:
             cls = type(x)
-            owned = any(map(self.owns, cls.__mro__)) or self._is_known(cls)
+            owned = self._is_known(cls) or any(map(self.owns, cls.__mro__))
             known = not isinstance(x, type) and owned
             self._derived[cls] = known
         return known
@@ -59,14 +61,7 @@ class Installed:
     def _is_known(self, cls: type) -> bool:
         """Whether it is a class of Python's, NumPy's or SciPy's that is written in Python: its
         objects may hold what the user can change."""
-        first = cls.__module__.partition(".")[0]
-        if (
-            first in _LEFT
-            or (cls.__module__, cls.__name__) == _WAITED_FOR
-            or not cls.__flags__ & HEAP
-            or issubclass(cls, PLAIN)
-            or is_value(cls)
-        ):
+        if not cls.__flags__ & HEAP or issubclass(cls, PLAIN) or is_value(cls) or _is_left(cls):
             return False
         return is_library(sys.modules.get(cls.__module__), self._package)
 
@@ -111,3 +106,9 @@ class Installed:
             value = f.__globals__[name]
             if isinstance(value, (types.FunctionType, *PLAIN)):
                 yield name, value
+
+
+def _is_left(cls: type) -> bool:
+    names = cls.__module__.split(".")
+    within = {".".join(names[:n]) for n in range(1, len(names) + 1)}
+    return not within.isdisjoint(_LEFT) or (cls.__module__, cls.__name__) in _LEFT_CLASSES
