@@ -16,6 +16,18 @@ def nothing(i=0):
     pass
 
 
+def collector():
+    """A list of programs, and the decorator that adds to it: `make()` gives a function, what
+    somebody else does before call `i`, and what to look at."""
+    programs = []
+
+    def program(make):
+        programs.append(make)
+        return make
+
+    return programs, program
+
+
 def shown(x):
     """What is seen of an object, in which there must be no handle of a trace."""
     assert type(x) is not Tracked

@@ -12,18 +12,12 @@ import weakref
 
 import numpy as np
 import pytest
-from routes import check, nothing
+from routes import check, collector, nothing
 from scipy.interpolate import PPoly
 
 from tracker import CompileError, jit
 
-PROGRAMS = []
-
-
-def program(make):
-    """`make()` gives a function, what somebody else does before call `i`, and what to look at."""
-    PROGRAMS.append(make)
-    return make
+PROGRAMS, program = collector()
 
 
 # Objects of libraries: their methods read attributes that no code of the user's names ------------

@@ -11,15 +11,9 @@ import types
 
 import numpy as np
 import pytest
-from routes import check, nothing
+from routes import check, collector, nothing
 
-PROGRAMS = []
-
-
-def program(make):
-    """`make()` gives a function, what somebody else does before call `i`, and what to look at."""
-    PROGRAMS.append(make)
-    return make
+PROGRAMS, program = collector()
 
 
 # Containers behind views, exceptions, members, defaults ------------------------------------------

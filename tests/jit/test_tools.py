@@ -5,15 +5,9 @@ import os
 import types
 
 import pytest
-from routes import check, nothing
+from routes import check, collector, nothing
 
-PROGRAMS = []
-
-
-def program(make):
-    """`make()` gives a function, what somebody else does before call `i`, and what to look at."""
-    PROGRAMS.append(make)
-    return make
+PROGRAMS, program = collector()
 
 
 # Tools by other names ---------------------------------------------------------------------------
