@@ -71,11 +71,11 @@ def _convolve_build(b: Any, a: Any, v: Any) -> Any:
     (n,), (m,) = a.type.shape, v.type.shape
     times, shape = UFUNCS[np.multiply], (n + m - 1,)
     if m <= _FEW and a.type.dtype.kind in "fc":
-        terms = [b(times, b(getitem, v, index=(k,)), a) for k in range(m)]  # 0 * nan at no end
-        moved = enumerate(terms)
-        return _added_up(
-            b, [b(embed, x, index=(slice(k, k + n, 1),), shape=shape) for k, x in moved]
-        )
+        terms = []
+        for k in range(m):
+            multiple = b(times, b(getitem, v, index=(k,)), a)  # before padding: no 0 * nan
+            terms.append(b(embed, multiple, index=(slice(k, k + n, 1),), shape=shape))
+        return _added_up(b, terms)
     multiples = b(times, b(reshape, v, shape=(m, 1)), b(reshape, a, shape=(1, n)))
     return b(overlaps, multiples, extents=shape, stride=(1,), dilation=(1,))
 

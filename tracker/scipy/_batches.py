@@ -22,8 +22,7 @@ Function = Callable[..., Any]
 
 def over_batches(theirs: str = "", /, **cores: int | None) -> Callable[[Function], Function]:
     """Decorator: which arguments are arrays, and how many axes each has by itself; None: one where
-    it has no more, else two. Results are stacked. `theirs`: SciPy's name, if it
-    is another."""
+    it has no more, else two. Results are stacked. `theirs`: SciPy's name, if it is another."""
 
     def enter(function: Function) -> Function:
         signature = inspect.signature(function)

@@ -9,10 +9,10 @@ equations in `_banded.py`. What is not defined here is SciPy's own.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
+import scipy
 import scipy.linalg
 
 from tracker.errors import UnsupportedError, message
@@ -82,6 +82,7 @@ from tracker.scipy._special_matrices import (
     solve_toeplitz,
     toeplitz,
 )
+from tracker.versions import version_of
 
 __all__ = [
     "block_diag",
@@ -296,6 +297,8 @@ def cho_solve(
     return _with_columns(solver, as_array(b))
 
 
+_GIVES_ARRAYS = version_of(scipy) >= (1, 18)  # least squares: rank and residuals
+
 # Least squares ----------------------------------------------------------------------------------
 
 
@@ -316,22 +319,16 @@ def lstsq(
     kind = np.result_type(a.dtype, b.dtype)
     cond = np.finfo(kind if kind.kind in "fc" else float).eps if cond is None else cond
     x, residuals, rank, s = np.linalg.lstsq(a, b, rcond=cond)
-    rank = np.int64(rank) if _of_arrays() else int(rank)
+    rank = np.int64(rank) if _GIVES_ARRAYS else int(rank)
     if lapack_driver == "gelsy":
         return x, np.empty(0, x.dtype), rank, None
     if np.size(residuals) == 0:
         residuals = np.empty(0, x.dtype)
-    elif _of_arrays():
+    elif _GIVES_ARRAYS:
         residuals = np.astype(np.reshape(residuals, b.shape[1:]), x.dtype)
     elif np.ndim(b) == 1:
         residuals = residuals[0]
     return x, residuals, rank, s
-
-
-@functools.cache
-def _of_arrays() -> bool:
-    """Whether SciPy's rank and residuals are NumPy's, of the solution's dtype: from 1.18 on."""
-    return not isinstance(scipy.linalg.lstsq(np.eye(1), np.eye(1))[2], int)
 
 
 @drop_in(scipy.linalg)

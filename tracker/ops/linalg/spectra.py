@@ -41,6 +41,7 @@ from tracker.ops.linalg.parts import (
 )
 from tracker.ops.shape import adjoint
 from tracker.tape import apply
+from tracker.versions import version_of
 
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -462,5 +463,5 @@ def svdvals_(x: Any, /) -> Any:
 _ONE = np.eye(1)  # NumPy's named tuples:
 _EIGH: Any = type(np.linalg.eigh(_ONE))
 _EIG: Any = type(np.linalg.eig(_ONE))
-_MAY_BE_REAL = not np.iscomplexobj(np.linalg.eigvals(_ONE))
+_MAY_BE_REAL = version_of(np) < (2, 5)  # eigenvalues
 _SVD: Any = type(np.linalg.svd(_ONE))
