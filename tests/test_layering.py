@@ -76,7 +76,7 @@ JIT_LAYERS = [
     {"libraries", "reflection"},
     {"answers", "asking", "installed", "opaque"},
     {"mentioned"},
-    {"places", "reads", "hidden", "putting", "inspection", "standins", "varying"},
+    {"places", "classes", "reads", "hidden", "putting", "inspection", "standins", "varying"},
     {"inputs"},
     {"lasting"},
     {"state"},

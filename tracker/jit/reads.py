@@ -33,6 +33,7 @@ from tracker import tree
 from tracker.jit import asking
 from tracker.jit.answers import QUESTIONS, Space
 from tracker.jit.caches import emptied
+from tracker.jit.classes import Classes
 from tracker.jit.compared import Static
 from tracker.jit.hidden import hidden_in, reached_by
 from tracker.jit.inspection import (
@@ -118,7 +119,6 @@ class _Walk:
         self.seen: dict[int, Any] = {}
         self.replaced = Replaced()
         self.objects: list[Any] = []
-        self.in_front: dict[tuple[type, bool], list[str]] = {}
         self.caches: list[Any] = []
         self.installed = Installed(package)
         self.todo: list[Any] = []
@@ -135,7 +135,7 @@ class _Walk:
             new, looked_at = self.objects[looked_at:], len(self.objects)
             for x in new:
                 self._object(x)
-        self._classes()
+        self._others()
         names = self.names
         # by `__self__` code would come from the method that appends to the list
         unknown = names.every or names.whole or "__self__" in names.attributes
@@ -156,67 +156,16 @@ class _Walk:
             return f"it can read more than {_MOST:,} names and attributes"
         return self.installed.beyond
 
-    def _classes(self) -> None:
-        """Which classes objects have, and what these lend them under the names that were met."""
-        names = None if self.names.every else frozenset(self.names.attributes | self.names.tested)
+    def _others(self) -> None:
+        """The places of what was named in dicts that hardly change, and of classes."""
         for space, which in self.named.values():
             for name in sorted(which & self.names.stored):
                 self.places.setdefault(Place("item", Static(space), name, f"global {name}"))
             if held := tuple(sorted(which - self.names.stored)):
                 label = f"names in {space.get('__name__', 'globals')}"
                 self.places.setdefault(Place("names", Static(space), held, label))
-        if self.names.classifies and self.names.abstract:
-            token = Place(
-                "token", Static(abc.get_cache_token), "", "what is registered with classes"
-            )
-            self.places.setdefault(token)
-        classes: dict[type, None] = {}
-        for x in self.objects:
-            if isinstance(x, types.ModuleType):
-                continue
-            self._own(x, type(x))
-            if isinstance(x, type) and self._is_ours(x):
-                classes.setdefault(x)
-            cls = type(x)
-            if cls.__flags__ & HEAP and self._is_ours(cls):
-                classes.setdefault(cls)
-                if not tree.is_namedtuple(cls):  # of which the signature says the class
-                    label = f"class of a {cls.__name__}"
-                    self.places.setdefault(Place("class", Static(x), "", label))
-        for cls in classes:
-            label = f"what {cls.__name__} lends"
-            self.places.setdefault(Place("lent", Static(cls), names, label))
-
-    def _own(self, x: Any, cls: type) -> None:
-        """An object may get attributes of its own in front of what its class lends it."""
-        own = own_dict(x)
-        if isinstance(x, type) or isinstance(cls.__getattribute__, types.FunctionType):
-            return
-        if not has_dict(x):
-            return
-        found = tuple(n for n in self._in_front(cls, self._is_ours(x)) if n not in own)
-        if found:
-            label = f"what a {cls.__name__} has in front of its class"
-            self.places.setdefault(Place("own", Static(x), found, label))
-
-    def _in_front(self, cls: type, is_ours: bool) -> list[str]:
-        """The names of what an object may have in front of its class, in order: the same for all
-        objects of the class, and there are many functions."""
-        if (cls, is_ours) in self.in_front:
-            return self.in_front[cls, is_ours]
-        asks, names = hasattr(cls, "__getattr__"), self.names.attributes
-        if self.names.every:
-            names = names.union(*map(vars, cls.__mro__))
-        found: list[str] = []
-        for name in sorted(names):
-            raw = lent(cls, name)
-            lends = is_ours and hasattr(type(raw), "__get__") and not is_data_descriptor(raw)
-            is_tested = name in self.names.tested and not is_ours
-            if not name.startswith("__") and (
-                lends or is_tested or (asks and is_ours and raw is None)
-            ):
-                found.append(name)
-        return self.in_front.setdefault((cls, is_ours), found)
+        for place in Classes(self.names, self._is_ours).places(self.objects):
+            self.places.setdefault(place)
 
     def reach(self, x: Any, place: Place | None = None) -> None:
         """Something that the code can get hold of; what stands at a place."""
