@@ -194,13 +194,28 @@ def _forced(x, s):
     return s.body.x * s.body.n
 
 
+_force = object.__setattr__
+
+
+def _forced_by_another_name(x, s):
+    _force(s.body, "n", s.body.n + 1)
+    s.body = dataclasses.replace(s.body, x=s.body.x + x)
+    return s.body.x * s.body.n
+
+
 def _compared(x, s):
     was = s.body is s.other
     s.body = dataclasses.replace(s.body, x=s.body.x + x)
     return x * was
 
 
-@pytest.mark.parametrize("f", [_shared, _within_a_tuple, _within_a_dataclass, _forced, _compared])
+_SEEN_BEFORE = [
+    *(_shared, _within_a_tuple, _within_a_dataclass),
+    *(_forced, _forced_by_another_name, _compared),
+]
+
+
+@pytest.mark.parametrize("f", _SEEN_BEFORE)
 def test_what_leaves_a_place_was_changed_before(f):
     """Somebody else knows the container that was changed there."""
     warnings.simplefilter("ignore", RuntimeWarning)

@@ -60,6 +60,41 @@ def a_slot_that_is_kept():
 
 
 @program
+def a_slot_whose_descriptor_is_kept():
+    class Model:
+        __slots__ = ("rate",)
+
+    model = Model()
+    model.rate = 1.0
+    slot = Model.rate
+
+    def f(x):
+        slot.__set__(model, slot.__get__(model) + x)
+        return slot.__get__(model) * x
+
+    def poke(i):
+        model.rate *= 2
+
+    return f, poke, lambda: model.rate
+
+
+@program
+def methods_in_c_of_the_class_of_all():
+    model = types.SimpleNamespace(rate=1.0)
+    get, put = object.__getattribute__, object.__setattr__
+    name = ["ra" + "te"]
+
+    def f(x):
+        put(model, name[0], get(model, name[0]) + x)
+        return get(model, name[0]) * x
+
+    def poke(i):
+        model.rate *= 2
+
+    return f, poke, lambda: model.rate
+
+
+@program
 def the_class_above_that_is_kept():
     class Model:
         def step(self, x):

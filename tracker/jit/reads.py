@@ -59,9 +59,11 @@ from tracker.records import replace
 
 _NEVER = {"__repr__", "__str__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"}
 _BY_NAME = {"getattr", "__getattribute__", "__setattr__", "__delattr__"}
+_PUTS = {"__setattr__", "__delattr__", "__set__", "__delete__"}
 _MOST = 20_000  # places; to compare them takes milliseconds
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType, types.MethodType)
-_TOOLS = (type, types.BuiltinFunctionType, types.FunctionType)
+_OF_SLOTS = (types.MemberDescriptorType, types.WrapperDescriptorType)
+_TOOLS = (type, types.BuiltinFunctionType, types.FunctionType, *_OF_SLOTS)
 _BUILTIN = (list, dict, set, deque, bytearray)
 _STATE = (list, dict, set, deque, ContextVar, type(os.environ))  # of libraries, that users change
 
@@ -183,6 +185,8 @@ class _Walk:
 
     def _tool(self, x: Any) -> None:
         """`getattr` and its like by another name: what is said to it is not seen in the code."""
+        if isinstance(x, _OF_SLOTS):
+            self._of_slots(x)
         names = names_of(x)
         if names is not None:
             self.names.note(names, x.__name__)
@@ -351,12 +355,19 @@ class _Walk:
     def _method(self, x: Any) -> None:
         """A method in C of an object: `o.__getattribute__`, what a slot is read and written by."""
         self.reach(x.__self__)
+        self._of_slots(x)
+        if isinstance(x.__self__, OF_C):
+            self._of_slots(x.__self__)
+
+    def _of_slots(self, x: Any) -> None:
+        """What a slot is called, or `__getattribute__` and its like: what may be done with it."""
         name = x.__name__
         self.names.every |= name in _BY_NAME
-        self.names.fills |= name in ("__setattr__", "__delattr__", "__set__", "__delete__")
-        if isinstance(x.__self__, OF_C):
-            self.names.attributes.add(x.__self__.__name__)
-            self.names.looked_at.add(x.__self__.__name__)
+        self.names.fills |= name in _PUTS
+        self.names.forces |= name == "__setattr__"
+        if isinstance(x, OF_C):
+            self.names.attributes.add(name)
+            self.names.looked_at.add(name)
 
     def _partial(self, x: functools.partial[Any]) -> None:
         """What it calls, and what it gives. A text among that may name an attribute; without
