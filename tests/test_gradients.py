@@ -416,51 +416,7 @@ def test_params_are_left_alone_by_gradients():
     assert p.grad == 0.0
 
 
-# gradcheck ----------------------------------------------------------------------------------------
-
-
-def test_gradcheck_names_the_first_bad_entry():
-    def half_wrong(d):
-        return d["w"] * tracker.data(d["w"])
-
-    with pytest.raises(AssertionError, match=r"argument 0\['w'\]\[1\]"):
-        gradcheck(lambda d: half_wrong({"w": d["w"][1:]}), {"w": V})
-    with pytest.raises(AssertionError, match="imaginary part"):
-        gradcheck(lambda z: np.real(z) + 2 * tracker.data(z).imag, 1 + 2j)
-    with pytest.raises(tracker.NotScalarError, match="no float"):
-        gradcheck(lambda n: n, 3)
-    assert gradcheck(half_wrong_at_second_order, V)
-    with pytest.raises(AssertionError, match="jvp of operand 0"):
-        gradcheck(half_wrong_at_second_order, V, order=2)
-
-
-def half_wrong_at_second_order(x):
-    """The first derivative is right, and treats a part of itself as constant."""
-    c = tracker.data(x)
-    return np.sum(x * c * c * 3 - 2 * c**3)
-
-
-def test_gradcheck_does_not_touch_its_inputs():
-    def f(x, d):
-        x[0] = d["w"][0] * 2
-        d["w"][:] = 0.0
-        return np.sum(x)
-
-    x, w = V.copy(), V.copy()
-    assert gradcheck(f, x, {"w": w})
-    assert x.tolist() == V.tolist()
-    assert w.tolist() == V.tolist()
-
-
-def test_ngradient():
-    same(
-        ngradient(lambda x, d: np.sum(x**2) * d["s"], V, {"s": 2.0, "n": "x"}),
-        (4 * V, {"s": 14.0, "n": None}),
-    )
-    z = 1 + 2j
-    assert ngradient(lambda z: abs(z) ** 2, z)[0] == pytest.approx(2 * z)
-    with pytest.raises(tracker.NotScalarError, match=r"shape \(3,\)"):
-        ngradient(lambda x: x, V)
+# Arguments, layouts, kinds ------------------------------------------------------------------------
 
 
 def test_a_write_into_arguments_that_share_memory_is_refused():
@@ -540,34 +496,6 @@ def test_reading_element_by_element_needs_no_array_per_element():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 3000 * 3000 * 8 / 4
-
-
-@pytest.mark.parametrize("f", [np.max, lambda x: np.sum(np.sort(x) * [1, 2, 3]), lambda x: x % 0.5])
-def test_gradcheck_looks_nearer_where_a_kink_or_a_jump_is_close(f):
-    x = np.array([0.7, 0.7 + 2e-5, 0.5 + 2e-5])
-    assert gradcheck(f, x)
-    assert gradcheck(f, x, order=2)
-
-
-def test_gradcheck_calls_a_smooth_function_four_times_for_an_entry():
-    plain = []
-
-    def f(x):
-        if type(x) is np.ndarray:
-            plain.append(x)
-        return np.sum(np.sin(x) * x[0])
-
-    assert gradcheck(f, np.array([0.3, -2.0, 1.1]))
-    assert len(plain) == 4 * 3
-
-
-def test_gradcheck_takes_no_wrong_derivative_for_a_kink():
-    @tracker.custom_gradient
-    def wrong(x):
-        return np.sin(x), lambda dy: (1.0001 * dy * np.cos(x),)
-
-    with pytest.raises(AssertionError, match="gradient"):
-        gradcheck(wrong, 0.3)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

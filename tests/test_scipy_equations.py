@@ -1,0 +1,267 @@
+"""Differential equations and integrals of SciPy's: values, gradients, compiled calls, refusals."""
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.optimize
+
+import tracker
+from tracker import UnsupportedError, data, gradient, jit, param
+from tracker.scipy import integrate
+from tracker.testing import gradcheck
+
+RNG = np.random.default_rng(0)
+SAMPLES = RNG.normal(size=(3, 6))
+PLACES = np.sort(RNG.normal(size=6))
+LOOSE = {"rtol": 2e-5, "atol": 1e-6}
+
+
+@pytest.mark.parametrize("count", [2, 5, 6])
+@pytest.mark.parametrize("name", ["trapezoid", "simpson", "cumulative_trapezoid"])
+def test_integrals_of_samples(name, count):
+    f, theirs = getattr(integrate, name), getattr(scipy.integrate, name)
+    y, x = SAMPLES[:, :count], PLACES[:count]
+    np.testing.assert_allclose(data(f(param(y), x)), theirs(y, x))
+    np.testing.assert_allclose(data(f(param(y), dx=0.3)), theirs(y, dx=0.3))
+    np.testing.assert_allclose(data(f(param(y.T), x, axis=0)), theirs(y.T, x, axis=0))
+    assert gradcheck(f, y, x, order=2)
+    assert gradcheck(lambda y: f(y, axis=0), y)
+
+
+@pytest.mark.parametrize("count", [3, 4, 5, 6])
+@pytest.mark.parametrize("places", [[0, 1, 1, 2, 2, 2], [0, 0, 1, 2, 3, 3]])
+def test_points_that_coincide(places, count):
+    y, x = SAMPLES[:, :count], np.array(places[:count])
+    want = scipy.integrate.simpson(y, x=x)
+    np.testing.assert_allclose(jit(lambda y, x: integrate.simpson(y, x=x))(y, x), want)
+    assert gradcheck(lambda y: integrate.simpson(y, x=x), y)
+
+
+def test_integrals_with_a_start_and_wrong_shapes():
+    for_each = integrate.cumulative_trapezoid(param(SAMPLES), initial=0)
+    np.testing.assert_allclose(
+        data(for_each), scipy.integrate.cumulative_trapezoid(SAMPLES, initial=0)
+    )
+    with pytest.raises(ValueError, match="y has 6 samples along the axis, x has 3"):
+        integrate.trapezoid(param(SAMPLES), np.arange(3.0))
+    with pytest.raises(ValueError, match="must be 0 or None"):
+        integrate.cumulative_trapezoid(param(SAMPLES), initial=1.0)
+
+
+def prey(y, t, a, b):
+    return np.stack([a * y[0] - b[0] * y[0] * y[1] + 0.1 * t, -b[1] * y[1] + y[0] * y[1]])
+
+
+def pendulum(t, y, a):
+    return np.stack([y[1], -a * np.sin(y[0])])
+
+
+START, TIMES, RATES = np.array([1.0, 0.5]), np.array([0.0, 0.4, 1.1]), np.array([0.7, 0.9])
+
+
+def test_odeint_of_plain_numbers_is_scipys():
+    ours = integrate.odeint(prey, START, TIMES, (1.2, RATES))
+    np.testing.assert_array_equal(ours, scipy.integrate.odeint(prey, START, TIMES, (1.2, RATES)))
+
+
+def test_odeint():
+    ours = integrate.odeint(prey, param(START), TIMES, (1.2, RATES))
+    want = scipy.integrate.odeint(prey, START, TIMES, (1.2, RATES))
+    np.testing.assert_allclose(data(ours), want, rtol=1e-6)
+
+    def f(y0, t, a, b):
+        return integrate.odeint(prey, y0, t, (a, b))
+
+    assert gradcheck(f, START, TIMES, 1.2, RATES, **LOOSE)
+    assert gradcheck(
+        lambda a: integrate.odeint(
+            lambda t, y, a: [-a * y[0]], [1.0], [0.0, 1.0], (a,), tfirst=True
+        ),
+        0.7,
+        **LOOSE,
+    )
+
+
+def test_arguments_in_structures():
+    def rates(y, t, parts, name, scale):
+        assert name == "prey"
+        return prey(y, t, parts["a"], parts["b"][0] * scale)
+
+    def solutions(f, args):
+        given = {"t_eval": [0.5], "args": args, "rtol": 1e-9, "atol": 1e-9}
+        ivp = integrate.solve_ivp(lambda t, y, *args: f(y, t, *args), (0.0, 0.5), START, **given)
+        return np.sum(integrate.odeint(f, START, TIMES[:3], args)[-1]) + np.sum(ivp.y)
+
+    p = np.array([1.2, 0.9])
+    (found,) = gradient(lambda p: solutions(rates, ({"a": p[0], "b": [RATES]}, "prey", p[1])), p)
+    (want,) = gradient(lambda p: solutions(prey, (p[0], RATES * p[1])), p)
+    np.testing.assert_allclose(found, want, rtol=1e-7)
+
+
+def test_second_derivative_of_a_solution():
+    def f(a):
+        return integrate.odeint(lambda y, t, a: -a * y, START, TIMES[:2], (a,))
+
+    assert gradcheck(f, 0.7, order=2, **LOOSE)
+
+
+def test_solve_ivp():
+    def at_times(y0, a):
+        options = {"t_eval": [0.3, 1.0], "args": (a,), "rtol": 1e-9, "atol": 1e-9}
+        return integrate.solve_ivp(pendulum, (0.0, 1.0), y0, **options).y
+
+    assert gradcheck(at_times, START, 1.3, **LOOSE)
+
+    def at_end(y0, a, end):
+        options = {"args": (a,), "rtol": 1e-8, "atol": 1e-8, "method": "DOP853"}
+        return integrate.solve_ivp(pendulum, (0.0, end), y0, **options).y[:, -1]
+
+    assert gradcheck(at_end, START, 1.3, 0.8, **LOOSE)
+    found = integrate.solve_ivp(pendulum, (0.0, 1.0), param(START), args=(1.3,))
+    want = scipy.integrate.solve_ivp(pendulum, (0.0, 1.0), START, args=(1.3,))
+    np.testing.assert_allclose(found.t.data if tracker.istracked(found.t) else found.t, want.t)
+    np.testing.assert_allclose(data(found.y), want.y, rtol=1e-2)
+    assert found.success
+
+
+def test_compiled_solution():
+    def f(a):
+        return integrate.odeint(lambda y, t, a: -a * y, START, TIMES, (a,))[-1, 0]
+
+    compiled = jit(f)
+    for a in (0.7, 0.7, 0.9):
+        assert compiled(a) == pytest.approx(np.exp(-1.1 * a), rel=1e-6)
+        assert gradient(compiled, a)[0] == pytest.approx(-1.1 * np.exp(-1.1 * a), rel=1e-6)
+
+
+def stiff(y, t, k):
+    fast, slow = 3e3 * y[1] ** 2, 1e4 * y[1] * y[2]
+    return [slow - k * y[0], k * y[0] - slow - fast, fast]
+
+
+def test_a_way_back_that_leads_elsewhere_is_refused():
+    def f(k):
+        return integrate.odeint(stiff, [1.0, 0.0, 0.0], [0.0, 4.0, 40.0], (k,))[-1, 0]
+
+    with (
+        pytest.warns(scipy.integrate.ODEintWarning),
+        pytest.raises(UnsupportedError, match=r"goes elsewhere between two .* Ask for more times"),
+    ):
+        gradient(f, 0.04)
+
+
+def turning(t, y, m):
+    return m @ y
+
+
+TURN = np.array([[0.0, 1.0], [-1.0, -0.1]])
+
+
+def test_options_of_the_equation_do_not_reach_the_adjoint():
+    """The adjoint equation has another state: no slopes, tolerances or first step of this one."""
+    options = {"rtol": 1e-9, "atol": np.full(2, 1e-9), "first_step": 0.2, "t_eval": [0.3, 1.0]}
+
+    def ivp(m, **more):
+        options_now = {**options, **more, "args": (m,)}
+        return integrate.solve_ivp(turning, (0.0, 1.0), START, "Radau", **options_now).y
+
+    assert gradcheck(lambda m: ivp(m, jac=lambda t, y, m: m), TURN, **LOOSE)
+    np.testing.assert_allclose(
+        jit(lambda m: ivp(m, jac=lambda t, y, m: m))(TURN), ivp(TURN, jac=TURN)
+    )
+
+    def ode(m, tfirst):
+        f, slopes = turning, lambda t, y, m: m
+        if not tfirst:
+            f, slopes = (lambda y, t, m: m @ y), (lambda y, t, m: m)
+        atol = np.full(2, 1e-9)
+        return integrate.odeint(f, START, TIMES, (m,), slopes, tfirst=tfirst, atol=atol)
+
+    for tfirst in (True, False):
+        assert gradcheck(lambda m, tfirst=tfirst: ode(m, tfirst), TURN, **LOOSE)
+
+
+def test_a_number_to_start_from():
+    def f(y0, a):
+        return integrate.odeint(lambda y, t, a: -a * y, y0, TIMES, (a,))
+
+    np.testing.assert_allclose(jit(f)(2.0, 0.7), f(2.0, 0.7), rtol=1e-6)
+    assert gradcheck(f, 2.0, 0.7, **LOOSE)
+
+
+def test_complex_solutions_of_real_parameters():
+    def f(a, end):
+        options = {"args": (a,), "t_eval": [end], "rtol": 1e-9, "atol": 1e-9}
+        y = integrate.solve_ivp(
+            lambda t, y, a: (2j - a) * y * t, (0.0, end), np.array([1 + 0.5j]), **options
+        ).y
+        return np.stack([y.real, y.imag])
+
+    assert gradcheck(f, 0.7, 1.1, **LOOSE)
+
+
+def test_compiled_times():
+    """Whether the first is the start, whether the last is the end, and whether they are sorted."""
+
+    def f(a, at, end):
+        times = np.stack([at, at + 0.5])
+        options = {"t_eval": times, "args": (a,)}
+        return integrate.solve_ivp(lambda t, y, a: -a * y * t, (0.0, end), START, **options).y
+
+    compiled = jit(f)
+    for at, end in ((0.0, 2.0), (0.9, 2.0), (0.0, 3.0), (0.5, 1.0)):
+        np.testing.assert_allclose(compiled(0.7, at, end), f(0.7, at, end), rtol=1e-12)
+    with pytest.raises(ValueError, match="not within `t_span`"):
+        compiled(0.7, 0.9, 1.0)
+
+    def tight(a, at, end):
+        options = {"t_eval": [at, 1.5], "args": (a,), "rtol": 1e-9, "atol": 1e-9}
+        return integrate.solve_ivp(pendulum, (0.0, end), START, **options).y
+
+    assert gradcheck(tight, 1.3, 0.4, 2.0, **LOOSE)
+    assert gradcheck(lambda a: tight(a, 0.4, 2.0)[0, 0], 1.3, order=2, **LOOSE)
+
+
+def test_a_compiled_solution_tells_how_often_it_asked():
+    def f(a):
+        found = integrate.solve_ivp(turning, (0.0, 1.0), START, t_eval=[1.0], args=(a,))
+        return found.y, found.nfev
+
+    compiled = jit(f)
+    for a in (TURN, 30 * TURN):
+        assert compiled(a)[1] == f(a)[1]
+
+
+@pytest.mark.parametrize(
+    "solved",
+    [
+        lambda a: integrate.odeint(lambda y, t: -a * y, START, TIMES)[-1, 0],
+        lambda a: integrate.odeint(lambda y, t: [-a * y[0], y[1]], START, TIMES)[-1, 0],
+        lambda a: integrate.solve_ivp(lambda t, y: -a * y, (0.0, 1.1), START).y[0, -1],
+    ],
+)
+def test_functions_that_alone_depend_on_what_is_differentiated(solved):
+    with pytest.raises(UnsupportedError, match=r"captures a tracked value. Pass .* through args="):
+        gradient(solved, 0.7)
+    compiled = jit(solved)
+    with pytest.warns(RuntimeWarning, match="cannot be traced"):
+        assert compiled(0.7) == solved(0.7)
+    assert compiled(0.7) == solved(0.7)
+
+
+def test_refusals_of_equations():
+    times = [0.0, 1.0]
+    with pytest.raises(UnsupportedError, match="differential equation captures a tracked value"):
+        gradient(lambda a: integrate.odeint(lambda y, t: -a * y, param(START), times)[-1, 0], 0.7)
+    with pytest.raises(UnsupportedError, match="odeint with full_output= has no derivative rule"):
+        integrate.odeint(prey, param(START), times, (1.0, RATES), full_output=True)
+    with pytest.raises(ValueError, match=r"y0 must be a vector; it has shape \(1, 2\)"):
+        integrate.odeint(prey, param([[1.0, 2.0]]), times)
+    with pytest.raises(UnsupportedError, match="solve_ivp with dense_output= has no derivative"):
+        integrate.solve_ivp(pendulum, times, param(START), dense_output=True, args=(1.0,))
+    assert integrate.ode is scipy.integrate.ode
+
+
+def test_an_integral_from_a_number_to_itself():
+    assert gradcheck(lambda a, b: integrate.quad(lambda x: a * x, 1.0, 1.0)[0] + b, 2.0, 3.0)
+    assert gradcheck(lambda a: integrate.quad(lambda x: 3.0 * x, a, a)[0], 2.0)
