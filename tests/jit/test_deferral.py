@@ -1,74 +1,18 @@
 """What a trace puts off: nobody reads memory that was not written, and the first call gives what
-the plain function does, whatever is asked for on the way.
-
-Within `everything`, all that can be is put off, however small, and forms lie in memory full of
-NaNs: whoever read one would be found out.
-"""
-
-import gc
-import threading
-from contextlib import contextmanager
+the plain function does, whatever is asked for on the way."""
 
 import numpy as np
 import pytest
 from counting import peak_bytes
 from hypothesis import given
 from jit_programs import check, programs
+from put_off import ARRAY, LATER, N, arrays, everything, peak, same
 
 import tracker
-from tracker import deferral, gradient, jit, last_uses, stage, tape, values
+from tracker import deferral, gradient, jit, stage, tape, values
 from tracker.jit import background, first_calls
 
-N = 1 << 18
-ARRAY = 8 * N
-LATER = 1 << 60  # bytes: NumPy computes it all
-
-
-@contextmanager
-def everything(soon=0):
-    """`soon`: how much NumPy computes on the first call, not machine code."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(first_calls, "SOON", soon)
-        patch.setattr(last_uses, "_WORTH", 0)
-        patch.setattr(deferral, "_room", lambda size: bytearray(b"\xff" * size))
-        patch.setattr(deferral, "_blank", deferral._room(1 << 16))
-        patch.setattr(deferral, "LARGE", 0)
-        yield
-
-
-@pytest.fixture(autouse=True)
-def nothing_put_off_for_good():
-    yield
-    gc.collect()
-    assert not values.is_anything_due()
-    assert values.leaf(2.0).data == 2.0  # who asks next finds that none is left
-    assert values.Value.__dict__["data"] is values._slot
-
-
-@pytest.fixture
-def computed(monkeypatch):
-    """The values that were computed after they had been put off."""
-    found = []
-    fill = values._fill
-    monkeypatch.setattr(values, "_fill", lambda value: (found.append(value.op), fill(value)))
-    return found
-
-
-def arrays(count, n=N):
-    rng = np.random.default_rng(count)
-    return [rng.normal(size=n) for _ in range(count)]
-
-
-def same(f, *args, calls=2, tolerance=1e-12):
-    """A compiled function's calls, the first one too, give what the plain one does."""
-    want = f(*(np.array(x) for x in args))
-    fast = jit(f)
-    for _ in range(calls):
-        have = fast(*(np.array(x) for x in args))
-        for a, b in zip(tracker.tree.leaves(have), tracker.tree.leaves(want), strict=True):
-            assert type(a) is type(b)
-            np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
-    return fast
+pytestmark = pytest.mark.usefixtures("nothing_put_off")
 
 
 # Programs -----------------------------------------------------------------------------------------
@@ -209,14 +153,6 @@ CASES = [
 ]
 
 
-@pytest.fixture
-def machine_code(monkeypatch):
-    """What is put off is left to machine code, however little it is."""
-    monkeypatch.setattr(first_calls, "SOON", 0)
-    monkeypatch.setattr(first_calls, "APIECE", 0)
-    monkeypatch.setattr(first_calls, "EACH", 0)
-
-
 @pytest.mark.parametrize(("f", "count"), CASES)
 def test_nothing_is_computed_by_numpy(f, count, computed, machine_code):
     same(f, *arrays(count))
@@ -311,10 +247,6 @@ def test_a_choice_takes_the_place_of_either_side(monkeypatch):
     same(f, *arrays(1), tolerance=0)
 
 
-def peak(f, *args):
-    return peak_bytes(lambda: f(*args)) / ARRAY
-
-
 def test_the_first_call_of_a_gradient_needs_the_memory_of_its_results(computed, machine_code):
     args = arrays(3, 8 * N)
     fast = jit(lambda *xs: tracker.withgradient(tanh_exp, *xs))
@@ -375,229 +307,6 @@ def test_many_small_products_are_computed_at_once():
     x = np.random.default_rng(0).normal(size=(800, 3, 3))
     np.testing.assert_allclose(jit(f)(x), f(x))
     assert seen == [False, False]
-
-
-# Who asks for numbers -----------------------------------------------------------------------------
-
-
-def test_a_branch_is_answered_by_the_numbers():
-    def f(x):
-        y = np.sin(x)
-        return y * 2.0 if np.sum(y) > 0 else np.cos(y)
-
-    (x,) = arrays(1)
-    same(f, np.abs(x))
-    same(f, -np.abs(x))
-
-
-def test_what_is_asked_on_the_way(computed):
-    seen = []
-
-    def f(x):
-        y = x * 2.0
-        seen.append((float(tracker.data(np.sum(y))), int(np.argmax(y)), y.shape, y.dtype))
-        z = np.sort(y)[::2] + 1.0
-        return np.cumsum(z) * y[0]
-
-    (x,) = arrays(1)
-    same(f, x)
-    assert computed
-    assert all(now == (np.sum(x * 2.0), int(np.argmax(x)), x.shape, x.dtype) for now in seen)
-
-
-def test_a_printed_value_is_its_numbers(capsys):
-    def f(x):
-        y = x * 2.0
-        print(y[:2])
-        return np.sum(y)
-
-    x = np.ones(N)
-    jit(f)(x)
-    assert capsys.readouterr().out == "[2. 2.]\n"
-
-
-def test_an_exception_of_the_user_after_values_were_put_off():
-    def f(x):
-        x *= 2.0
-        raise RuntimeError("stop")
-
-    x = np.ones(N)
-    with pytest.raises(RuntimeError, match="stop"):
-        jit(f)(x)
-    np.testing.assert_array_equal(x, 2.0)
-
-
-def test_numpy_raises_its_own_errors_at_once():
-    def f(x):
-        try:
-            return x + np.ones(3)
-        except ValueError:
-            return x
-
-    (x,) = arrays(1)
-    same(f, x)
-    with pytest.raises(ValueError, match="negative integer powers"):
-        jit(lambda n: n ** np.array(-1))(np.arange(N))
-    with pytest.raises(OverflowError):
-        jit(lambda n: n + 300)(np.ones(N, np.uint8))
-    with pytest.raises(ZeroDivisionError):
-        jit(lambda x: 1.0 / (x[0] * 0.0).item())(x)
-
-
-def test_floating_point_errors_are_raised_where_that_is_asked_for():
-    def f(x):
-        with np.errstate(divide="raise"):
-            return 1.0 / x
-
-    with pytest.raises(FloatingPointError):
-        jit(f)(np.zeros(N))
-
-
-# Taken for granted --------------------------------------------------------------------------------
-
-
-def masked(x):
-    return np.sum(np.where(x > 0, np.log(np.where(x > -1, x, 1.0)), 0.0))
-
-
-def test_zeros_are_strong_in_the_first_call():
-    """The quick pass gives NaN: that it would not was taken for granted, and is found out."""
-    (x,) = arrays(1)
-    x[:10] = 0.0
-    with np.errstate(all="ignore"):
-        want = gradient(masked, x)[0]
-        assert np.isfinite(want).all()
-        whole, inner = jit(lambda x: gradient(masked, x)), jit(masked)
-        for _ in range(2):
-            np.testing.assert_allclose(whole(x)[0], want, rtol=1e-12)
-            np.testing.assert_allclose(gradient(inner, x)[0], want, rtol=1e-12)
-
-
-def test_what_was_taken_for_granted_is_looked_at_before_anybody_gets_numbers():
-    seen = []
-
-    def f(x):
-        g = gradient(masked, x)[0]
-        seen.append(bool(np.isnan(np.sum(g))))
-        return g
-
-    (x,) = arrays(1)
-    x[:10] = 0.0
-    with np.errstate(all="ignore"):
-        jit(f)(x)
-    assert seen == [False]
-
-
-def test_a_loss_that_is_not_finite():
-    fast = jit(lambda x: np.sum(np.log(x)))
-    with np.errstate(all="ignore"), pytest.raises(tracker.NonFiniteError, match="infinite"):
-        gradient(fast, np.zeros(N))
-
-
-# Writes, captures, effects ------------------------------------------------------------------------
-
-
-def test_writes_reach_the_caller_and_see_what_was_there():
-    def swap(x, y):
-        x[:], y[:] = y * 2.0, x + 1.0
-        return np.sum(x) - y[::2]
-
-    plain, compiled = arrays(2), arrays(2)
-    fast = jit(swap)
-    for _ in range(2):
-        want, have = swap(*plain), fast(*compiled)
-        np.testing.assert_allclose(have, want, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(compiled, plain, rtol=1e-12)
-
-
-def test_a_captured_array_that_is_written_into():
-    (c,) = arrays(1)
-    start = c.copy()
-
-    @jit
-    def f(x):
-        y = c * x
-        c[:] = y + 1.0
-        return y * 2.0
-
-    x = np.full(N, 0.5)
-    np.testing.assert_allclose(f(x), start, rtol=1e-12)
-    np.testing.assert_allclose(c, start * 0.5 + 1.0, rtol=1e-12)
-
-
-def test_a_plain_array_that_the_function_changes_meanwhile():
-    def f(x):
-        scratch = np.ones(N)
-        y = x * scratch
-        scratch[:] = 3.0
-        z = x * scratch
-        return (y + z) if np.sum(y) > np.inf else y - z
-
-    (x,) = arrays(1)
-    np.testing.assert_allclose(jit(f)(x), x - 3.0 * x, rtol=1e-12)
-
-
-def test_a_handle_that_outlives_its_trace_has_the_numbers_of_then():
-    kept = []
-
-    def f(x):
-        kept.append(x * 2.0)
-        x[:] = 0.0
-        return np.sum(x)
-
-    x = np.ones(N)
-    jit(f)(x)
-    x[:] = 7.0
-    np.testing.assert_array_equal(tracker.data(kept[0]), 2.0)
-    kept.clear()
-
-
-def test_a_generator_draws_once():
-    def f(x, rng):
-        return x * 2.0 + rng.normal(size=N)
-
-    (x,) = arrays(1)
-    fast = jit(f)
-    mine, theirs = np.random.default_rng(3), np.random.default_rng(3)
-    for _ in range(2):
-        np.testing.assert_allclose(fast(x, mine), f(x, theirs), rtol=1e-12)
-
-
-def test_views_of_arguments_that_are_returned_share_their_memory():
-    (x,) = arrays(1)
-    fast = jit(lambda x: (x[::2], np.sum(x * 2.0)))
-    for _ in range(2):
-        view, _ = fast(x)
-        assert np.shares_memory(view, x)
-
-
-@pytest.mark.filterwarnings("ignore:.*asks somebody else to compute:RuntimeWarning")
-def test_another_thread_finds_the_numbers_of_a_handle():
-    found = []
-
-    def f(x):
-        y = np.sin(x)
-        other = threading.Thread(target=lambda: found.append(tracker.data(y).copy()))
-        other.start()
-        other.join()
-        return y * 2.0
-
-    x = np.linspace(0, 1, 5)
-    with everything():
-        jit(f)(x)
-    np.testing.assert_array_equal(found[0], np.sin(x))
-
-
-def test_a_trace_that_is_watched_computes():
-    def f(x):
-        return np.sum(np.log(x))
-
-    with (
-        np.errstate(all="ignore"),
-        tracker.debug.nan_check(),
-        pytest.raises(Exception, match="log"),
-    ):
-        jit(f)(np.full(N, -1.0))
 
 
 # Forms --------------------------------------------------------------------------------------------

@@ -1,0 +1,35 @@
+"""Fixtures for the tests of what a trace puts off (`put_off.py`)."""
+
+import gc
+
+import pytest
+
+from tracker import values
+from tracker.jit import first_calls
+
+
+@pytest.fixture
+def nothing_put_off():
+    """When a trace is over, nothing that it has put off is left."""
+    yield
+    gc.collect()
+    assert not values.is_anything_due()
+    assert values.leaf(2.0).data == 2.0  # who asks next finds that none is left
+    assert values.Value.__dict__["data"] is values._slot
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """The values that were computed after they had been put off."""
+    found = []
+    fill = values._fill
+    monkeypatch.setattr(values, "_fill", lambda value: (found.append(value.op), fill(value)))
+    return found
+
+
+@pytest.fixture
+def machine_code(monkeypatch):
+    """What is put off is left to machine code, however little it is."""
+    monkeypatch.setattr(first_calls, "SOON", 0)
+    monkeypatch.setattr(first_calls, "APIECE", 0)
+    monkeypatch.setattr(first_calls, "EACH", 0)
