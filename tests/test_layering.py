@@ -75,7 +75,7 @@ JIT_LAYERS = [
     {"strips"},
     {"libraries", "reflection"},
     {"answers", "asking", "installed", "opaque"},
-    {"mentioned"},
+    {"mentioned", "raised"},
     {"places", "classes", "reads", "hidden", "putting", "inspection", "standins", "varying"},
     {"inputs"},
     {"lasting"},

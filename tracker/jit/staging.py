@@ -9,7 +9,6 @@ Invariant: an exception in the traced function leaves no stage behind.
 
 from __future__ import annotations
 
-import dis
 import itertools
 import operator
 import sys
@@ -24,7 +23,7 @@ import numpy as np
 from tracker import tree
 from tracker.deferral import Deferral, Misjudged
 from tracker.draws import Patched, Watch, import_generators
-from tracker.errors import CompileError, UnsupportedError, is_internal, message
+from tracker.errors import CompileError, UnsupportedError, message
 from tracker.ir.graph import Function
 from tracker.jit.answers import Answers
 from tracker.jit.asking import Asking
@@ -34,9 +33,9 @@ from tracker.jit.collecting import USERS, collecting_seldom
 from tracker.jit.compared import Compared, Static
 from tracker.jit.inputs import Effects, Inputs
 from tracker.jit.lasting import After
-from tracker.jit.libraries import is_library_file
 from tracker.jit.opaque import goes_on
 from tracker.jit.places import Place, Spot, has_dict, same_objects, with_places
+from tracker.jit.raised import caught, is_librarys, is_of_c
 from tracker.jit.reads import Reads, places_of, reads_of
 from tracker.jit.signature import Node, Signature, Update, alike_in, signature_of
 from tracker.jit.standins import (
@@ -390,45 +389,12 @@ class _Run:
         if self.deferral is not None:
             self.deferral.asked()
         unlock(self.listener, ())
-        if refused(error, self.listener) or _is_librarys(error) or _is_of_c(error):
+        if refused(error, self.listener) or is_librarys(error) or is_of_c(error):
             raise UnsupportedError(f"{type(error).__name__}: {error}") from error
 
     def why(self) -> str:
         """Why there can be no trace, if so."""
-        return self.listener.spoilt or _caught(self.listener.errors)
-
-
-def _is_librarys(error: Exception) -> bool:
-    """Whether a library has raised an error that it may not have for the plain values: its code
-    asks for a type by other ways than `isinstance`, as the encoder of json does."""
-    if not isinstance(error, (TypeError, AttributeError)):
-        return False
-    files, at = [], error.__traceback__
-    while at is not None:
-        if not is_internal(at.tb_frame.f_code):
-            files.append(at.tb_frame.f_code.co_filename)
-        at = at.tb_next
-    last = files[-1] if files else ""
-    return bool(files) and last != files[0] and (is_library_file(last) or last in _CYTHON)
-
-
-_CYTHON = ("<stringsource>", "stringsource")  # where functions for several types choose one
-
-
-def _is_of_c(error: Exception) -> bool:
-    """Whether a function in C has raised a TypeError for what the user's code has called it with:
-    some take Python's own numbers alone (`itertools.permutations(x, n)`)."""
-    at = error.__traceback__
-    while at is not None and at.tb_next is not None:
-        at = at.tb_next
-    if at is None or type(error) is not TypeError or is_internal(at.tb_frame.f_code):
-        return False
-    return _is_call(at.tb_frame.f_code, at.tb_lasti)
-
-
-def _is_call(code: types.CodeType, at: int) -> bool:
-    found = (step.opname for step in dis.get_instructions(code) if step.offset == at)
-    return "CALL" in next(found, "")  # PRECALL: Python 3.11 has two steps
+        return self.listener.spoilt or caught(self.listener.errors)
 
 
 def _changed(given: Signature, leaves: Sequence[Any], known: Known) -> str:
@@ -473,17 +439,6 @@ def _refuse_holders(outputs: list[Any]) -> None:
                     "",
                 )
             )
-
-
-def _caught(errors: list[Exception]) -> str:
-    """Why a trace does not hold whose function went on after an error that a value gave rise to."""
-    if not errors:
-        return ""
-    what = f"{type(errors[0]).__name__}: {errors[0]}"
-    return message(
-        f"the function goes on after an error that depends on values ({what})",
-        "Ask for the value first: if d == 0",
-    )
 
 
 def _name(f: Callable[..., Any]) -> str:
