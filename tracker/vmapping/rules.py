@@ -233,8 +233,8 @@ def _gather(op: Op, xs: Sequence[Any], marks: Sequence[bool], params: Params, n:
 _RULES: dict[Op, Rule] = {
     OPS[name]: rule
     for rule, names in (
-        (_stacked, ("adjugate", "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv")),
-        (_stacked, ("qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals")),
+        (_stacked, ("bases", "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv")),
+        (_stacked, ("nullity", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals")),
         (_along, ("argmax", "argmin", "argsort", "count_nonzero", "cumprod")),
         (_along, ("cumsum", "recurrence", "sort")),
         (_along, ("concatenate", "stack")),

@@ -8,6 +8,6 @@ their argument, as LAPACK does; so do the derivatives: the gradient is exactly z
 that is not read, and (g + g^H)/2 is the symmetric gradient that other systems give.
 """
 
-from tracker.ops.linalg import factors, norms, parts, pseudo, solves, spectra
+from tracker.ops.linalg import determinants, factors, norms, parts, pseudo, solves, spectra
 
-__all__ = ["factors", "norms", "parts", "pseudo", "solves", "spectra"]
+__all__ = ["determinants", "factors", "norms", "parts", "pseudo", "solves", "spectra"]

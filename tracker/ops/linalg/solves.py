@@ -1,11 +1,10 @@
-"""Solving, inverses and determinants.
+"""Solving, inverses, and logarithms of determinants (`determinants.py` has these themselves).
 
-The ops are `solve`, `solve_triangular`, `inv`, `det`, `adjugate`, `slogdet`; `tensorsolve`,
-`tensorinv` and `matrix_power` are composed of them. Formulas: M. Giles, "Collected matrix
-derivative results for forward and reverse mode algorithmic differentiation" (2008).
+The ops are `solve`, `solve_triangular`, `inv`, `slogdet`; `tensorsolve`, `tensorinv` and
+`matrix_power` are composed of them. Formulas: M. Giles, "Collected matrix derivative results for
+forward and reverse mode algorithmic differentiation" (2008).
 
-At singular matrices `solve` and `inv` raise NumPy's LinAlgError. The gradient of `det` is the
-matrix of cofactors, which exists there, too; it is then computed without dividing.
+At singular matrices `solve` and `inv` raise NumPy's LinAlgError.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import Host, Joint, Routine
+from tracker.ir.op import Joint, Routine
 from tracker.ir.types import Type
 from tracker.ops.cotangents import project
 from tracker.ops.declare import declare, implements
@@ -30,7 +29,6 @@ from tracker.ops.linalg.parts import (
     kind,
     real,
 )
-from tracker.ops.reduce import others_of
 from tracker.ops.shape import adjoint, turned
 from tracker.tape import apply
 
@@ -232,84 +230,6 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 
 
 # Determinants -------------------------------------------------------------------------------------
-
-
-def _bases(a: Any) -> tuple[Any, Any, Any, Any]:
-    """U, s, V^H of the SVD, and det(U) det(V^H), of size one."""
-    u, s, vh = np.linalg.svd(a)
-    return u, s, vh, np.linalg.det(u) * np.linalg.det(vh)
-
-
-def _adjugate(a: Any) -> Any:
-    """det(a) a^-1, without dividing: V diag(products of the other singular values) U^H."""
-    u, s, vh, sign = _bases(a)
-    turned = (adjoint(vh) * np.expand_dims(others_of(s), -2)) @ adjoint(u)
-    return np.asarray(turned * column(column(sign))).astype(kind(a.dtype), copy=False)
-
-
-def _pairs(s: Any) -> Any:
-    """[i, j]: the product of all singular values but the i-th and the j-th."""
-    n = np.shape(s)[-1]
-    row = np.broadcast_to(np.expand_dims(s, -2), (*np.shape(s), n))
-    return others_of(np.where(np.eye(n, dtype=bool), np.ones_like(row), row))
-
-
-def _adjugate_jvp(t: Any, y: Any, a: Any) -> Any:
-    """In the singular bases, where d = U^H t V: adj(S + d) to first order in d."""
-    u, s, vh, sign = _bases(a)
-    d = adjoint(u) @ t @ adjoint(vh)
-    pairs = _pairs(s)
-    off = np.where(np.eye(np.shape(s)[-1], dtype=bool), np.zeros_like(pairs), pairs)
-    moved = embedded((off @ column(diagonal_of(d)))[..., 0], d) - off * d
-    return (adjoint(vh) @ moved @ adjoint(u)) * column(column(sign))
-
-
-def _adjugate_vjp(g: Any, y: Any, a: Any) -> Any:
-    u, s, vh, sign = _bases(a)
-    back = vh @ (g * np.conjugate(column(column(sign)))) @ u
-    pairs = _pairs(s)
-    off = np.where(np.eye(np.shape(s)[-1], dtype=bool), np.zeros_like(pairs), pairs)
-    moved = embedded((off @ column(diagonal_of(back)))[..., 0], back) - off * back
-    return project(u @ moved @ vh, a)
-
-
-adjugate = declare(
-    "adjugate",
-    method=None,
-    entry=None,
-    infer=lambda a: Type(a.shape, kind(a.dtype)),
-    evaluate=_adjugate,
-    jvp=[_adjugate_jvp],
-    vjp=[_adjugate_vjp],
-    lower=Host("an adjugate at a singular matrix"),
-)
-
-
-def _cofactors(y: Any, a: Any) -> Any:
-    """The adjugate: from the inverse where there is one."""
-    if bool(np.all(y != 0)):
-        return np.linalg.inv(a) * column(column(y))
-    return apply(adjugate, (a,))
-
-
-det = declare(
-    "det",
-    method=None,
-    entry=None,
-    infer=lambda a: Type(a.shape[:-2], kind(a.dtype)),
-    evaluate=np.linalg.det,
-    jvp=[lambda t, y, a: np.sum(np.swapaxes(_cofactors(y, a), -1, -2) * t, axis=(-2, -1))],
-    vjp=[lambda g, y, a: project(column(column(g)) * adjoint(_cofactors(y, a)), a)],
-    lower=Routine("det", lambda a: a.shape[-1:], factor=True, turns=True),
-)
-
-
-@implements(np.linalg.det)
-def det_(a: Any) -> Any:
-    """The determinant; its gradient is the matrix of cofactors, also where `a` is singular."""
-    a = as_array(a)
-    is_square(a)
-    return apply(det, (a,))
 
 
 def _regular_inverse(a: Any, sign: Any, weight: Any) -> Any:
