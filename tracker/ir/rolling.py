@@ -18,8 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from tracker.ir import repeats
 from tracker.ir.graph import (
     Atom,
@@ -35,10 +33,11 @@ from tracker.ir.graph import (
 )
 from tracker.ir.keys import objects_key
 from tracker.ir.op import OPS, Host
-from tracker.ir.passes import Pass, Writer
+from tracker.ir.passes import Pass
 from tracker.ir.periods import Analysis
 from tracker.ir.repeats import LEAST, find_runs
 from tracker.ir.rereading import reread
+from tracker.ir.rows import Rows, axis_of
 from tracker.ir.types import Type
 from tracker.ir.wanted import Need, Needs
 from tracker.ir.windows import (
@@ -59,7 +58,7 @@ from tracker.records import replace
 _SHRUNK = 0.9  # of its length; a round that leaves a body longer than that is taken back
 
 
-class _Emitter(Writer):
+class _Emitter(Rows):
     """The new body; loops stand where their windows began."""
 
     def __init__(self, function: Function, analysis: Analysis) -> None:
@@ -68,8 +67,6 @@ class _Emitter(Writer):
         self.analysis = analysis
         self.stands: dict[Atom, Atom] = {}
         self.loops: dict[Window, _Loop] = {}
-        self.tables: dict[Any, Var] = {}
-        self.rows: dict[Any, Var] = {}
         self.functions = dict(function.functions)
         self.known = {_key(nested): nested for nested in function.functions.values()}
 
@@ -162,53 +159,6 @@ class _Emitter(Writer):
             places.append(found)
         return len(places), places[1][2] - places[0][2] if len(places) > 1 else 1
 
-    def sliced(self, array: Var, axis: int, first: int, by: int, count: int) -> Var:
-        """array[first], array[first + by], ... along an axis."""
-        last = first + by * (count - 1)
-        if (first, by, count) == (0, 1, array.type.shape[axis]):
-            return array
-        stop = last + (1 if by > 0 else -1)
-        index = [slice(0, n, 1) for n in array.type.shape]
-        index[axis] = slice(first, None if stop < 0 else stop, by)
-        key = array, tuple(map(str, index))
-        if key not in self.rows:
-            self.rows[key] = self.make("getitem", array, index=tuple(index))
-        return self.rows[key]
-
-    def part_rows(self, part: Part, count: int, reverse: bool) -> Var:
-        """The parts below each other, the last one first if the loop goes in reverse."""
-        found = part.place.along(part.array.type.shape)
-        assert found is not None
-        entry, axis = found
-        if part.place.width(entry) > 1:
-            return self.window_rows(part, entry, count, reverse)
-        start, by = part.place.start(entry), part.place.by[axis]
-        if reverse:
-            start, by = start + by * (count - 1), -by
-        cut = self.sliced(self.atom(part.array), axis, start, by, count)  # type: ignore[arg-type]
-        index = list(part.place.index)
-        index[entry] = slice(0, count, 1)
-        full = [slice(0, n, 1) for n in cut.type.shape]
-        if index != full:
-            cut = self.make("getitem", cut, index=tuple(index))
-        front = _position(index, entry)
-        if front:
-            axes = (front, *(at for at in range(cut.type.ndim) if at != front))
-            cut = self.make("transpose", cut, axes=axes)
-        shape = (count, *part.type.shape)
-        return cut if cut.type.shape == shape else self.make("reshape", cut, shape=shape)
-
-    def window_rows(self, part: Part, entry: int, count: int, reverse: bool) -> Var:
-        """The same of windows that slide over an array: column by column."""
-        front = _position(part.place.index, entry)
-        shape = (*part.type.shape[:front], 1, *part.type.shape[front + 1 :])
-        columns = [
-            Part(part.array, part.place.column(entry, at), part.type.with_shape(shape))
-            for at in range(part.place.width(entry))
-        ]
-        rows = [self.part_rows(column, count, reverse) for column in columns]
-        return self.make("concatenate", *rows, axis=front + 1)
-
     def written(self, total: Atom, link: Link, loop: _Loop) -> Var:
         """`total` with the pieces of a link written or added, all at once."""
         shape, count = total.type.shape, loop.window.count
@@ -228,7 +178,7 @@ class _Emitter(Writer):
             place, rows = link.place, stack
             if width > 1:
                 place = place.column(entry, column)
-                rows = self.sliced(stack, 1 + _position(place.index, entry), column, 1, 1)
+                rows = self.sliced(stack, 1 + axis_of(place.index, entry), column, 1, 1)
             index = list(place.at(at))
             start = place.start(entry) + by * at
             index[entry] = slice(start, start + abs(by) * (count - 1) + 1, abs(by))
@@ -240,29 +190,6 @@ class _Emitter(Writer):
                 total = self.make("put", total, rows, index=tuple(index))
         assert isinstance(total, Var)
         return total
-
-    def fitted(self, stack: Var, index: Sequence[Any], entry: int, link: Link) -> Var:
-        """A stack of pieces with its first axis where the index has it."""
-        front = _position(index, entry)
-        rank = sum(each is None or isinstance(each, slice) for each in index)
-        count, *rest = stack.type.shape
-        if isinstance(link.place.index[entry], slice) and len(rest) > rank - 1 - front:
-            del rest[len(rest) - (rank - front)]  # the extent of 1 that moves
-        rest = [1] * (rank - 1 - len(rest)) + rest
-        if stack.type.shape != (count, *rest):
-            stack = self.make("reshape", stack, shape=(count, *rest))
-        if front:
-            axes = (*range(1, front + 1), 0, *range(front + 1, rank))
-            stack = self.make("transpose", stack, axes=axes)
-        return stack
-
-    def table(self, values: Sequence[Const]) -> Var:
-        numbers = tuple([np.asarray(const.value)[()].item() for const in values])
-        dtype = values[0].type.dtype
-        key = dtype, np.array(numbers, dtype).tobytes()
-        if key not in self.tables:
-            self.tables[key] = self.make("table", values=numbers, dtype=dtype)
-        return self.tables[key]
 
     def nested(self, function: Function) -> Function:
         """The function; or one like it, if there is one."""
@@ -282,11 +209,6 @@ def _key(function: Function) -> Hashable:
     """Equal for two functions that do the same: what Python runs must be the same object."""
     called = [eqn for eqn in function.eqns if isinstance(eqn.op.lower, Host)]
     return str(function), *((eqn.op, objects_key(eqn.params)) for eqn in called)
-
-
-def _position(index: Sequence[Any], entry: int) -> int:
-    """Which axis of array[index] an entry of the index makes."""
-    return sum(each is None or isinstance(each, slice) for each in index[:entry])
 
 
 class _Loop:
@@ -382,12 +304,18 @@ class _Loop:
             self.body.append(Eqn(item, (row,), {}, out, self.e.where))
         return self.items[row]
 
+    def _standing(self, part: Part) -> Part:
+        """The same part of what stands for its array."""
+        array = self.e.atom(part.array)
+        assert isinstance(array, Var)
+        return replace(part, array=array)
+
     def _stack(self, source: Table | Residual | Part) -> Var:
         count = self.window.count
         if isinstance(source, Table):
             return self.e.table(source.values[::-1] if self.reverse else source.values)
         if isinstance(source, Part):
-            return self.e.part_rows(source, count, self.reverse)
+            return self.e.part_rows(self._standing(source), count, self.reverse)
         at, by = source.at, source.by
         if self.reverse:
             at, by = at + by * (count - 1), -by
@@ -442,7 +370,7 @@ class _Loop:
         if slot in self.window.parts and not found:
             part = self.window.parts[slot]
             place = Place.of(part.place.at(at), tuple(n * by for n in part.place.by))
-            return self.e.part_rows(Part(part.array, place, part.type), count, False)
+            return self.e.part_rows(replace(self._standing(part), place=place), count, False)
         whole = slot in self.stack_of and not found
         stack = self.pick(self.stack_of[slot] if whole else self.kept[slot])
         row = self._number(at if whole else at + 1)
