@@ -15,7 +15,7 @@ from op_rows import row, sample, x, z
 
 import tracker
 from tracker import gradient, param
-from tracker.ops.linalg import determinants, factors, parts, pseudo, solves, spectra
+from tracker.ops.linalg import coinciding, determinants, factors, parts, pseudo, solves, spectra
 from tracker.testing import gradcheck
 
 
@@ -101,6 +101,7 @@ ROWS = [
         sample(np.stack([SINGULAR, square(3)])),
     ),
     row(determinants.bases, *(sample(a) for a in (square(2), square(3, 2), csquare(3)))),
+    row(coinciding.slope, sample(x(3), np.zeros((3, 3), bool), what="eigenvalues")),
     row(determinants.nullity, *(sample(a) for a in (square(2), SINGULAR, csquare(3)))),
     row(
         solves.slogdet,
@@ -492,6 +493,26 @@ def test_a_result_that_depends_on_a_choice_of_vectors_warns():
         assert np.all(np.isfinite(found))
         with pytest.warns(tracker.DegenerateWarning, match="values . and . coincide"):
             tracker.jvp(f, (np.diag([3.0, 3.0, 1.0]),), (np.ones((3, 3)),))
+
+
+def test_the_curvature_of_values_that_coincide_warns():
+    """Their sums have one, but it depends on how they part."""
+
+    def f(a):
+        return np.sum(np.real(la.eigvals(a)) ** 3)
+
+    def twice(t):
+        return tracker.gradient(lambda t: tracker.gradient(lambda t: f(np.eye(3) + t * A), t)[0], t)
+
+    both = np.eye(3), A
+    np.testing.assert_allclose(grad(f, both[0]), 3 * np.eye(3), atol=1e-12)
+    ways = (lambda: twice(0.0), lambda: tracker.jvp(lambda a: grad(f, a), both[:1], both[1:]))
+    compiled = tracker.jit(twice)
+    for run in (*ways, lambda: compiled(0.0), lambda: compiled(0.0)):
+        with pytest.warns(tracker.DegenerateWarning, match="eigenvalues . and . coincide"):
+            run()
+    apart = np.diag([1.0, 2.0, 4.0])
+    np.testing.assert_allclose(tracker.hvp(f, apart, np.eye(3)), 6 * apart, atol=1e-12)
 
 
 def test_vectors_of_a_zero_singular_value_warn():

@@ -1,8 +1,8 @@
 """Eigenvalues and singular values that coincide, or vanish: what is taken as 0, and its warning.
 
-Owns: `gaps_of`, the factors that derivatives of vectors have, and `warn_coinciding` and
-`warn_vanishing`. A warning is an op that makes nothing: compiled code that took this branch warns
-on each call, as the plain function does.
+Owns: `gaps_of`, the factors that derivatives of vectors have, `warn_coinciding`, `warn_vanishing`,
+and `slope_at`, which warns when it is differentiated. A warning is an op that makes nothing:
+compiled code that took this branch warns on each call, as the plain function does.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import DegenerateWarning, message, warn
-from tracker.ir.op import Host, Op, define
+from tracker.ir.op import Expand, Host, Op, define
 from tracker.ir.types import Type
 from tracker.listening import current_stage
+from tracker.ops.create import identity
 from tracker.ops.linalg.parts import column, epsilon
 from tracker.stage import Unstructured
 from tracker.tape import apply
@@ -41,6 +42,32 @@ def warn_coinciding(where: Any, m: Any, what: str) -> None:
     if not bool(np.any(bad)):
         return
     _tell(_coincide, bad, what=what)
+
+
+def slope_at(x: Any, values: Any, a: Any, what: str) -> Any:
+    """`x`, a derivative of values. Where some of these coincide it is right, but how it changes
+    depends on how they part from each other."""
+    _, near = gaps_of(values, a)
+    return apply(slope, (x, near), {"what": what}) if bool(np.any(near)) else x
+
+
+def _told(derivative: Any, near: Any, what: str) -> Any:
+    if bool(np.any(near)):
+        _tell(_coincide, near, what=what)
+    return derivative
+
+
+slope = define(
+    "slope_at_coinciding",
+    numpy=[],
+    method=None,
+    entry=None,
+    infer=lambda x, near, *, what: x,
+    evaluate=lambda x, near, *, what: x,
+    jvp=[lambda t, y, x, near, *, what: _told(t, near, what), None],
+    vjp=[lambda g, y, x, near, *, what: _told(g, near, what), None],
+    lower=Expand(lambda b, x, near, *, what: b(identity, x)),
+)
 
 
 def _tell(op: Op, where: Any, **params: Any) -> None:

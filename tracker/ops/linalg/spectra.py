@@ -25,7 +25,12 @@ from tracker.ir.types import Type
 from tracker.ops.cotangents import project
 from tracker.ops.declare import declare, implements
 from tracker.ops.index import getitem
-from tracker.ops.linalg.coinciding import gaps_of, warn_coinciding, warn_vanishing
+from tracker.ops.linalg.coinciding import (
+    gaps_of,
+    slope_at,
+    warn_coinciding,
+    warn_vanishing,
+)
 from tracker.ops.linalg.parts import (
     as_array,
     column,
@@ -220,14 +225,15 @@ eig = declare(
 
 
 def _eigvals_jvp(t: Any, y: Any, a: Any) -> Any:
-    _, v = _complex_eig(a)
-    return diagonal_of(np.linalg.solve(v, t @ v))
+    w, v = _complex_eig(a)
+    return slope_at(diagonal_of(np.linalg.solve(v, t @ v)), w, a, "eigenvalues")
 
 
 def _eigvals_vjp(g: Any, y: Any, a: Any) -> Any:
     """V^-H diag(g) V^H, with the vectors in the order of the values of `y`."""
-    _, v = _complex_eig(a)
-    return project(np.linalg.solve(adjoint(v), column(g) * adjoint(v)), a)
+    w, v = _complex_eig(a)
+    back = np.linalg.solve(adjoint(v), column(g) * adjoint(v))
+    return project(slope_at(back, w, a, "eigenvalues"), a)
 
 
 def _complex_eig(a: Any) -> list[Any]:
