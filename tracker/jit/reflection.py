@@ -40,6 +40,7 @@ _NAMED = {
 }
 _RUN = {"eval": 0, "exec": 0}  # the same, of code: it reads globals
 _WHOLE = {"vars", "dir", "__dict__", "asdict", "astuple", "fields", "getmembers"}
+_OWN = {"LOAD_FAST", "LOAD_FAST_LOAD_FAST"}  # a variable of the function's own
 _KEYED = {"globals", "locals"}  # what is called and gives the namespace
 _ENVIRONMENT = {"environ", "environb"}
 _ASKED = {"getenv": 0, "getenvb": 0}
@@ -206,6 +207,8 @@ class _Reader:
             self.attributes |= names
             self.looked_at |= names
         elif name in _WHOLE:
+            if _is_held(self.steps, at):
+                return
             self.every = self.whole = True
             self.attributes.update(self.text)
             self.looked_at.update(self.text)
@@ -223,6 +226,39 @@ class _Reader:
             self.variables |= {key} if key is not None else set()
         if name in ("import_module", "__import__"):
             self.imports |= {(0, c) for c in _texts(self.steps)}
+
+
+def _is_held(steps: Sequence[dis.Instruction], at: int) -> bool:
+    """Whether a name that a function of Python's has, `fields` or `dir`, is plainly that of what
+    an object holds: it is put there; or one looks up a key in it, or asks it for a method; or it
+    is an attribute of a variable, and not called."""
+    step, after = steps[at], steps[at + 1 : at + 3]
+    if step.argval == "__dict__" or step.opname not in _ATTRIBUTES:
+        return False
+    if step.opname in ("STORE_ATTR", "DELETE_ATTR"):
+        return True
+    names = [s.opname for s in after]
+    if names[0] in ("LOAD_ATTR", "LOAD_METHOD"):
+        return not after[0].argval.startswith("__")
+    if names[-1] in ("BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR"):
+        return names[0] in ("LOAD_CONST", "LOAD_FAST")
+    return not _is_called(steps, at) and _is_of_variable(steps, at)
+
+
+def _is_called(steps: Sequence[dis.Instruction], at: int) -> bool:
+    """Whether an attribute is loaded for a call; how differs with the version of Python."""
+    is_method = steps[at].opname != "LOAD_ATTR" or (
+        sys.version_info >= (3, 12) and bool((steps[at].arg or 0) & 1)
+    )
+    beside = steps[at + 1 : at + 2] if _NULL_AFTER else steps[:at][-2:]
+    return is_method or "PUSH_NULL" in [s.opname for s in beside]
+
+
+def _is_of_variable(steps: Sequence[dis.Instruction], at: int) -> bool:
+    """Whether it is an attribute, or one of an attribute, of a variable that no import has set."""
+    while steps[at].opname == "LOAD_ATTR":
+        at -= 1
+    return steps[at].opname in _OWN and all(s.opname != "IMPORT_NAME" for s in steps)
 
 
 def _compares(steps: Sequence[dis.Instruction]) -> bool:
