@@ -82,6 +82,19 @@ def writing(x):
     return {"put": put, "added": added, "scattered": scattered}
 
 
+def matrices(x):
+    some = x[..., :3, :3]
+    positive = some @ some.mT + np.eye(3)
+    return {
+        "factor": np.linalg.cholesky(positive),
+        "upper factor": np.linalg.cholesky(positive, upper=True),
+        "upper complex factor": np.linalg.cholesky(positive + 0j, upper=True),
+        "inverse": np.linalg.inv(positive),
+        "power 0": np.linalg.matrix_power(some, 0),
+        "power 3": np.linalg.matrix_power(some, 3),
+    }
+
+
 def asked_for(x):
     """What takes a memory order as an argument, or makes an array after another one."""
     a, b = np.zeros_like(x), np.full_like(x, 2.0)
@@ -127,7 +140,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (7, 9), (4, 3, 5)], ids=str)
-@pytest.mark.parametrize("f", [elementwise, shaping, folding, writing, asked_for])
+@pytest.mark.parametrize("f", [elementwise, shaping, folding, writing, matrices, asked_for])
 def test_results_lie_as_the_plain_functions_do(f, shape):
     compiled = tracker.jit(f)
     for make in (*LAYOUTS.values(), *LAYOUTS.values()):
@@ -138,7 +151,7 @@ def test_results_lie_as_the_plain_functions_do(f, shape):
 @pytest.mark.parametrize("make", LAYOUTS.values(), ids=LAYOUTS)
 def test_eager_results_lie_as_numpys_do(make):
     x = make(4, 3)
-    for f in (elementwise, shaping, folding, writing, asked_for):
+    for f in (elementwise, shaping, folding, writing, matrices, asked_for):
 
         def loss(x, f=f):
             made = f(x)

@@ -127,7 +127,9 @@ def cholesky_(a: Any, /, *, upper: bool = False) -> Any:
     the gradient is zero in the other one. Raises LinAlgError unless `a` is positive definite."""
     a = as_array(a)
     is_square(a)
-    return adjoint(apply(cholesky, (adjoint(a),))) if upper else apply(cholesky, (a,))
+    if not upper:
+        return apply(cholesky, (a,))
+    return np.copy(adjoint(apply(cholesky, (adjoint(a),))), "C")  # by rows, as NumPy's lies
 
 
 # QR -----------------------------------------------------------------------------------------------

@@ -190,7 +190,9 @@ def matrix_power(a: Any, n: int) -> Any:
     except TypeError as error:
         raise TypeError("exponent must be an integer") from error
     if n == 0:
-        return np.zeros_like(a) + np.eye(np.shape(a)[-1], dtype=a.dtype)
+        unit = np.zeros_like(a)
+        unit[...] = np.eye(np.shape(a)[-1], dtype=a.dtype)
+        return unit
     if n < 0:
         a, n = np.linalg.inv(a), -n
     power = a
