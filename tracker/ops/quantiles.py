@@ -18,6 +18,7 @@ from tracker.ops.declare import implements
 from tracker.ops.entries import NO_VALUE, as_array
 from tracker.ops.ranks import ranked
 from tracker.ops.reduce import axes_of
+from tracker.ops.shape import contiguous
 from tracker.ops.storing import as_large, into
 from tracker.tape import apply, form_of
 
@@ -188,6 +189,9 @@ def _quantile(
     keep = keepdims is not NO_VALUE and keepdims
     kept = tuple(1 if i in axes else n for i, n in enumerate(shape) if keep or i not in axes)
     found = np.reshape(found, (*np.shape(q), *kept))
+    if skip_nan and np.ndim(q):  # NumPy takes line after line, each for all q
+        first, last = range(np.ndim(q)), range(-np.ndim(q), 0)
+        found = np.moveaxis(contiguous(np.moveaxis(found, first, last)), last, first)
     if weights is not None:  # NumPy puts each line into an array, even if there is one
         return into(out, found)
     return into(out, as_large(found[()], out))

@@ -159,7 +159,8 @@ def _accumulate(
         axis = normalize_axis_index(axis, np.ndim(array))
         return into(out, apply(running, (array,), {"axis": axis}), "unsafe")
     lines = list(accumulate(np.moveaxis(array, axis, 0), ufunc))
-    return into(out, np.stack(lines, axis=axis) if lines else array, "unsafe")
+    made = laid_out(np.stack(lines, axis=axis), "K", array) if lines else array
+    return into(out, made, "unsafe")
 
 
 def _reduceat(
@@ -180,7 +181,17 @@ def _reduceat(
     order = np.argsort(np.concatenate(places))
     found = np.concatenate(folds[1:] or folds)
     ordered = found if len(folds) <= 2 else found[order]
-    return into(out, np.moveaxis(ordered, 0, axis), "unsafe")
+    made = np.moveaxis(ordered, 0, axis)
+    if np.size(made):
+        made = laid_out(made, "K", _small_reduceat(ufunc, form_of(array), axis))
+    return into(out, made, "unsafe")
+
+
+def _small_reduceat(ufunc: np.ufunc, form: Any, axis: int) -> Any:
+    """NumPy's own result for a corner of an array, from which to see how a whole one lies."""
+    corner = form[(slice(2),) * form.ndim]
+    with np.errstate(all="ignore"):
+        return ufunc.reduceat(corner, [0, corner.shape[axis] - 1], axis)
 
 
 def _pieces(rows: Any, starts: Any, count: int) -> Any:
