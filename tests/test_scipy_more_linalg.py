@@ -206,3 +206,16 @@ def test_integrals_over_three_and_what_is_refused():
         m.solve_bvp(None, None, param(V), V)
     with pytest.raises(ValueError, match="strictly increasing"):
         m.cumulative_simpson(param(SAMPLES), x=-PLACES)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_factors_lie_by_columns(lower, order):
+    def both(m, a):
+        return m.cholesky(a, lower=lower), m.cho_factor(a, lower=lower)[0]
+
+    a = np.array([[4.0, 1.0], [1.0, 3.0]], order=order)
+    ours = tracker.scipy.linalg
+    compiled, eager = tracker.jit(lambda a: both(ours, a))(a), map(data, both(ours, param(a)))
+    for have, also, want in zip(compiled, eager, both(scipy.linalg, a), strict=True):
+        assert have.strides == also.strides == want.strides

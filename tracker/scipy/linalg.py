@@ -271,8 +271,9 @@ def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
 def cholesky(
     a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:
-    """The upper factor, of which the upper triangle of `a` is read; with `lower`, the lower."""
-    return np.linalg.cholesky(a, upper=not lower)
+    """The upper factor, of which the upper triangle of `a` is read; with `lower`, the lower. It
+    lies by columns, as SciPy's does."""
+    return adjoint(np.linalg.cholesky(adjoint(as_array(a)), upper=lower))
 
 
 @drop_in(scipy.linalg)
