@@ -249,6 +249,16 @@ def test_derivatives_of_what_is_called_back(name):
         assert gradient(compiled, k)[0] == pytest.approx(gradient(f, k)[0], rel=1e-6)
 
 
+@pytest.mark.parametrize("name", DERIVED)
+def test_one_trace_serves_all_calls(name):
+    """Of the function, and of its derivative: nothing that SciPy gives is taken for another way."""
+    f = DERIVED[name]
+    for compiled in (jit(f), jit(lambda k: gradient(f, k))):
+        for _ in range(4):
+            compiled(0.7)
+        assert compiled.cache_info().traces == 1
+
+
 @pytest.mark.parametrize("name", ["dblquad", "root, tol", "minimize_scalar", "linprog"])
 def test_second_derivatives_of_what_is_called_back(name):
     f = DERIVED[name]

@@ -300,3 +300,18 @@ def test_references_of_host_calls_are_flat():
         f(X, r)
     gc.collect()
     assert sys.getallocatedblocks() - before < 200
+
+
+def test_a_result_that_machine_code_does_not_take_as_it_lies_is_no_other_way_through():
+    @custom_gradient(host=True)
+    def twice(x):
+        memory = np.zeros(x.nbytes + 1, np.uint8)
+        found = memory[1:].view(float)
+        found[:] = 2 * x
+        return found, lambda dy: (2 * dy,)
+
+    x = np.ones(20_000)
+    f = jit(lambda x: np.sum(twice(x) ** 2))
+    for _ in range(4):
+        assert f(x) == 80_000.0
+    assert f.cache_info().traces == 1

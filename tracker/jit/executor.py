@@ -6,6 +6,7 @@ function of a flat list of values. Start at `executor`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -139,13 +140,14 @@ class _Lazy:
 
     def _by_class(self, values: Sequence[Any]) -> Any:
         """The results by the call that is made for values of these classes and layouts."""
-        call, leaves = signature.signature_of([_plain_layout(x) for x in values], {})
+        plain = [_plain_layout(x) for x in values]
+        call, leaves = signature.signature_of(plain, {})
         if not call.native:  # an int that has outgrown 64 bits
             raise GuardFailed
         native_call = self.calls.get(call)
         if native_call is None:
             native_call = self.calls[call] = self._compile(call)
-        elif native_call is self.last:
+        elif native_call is self.last and all(map(operator.is_, plain, values)):
             raise GuardFailed  # it has been asked
         results = native_call(*leaves)
         if results is GuardFailed:

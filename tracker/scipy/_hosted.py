@@ -140,7 +140,7 @@ def _called_back(name: str, function: Function, given: Sequence[Any], others: Se
         elif kind != first[0]:
             raise Unheard
         found = list(filter(_is_number, leaves))
-        return found if _is_number(first[1]) else [True, *found]
+        return found if _is_number(first[1]) else [np.True_, *found]  # as compiled code has it
 
     standing = _Standing(others)
     numbers = iter(host_call(name, run, [*given, *read]))
