@@ -5,6 +5,7 @@ import functools
 import os
 import weakref
 
+import numpy as np
 import pytest
 from at_once import at_once
 
@@ -117,7 +118,9 @@ def test_pipelines():
     assert engine.longest_block(straight(100)) in range(100, 104)
     note = "; a loop\n%i = phi i64 [0, %a]"
     assert engine.pipeline(straight(50) + note, 3) == engine.Pipeline(3, True, False, 3)
-    assert engine.pipeline(straight(200) + note, 3) == engine.Pipeline(3, False, False, 3)
+    assert engine.pipeline(straight(200) + note, 3) == engine.Pipeline(
+        3, False, False, 3, True, False
+    )
     assert engine.pipeline(straight(50), 3) == engine.Pipeline(3, False, True, 3)
     assert engine.pipeline(straight(1000), 3) == engine.Pipeline(3, False, True, 1)
     assert engine.pipeline(straight(30_000), 3) == engine.Pipeline(3, False, True, 0)
@@ -292,3 +295,45 @@ def test_values_of_very_many_loops_are_not_numbered(level):
     x = ctypes.c_double(0.0)
     assert function(module, "f", ctypes.c_int64, ctypes.c_void_p)(ctypes.addressof(x)) == 0
     assert x.value == 6.0 * (engine.NUMBERED_LOOPS + 100)
+
+
+def many_arrays(count):
+    """x[i] = the sum of a[k][i + k] over `count` arrays a."""
+    loads = "\n".join(
+        f"""  %at{k} = getelementptr double, ptr %a, i64 {100 * k}
+  %place{k} = add i64 %i, {k}
+  %p{k} = getelementptr double, ptr %at{k}, i64 %place{k}
+  %v{k} = load double, ptr %p{k}
+  %s{k + 1} = fadd double %s{k}, %v{k}"""
+        for k in range(count)
+    )
+    return f"""
+define void @f(ptr noalias %x, ptr noalias %a) {{
+start:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %start ], [ %next, %loop ]
+  %s0 = fadd double 0.0, 0.0
+{loads}
+  %p = getelementptr double, ptr %x, i64 %i
+  store double %s{count}, ptr %p
+  %next = add i64 %i, 1
+  %on = icmp ult i64 %next, 50
+  br i1 %on, label %loop, label %end
+end:
+  ret void
+}}
+"""
+
+
+def test_addresses_of_many_arrays_are_not_counted_up_and_those_of_few_are_as_before():
+    few, many = many_arrays(3), many_arrays(40)
+    before = engine.compile_module(few).object_code
+    assert engine.pipeline(few, 3).reduced and not engine.pipeline(many, 3).reduced
+    a, x = np.random.default_rng(0).normal(size=(40, 100)), np.zeros(50)
+    module = engine.compile_module(many)
+    assert module.asm
+    call = function(module, "f", None, ctypes.c_void_p, ctypes.c_void_p)
+    call(x.ctypes.data, a.ctypes.data)
+    np.testing.assert_allclose(x, sum(a[k, k : k + 50] for k in range(40)), rtol=1e-12)
+    assert engine.compile_module(few).object_code == before  # LLVM has one switch for all

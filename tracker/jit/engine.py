@@ -21,6 +21,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import llvmlite.binding as llvm
@@ -52,7 +53,10 @@ FAST_CODEGEN_LINES = 2000
 BRANCHING_LINES = 2000  # of a function of short blocks: the standard pipeline is worse than linear
 NUMBERED_WRITES = 8000  # writes and calls of straight code: value numbering is quadratic in these
 NUMBERED_LOOPS = 50  # of a function: it takes a pass for each, and LLVM ends the process at 100
+REDUCED_LINES = 128  # strength reduction takes half of all for loops over 20 arrays, and gains 2 %
 CALL_LINES = 4  # arithmetic lines to a call, below which code is "mostly calls"
+
+_KNOWN_LLVM = 22  # the last version of which it is known what it is told by options
 
 _BLOCK_END = re.compile(r'\n(?:[-\w.$"]+:|\})')  # what begins with one character is soon found
 _FUNCTION_END, _PHI = "\n}", " = phi "
@@ -64,13 +68,15 @@ _EXTERNAL = re.compile(r"^declare [^@\n]*@([-\w.$]+)|^@([-\w.$]+) = external", r
 class Pipeline:
     """How a text is compiled: LLVM's speed level, vectorise runs of scalars, our own passes (for
     straight-line code, and whatever the fast code generator gets) or LLVM's, the code generator's
-    level; in straight-line code, whether values are numbered."""
+    level; in straight-line code, whether values are numbered; in loops, whether addresses are
+    counted up instead of computed (LLVM's loop strength reduction)."""
 
     level: int
     slp: bool
     straight: bool
     codegen: int
     numbered: bool = True
+    reduced: bool = True
 
 
 @record(frozen=True)
@@ -115,10 +121,7 @@ class Module:
     @functools.cached_property
     def asm(self) -> str:
         """The assembly text (made again when asked for)."""
-        plan = self._pipeline()
-        return _locked(
-            lambda: str(_machine(plan.codegen).emit_assembly(_optimised(self.text, plan).module))
-        )
+        return _locked(lambda: _assembly(self.text, self._pipeline()))
 
     def _pipeline(self) -> Pipeline:
         if not self.text:
@@ -150,9 +153,30 @@ def compile_module(
 def _object_code(text: str, plan: Pipeline) -> tuple[bytes, tuple[str, ...], Timings]:
     done = _optimised(text, plan)
     started = time.perf_counter()
-    object_code = bytes(_machine(plan.codegen).emit_object(done.module))
+    with _reducing(plan.reduced):
+        object_code = bytes(_machine(plan.codegen).emit_object(done.module))
     exports = _exports(done.module)
     return object_code, exports, Timings(done.parse, done.optimise, time.perf_counter() - started)
+
+
+def _assembly(text: str, plan: Pipeline) -> str:
+    done = _optimised(text, plan)
+    with _reducing(plan.reduced):
+        return str(_machine(plan.codegen).emit_assembly(done.module))
+
+
+@contextmanager
+def _reducing(reduced: bool) -> Iterator[None]:
+    """LLVM has one switch for all: it is as others expect it when nobody holds the lock. An option
+    that it does not know would end the process."""
+    if reduced or llvm.llvm_version_info[0] > _KNOWN_LLVM:
+        yield
+        return
+    llvm.set_option("tracker", "-disable-lsr=true")
+    try:
+        yield
+    finally:
+        llvm.set_option("tracker", "-disable-lsr=false")
 
 
 def export_object(functions: Mapping[str, Iterable[str]], native: bool) -> bytes:
@@ -253,6 +277,7 @@ def pipeline(text: str, level: int) -> Pipeline:
         straight=straight or not codegen,
         codegen=codegen,
         numbered=numbered,
+        reduced=straight or not codegen or longest <= REDUCED_LINES,
     )
 
 
