@@ -283,6 +283,24 @@ def test_arrays_that_fit_into_registers_stay_there():
     assert loops(optimised(lambda x: (steps(x), steps(x * 2)), many)) == [(200, 1, 0, False)] * 2
 
 
+def test_what_is_too_large_for_registers_is_a_loop_whatever_small_there_is_beside():
+    """The edges of a field are small, and most of each step is not."""
+
+    def field(u):
+        total = 0.0
+        for _ in range(60):
+            left, right = u[-1:], u[:1]
+            u = u + 0.1 * np.sin(
+                np.concatenate([left, u[:-1]]) - u * np.concatenate([u[1:], right])
+            )
+            u = np.tanh(u * 1.1) + np.cos(u) * 0.01
+            total = total + np.sum(u[3:7] ** 2)
+        return total
+
+    assert [steps for steps, *_ in loops(optimised(field, X))] == [58]
+    agree(field, X)
+
+
 # Any program --------------------------------------------------------------------------------------
 
 UNARY = st.sampled_from([np.sin, np.tanh, lambda v: v * 0.9, lambda v: 0.5 - v])

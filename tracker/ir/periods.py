@@ -112,16 +112,21 @@ class Analysis:
 
     def _pays(self, window: Window, run: Run) -> bool:
         """Whether it is long enough, or one of many, as the rows of a table are: a loop keeps in
-        memory what straight-line code may have in registers, if there is not too much of it, and
-        Python is not called, which takes longer than either."""
+        memory what straight-line code may have in registers, if there is not too much of it, nor
+        more that is too large for them, and Python is not called, which takes longer than either.
+        """
         steps = window.count * window.period
         period = self.body[window.start : window.start + window.period]
         eqns = [step for step in period if isinstance(step, Eqn)]
-        if steps >= (PAYS if not self.in_registers or any(map(calls_back, eqns)) else _LONG):
+        sizes = [eqn.out.type.size for eqn in eqns]
+        small = sum(1 < size <= _IN_REGISTERS for size in sizes)
+        is_large = sum(size > _IN_REGISTERS for size in sizes) > small
+        soon = is_large or not self.in_registers or any(map(calls_back, eqns))
+        if steps >= (PAYS if soon else _LONG):
             return True
         many = run.count * run.period >= _ROWS * PAYS
         pays = steps >= PAYS or many or (2 * steps >= PAYS and len(self.body) >= _ROWS * PAYS)
-        return pays and not any(1 < eqn.out.type.size <= _IN_REGISTERS for eqn in eqns)
+        return pays and (is_large or not small)
 
 
 def _covered(windows: Sequence[Window]) -> int:
