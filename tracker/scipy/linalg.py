@@ -418,7 +418,7 @@ def eigh(
         w, v = np.linalg.eigh(a, triangle)
     else:
         a = hermitian_of(a, bool(lower))
-        factor = np.linalg.cholesky(b) if lower else adjoint(np.linalg.cholesky(b, upper=True))
+        factor = np.linalg.cholesky(b if lower else adjoint(b))
         if type == 1:
             half = triangular(factor, a)
             inner = adjoint(triangular(factor, adjoint(half)))

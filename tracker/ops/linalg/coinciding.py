@@ -24,12 +24,21 @@ from tracker.tape import apply
 
 def gaps_of(values: Any, a: Any) -> tuple[Any, Any]:
     """[i, j]: 1 / (value j - value i), zero where they coincide; and where these are (i != j)."""
+    apart, near = _apart(values, a)
+    safe = np.where(near, np.ones_like(apart), apart)
+    return np.where(near, np.zeros_like(safe), 1 / safe), _others(near)
+
+
+def _apart(values: Any, a: Any) -> tuple[Any, Any]:
+    """[i, j]: value j - value i, and whether they coincide, each with itself too."""
     n = np.shape(values)[-1]
     apart = np.expand_dims(values, -2) - column(values)
     size = np.max(np.abs(values), axis=-1, keepdims=True, initial=0)
-    near = np.abs(apart) <= column(size * (n * epsilon(a)))
-    safe = np.where(near, np.ones_like(apart), apart)
-    return np.where(near, np.zeros_like(safe), 1 / safe), near & ~np.eye(n, dtype=bool)
+    return apart, np.abs(apart) <= column(size * (n * epsilon(a)))
+
+
+def _others(near: Any) -> Any:
+    return near & ~np.eye(np.shape(near)[-1], dtype=bool)
 
 
 def warn_coinciding(where: Any, m: Any, what: str) -> None:
@@ -47,7 +56,7 @@ def warn_coinciding(where: Any, m: Any, what: str) -> None:
 def slope_at(x: Any, values: Any, a: Any, what: str) -> Any:
     """`x`, a derivative of values. Where some of these coincide it is right, but how it changes
     depends on how they part from each other."""
-    _, near = gaps_of(values, a)
+    near = _others(_apart(values, a)[1])
     return apply(slope, (x, near), {"what": what}) if bool(np.any(near)) else x
 
 

@@ -101,12 +101,10 @@ def _without_dividing(a: Any) -> tuple[Any, Any]:
     small, or near zero."""
     n = np.shape(a)[-1]
     eye = np.eye(n, dtype=a.dtype)
-    power, coefficient = np.zeros_like(a) + eye, None
+    power, coefficient = np.zeros_like(a), np.ones((), a.dtype)
     for j in range(1, n + 1):
-        if coefficient is not None:
-            power = a @ power + coefficient * eye
-        product = a @ power
-        trace = np.trace(product, axis1=-2, axis2=-1)
+        power = a @ power + coefficient * eye
+        trace = np.trace(a @ power, axis1=-2, axis2=-1)
         coefficient = column(column(trace)) * (-1.0 / j)
     sign = (-1.0) ** n
     return -sign * power, sign * coefficient

@@ -231,7 +231,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
     return np.reshape(np.linalg.inv(flat), (*shape[ind:], *shape[:ind]))
 
 
-# Determinants -------------------------------------------------------------------------------------
+# Logarithms of determinants -----------------------------------------------------------------------
 
 
 def _regular_inverse(a: Any, sign: Any, weight: Any) -> Any:
