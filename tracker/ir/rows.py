@@ -18,6 +18,8 @@ from tracker.ir.windows import Link, Part
 
 
 class Rows(Writer):
+    """`_tables` and `_slices`: what has been written, by what it is made of."""
+
     def __init__(self) -> None:
         super().__init__()
         self._tables: dict[Any, Var] = {}

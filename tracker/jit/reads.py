@@ -187,6 +187,7 @@ class _Walk:
         """`getattr` and its like by another name: what is said to it is not seen in the code."""
         if isinstance(x, _OF_SLOTS):
             self._of_slots(x)
+            return
         names = names_of(x)
         if names is not None:
             self.names.note(names, x.__name__)
