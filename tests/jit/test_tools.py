@@ -25,6 +25,22 @@ def tools(get=getattr, put=setattr, has=hasattr, of=vars, getter=operator.attrge
     yield lambda o: held["get"](o, name[0])
 
 
+class Slotted:
+    __slots__ = ("rate",)
+
+    def __init__(self):
+        self.rate = 1.0
+
+
+def meanwhile(model):
+    """What somebody else does to a model before a call, and what to look at."""
+
+    def poke(i):
+        model.rate *= 2
+
+    return poke, lambda: model.rate
+
+
 @program
 def methods_in_c_that_are_kept():
     model = types.SimpleNamespace(rate=1.0)
@@ -34,48 +50,31 @@ def methods_in_c_that_are_kept():
         put("rate", get("rate") + x)
         return get("rate") * x
 
-    def poke(i):
-        model.rate *= 2
-
-    return f, poke, lambda: model.rate
+    return f, *meanwhile(model)
 
 
 @program
 def a_slot_that_is_kept():
-    class Model:
-        __slots__ = ("rate",)
-
-    model = Model()
-    model.rate = 1.0
-    get, put = Model.rate.__get__, Model.rate.__set__
+    model = Slotted()
+    get, put = Slotted.rate.__get__, Slotted.rate.__set__
 
     def f(x):
         put(model, get(model) + 1)
         return get(model) * x
 
-    def poke(i):
-        model.rate *= 2
-
-    return f, poke, lambda: model.rate
+    return f, *meanwhile(model)
 
 
 @program
 def a_slot_whose_descriptor_is_kept():
-    class Model:
-        __slots__ = ("rate",)
-
-    model = Model()
-    model.rate = 1.0
-    slot = Model.rate
+    model = Slotted()
+    slot = Slotted.rate
 
     def f(x):
         slot.__set__(model, slot.__get__(model) + x)
         return slot.__get__(model) * x
 
-    def poke(i):
-        model.rate *= 2
-
-    return f, poke, lambda: model.rate
+    return f, *meanwhile(model)
 
 
 @program
@@ -88,10 +87,7 @@ def methods_in_c_of_the_class_of_all():
         put(model, name[0], get(model, name[0]) + x)
         return get(model, name[0]) * x
 
-    def poke(i):
-        model.rate *= 2
-
-    return f, poke, lambda: model.rate
+    return f, *meanwhile(model)
 
 
 @program
