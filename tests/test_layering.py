@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent / "tracker"
 
 # Each layer may import from the layers before it (and from within itself).
 LAYERS = [
-    {"tracker.errors", "tracker.records", "tracker.versions", "tracker.weak"},
+    {"tracker.errors", "tracker.errstate", "tracker.records", "tracker.versions", "tracker.weak"},
     {"tracker.liveness", "tracker.snapshots"},
     {"tracker.config", "tracker.tree", "tracker.standing"},
     {"tracker.ir"},

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker import errstate
 from tracker.deferral import LARGE, Deferral
 from tracker.errors import (
     ConversionError,
@@ -32,7 +33,6 @@ from tracker.snapshots import own_copy, same_bytes
 from tracker.values import CLOSED, NO_PARAMS, Value, is_due, new_epoch
 
 _ndarray = np.ndarray
-_errstate: Any = np._core.umath._extobj_contextvar  # type: ignore[attr-defined]
 
 _ALLOWANCE = 1 << 24  # bytes of arrays that a trace may hold for nobody
 _SCAN = 1 << 13  # bytes that are written in the time it takes to look at one note, and more
@@ -205,7 +205,7 @@ class Stage:
         return needed
 
     def _look_at_errstate(self) -> None:
-        settings = _errstate.get()
+        settings = errstate.VARIABLE.get()
         if settings is self.errstate:
             return
         self.errstate = settings

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
-from tracker import tree
+from tracker import errstate, tree
 from tracker.config import current
 from tracker.deferral import Misjudged
 from tracker.draws import Journal, UnheardDraws
@@ -75,6 +75,8 @@ class Jitted(Traces):
             return self.function(*args, **kwargs)
         if current_watch() is not None:
             return self._watched(args, kwargs, call, leaves)
+        if errstate.are_errors_reported():
+            return self._plain(args, kwargs)
         if any(map(goes_on, leaves)):
             return self._once(args, kwargs)
         family = self.families.get(call)

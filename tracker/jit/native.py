@@ -20,10 +20,12 @@ import sysconfig
 import types
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
+from tracker import errstate
 from tracker.errors import CompileError
 from tracker.jit import borrowed, cache, dispatch, engine, lifting, memory, structs, writer
 from tracker.jit.compared import NUMPY_SCALARS, Static
@@ -120,6 +122,7 @@ def prepare(
     text, tables = without_sizes(f"{_declarations(plan, body)}\n{body}\n{plan}")
     bound = {**(symbols or {}), **addresses(tables)}
     bound.update((name, address_of(name)) for name in set(C_NAME.findall(text)))
+    bound["errstate"] = id(errstate.VARIABLE)
     cells = [_watch(static) for static in objects.watched]
     bound.update((f"obj.{n}", id(thing)) for n, thing in enumerate(objects.held))
     bound.update((f"cell.{n}", ctypes.addressof(cell)) for n, (cell, _) in enumerate(cells))
@@ -381,6 +384,8 @@ def _layout_checks() -> list[tuple[str, bool]]:
         ("array strides", ctypes.c_ssize_t.from_address(strides).value == 12),
         ("array dtype", _read(ctypes.c_size_t, array, w.DESCR) == id(array.dtype)),
         ("array flags", _read(ctypes.c_int, array, w.FLAGS) == array.flags.num),
+        ("context variable", _is_cached()),
+        ("floating-point settings", _are_modes_read()),
         *_dtype_checks(np.dtype(np.float32)),
         *_dtype_checks(np.dtype(">i8")),
     ]
@@ -404,6 +409,33 @@ def _has_versions() -> bool:
         seen.add(_read(ctypes.c_uint64, probe, structs.VERSION))
         probe.update(change)
     return len(seen) == 3 and 0 not in seen
+
+
+def _is_cached() -> bool:
+    """Whether a context variable holds the value that was set, and none when it was reset."""
+    probe: ContextVar[float] = ContextVar("probe", default=0.5)
+    at, value = structs.CACHED, 1.5
+    cells = [_read(ctypes.c_size_t, probe, at)]
+    token = probe.set(value)
+    cells.append(_read(ctypes.c_size_t, probe, at))
+    probe.reset(token)
+    return [*cells, _read(ctypes.c_size_t, probe, at)] == [0, id(value), 0]
+
+
+def _are_modes_read() -> bool:
+    """Whether NumPy's settings are where `native.unreported` reads them."""
+    modes = ("ignore", "warn", "raise", "call")
+    seen = []
+    for at in range(len(modes)):
+        kinds = dict(
+            zip(("divide", "over", "under", "invalid"), modes[at:] + modes[:at], strict=True)
+        )
+        with np.errstate(**kinds):  # type: ignore[arg-type]
+            capsule = errstate.VARIABLE.get()
+            settings = _read(ctypes.c_size_t, capsule, structs.POINTER) + structs.ERROR_MODES
+            seen.append(ctypes.c_uint32.from_address(settings).value)
+    wanted = [sum((at + k) % 4 << 3 * k for k in range(4)) for at in range(4)]
+    return seen == wanted
 
 
 def _dtype_checks(dtype: np.dtype[Any]) -> list[tuple[str, bool]]:

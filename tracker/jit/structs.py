@@ -18,6 +18,10 @@ VERSION, HAS_VERSIONS = 24, sys.version_info < (3, 13)
 FUNCTION = {"__code__": 48, "__defaults__": 56, "__kwdefaults__": 64}  # slots of a function
 DATA, NDIM, DIMS, STRIDES, DESCR, FLAGS = 16, 24, 32, 40, 56, 64
 KIND, BYTEORDER, TYPE_NUMBER, ITEMSIZE = 24, 26, 28, 40
+CACHED = 32  # of a context variable: the value that was set or got last
+POINTER = 16  # of a capsule
+# Of NumPy's floating-point settings: three bits for each kind of error, 0 to ignore it, 1 to warn.
+ERROR_MODES, REPORTED = 0, 0o6666
 # Offsets in our own callable objects; `callable.py` makes them.
 CALL, DICT, WEAKREFS, SLOW, KEEP, ACTIVE, TABLE, OBJECT_SIZE = 16, 24, 32, 40, 48, 56, 64, 72
 
@@ -30,6 +34,7 @@ DECLARATIONS = {
     "native.attribute": "ptr @native.attribute(ptr, ptr)",
     "native.held": "i1 @native.held(ptr, ptr, ptr)",
     "native.own": "ptr @native.own(ptr, ptr, ptr)",
+    "native.unreported": "i1 @native.unreported(ptr) cold",
     "native.copy": "void @native.copy(ptr, ptr, i64)",
     "native.equal": "i1 @native.equal(ptr, ptr) cold",
     "native.dtype": "i1 @native.dtype(ptr, i8, i64) cold",
@@ -91,6 +96,30 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 define void @native.copy(ptr %to, ptr %from, i64 %size) nounwind {{
   call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %size, i1 false)
   ret void
+}}
+
+; Whether NumPy raises no floating-point error in this thread, prints none, and gives none to a
+; function of the user's. %errstate: NumPy's context variable.
+declare i32 @PyContextVar_Get(ptr, ptr, ptr)
+define i1 @native.unreported(ptr %errstate) nounwind {{
+  %cell = alloca ptr
+  store ptr null, ptr %cell
+  %got = call i32 @PyContextVar_Get(ptr %errstate, ptr null, ptr %cell)
+  %capsule = load ptr, ptr %cell
+  %none = icmp eq ptr %capsule, null
+  br i1 %none, label %unknown, label %known
+unknown:
+  call void @PyErr_Clear()
+  ret i1 false
+known:
+  %pointer.cell = getelementptr i8, ptr %capsule, i64 {POINTER}
+  %settings = load ptr, ptr %pointer.cell
+  %modes.cell = getelementptr i8, ptr %settings, i64 {ERROR_MODES}
+  %modes = load i32, ptr %modes.cell
+  call void @Py_DecRef(ptr %capsule)
+  %reported = and i32 %modes, {REPORTED}
+  %fine = icmp eq i32 %reported, 0
+  ret i1 %fine
 }}
 
 ; An attribute, a new reference; null, and no error, where there is none.
