@@ -102,4 +102,4 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("TRACKER_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(cache, "_RECENT", 0)  # as if every call were in a process of its own
     monkeypatch.setattr(cache, "_recent", {})
-    return tmp_path / "cache"
+    return tmp_path / "cache" / f"tracker-{cache._FORMAT}"

@@ -1,8 +1,12 @@
 """Object code on disk: found again, and safe against what disks and neighbours do."""
 
+import hashlib
+import json
 import os
 import subprocess
 import sys
+import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,12 +14,19 @@ import pytest
 
 import tracker
 from tracker.jit import cache, engine
+from tracker.jit.recall import _known
 
 TEXT = "define double @f(double %x) {\n  %y = fadd double %x, 1.5\n  ret double %y\n}\n"
 
 
 def files(folder):
-    return sorted(folder.iterdir()) if folder.exists() else []
+    return sorted(p for p in folder.rglob("*") if p.suffix in (".o", ".program", ".part"))
+
+
+def signed(name, facts, data):
+    """A file that checks out, whatever it says."""
+    digest = hashlib.sha256(json.dumps([name, facts]).encode() + data).hexdigest()
+    return json.dumps({**facts, "sha256": digest}).encode() + b"\n" + data
 
 
 def was_loaded(module):
@@ -44,12 +55,13 @@ def test_default_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("TRACKER_CACHE", "1")
     monkeypatch.delenv("TRACKER_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache.directory() == tmp_path / "tracker"
+    own = f"tracker-{cache._FORMAT}"
+    assert cache.directory() == tmp_path / "tracker" / own
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache.directory() == tmp_path / ".cache" / "tracker"
+    assert cache.directory() == tmp_path / ".cache" / "tracker" / own
     monkeypatch.setenv("TRACKER_CACHE_DIR", "~/kept")
-    assert cache.directory() == tmp_path / "kept"
+    assert cache.directory() == tmp_path / "kept" / own
 
 
 def test_a_user_without_a_home_keeps_nothing(monkeypatch):
@@ -123,7 +135,7 @@ def test_another_processor_or_version_has_files_of_its_own(folder, monkeypatch):
     monkeypatch.setattr(cache, "_FORMAT", 99)
     assert not was_loaded(cache.compile_or_load(TEXT))
     assert not was_loaded(cache.compile_or_load(TEXT, level=1))
-    assert len(files(folder)) == 4
+    assert len(files(folder.parent)) == 4
 
 
 def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
@@ -145,6 +157,152 @@ def test_oldest_files_go_first(folder, monkeypatch):
     cache._prune(folder)
     assert [was_loaded(cache.compile_or_load(text)) for text in texts[2:5]] == [True] * 3
     assert not was_loaded(cache.compile_or_load(texts[0]))
+
+
+def test_only_files_of_the_cache_are_removed(tmp_path, monkeypatch):
+    """The folder that is named may hold anything, and so may the one below it."""
+    monkeypatch.setenv("TRACKER_CACHE", "1")
+    monkeypatch.setenv("TRACKER_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache, "_LIMIT", 1000)
+    cache.put("0.o", {}, bytes(900))
+    folder = cache.directory()
+    users = [tmp_path / "thesis.o", tmp_path / "thesis.dat", folder / "thesis.dat"]
+    for path in users:
+        path.write_bytes(bytes(2000))
+        os.utime(path, (1, 1))
+    (folder / "x.o").mkdir()
+    (folder / "y.o").symlink_to(users[0])
+    for k in range(1, 20):
+        cache.put(f"{k}.o", {}, bytes(900))
+    assert all(path.exists() for path in users)
+    assert (folder / "x.o").is_dir() and (folder / "y.o").is_symlink()
+    assert cache.get("19.o") == ({}, bytes(900)) and cache.get("0.o") is None
+
+
+def test_the_bound_holds_for_many_processes_together(folder):
+    """Each of them writes too little to look how much there is, by itself."""
+    program = (
+        "import sys; from tracker.jit import cache; cache._LIMIT = 400_000\n"
+        "for k in range(4): cache.put(f'{sys.argv[1]}.{k}.o', {}, bytes(30_000))\n"
+    )
+    runs = [subprocess.Popen([sys.executable, "-c", program, str(k)]) for k in range(6)]
+    assert [run.wait() for run in runs] == [0] * 6
+    sizes = [path.stat().st_size for path in files(folder)]
+    assert 300_000 < sum(sizes) < 400_000 * 9 // 8 + 2 * 30_100
+
+
+def test_what_dead_processes_left_half_written_is_removed(folder, monkeypatch):
+    cache.put("a.o", {}, b"")
+    old, new = folder / "b.o.x.part", folder / "c.o.y.part"
+    for path in (old, new):
+        path.write_bytes(b"{")
+    hours_ago = time.time() - 2 * cache._ABANDONED
+    os.utime(old, (hours_ago, hours_ago))
+    monkeypatch.setattr(cache, "_LIMIT", 0)
+    cache.put("d.o", {}, b"")
+    assert not old.exists() and new.exists()
+
+
+def a_pipe(path):
+    os.mkfifo(path)
+
+
+def a_link(path):
+    path.with_name("elsewhere").write_bytes(signed(path.name, {}, b""))
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+def writable_by_others(path):
+    path.write_bytes(signed(path.name, {}, b""))
+    path.chmod(0o666)
+
+
+def much_of_nothing(path):
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
+HUGE = {"level": 3, "lengths": [1 << 40], "loops": [], "symbols": [], "scratch": 0}
+BOMB = zlib.compress(bytes(1 << 20))
+IN_THE_WAY = {
+    "deep": lambda path: path.write_bytes(b"[" * 100_000 + b"\n"),
+    "number": lambda path: path.write_bytes(b"9" * 5000 + b"\n"),
+    "text": lambda path: path.write_bytes(b'"\xff"\n'),
+    "no zlib": lambda path: path.write_bytes(signed(path.name, {**HUGE, "lengths": [1]}, b"?")),
+    "huge": lambda path: path.write_bytes(signed(path.name, HUGE, BOMB)),
+    "bomb": lambda path: path.write_bytes(signed(path.name, {**HUGE, "lengths": [1]}, BOMB)),
+    "minus": lambda path: path.write_bytes(signed(path.name, {**HUGE, "lengths": [-1]}, BOMB)),
+    "empty": lambda path: path.write_bytes(b""),
+    "zeros": much_of_nothing,
+    "directory": lambda path: path.mkdir(),
+    "pipe": a_pipe,
+    "link": a_link,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "others": writable_by_others,
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without pipes that have names")
+@pytest.mark.parametrize("put_there", IN_THE_WAY.values(), ids=IN_THE_WAY)
+def test_whatever_is_in_the_place_of_a_file_is_no_file(folder, put_there):
+    cache.put("x.program", {}, b"")
+    for name in ("a.program", "b.o"):
+        put_there(folder / name)
+    assert _known("a.program") is None
+    assert cache.read("b.o", lambda facts, data: tuple(facts["exports"])) is None
+
+
+@pytest.mark.parametrize("facts", [{}, {"exports": 1}, {"exports": [1]}, {"exports": ["g"]}])
+@pytest.mark.parametrize("data", [b"", b"no object code", None])
+def test_an_object_that_says_nonsense_is_replaced(folder, facts, data):
+    code = cache.compile_or_load(TEXT).object_code
+    (path,) = files(folder)
+    path.write_bytes(signed(path.name, facts, code if data is None else data))
+    assert cache.compile_or_load(TEXT).address("f")
+    assert was_loaded(cache.compile_or_load(TEXT))
+
+
+def open_to_others(folder):
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+
+
+def a_link_elsewhere(folder):
+    elsewhere = folder.parent.parent / "elsewhere"
+    elsewhere.mkdir()
+    folder.parent.mkdir()
+    folder.symlink_to(elsewhere)
+
+
+def of_another_user(folder):
+    folder.mkdir(parents=True)
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    os.chown(folder, 12345, 12345)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="a system without owners of files")
+@pytest.mark.parametrize("make", [open_to_others, a_link_elsewhere, of_another_user])
+def test_nothing_is_kept_where_others_may_write(folder, make):
+    make(folder)
+    (folder / f"{cache._key(TEXT, engine.OPTIMISED)}.o").write_bytes(b"planted")
+    before = files(folder)
+    with pytest.warns(RuntimeWarning, match="Set TRACKER_CACHE_DIR to a folder that is") as told:
+        assert not was_loaded(cache.compile_or_load(TEXT))
+    assert not was_loaded(cache.compile_or_load(TEXT))
+    assert len(told) == 1 and str(folder) in str(told[0].message)
+    assert files(folder) == before and before[0].read_bytes() == b"planted"
+    cache._warned_of.clear()
+
+
+def test_what_is_kept_is_the_users_own(folder):
+    old = os.umask(0)
+    try:
+        cache.put("a.o", {}, b"")
+    finally:
+        os.umask(old)
+    assert cache.get("a.o") == ({}, b"")
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (folder, *folder.iterdir()))
 
 
 def test_many_threads_write_at_once(folder):

@@ -18,6 +18,7 @@ from tracker.records import record
 # over soon, and another shape has another one: all is unrolled.
 CALLS = re.compile(r"\bcall (?:void|i64) @(?!llvm\.(?!mem))")
 _QUICKLY = 1  # zlib's level
+_LONGEST = 1 << 28  # bytes of text
 
 
 @record(frozen=True)
@@ -66,8 +67,13 @@ def packed(lowered: Lowered) -> tuple[dict[str, Any], bytes]:
 
 
 def unpacked(facts: dict[str, Any], data: bytes) -> Lowered:
-    """What `packed` took apart."""
-    whole, texts, at = zlib.decompress(data), [], 0
+    """What `packed` took apart; ValueError where it is not as long as it says."""
+    claimed = sum(facts["lengths"])
+    if not 0 <= claimed <= _LONGEST:
+        raise ValueError(f"{claimed} bytes of text")
+    whole, texts, at = zlib.decompressobj().decompress(data, claimed + 1), [], 0
+    if len(whole) != claimed:
+        raise ValueError(f"there are not {claimed} bytes of text")
     for length in facts["lengths"]:
         texts.append(whole[at : at + length].decode())
         at += length

@@ -16,7 +16,6 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -54,11 +53,7 @@ def _is_nameable(program: Program, made: Lowered) -> bool:
 
 
 def _known(name: str) -> Lowered | None:
-    found = cache.get(name)
-    if found is not None:
-        with suppress(KeyError, TypeError, ValueError, UnicodeDecodeError):
-            return unpacked(*found)
-    return None
+    return cache.read(name, unpacked)
 
 
 def _name(program: Program) -> str | None:
