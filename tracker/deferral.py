@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.errors import REFUSALS
 from tracker.ir.expand import narrow_integers
 from tracker.ir.graph import Const, Var
 from tracker.ir.op import Contract, Expand, Loop, Map, Op, Pick, Reduce, Scan, View
@@ -369,7 +370,7 @@ def result_form(op: Op, forms: Sequence[Any], params: dict[str, Any]) -> Any:
             simple = base.flags.c_contiguous or not any(base.strides)
             return blank(made.shape, made.dtype) if simple else None
         return _laid_out(made.shape, made.dtype, order, how, forms)
-    except Exception:  # which NumPy will raise, too
+    except REFUSALS:  # which NumPy will raise, too
         return None
 
 

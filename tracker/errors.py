@@ -70,6 +70,21 @@ class DegenerateWarning(RuntimeWarning):
     """Eigenvalues or singular values coincide, and a derivative asks for what is not fixed."""
 
 
+# What NumPy and our rules raise where they cannot do what they are asked. Anything else says
+# nothing of that: a signal handler has raised it, or there was no memory or no stack left.
+REFUSALS = (
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    AttributeError,
+    AssertionError,
+    NotImplementedError,
+    TrackerError,
+    Warning,
+)
+
+
 def user_frame(depth: int = 1) -> FrameType | None:
     """The innermost frame that belongs to neither this package nor NumPy nor SciPy."""
     frame: FrameType | None = sys._getframe(depth)

@@ -18,6 +18,7 @@ import numpy as np
 from tracker import errstate
 from tracker.deferral import LARGE, Deferral
 from tracker.errors import (
+    REFUSALS,
     ConversionError,
     TrackerError,
     UnsupportedError,
@@ -339,7 +340,7 @@ def note_failure(
     if caused and not isinstance(error, TrackerError) and current_stage() is not None:
         try:
             op.infer(*map(type_of, data), **params)
-        except Exception:
+        except REFUSALS:
             return
         note_error(error)
 

@@ -3,6 +3,7 @@
 import gc
 import itertools
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -15,8 +16,10 @@ import numpy as np
 import pytest
 
 import tracker
+from tracker import listening
 from tracker.errors import CompileError
-from tracker.jit import background, cache, engine
+from tracker.ir.op import OPS
+from tracker.jit import background, cache, compiling, engine, interrupts, standins
 from tracker.jit import callable as native
 
 
@@ -112,9 +115,12 @@ def test_an_error_of_the_compiler_is_raised_by_those_who_need_its_work(monkeypat
         patch.setattr(engine, "compile_module", refuse)
         assert f(np.ones(3)) == pytest.approx(3 * np.sin(1.0))
         background.drain()
-    for _ in range(2):
-        with pytest.raises(CompileError, match="no"):
+    lengths = set()
+    for _ in range(3):
+        with pytest.raises(CompileError, match="no") as raised:
             f(np.ones(3))
+        lengths.add(len(raised.traceback))
+    assert len(lengths) == 1
 
 
 def test_a_job_keeps_nothing_alive():
@@ -276,3 +282,168 @@ def test_an_interrupt_before_the_compiling_thread_has_begun(monkeypatch):
             f(x)
     assert f(x) == loss(x)
     assert len(native.entries(f)) == 1 and f.cache_info().traces == 1
+
+
+class TooLate(Exception):
+    """What a signal handler raises."""
+
+
+UNTIMELY = [TooLate, KeyboardInterrupt, MemoryError, RecursionError, TimeoutError]
+
+
+@pytest.mark.parametrize("error", UNTIMELY)
+@pytest.mark.parametrize("settings", [{}, {"threads": 1}], ids=["beside", "at once"])
+def test_what_is_raised_while_a_call_compiles_is_that_calls(monkeypatch, error, settings):
+    real, outcomes = compiling.compile_call, [error]
+
+    def compile_call(*args, **kwargs):
+        if outcomes:
+            raise outcomes.pop()
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(compiling, "compile_call", compile_call)
+    monkeypatch.setattr(background, "_has_thread", lambda job: False)
+    f = tracker.jit(loss)
+    with tracker.config(**settings):
+        with pytest.raises(error):
+            f(np.ones(3))
+        assert [f(np.ones(3)) for _ in range(3)] == [loss(np.ones(3))] * 3
+        assert len(native.entries(f)) == 1 and not outcomes
+
+
+def test_what_is_raised_in_the_compiling_thread_is_nobodys(monkeypatch):
+    real, outcomes = compiling.compile_call, [MemoryError]
+
+    def compile_call(*args, **kwargs):
+        if outcomes:
+            raise outcomes.pop()
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(compiling, "compile_call", compile_call)
+    f = tracker.jit(loss)
+    f(np.ones(3))
+    background.drain()
+    assert not outcomes
+    assert f(np.ones(3)) == loss(np.ones(3)) and len(native.entries(f)) == 1
+
+
+@pytest.mark.parametrize("error", UNTIMELY)
+def test_no_exception_that_happens_to_come_is_taken_for_a_refusal(monkeypatch, error):
+    """Not even where the compiler asks whether an op takes what it is given."""
+
+    def infer(*_, **__):
+        raise error
+
+    x = np.linspace(0.1, 1.0, 4)
+    f = tracker.jit(lambda x: np.sum(np.arctan(x) * 2.0))
+    with monkeypatch.context() as patch, tracker.config(threads=1):
+        patch.setattr(OPS["arctan"], "infer", infer)
+        with pytest.raises(error):
+            f(x)
+    assert f(x) == f(x) == np.sum(np.arctan(x) * 2.0)
+    background.drain()
+    assert f.cache_info()[::3] == (1, 0)
+
+
+WEIGHT = np.linspace(0.5, 1.5, 4)
+FOLDER = os.path.dirname(tracker.__file__)
+
+
+class Interruption:
+    """A signal at the n-th line of the package that runs."""
+
+    def __init__(self, at):
+        self.left = at
+
+    def look(self, frame, event, _):
+        if not frame.f_code.co_filename.startswith(FOLDER):
+            return None
+        self.left -= event == "line"
+        if self.left == 0:
+            signal.raise_signal(signal.SIGUSR1)
+        return self.look
+
+
+def interrupted(f, at, *args):
+    """How many lines were left when a call that a signal interrupts there had ended."""
+    watch, before = Interruption(at), sys.gettrace()
+    sys.settrace(watch.look)
+    try:
+        for _ in range(2):
+            f(*args)
+    except TooLate:
+        pass
+    finally:
+        sys.settrace(before)
+    return watch.left
+
+
+def state():
+    """What a thread's traces change while they run."""
+    return (
+        *(listening.current_stage(), list(listening.listeners), list(listening.thread.deriving)),
+        *(list(standins.OUT), interrupts.UNDISTURBED._depth, sys.getprofile(), gc.get_threshold()),
+        *(np.random.normal, signal.getsignal(signal.SIGINT), id(WEIGHT), type(WEIGHT)),
+    )
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="a system without such signals")
+def test_a_signal_handler_may_raise_anywhere(monkeypatch):
+    """In tracing and in compiling, and the next calls know nothing of it."""
+
+    def fails(*_):
+        raise TooLate
+
+    def of(k):
+        def plain(x, r):
+            x[0] *= 0.5
+            y = np.sum(np.cos(x * WEIGHT)) + r.normal()
+            return y * k if y > 0.0 else y
+
+        return plain, tracker.jit(plain)
+
+    def run(f):
+        x, generator.bit_generator.state = np.ones(4), seeded
+        return [f(x, generator), *x, generator.random()]
+
+    generator = np.random.default_rng(0)
+    seeded = generator.bit_generator.state
+    before = signal.signal(signal.SIGUSR1, fails)
+    places = random.Random(0)
+    try:
+        with tracker.config(threads=1):
+            lines = 10**9 - interrupted(of(0.5)[1], 10**9, np.ones(4), generator)
+            for k in range(1, 20):
+                plain, f = of(float(k))
+                known = state()
+                interrupted(f, places.randrange(lines), np.ones(4), generator)
+                assert state() == known
+                assert [run(f) for _ in range(3)] == [pytest.approx(run(plain))] * 3
+                slow = f.cache_info().slow
+                assert run(f) == pytest.approx(run(plain)) and f.cache_info().slow == slow
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    others = []
+
+    def ask():
+        with standins.TURN.within(9) as is_ours:
+            others.append(is_ours)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    assert others == [True]
+
+
+def test_a_thread_that_outlives_the_main_one_compiles():
+    code = (
+        "import threading, time, tracker, numpy as np\n"
+        "def late():\n"
+        "    while threading.main_thread().is_alive(): time.sleep(0.001)\n"
+        "    f = tracker.jit(lambda x: np.sum(x * x) + 1.0)\n"
+        "    print([float(f(np.ones(3))) for _ in range(3)], f.cache_info().slow)\n"
+        "threading.Thread(target=late).start()\n"
+    )
+    run = [sys.executable, "-W", "error", "-c", code]
+    out = subprocess.run(run, capture_output=True, text=True, timeout=300, check=True)
+    assert (out.stdout, out.stderr) == ("[4.0, 4.0, 4.0] 1\n", "")

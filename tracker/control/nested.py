@@ -21,6 +21,7 @@ from tracker.ir.graph import Atom, Function, name_variables, nested_functions
 from tracker.ir.types import Type
 from tracker.ir.verify import verify
 from tracker.jit.building import Builder
+from tracker.jit.interrupts import entered
 from tracker.jit.reads import reads_of
 from tracker.jit.state import Attempt
 from tracker.listening import current_stage
@@ -54,7 +55,8 @@ def nest(name: str, body: Callable[..., Sequence[Any]], samples: Sequence[Any]) 
     since = new_epoch()
     values = [leaf(data_of(sample)) for sample in samples]
     outer = current_stage()
-    with Stage(since, flags=outer is not None and outer.flags) as listener:
+    listener = Stage(since, flags=outer is not None and outer.flags)
+    with entered(listener):
         try:
             results = list(body(*map(wrap, values)))
             read = [value_of(r) if isinstance(r, Tracked) else r for r in results]

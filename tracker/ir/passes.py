@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.errors import REFUSALS
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, acts
 from tracker.ir.keys import const_key, params_key
 from tracker.ir.op import OPS, Map, Routine
@@ -279,7 +280,7 @@ def fold(eqn: Eqn) -> Const | None:
     with np.errstate(all="ignore"):
         try:
             return _literal(eqn.op.evaluate(*values, **eqn.params), eqn.out.type)
-        except Exception:  # the user's code raises it, too, if it gets there
+        except REFUSALS:  # the user's code raises it, too, if it gets there
             return None
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.errors import REFUSALS
 from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
 from tracker.ir.history import History
 from tracker.ir.op import OPS, Map, Op
@@ -148,7 +149,7 @@ def become(eqn: Eqn, name: str, operands: tuple[Atom, ...], **params: Any) -> Eq
 def _infer(op: Op, operands: tuple[Atom, ...], params: dict[str, Any]) -> Type | None:
     try:
         return op.infer(*[operand.type for operand in operands], **params)
-    except Exception:  # a combination of types that the op does not take
+    except REFUSALS:  # a combination of types that the op does not take
         return None
 
 

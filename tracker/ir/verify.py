@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tracker.errors import IRError
+from tracker.errors import REFUSALS, IRError
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
 from tracker.ir.keys import params_key
 from tracker.ir.literal import print_value
@@ -107,7 +107,7 @@ class _Checker:
         self.count(eqn)
         try:
             return eqn.op.infer(*types, **eqn.params)
-        except Exception as error:
+        except REFUSALS as error:
             shown = " ".join(map(str, types))
             self.fail(f"{eqn.op.name} does not take ({shown}) with these params: {error}", error)
 

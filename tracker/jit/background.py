@@ -7,10 +7,13 @@ Invariants: one thread compiles at a time; a job that cannot have a thread of it
 once, by its caller; one that no thread has taken, by who asks for it: it may have been interrupted
 before it had a thread, or be a child of fork, where its thread is not there (nobody forks while a
 job is under way); a program that ends waits for the text that LLVM has in hand, and for no more.
+What the compiler refuses, it refuses each time; any other exception (of a signal handler, of memory
+or of the stack) says nothing of the work, which is done anew by the next who asks.
 """
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import functools
 import os
@@ -21,6 +24,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import tracker.jit.engine  # noqa: F401  (its hook of `os.fork` must be older than ours)
+from tracker.errors import TrackerError
 
 _Result = TypeVar("_Result")
 _COMPILING = threading.RLock()
@@ -32,38 +36,42 @@ _unfinished: dict[int, Job[Any]] = {}  # by id, those that a thread is to do
 
 class Job(Generic[_Result]):
     """Work that gives a result; who asks for it waits for the thread that has taken the work, or
-    does it. An interrupt of this leaves the work to be done by the next who asks."""
+    does it. An exception that is not the compiler's leaves the work to the next who asks."""
 
     def __init__(self, work: Callable[[], _Result]) -> None:
         self._work: Callable[[], _Result] | None = work
         self._made: list[_Result] = []
-        self._error: Exception | None = None
+        self._error: TrackerError | None = None
         self._ended = threading.Event()
         self._is_taken = self._is_begun = False
 
     def run(self) -> None:
-        """Do the work, now and here, unless it is done. An error is for those who ask for the
-        result."""
+        """Do the work, now and here, unless it is done. What the compiler refuses, those hear who
+        ask for the result; any other exception is raised here."""
         with _COMPILING:
             if self._work is None:
                 return
             self._is_begun = True
             try:
                 self._made.append(self._work())
-            except Exception as error:
+            except TrackerError as error:
                 self._error = error
             finally:
                 self._is_begun = False
             self._work = None
             _unfinished.pop(id(self), None)
-            self._ended.set()
 
     def take(self) -> None:
         """Do the work in a thread that nothing interrupts, unless somebody is at it: a thread that
-        waits for him would keep for a while what he may want to be gone."""
-        if not self._is_begun:
-            self._is_taken = True
-            self.run()
+        waits for him would keep for a while what he may want to be gone; or the program ends."""
+        if self._is_begun or not threading.main_thread().is_alive():
+            return
+        self._is_taken = True
+        try:
+            with contextlib.suppress(Exception):  # who asks does the work himself, and hears of it
+                self.run()
+        finally:
+            self._ended.set()
 
     @property
     def has_result(self) -> bool:
@@ -72,18 +80,17 @@ class Job(Generic[_Result]):
     def wait(self) -> None:
         if self._is_taken:
             self._ended.wait()
-        else:
-            self.run()
+        self.run()
 
     def orphan(self) -> None:
         """This is a child of fork, and the thread that was to do the work is not in it."""
         self._is_taken = False
 
     def result(self) -> _Result:
-        """What the work gave; its error, if it raised one."""
+        """What the work gave; the compiler's error, made anew, if it refused."""
         self.wait()
         if self._error is not None:
-            raise self._error
+            raise type(self._error)(*self._error.args) from self._error
         return self._made[0]
 
 
@@ -97,7 +104,7 @@ def at_once(work: Callable[[], _Result]) -> Job[_Result]:
 
 def later(work: Callable[[], _Result]) -> Job[_Result]:
     """A job that is to be begun, by `begin`, in the context of now."""
-    job = Job(functools.partial(contextvars.copy_context().run, _unless_over(work)))
+    job = Job(functools.partial(contextvars.copy_context().run, work))
     _unfinished[id(job)] = job
     return job
 
@@ -111,7 +118,7 @@ def begin(job: Job[Any]) -> None:
 
 def _has_thread(job: Job[Any]) -> bool:
     _threads[:] = [thread for thread in _threads if thread.is_alive()]
-    if len(_threads) >= _MOST:
+    if len(_threads) >= _MOST or not threading.main_thread().is_alive():
         return False
     thread = threading.Thread(target=_take_soon, args=(weakref.ref(job),), name="tracker-compile")
     try:
@@ -129,15 +136,6 @@ def _take_soon(found: weakref.ref[Job[Any]]) -> None:
     job = found()
     if job is not None:
         job.take()
-
-
-def _unless_over(work: Callable[[], _Result]) -> Callable[[], _Result]:
-    def attempt() -> _Result:
-        if not threading.main_thread().is_alive():
-            raise RuntimeError("the program has ended: nothing is compiled any more")
-        return work()
-
-    return attempt
 
 
 def drain() -> None:

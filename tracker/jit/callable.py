@@ -145,13 +145,15 @@ def new(cls: type, slow: Callable[..., Any]) -> Any:
 
 
 def push_entry(callable_: Any, entry: Entry) -> None:
-    """Put an entry in front of the others."""
-    if entry.next:
-        raise ValueError("this entry is in use: its code has room for one next candidate")
+    """Put an entry in front of the others; all are linked anew where this was left half done."""
     kept = _kept(callable_)
+    is_there = any(each is entry for each in kept.live)
+    if entry.next and not is_there:
+        raise ValueError("this entry is in use: its code has room for one next candidate")
     _sweep(callable_)
-    kept.live.append(entry)
-    if len(kept.live) > _FEW and (kept.table is None or not kept.table.left):
+    if not is_there:
+        kept.live.append(entry)
+    if is_there or (len(kept.live) > _FEW and (kept.table is None or not kept.table.left)):
         _chain(callable_)
     else:
         _enter(callable_, entry, kept.table)
@@ -172,11 +174,10 @@ def once(
 ) -> Any:
     """A call of an entry that is not in use yet; what it does not take goes to `slow`."""
     alone = new(_function_self(), slow)
-    push_entry(alone, entry)
     try:
+        push_entry(alone, entry)
         return alone(*args, **kwargs)
     finally:
-        drop(alone, [entry])
         entry.next = 0
 
 

@@ -17,16 +17,18 @@ import os
 import threading
 from collections.abc import Iterator
 
+from tracker.jit.interrupts import UNDISTURBED
+
 _SELDOM = 200_000  # objects made, less those freed, from one collection to the next
 USERS = 20_000  # where code of the user's runs, whose cycles may hold arrays
 
 
 class _Threshold:
-    """`within`: what those want who are within. `own`: what the program has set; `raised`: what
-    was set here, if that is another."""
+    """`within`: what those want who are within, each by a key. `own`: what the program has set;
+    `raised`: what was set here, if that is another."""
 
     def __init__(self) -> None:
-        self.within: list[int] = []
+        self.within: dict[object, int] = {}
         self.own = 0
         self.raised: int | None = None
 
@@ -35,7 +37,7 @@ class _Threshold:
         threshold, *older = gc.get_threshold()
         if threshold != self.raised:
             self.own = threshold
-        highest = max(self.within, default=0)
+        highest = max(self.within.values(), default=0)
         wanted = highest if 0 < self.own < highest else self.own
         if wanted != threshold:
             gc.set_threshold(wanted, *older)
@@ -52,12 +54,13 @@ os.register_at_fork(
 @contextlib.contextmanager
 def collecting_seldom(most: int = _SELDOM) -> Iterator[None]:
     """The collector comes only after so many objects within, if it would come at all."""
-    with _lock:
-        _threshold.within.append(most)
-        _threshold.settle()
+    key = object()
     try:
+        with UNDISTURBED, _lock:
+            _threshold.within[key] = most
+            _threshold.settle()
         yield
     finally:
-        with _lock:
-            _threshold.within.remove(most)
+        with UNDISTURBED, _lock:
+            _threshold.within.pop(key, None)
             _threshold.settle()

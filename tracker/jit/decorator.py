@@ -123,8 +123,11 @@ def in_python() -> Iterator[None]:
         return
     from tracker.jit import callable as native
 
-    suspended = [f for f in list(_LIVE) if native.suspend(f)]
+    suspended = []
     try:
+        for f in list(_LIVE):
+            if native.suspend(f):
+                suspended.append(f)  # noqa: PERF401  (what was suspended before an interrupt, too)
         yield
     finally:
         for f in suspended:

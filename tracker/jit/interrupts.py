@@ -1,7 +1,7 @@
 """Where signals wait: code that must not be left half done (LLVM's bookkeeping, what puts back what
 stood at the places, imports: CPython's own lock may stay taken).
 
-Owns: `UNDISTURBED`.
+Owns: `UNDISTURBED`, and `entered`, contexts that are entered and left in it.
 Invariant: a signal that Python code handles (Ctrl-C, a timer's), and that comes while the main
 thread is within, is handled when it leaves, and is never lost. Other threads hear of no signals.
 """
@@ -11,6 +11,8 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # C: `signal` makes enums, 20 us of Python for all
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 # What interrupts a program, or tells it the time. SIGINT is the first to be put off.
@@ -71,3 +73,19 @@ class _Undisturbed:
 
 
 UNDISTURBED = _Undisturbed()
+
+
+@contextmanager
+def entered(*contexts: AbstractContextManager[Any]) -> Iterator[None]:
+    """Within all of them. None is left half entered, or half left, by a signal."""
+    within: list[AbstractContextManager[Any]] = []
+    try:
+        with UNDISTURBED:
+            for each in contexts:
+                each.__enter__()
+                within.append(each)
+        yield
+    finally:
+        with UNDISTURBED:
+            while within:
+                within.pop().__exit__(None, None, None)

@@ -40,7 +40,7 @@ from tracker.jit.families import (
     run_one,
 )
 from tracker.jit.inputs import Effects
-from tracker.jit.interrupts import UNDISTURBED
+from tracker.jit.interrupts import UNDISTURBED, entered
 from tracker.jit.odd_calls import RunsPlain, call_with_copies
 from tracker.jit.opaque import goes_on
 from tracker.jit.places import with_places
@@ -85,14 +85,9 @@ class Jitted(Traces):
         self.slow_calls += 1
         if not call.native:
             return call_with_copies(self, args, kwargs, call, leaves)
-        if not TURN.lock.acquire(timeout=_WAIT):  # who traces may be waiting for this very thread
-            return self._plain(args, kwargs)
-        try:
-            family = self._family(call)
-            if not family.eager:
+        with TURN.within(_WAIT) as is_ours:  # who traces may be waiting for this very thread
+            if is_ours and not (family := self._family(call)).eager:
                 return self._special(family, call, leaves, args, kwargs)
-        finally:
-            TURN.lock.release()
         return self._plain(args, kwargs)
 
     def _plain(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -117,14 +112,12 @@ class Jitted(Traces):
         """Wait for what is being compiled, and have machine code take its calls; what to call."""
         for special in family.specials:
             special.job.wait()
-        if not TURN.lock.acquire(timeout=_WAIT):
-            return self.function
-        try:
+        with TURN.within(_WAIT) as is_ours:
+            if not is_ours:
+                return self.function
             for special in family.specials:
                 if special.awaited:
                     self._enter(special)
-        finally:
-            TURN.lock.release()
         callable_: Callable[..., Any] = self.native()
         return callable_
 
@@ -358,7 +351,7 @@ class Jitted(Traces):
                 bare(error, effects.originals)
 
         try:
-            with attempt:
+            with entered(attempt):
                 return stage(
                     self.function,
                     args,

@@ -32,6 +32,7 @@ from tracker.jit.caches import Caches
 from tracker.jit.collecting import USERS, collecting_seldom
 from tracker.jit.compared import Compared, Static
 from tracker.jit.inputs import Effects, Inputs
+from tracker.jit.interrupts import entered
 from tracker.jit.lasting import After
 from tracker.jit.opaque import goes_on
 from tracker.jit.places import Place, Spot, has_dict, same_objects, with_places
@@ -302,11 +303,12 @@ class _Run:
         """The leaves of what `f` returns, their structure, and the thing itself."""
         if self.reads.draws:
             import_generators()
-        with self.listener, Watch(self.inputs.watched) as watch, Patched():
+        watch = Watch(self.inputs.watched)
+        with entered(self.listener, watch, Patched()):
             try:
                 self.stand_ins.put(self.at_places, self.inputs.originals())
                 before = Before(self.reads.places)
-                with self.asking, self.answers:
+                with entered(self.asking, self.answers):
                     result = f(*self.positional, **self.named)
                 watch.check()
                 plain_keys_within(result)

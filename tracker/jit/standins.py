@@ -17,7 +17,8 @@ import os
 import threading
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,7 +36,18 @@ class Turn:
     """One thread at a time has stand-ins out. A forked child has the turn if its thread had it."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # taken and released by C, between which nothing interrupts
+        self.lock = threading.RLock()
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[bool]:
+        """Whether this thread gets the turn within so many seconds; it has it meanwhile."""
+        taken: list[bool] = []
+        try:  # one call of C takes it and notes that: between the two, a signal could raise
+            taken.extend(map(self.lock.acquire, [True], [seconds]))
+            yield True in taken
+        finally:
+            if True in taken:
+                self.lock.release()
 
     def after_fork(self) -> None:
         """Where the thread that had the turn is not there, what it has put out comes back."""

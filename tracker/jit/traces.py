@@ -80,9 +80,11 @@ class Traces:
         """Have machine code take the calls that a trace holds for."""
         from tracker.jit import callable as native
 
-        entry, special.awaited = special.compiled.entry, False
+        entry = special.compiled.entry
         if entry is not None:
-            native.push_entry(self.native(), entry)
+            with UNDISTURBED:
+                native.push_entry(self.native(), entry)
+        special.awaited = False
 
     @property
     def name(self) -> str:
