@@ -69,7 +69,7 @@ JIT_LAYERS = [
         "index",
         "interrupts",
     },
-    {"locking", "fastcode"},
+    {"locking", "fastcode", "support"},
     {"engine"},
     {"orders", "unusual"},
     {"strips"},

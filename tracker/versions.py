@@ -1,7 +1,8 @@
-"""Which NumPy and SciPy are here, where their newer versions do something else."""
+"""Which Python, NumPy and SciPy are here, where others do something else."""
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 
 
@@ -13,3 +14,14 @@ def version_of(package: ModuleType) -> tuple[int, int]:
     """
     major, minor, *_ = package.__version__.split(".")
     return int(major), int(minor)
+
+
+def unknown_interpreter() -> str:
+    """What this interpreter is, if it is none whose objects' layout in memory is known."""
+    version = f"{sys.implementation.name} {sys.version.split()[0]}"
+    if sys.implementation.name != "cpython":
+        return version
+    has_lock = getattr(sys, "_is_gil_enabled", lambda: True)
+    if "free-threading" in sys.version or not has_lock():
+        return f"free-threaded {version}"
+    return ""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tracker.ir.graph import Function
+from tracker.jit.support import why_not
 from tracker.records import replace
 from tracker.replay import replay
 
@@ -53,7 +54,7 @@ def stepper(function: Function) -> Callable[[Sequence[Any]], Sequence[Any]]:
             body.spent += spent
         elif body is not None:
             body.spent += cost
-            if body.native is None and body.spent > _PATIENCE:
+            if body.native is None and body.spent > _PATIENCE and not why_not():
                 body.native = _compiled(function)
         return found
 

@@ -13,12 +13,12 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, MethodType
 from typing import Any, NamedTuple
 
 from tracker import gradients
 from tracker.draws import Journal
-from tracker.errors import CompileError, UnsupportedError, message
+from tracker.errors import CompileError, UnsupportedError, message, warn
 from tracker.ir.graph import Function
 from tracker.jit import signature
 from tracker.jit.collecting import collecting_seldom
@@ -28,6 +28,7 @@ from tracker.jit.jitted import Jitted, plain_of
 from tracker.jit.kept import Reading
 from tracker.jit.staging import stage
 from tracker.jit.standins import TURN
+from tracker.jit.support import require, why_not
 from tracker.jit.traces import Options, name_of
 from tracker.weak import WeakTable
 
@@ -99,16 +100,20 @@ def _static(f: Callable[..., Any], static: Iterable[int | str]) -> frozenset[int
 
 
 def _make(f: Callable[..., Any], options: Options) -> Any:
-    cls = _jit_type()
-    from tracker.jit import callable as native
-
     state = Jitted(f, options)
     state.make = _make
-    made = native.new(cls, state.slow)
-    state.native = weakref.ref(made)
-    made._jitted = state
+    why = why_not()
+    if why:
+        made = _Unsupported(state, why)
+    else:
+        cls = _jit_type()
+        from tracker.jit import callable as native
+
+        made = native.new(cls, state.slow)
+        state.native = weakref.ref(made)
+        made._jitted = state
+        _LIVE[made] = True
     functools.update_wrapper(made, f)
-    _LIVE[made] = True
     return made
 
 
@@ -143,6 +148,7 @@ def _jit_type() -> type:  # threads that ask at the same time may get two, which
 
 
 def _specials(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Special:
+    require("there is no machine code")
     state: Jitted = self._jitted
     call, leaves = signature.signature_of(args, kwargs, state.options.static)
     special = state.lookup(call, leaves, args, kwargs)
@@ -158,6 +164,7 @@ def _ir(self: Any, *args: Any, pullback: bool = False, **kwargs: Any) -> Functio
     """The function's IR after all passes, for arguments like these; with `pullback`, the joint IR
     of
     value and gradient."""
+    require("there is no machine code")
     if pullback:
         return _ir(gradients.value_and_grad(self, tuple(range(len(args)))), *args, **kwargs)
     return _specials(self, args, kwargs).compiled.function
@@ -180,10 +187,10 @@ def _joined(special: Special, what: str) -> str:
 
 def _explain(self: Any, *args: Any, **kwargs: Any) -> str:
     """What arguments like these run: kernels, host calls, guards, times of compilation."""
+    special = _specials(self, args, kwargs)
     from tracker.jit.explain import explain
 
     state: Jitted = self._jitted
-    special = _specials(self, args, kwargs)
     call, _ = signature.signature_of(args, kwargs, state.options.static)
     return explain(state.name, special, state.families[call].specials)
 
@@ -202,14 +209,15 @@ def _cache_info(self: Any) -> CacheInfo:
 
 def _clear_cache(self: Any) -> None:
     """Forget all traces."""
-    from tracker.jit import callable as native
-
     state: Jitted = self._jitted
     with TURN.lock:
         state.families.clear()
         state.derived.clear()
         state.slow_calls = 0
-        native.reset(self)
+        if state.native is not None:
+            from tracker.jit import callable as native
+
+            native.reset(self)
 
 
 def _repr(self: Any) -> str:
@@ -261,6 +269,31 @@ _METHODS: dict[str, Any] = {
     "_tracker_derive": _derive,
     "_tracker_reading": _reading,
 }
+
+
+class _Unsupported:
+    """A jitted function where no machine code can be made: to derivatives and to other jitted
+    functions it is a plain one. Says why, once."""
+
+    has_told = False
+
+    def __init__(self, state: Jitted, why: str) -> None:
+        self._jitted = state
+        if not (state.options.strict or _Unsupported.has_told):
+            _Unsupported.has_told = True
+            text = f"{state.name} and all other jitted functions run in plain Python: {why}"
+            warn(text, RuntimeWarning)
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self._jitted.unsupported(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+
+for _name, _method in _METHODS.items():
+    if not _name.startswith("_tracker_"):
+        setattr(_Unsupported, _name, _method)
 
 
 def newest_trace(f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Function:

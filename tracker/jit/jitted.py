@@ -48,6 +48,7 @@ from tracker.jit.reads import Reads, reads_of
 from tracker.jit.staging import Staged, stage, static_leaves
 from tracker.jit.standins import TURN, bare
 from tracker.jit.state import Attempt
+from tracker.jit.support import require
 from tracker.jit.traces import HISTORY, ITERATES, PATIENCE, Options, Traces
 from tracker.listening import current_stage, current_watch
 from tracker.tracked import Tracked
@@ -89,6 +90,12 @@ class Jitted(Traces):
             if is_ours and not (family := self._family(call)).eager:
                 return self._special(family, call, leaves, args, kwargs)
         return self._plain(args, kwargs)
+
+    def unsupported(self, *args: Any, **kwargs: Any) -> Any:
+        """A call where no machine code can be made."""
+        if self.options.strict:
+            require(f"{self.name} is strict")
+        return self.function(*args, **kwargs)
 
     def _plain(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The plain function; what it is given is the caller's own."""

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracker.jit.compared import Static
+from tracker.versions import unknown_interpreter
 
 VERSION_TAG = 384  # of a class, in CPython's struct: another number when it, or a base, has changed
 _PLAIN = (types.MemberDescriptorType, types.GetSetDescriptorType)  # they keep their class alive
@@ -92,6 +93,8 @@ def tag_given(cls: type) -> int:
 def tags_tell() -> bool:
     """Whether a class has a version tag, where it is looked for, when something has been looked up,
     and none when it has changed."""
+    if unknown_interpreter():
+        return False
 
     class Probe:
         pass

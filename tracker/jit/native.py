@@ -14,9 +14,9 @@ import contextlib
 import ctypes
 import functools
 import importlib
+import os
 import re
 import sys
-import sysconfig
 import types
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from tracker import errstate
-from tracker.errors import CompileError
+from tracker.errors import CompileError, message
 from tracker.jit import borrowed, cache, dispatch, engine, lifting, memory, structs, writer
 from tracker.jit.compared import NUMPY_SCALARS, Static
 from tracker.jit.entry import AT_ONCE, Running, entry_text
@@ -50,6 +50,7 @@ _NUMPY = {  # functions of NumPy's C API, by their numbers
     "PyDataMem_GetHandler": 305,
 }
 _DEFAULT_HANDLER = 306
+_FAR = 1024  # bytes; no field that is read is so far behind the head of an object
 _HANDLER_NAME = b"mem_handler"  # a capsule keeps the pointer: the bytes must live on
 
 
@@ -307,9 +308,10 @@ def loop_symbols(loops: Iterable[borrowed.Loop]) -> dict[str, int]:
     found: dict[str, int] = {}
     for loop in loops:
         ufunc, fields = loop.ufunc, _Ufunc.from_address(id(loop.ufunc))
-        facts = (fields.nin, fields.nout, fields.nargs, fields.ntypes, fields.name)
-        claimed = (ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes, ufunc.__name__.encode())
-        function = fields.functions[loop.at] if facts == claimed else None
+        facts = (fields.nin, fields.nout, fields.nargs, fields.ntypes)
+        claimed = (ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes)
+        is_known = facts == claimed and fields.name == ufunc.__name__.encode()
+        function = fields.functions[loop.at] if is_known else None
         if not function:
             raise CompileError(f"NumPy {np.__version__} lays out {ufunc} in an unknown way")
         found[loop.symbol] = function
@@ -344,25 +346,21 @@ def _numpy_api() -> Any:
 
 def verify_layout() -> None:
     """Compare every offset that texts use with live objects."""
-    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
-        raise CompileError("native calls need CPython with a global interpreter lock")
     table = _numpy_api()
     wrong = [what for what, right in _layout_checks() if not right]
     wrong += [name for name, number in _NUMPY.items() if table[number] == 0]
     if wrong:
-        raise CompileError(
+        what = (
             f"Python {sys.version.split()[0]} with NumPy {np.__version__} lays out "
             f"{', '.join(wrong)} in a way that native calls do not know"
         )
+        raise CompileError(message(what, "Upgrade tracker, or use an older Python or NumPy", ""))
 
 
 def _layout_checks() -> list[tuple[str, bool]]:
     w = structs
     one, pair, listed, keyed = 1.5, (1.5, 2.5), [1.5, 2.5, 3.5], {"a": 1, "b": 2}
     array = np.zeros((2, 3), np.float32)
-    items = _read(ctypes.c_size_t, listed, w.ITEMS)
-    dims = _read(ctypes.c_size_t, array, w.DIMS)
-    strides = _read(ctypes.c_size_t, array, w.STRIDES)
     checks = [
         ("object", object.__basicsize__ == w.SIZE),
         ("type", _read(ctypes.c_size_t, one, w.TYPE) == id(float)),
@@ -372,7 +370,7 @@ def _layout_checks() -> list[tuple[str, bool]]:
         ("tuple size", _read(ctypes.c_ssize_t, pair, w.SIZE) == 2),
         ("tuple items", _read(ctypes.c_size_t, pair, w.ITEMS + 8) == id(pair[1])),
         ("list size", _read(ctypes.c_ssize_t, listed, w.SIZE) == 3),
-        ("list items", ctypes.c_size_t.from_address(items + 16).value == id(listed[2])),
+        ("list items", _pointed(listed, w.ITEMS, 3)[2:] == [id(listed[2])]),
         ("dict", _read(ctypes.c_ssize_t, keyed, w.SIZE) == 2),
         ("dict version", _has_versions() or not w.HAS_VERSIONS),
         ("cell", _read(ctypes.c_size_t, types.CellType(pair), w.CONTENTS) == id(pair)),
@@ -380,14 +378,15 @@ def _layout_checks() -> list[tuple[str, bool]]:
         ("class version", tags_tell()),
         ("array data", _read(ctypes.c_size_t, array, w.DATA) == array.ctypes.data),
         ("array rank", _read(ctypes.c_int, array, w.NDIM) == 2),
-        ("array shape", ctypes.c_ssize_t.from_address(dims + 8).value == 3),
-        ("array strides", ctypes.c_ssize_t.from_address(strides).value == 12),
+        ("array shape", _pointed(array, w.DIMS, 2) == [2, 3]),
+        ("array strides", _pointed(array, w.STRIDES, 2) == [12, 4]),
         ("array dtype", _read(ctypes.c_size_t, array, w.DESCR) == id(array.dtype)),
         ("array flags", _read(ctypes.c_int, array, w.FLAGS) == array.flags.num),
         ("context variable", _is_cached()),
         ("floating-point settings", _are_modes_read()),
         *_dtype_checks(np.dtype(np.float32)),
         *_dtype_checks(np.dtype(">i8")),
+        *_dtype_checks(np.dtype(np.complex128)),  # of another size than its alignment
     ]
     return checks + [_scalar_check(cls, dtype) for cls, dtype in NUMPY_SCALARS.items()]
 
@@ -431,11 +430,9 @@ def _are_modes_read() -> bool:
             zip(("divide", "over", "under", "invalid"), modes[at:] + modes[:at], strict=True)
         )
         with np.errstate(**kinds):  # type: ignore[arg-type]
-            capsule = errstate.VARIABLE.get()
-            settings = _read(ctypes.c_size_t, capsule, structs.POINTER) + structs.ERROR_MODES
-            seen.append(ctypes.c_uint32.from_address(settings).value)
-    wanted = [sum((at + k) % 4 << 3 * k for k in range(4)) for at in range(4)]
-    return seen == wanted
+            words = _pointed(errstate.VARIABLE.get(), structs.POINTER, 1)
+            seen.append([word & 0xFFFFFFFF for word in words])
+    return seen == [[sum((at + k) % 4 << 3 * k for k in range(4))] for at in range(4)]
 
 
 def _dtype_checks(dtype: np.dtype[Any]) -> list[tuple[str, bool]]:
@@ -451,12 +448,43 @@ def _dtype_checks(dtype: np.dtype[Any]) -> list[tuple[str, bool]]:
 def _scalar_check(cls: type, dtype: np.dtype[Any]) -> tuple[str, bool]:
     """A NumPy scalar's bytes are where the text reads them."""
     value = np.array([3 + 5j if dtype.kind == "c" else 1], dtype)
-    raw = ctypes.string_at(id(scalar := value[0]) + structs.VALUE, dtype.itemsize)
+    scalar = value[0]
+    raw = _behind(scalar, structs.VALUE, dtype.itemsize)
     return cls.__name__, type(scalar) is cls and raw == value.tobytes()
 
 
 def _read(kind: Any, thing: Any, offset: int) -> Any:
-    return kind.from_address(id(thing) + offset).value
+    data = _behind(thing, offset, ctypes.sizeof(kind))
+    return kind.from_buffer_copy(data).value if data else None
+
+
+def _behind(thing: Any, offset: int, size: int) -> bytes:
+    """What is so far behind the head of an object; nothing if that is nowhere near it."""
+    return ctypes.string_at(id(thing) + offset, size) if 0 <= offset < _FAR else b""
+
+
+def _pointed(thing: Any, offset: int, count: int) -> list[int]:
+    """Some words that a pointer in an object points to; none if it is no pointer."""
+    words = (ctypes.c_size_t * count)()
+    address = _read(ctypes.c_size_t, thing, offset)
+    data = _at(address, ctypes.sizeof(words)) if address else b""
+    return [*type(words).from_buffer_copy(data)] if len(data) == ctypes.sizeof(words) else []
+
+
+def _at(address: int, size: int) -> bytes:
+    """What is at an address, which may be none: the system then refuses to copy it to a pipe."""
+    if os.name == "nt":
+        return ctypes.string_at(address, size)
+    reading, writing = os.pipe()
+    write = ctypes.CDLL(None).write
+    write.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
+    write.restype = ctypes.c_ssize_t
+    try:
+        taken = write(writing, address, size)
+        return os.read(reading, size) if taken > 0 else b""
+    finally:
+        os.close(reading)
+        os.close(writing)
 
 
 verify_layout()

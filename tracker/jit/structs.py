@@ -20,8 +20,9 @@ DATA, NDIM, DIMS, STRIDES, DESCR, FLAGS = 16, 24, 32, 40, 56, 64
 KIND, BYTEORDER, TYPE_NUMBER, ITEMSIZE = 24, 26, 28, 40
 CACHED = 32  # of a context variable: the value that was set or got last
 POINTER = 16  # of a capsule
-# Of NumPy's floating-point settings: three bits for each kind of error, 0 to ignore it, 1 to warn.
-ERROR_MODES, REPORTED = 0, 0o6666
+# NumPy's floating-point settings begin with three bits for each kind of error: 0 to ignore it, 1 to
+# warn, more to report it in another way.
+REPORTED = 0o6666
 # Offsets in our own callable objects; `callable.py` makes them.
 CALL, DICT, WEAKREFS, SLOW, KEEP, ACTIVE, TABLE, OBJECT_SIZE = 16, 24, 32, 40, 48, 56, 64, 72
 
@@ -114,8 +115,7 @@ unknown:
 known:
   %pointer.cell = getelementptr i8, ptr %capsule, i64 {POINTER}
   %settings = load ptr, ptr %pointer.cell
-  %modes.cell = getelementptr i8, ptr %settings, i64 {ERROR_MODES}
-  %modes = load i32, ptr %modes.cell
+  %modes = load i32, ptr %settings
   call void @Py_DecRef(ptr %capsule)
   %reported = and i32 %modes, {REPORTED}
   %fine = icmp eq i32 %reported, 0
