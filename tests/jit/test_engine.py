@@ -337,3 +337,17 @@ def test_addresses_of_many_arrays_are_not_counted_up_and_those_of_few_are_as_bef
     call(x.ctypes.data, a.ctypes.data)
     np.testing.assert_allclose(x, sum(a[k, k : k + 50] for k in range(40)), rtol=1e-12)
     assert engine.compile_module(few).object_code == before  # LLVM has one switch for all
+
+
+@pytest.mark.parametrize("name", ["parse_assembly", "create_lljit_compiler", "JITLibraryBuilder"])
+def test_a_stack_that_is_used_up_is_no_word_of_llvms(monkeypatch, name):
+    def too_deep(*_, **__):
+        raise RecursionError
+
+    text = "define double @f(double %x) {\n  ret double %x\n}\n"
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.llvm, name, too_deep)
+        patch.setattr(engine, "_LINKERS", engine._Linkers())
+        with pytest.raises(RecursionError):
+            engine.compile_module(text)
+    assert engine.compile_module(text).address("f")

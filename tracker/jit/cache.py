@@ -87,10 +87,11 @@ _warned_of: set[Path] = set()
 
 def _is_private(folder: Path) -> bool:
     """Whether nobody else can put a file into a folder, or the folder is not there; warns once."""
-    try:
-        facts = os.lstat(folder)
-    except OSError:
-        return True
+    with UNDISTURBED:  # a signal handler may raise a TimeoutError, which is an OSError
+        try:
+            facts = os.lstat(folder)
+        except OSError:
+            return True
     if stat.S_ISDIR(facts.st_mode) and _is_ours(facts):
         return True
     if folder not in _warned_of:

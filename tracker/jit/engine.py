@@ -252,6 +252,8 @@ def _linked_library(
         builder.export_symbol(name)
     try:
         return builder.link(_LINKERS.next(), f"tracker.{next(_NAMES)}")
+    except RecursionError:  # which is a RuntimeError, and none of LLVM's
+        raise
     except RuntimeError as error:
         lost = _unbound(text, symbols)
         reason = f"no address for {', '.join(lost)}" if lost else str(error).strip()
@@ -347,6 +349,8 @@ def _optimised(text: str, plan: Pipeline) -> _Optimised:
     try:
         module = llvm.parse_assembly(text)
         module.verify()
+    except RecursionError:
+        raise
     except RuntimeError as error:
         raise CompileError(_explain(str(error), text)) from None
     module.triple = machine.triple

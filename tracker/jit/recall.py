@@ -26,6 +26,7 @@ from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Function
 from tracker.ir.op import Contract, Expand, Routine
 from tracker.jit import blas, cache, engine, memory, parallel, pausing
+from tracker.jit.interrupts import UNDISTURBED
 from tracker.jit.lowered import Lowered, packed, unpacked
 from tracker.jit.program import Program
 
@@ -90,10 +91,11 @@ def _may_multiply(function: Function) -> bool:
 def _source() -> str | None:
     """What this package's files are, by their sizes and times; None if they are no files."""
     root = Path(errors.__file__).parent
-    try:
-        facts = sorted(_files(str(root), ""))
-    except OSError:
-        return None
+    with UNDISTURBED:
+        try:
+            facts = sorted(_files(str(root), ""))
+        except OSError:
+            return None
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
