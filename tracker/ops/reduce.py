@@ -298,8 +298,14 @@ def _others_of_each(product: tuple[Any, ...], rest: Any) -> list[Any]:
 
 
 def _prod_vjp(g: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
-    others = _product_of_others(x, axis)
+    others = _product_of_others(_as_folded(x, y), axis)
     return spread(g, x, axis) * (np.conjugate(others) if np.iscomplexobj(others) else others)
+
+
+def _as_folded(x: Any, y: Any) -> Any:
+    """The operand in the dtype of its product: NumPy multiplies small integers in larger ones."""
+    kind = np.result_type(form_of(y))
+    return x if np.result_type(form_of(x)) == kind else np.astype(as_array(x), kind)
 
 
 def _product_of_others(x: Any, axis: tuple[int, ...]) -> Any:
@@ -316,7 +322,8 @@ def _product_of_others(x: Any, axis: tuple[int, ...]) -> Any:
 
 
 def _prod_jvp(t: Any, y: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
-    return np.sum(t * _product_of_others(x, axis), axis=axis, keepdims=keepdims)
+    others = _product_of_others(_as_folded(x, y), axis)
+    return np.sum(t * others, axis=axis, keepdims=keepdims)
 
 
 prod_ = declare(
