@@ -261,6 +261,8 @@ def test_comparisons_reflect():
         (lambda x: abs(x), 0.0, 0.0),
         (lambda x: abs(x), 0j, 0j),
         (lambda x: np.sign(x), 0.0, 0.0),
+        (lambda x: np.real(np.sign(x)), 0j, 0j),
+        (lambda x: np.imag(np.sign(x)), 0j, 0j),
         (lambda x: x**0, 0.0, 0.0),
         (lambda x: 0.0**x, 0.0, 0.0),
         (lambda x: x**0.5, 0.0, np.inf),

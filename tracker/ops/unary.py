@@ -65,10 +65,11 @@ def _direction(x: Any, size: Any) -> Any:
 
 
 def _turn(t: Any, y: Any, x: Any) -> Any:
-    """How the direction of a complex number turns; self-adjoint, so both vjp and jvp."""
+    """How the direction of a complex number turns, and 0 at 0, which has none; self-adjoint, so both
+    vjp and jvp."""
     if not np.iscomplexobj(x):
         return None
-    return _direction(t - y * np.real(np.conjugate(y) * t), np.abs(x))
+    return _direction(1j * y * np.imag(np.conjugate(y) * t), np.abs(x))
 
 
 sign = declare(
