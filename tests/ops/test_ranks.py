@@ -1,9 +1,11 @@
 """Rows of what stands at some places of rows in order."""
 
 import numpy as np
+import pytest
 from op_rows import row, sample, x, z
 from test_sorting import KINDS
 
+from tracker import jit, pullback
 from tracker.ops import ranks
 
 PLACES = np.array([[1, 0], [2, 2], [1, 1]])
@@ -30,3 +32,11 @@ ROWS = [
         sample(KEYS, np.array([[3]]), np.array([[3], [1]], np.uint8)),
     ),
 ]
+
+
+@pytest.mark.parametrize("f", [np.median, np.nanmedian, lambda z: np.median(z, axis=1)])
+def test_medians_of_complex_numbers_with_nan(f):
+    z = np.array([[np.nan, 1 + 1j, 2], [3, 4, 5]])
+    compiled = jit(f)
+    for call in (lambda z: pullback(f, z)[0], compiled, compiled):
+        np.testing.assert_array_equal(call(z), f(z))

@@ -183,7 +183,7 @@ def _quantile(
             n = np.astype(n, q.dtype)
         found = _interpolated(rows, n, flat, method, weak)
     lost = np.all(hole, axis=1) if skip_nan else np.any(hole, axis=1)
-    if rows.dtype.kind == "f":
+    if rows.dtype.kind in "fc":
         found = np.where(lost, np.nan, found)
     shape = np.shape(a)
     keep = keepdims is not NO_VALUE and keepdims
