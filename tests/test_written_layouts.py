@@ -45,6 +45,32 @@ def test_the_shape_can_be_set():
     assert tracker.gradcheck(f, x) and tracker.gradcheck(tracker.jit(f), x)
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0)])
+def test_the_shape_of_an_array_without_elements_can_be_set(shape):
+    def f(x):
+        y = x * 2
+        y.shape = -1
+        y[:] = 1
+        part = y[:0]
+        part.shape = 3, 0
+        return np.sum(y) + np.sum(part.T)
+
+    for g in (f, tracker.jit(f)):
+        assert g(np.zeros(shape)) == 0
+        assert np.shape(tracker.gradient(g, np.zeros(shape))[0]) == shape
+
+
+def test_a_shape_that_would_take_a_copy_is_refused():
+    def f(x):
+        y = (x * 2).T
+        y.shape = 6
+        return y
+
+    for g in (f, tracker.jit(f), lambda x: tracker.gradient(lambda x: np.sum(f(x)), x)):
+        with pytest.raises(AttributeError, match=r"reshape"):
+            g(np.zeros((2, 3)))
+
+
 def test_the_shape_of_an_argument_and_of_a_param():
     def f(x):
         x.shape = 2, 2

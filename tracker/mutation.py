@@ -252,6 +252,10 @@ def _resize(self: Tracked, *new_shape: Any, refcheck: bool = True) -> None:
     self._value = value_of(np.reshape(np.concatenate([flat[:n], more]), shape))
 
 
+def _undo_shape(base: Any, new: Any) -> Any:
+    return np.reshape(new, np.shape(base))
+
+
 def _set_shape(self: Tracked, shape: Any) -> None:
     """`a.shape = ...`: the handle becomes a view of what it was, which its own views keep."""
     value = value_of(self)
@@ -268,6 +272,16 @@ def _set_shape(self: Tracked, shape: Any) -> None:
     if view is not None:
         link(view.base, whole, view.cut, view.paste)
     part = NUMPY[np.reshape](whole, shape)
+    if getattr(part, "_view", None) is None:  # it shares no memory
+        if np.size(part):
+            raise AttributeError(
+                message(
+                    "the elements do not lie in memory as the new shape would have them",
+                    "Write x = x.reshape(shape), which copies them",
+                )
+            )
+        made = np.shape(part)
+        link(whole, part, lambda base: np.reshape(base, made), _undo_shape)
     for ref in getattr(self, "_views", ()):
         child = ref()
         if child is not None:
