@@ -101,6 +101,7 @@ ROWS = [
     ),
     row(determinants.bases, *(sample(a) for a in (square(2), square(3, 2), csquare(3)))),
     row(coinciding.slope, sample(x(3), np.zeros((3, 3), bool), what="eigenvalues")),
+    row(coinciding.null_slope, sample(x(3), np.zeros(3, bool))),
     row(determinants.nullity, *(sample(a) for a in (square(2), SINGULAR, csquare(3)))),
     row(
         solves.slogdet,
@@ -529,16 +530,103 @@ def test_refusals():
             la.norm(param(A), bad)
 
 
-# (in forward mode the vectors move, too, though nobody asks for them)
-@pytest.mark.filterwarnings("ignore::tracker.DegenerateWarning")
 @pytest.mark.parametrize("a", [np.zeros((2, 2)), np.zeros((2, 3)), np.diag([2.0, 0.0])])
-@pytest.mark.parametrize("values", [np.linalg.svdvals, lambda a: np.linalg.svd(a)[1]])
-def test_a_zero_singular_value_has_derivative_zero_in_both_modes(values, a):
+def test_a_zero_singular_value_has_derivative_zero_in_both_modes(a):
     t = np.arange(1.0, 1 + a.size).reshape(a.shape)
-    s, ds = tracker.jvp(values, (a,), (t,))
+    s, ds = tracker.jvp(la.svdvals, (a,), (t,))
     np.testing.assert_array_equal(ds[s == 0], 0)
-    (g,) = tracker.pullback(values, a)[1](np.ones_like(s))
+    (g,) = tracker.pullback(la.svdvals, a)[1](np.ones_like(s))
     np.testing.assert_allclose(np.sum(g * t), np.sum(ds))
+
+
+def _by_svd(full):
+    def rebuilt(a):
+        u, s, vh = la.svd(a, full)
+        return (u[:, : len(s)] * s) @ vh[: len(s)]
+
+    return rebuilt
+
+
+def _by_eigh(a):
+    w, v = la.eigh((a + np.conj(a.T)) / 2)
+    return v @ np.diag(w) @ np.conj(v.T)
+
+
+def _by_hermitian_svd(a):
+    u, s, vh = la.svd((a + np.conj(a.T)) / 2, hermitian=True)
+    return (u * s) @ vh
+
+
+GENERAL = [_by_svd(True), _by_svd(False)]
+HERMITIAN = [*GENERAL, _by_eigh, _by_hermitian_svd]
+REBUILT = {
+    "full rank": (GENERAL, x(4, 4)),
+    "rank 3": (HERMITIAN, np.diag([3.0, 2, 1, 0])),
+    "rank 2": (GENERAL, x(4, 2) @ x(2, 4, seed=1)),
+    "rank 1": (GENERAL, np.outer([1.0, 2, 3, 4], [1.0, -1, 1, 2])),
+    "rank 2 of 5 by 4": (GENERAL, x(5, 2) @ x(2, 4, seed=1)),
+    "rank 3 of 4 by 5": (GENERAL, x(4, 3) @ x(3, 5, seed=1)),
+    "complex, rank 1": (GENERAL, z(3, 1) @ z(1, 3)),
+    "symmetric, rank 2": (HERMITIAN, x(4, 2) @ x(4, 2).T),
+    "Hermitian, rank 1": (HERMITIAN, z(3, 1) @ np.conj(z(3, 1).T)),
+}
+
+
+def _weighed(rebuilt, a):
+    """A weighted sum of the whole, and its gradient."""
+    weights = x(*a.shape, seed=2) + (1j * x(*a.shape, seed=3) if np.iscomplexobj(a) else 0)
+    of_half = (weights + np.conj(weights.T)) / 2 if rebuilt in HERMITIAN[2:] else weights
+    return (lambda a: np.sum(np.real(np.conj(weights) * rebuilt(a)))), of_half
+
+
+@pytest.mark.parametrize("name", REBUILT)
+def test_a_matrix_put_together_again_is_the_matrix(name):
+    ways, a = REBUILT[name]
+    for rebuilt in ways:
+        f, want = _weighed(rebuilt, a)
+        np.testing.assert_allclose(gradient(f, a)[0], want, rtol=1e-9, atol=1e-9)
+    compiled = tracker.jit(lambda a: gradient(f, a)[0])
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(a), want, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("rebuilt", GENERAL)
+@pytest.mark.parametrize("a", [np.diag([3.0, 2, 1, 0]), x(4, 3) @ x(3, 4, seed=1)])
+def test_a_matrix_put_together_again_forwards_and_twice(rebuilt, a):
+    f, want = _weighed(rebuilt, a)
+    t = x(4, 4, seed=3)
+    _, slope = tracker.jvp(f, (a,), (t,))
+    np.testing.assert_allclose(slope, np.sum(want * t), rtol=1e-9)
+    found = tracker.hvp(lambda a: np.sum(want * rebuilt(a) ** 2), a, t)
+    np.testing.assert_allclose(found, 2 * want * t, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "rebuilt, a",
+    [
+        (_by_svd(True), np.zeros((3, 3))),
+        (_by_svd(False), np.diag([3.0, 0, 0])),
+        (_by_svd(True), np.eye(4, 3) * [2.0, 1, 0]),
+        (_by_svd(True), np.diag([2.0, 1, 0]).astype(complex)),
+        (_by_svd(True), np.eye(3)),
+        (_by_eigh, np.zeros((3, 3))),
+        (_by_eigh, np.eye(3)),
+        (_by_hermitian_svd, np.diag([2.0, 0, 0])),
+    ],
+)
+def test_a_matrix_whose_factors_do_not_tell_warns(rebuilt, a):
+    f, _ = _weighed(rebuilt, a)
+    with pytest.warns(tracker.DegenerateWarning):
+        gradient(f, a)
+    with pytest.warns(tracker.DegenerateWarning):
+        tracker.jvp(f, (a,), (z(*a.shape) if np.iscomplexobj(a) else x(*a.shape, seed=3),))
+
+
+def test_the_curvature_where_several_singular_values_vanish_warns():
+    a = x(4, 2) @ x(2, 4, seed=1)
+    f, _ = _weighed(_by_svd(True), a)
+    with pytest.warns(tracker.DegenerateWarning, match="singular value"):
+        tracker.hvp(f, a, x(4, 4, seed=3))
 
 
 def test_the_pullback_of_cholesky_works_in_few_arrays():

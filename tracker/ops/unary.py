@@ -65,8 +65,7 @@ def _direction(x: Any, size: Any) -> Any:
 
 
 def _turn(t: Any, y: Any, x: Any) -> Any:
-    """How the direction of a complex number turns, and 0 at 0, which has none; self-adjoint, so both
-    vjp and jvp."""
+    """How the direction of a complex number turns, 0 at 0; self-adjoint, so both vjp and jvp."""
     if not np.iscomplexobj(x):
         return None
     return _direction(1j * y * np.imag(np.conjugate(y) * t), np.abs(x))

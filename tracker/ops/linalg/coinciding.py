@@ -1,6 +1,7 @@
 """Eigenvalues and singular values that coincide, or vanish: what is taken as 0, and its warning.
 
-Owns: `gaps_of`, the factors that derivatives of vectors have, `warn_coinciding`, `warn_vanishing`,
+Owns: `gaps_of`, the factors that derivatives of vectors have, `follows`, which says where a
+quotient with values that vanish is right, `warn_coinciding`, `warn_unequal`, `warn_vanishing`,
 and `slope_at`, which warns when it is differentiated. A warning is an op that makes nothing:
 compiled code that took this branch warns on each call, as the plain function does.
 """
@@ -22,9 +23,14 @@ from tracker.stage import Unstructured
 from tracker.tape import apply
 
 
-def gaps_of(values: Any, a: Any) -> tuple[Any, Any]:
-    """[i, j]: 1 / (value j - value i), zero where they coincide; and where these are (i != j)."""
+def gaps_of(values: Any, a: Any, followed: Any = None) -> tuple[Any, Any]:
+    """[i, j]: 1 / (value j - value i), zero where they coincide; and where these are (i != j).
+
+    `followed`: pairs whose gap is divided by all the same, unless it is exactly 0.
+    """
     apart, near = _apart(values, a)
+    if followed is not None:
+        near = near & ~(followed & (apart != 0))
     safe = np.where(near, np.ones_like(apart), apart)
     return np.where(near, np.zeros_like(safe), 1 / safe), _others(near)
 
@@ -33,12 +39,52 @@ def _apart(values: Any, a: Any) -> tuple[Any, Any]:
     """[i, j]: value j - value i, and whether they coincide, each with itself too."""
     n = np.shape(values)[-1]
     apart = np.expand_dims(values, -2) - column(values)
-    size = np.max(np.abs(values), axis=-1, keepdims=True, initial=0)
-    return apart, np.abs(apart) <= column(size * (n * epsilon(a)))
+    return apart, np.abs(apart) <= column(_largest(values) * (n * epsilon(a)))
+
+
+def _largest(values: Any) -> Any:
+    return np.max(np.abs(values), axis=-1, keepdims=True, initial=0)
 
 
 def _others(near: Any) -> Any:
     return near & ~np.eye(np.shape(near)[-1], dtype=bool)
+
+
+def null_of(values: Any, a: Any) -> Any:
+    """Which values are zero up to rounding."""
+    return np.abs(values) <= _largest(values) * (max(a.shape[-2:]) * epsilon(a))
+
+
+def pairs_of(null: Any) -> Any:
+    """[i, j]: whether both values are null."""
+    return np.expand_dims(null, -2) & column(null)
+
+
+def sums_of(values: Any) -> Any:
+    """[i, j]: value i + value j"""
+    return np.expand_dims(values, -2) + column(values)
+
+
+def size_of(slopes: Any, values: Any, *vectors: Any) -> Any:
+    """How large the cotangents of values and vectors are, in the units of those of the vectors."""
+    size = column(_largest(slopes) * _largest(values))
+    for m in vectors:
+        size = np.maximum(size, np.max(np.abs(m), axis=(-2, -1), keepdims=True, initial=0))
+    return size
+
+
+_SHARE = 10.0  # a cotangent vanishes with its value if it is at most so many times its share
+
+
+def follows(m: Any, parts: Any, values: Any, size: Any) -> Any:
+    """Whether the cotangent `m` of vectors vanishes in proportion to `parts`, values that are zero
+    up to rounding.
+
+    That of a smooth function of the matrix, such as `(u * s) @ vh`, does, to full relative
+    precision: its quotient with the values, however small they are, is the derivative. That of a
+    result which depends on the vectors themselves is as large as any other.
+    """
+    return np.abs(m) * column(_largest(values)) <= _SHARE * parts * size
 
 
 def warn_coinciding(where: Any, m: Any, what: str) -> None:
@@ -46,37 +92,64 @@ def warn_coinciding(where: Any, m: Any, what: str) -> None:
     more than rounding."""
     if not bool(np.any(where)):
         return
-    size = np.max(np.abs(m), axis=(-2, -1), keepdims=True, initial=0)
-    bad = where & (np.abs(m) > size * 1e-6)
-    if not bool(np.any(bad)):
+    _warn_large(where, m, np.max(np.abs(m), axis=(-2, -1), keepdims=True, initial=0), what)
+
+
+def warn_unequal(where: Any, slopes: Any, what: str) -> None:
+    """Warn if cotangents of values that coincide differ: then those of other vectors of their space
+    would make another derivative."""
+    if not bool(np.any(where)):
         return
-    _tell(_coincide, bad, what=what)
+    apart = np.expand_dims(slopes, -2) - column(slopes)
+    _warn_large(where, apart, column(_largest(slopes)), what)
+
+
+def _warn_large(where: Any, m: Any, size: Any, what: str) -> None:
+    bad = where & (np.abs(m) > size * 1e-6)
+    if bool(np.any(bad)):
+        _tell(_coincide, bad, what=what)
 
 
 def slope_at(x: Any, values: Any, a: Any, what: str) -> Any:
     """`x`, a derivative of values. Where some of these coincide it is right, but how it changes
     depends on how they part from each other."""
-    near = _others(_apart(values, a)[1])
+    return slope_beside(x, _apart(values, a)[1], what)
+
+
+def slope_beside(x: Any, near: Any, what: str) -> Any:
+    """`x`, a derivative that is right, though its own is not where two values are `near`."""
+    near = _others(near)
     return apply(slope, (x, near), {"what": what}) if bool(np.any(near)) else x
 
 
-def _told(derivative: Any, near: Any, what: str) -> Any:
-    if bool(np.any(near)):
-        _tell(_coincide, near, what=what)
-    return derivative
+def slope_at_zero(x: Any, null: Any) -> Any:
+    """`x`, a derivative that is right, though its own is not where singular values are `null`."""
+    return apply(null_slope, (x, null)) if bool(np.any(null)) else x
 
 
-slope = define(
-    "slope_at_coinciding",
-    numpy=[],
-    method=None,
-    entry=None,
-    infer=lambda x, near, *, what: x,
-    evaluate=lambda x, near, *, what: x,
-    jvp=[lambda t, y, x, near, *, what: _told(t, near, what), None],
-    vjp=[lambda g, y, x, near, *, what: _told(g, near, what), None],
-    lower=Expand(lambda b, x, near, *, what: b(identity, x)),
-)
+def _slope(name: str, warning: Callable[[], Op]) -> Op:
+    """The identity, of which a warning is told when it is differentiated."""
+
+    def told(derivative: Any, y: Any, x: Any, where: Any, **params: Any) -> Any:
+        if bool(np.any(where)):
+            _tell(warning(), where, **params)
+        return derivative
+
+    return define(
+        name,
+        numpy=[],
+        method=None,
+        entry=None,
+        infer=lambda x, where, **params: x,
+        evaluate=lambda x, where, **params: x,
+        jvp=[told, None],
+        vjp=[told, None],
+        lower=Expand(lambda b, x, where, **params: b(identity, x)),
+    )
+
+
+slope = _slope("slope_at_coinciding", lambda: _coincide)
+null_slope = _slope("slope_at_zero", lambda: _vanish)
 
 
 def _tell(op: Op, where: Any, **params: Any) -> None:
@@ -116,8 +189,8 @@ def _coincidence(bad: Any, *, what: str) -> tuple[str, str]:
     )
 
 
-_coincide = _warning("warn_coinciding", _coincidence)
-_vanish = _warning(
+_coincide: Op = _warning("warn_coinciding", _coincidence)
+_vanish: Op = _warning(
     "warn_vanishing",
     lambda null: (
         "a singular value is zero, and the result depends on its vectors: their part of the "
@@ -127,12 +200,9 @@ _vanish = _warning(
 )
 
 
-def warn_vanishing(null: Any, outside_u: Any, outside_v: Any) -> None:
+def warn_vanishing(null: Any, m: Any, size: Any) -> None:
     """Warn where the cotangent asks how the vectors of a zero singular value move."""
     if not bool(np.any(null)):
         return
-    for outside in (outside_u, outside_v):
-        m = np.abs(outside)
-        if bool(np.any(np.where(np.expand_dims(null, -2), m, 0) > 1e-6)):
-            _tell(_vanish, null)
-            return
+    if bool(np.any(null & (np.abs(m) > size * 1e-6))):
+        _tell(_vanish, null)

@@ -26,9 +26,17 @@ from tracker.ops.cotangents import project
 from tracker.ops.declare import declare, implements
 from tracker.ops.index import getitem
 from tracker.ops.linalg.coinciding import (
+    follows,
     gaps_of,
+    null_of,
+    pairs_of,
+    size_of,
     slope_at,
+    slope_at_zero,
+    slope_beside,
+    sums_of,
     warn_coinciding,
+    warn_unequal,
     warn_vanishing,
 )
 from tracker.ops.linalg.parts import (
@@ -36,7 +44,6 @@ from tracker.ops.linalg.parts import (
     column,
     diagonal_of,
     embedded,
-    epsilon,
     hermitian_of,
     in_triangle,
     is_square,
@@ -98,13 +105,28 @@ def _eigh_jvp(t: Any, y: Any, a: Any, *, lower: bool) -> Any:
 
 def _eigh_vjp(g: Any, y: Any, a: Any, *, lower: bool) -> Any:
     w, v = _cut(y, _eigh_shapes(a))
+    w = real(w)
     gw, gv = _cut(g, _eigh_shapes(a))
     inner = adjoint(v) @ gv
-    gaps, near = gaps_of(real(w), a)
+    followed = _pairs_followed(inner, w, gw, a)
+    gaps, near = gaps_of(w, a, followed)
     warn_coinciding(near, inner, "eigenvalues")
-    return project(
-        in_triangle(v @ (gaps * inner + embedded(real(gw), inner)) @ adjoint(v), lower), a
-    )
+    warn_unequal(near, real(gw), "eigenvalues")
+    middle = gaps * inner + embedded(real(gw), inner)
+    back = v @ middle @ adjoint(v)
+    if followed is not None:
+        back = slope_beside(back, followed & (inner != 0), "eigenvalues")
+    return project(in_triangle(back, lower), a)
+
+
+def _pairs_followed(inner: Any, w: Any, gw: Any, a: Any) -> Any:
+    """[i, j]: whether both values are null, and the cotangent of their vectors vanishes with them;
+    None if no two values are null."""
+    null = pairs_of(null_of(w, a))
+    if not bool(np.any(null & ~np.eye(np.shape(w)[-1], dtype=bool))):
+        return None
+    m = np.maximum(np.abs(inner), np.abs(adjoint(inner)))
+    return null & follows(m, sums_of(np.abs(w)), w, size_of(gw, w, inner))
 
 
 eigh = declare(
@@ -208,6 +230,7 @@ def _eig_vjp(g: Any, y: Any, a: Any) -> Any:
     inner = adjoint(v) @ (gv - v * np.real(along) - phase)
     gaps, near = gaps_of(w, a)
     warn_coinciding(near, inner, "eigenvalues")
+    warn_unequal(near, gw, "eigenvalues")
     middle = np.conjugate(gaps) * inner + embedded(gw, inner)
     return project(np.linalg.solve(adjoint(v), middle @ adjoint(v)), a)
 
@@ -307,29 +330,22 @@ def _svd(a: Any, *, full: bool) -> Any:
     return _flat([s, u, vh], _svd_shapes(a, full))
 
 
-def _inverse(s: Any, a: Any) -> tuple[Any, Any]:
-    """1 / s, zero for singular values that are zero up to rounding; and which these are."""
-    size = np.max(s, axis=-1, keepdims=True, initial=0)
-    null = s <= size * (max(a.shape[-2:]) * epsilon(a))
-    return np.where(null, np.zeros_like(s), 1 / np.where(null, np.ones_like(s), s)), null
-
-
-def _sums(s: Any) -> Any:
-    """[i, j]: 1 / (s[i] + s[j]), zero where both are zero."""
-    total = np.expand_dims(s, -2) + column(s)
-    zero = total == 0
-    return np.where(zero, np.zeros_like(total), 1 / np.where(zero, np.ones_like(total), total))
+def _quotients(x: Any, skipped: Any) -> Any:
+    """1 / x, and 0 where it is skipped."""
+    return np.where(skipped, np.zeros_like(x), 1 / np.where(skipped, np.ones_like(x), x))
 
 
 def _turns(d: Any, s: Any, a: Any) -> tuple[Any, Any]:
     """U^H dU and V^H dV for d = U^H da V, within the space of the singular values.
 
-    Their difference is always determined, their sum where singular values differ.
+    Their difference is determined where not both singular values are zero, their sum where they
+    differ.
     """
     gaps, near = gaps_of(s, a)
-    total = (d + adjoint(d)) * 0.5
-    warn_coinciding(near, total, "singular values")
-    both, apart = gaps * total, _sums(s) * (d - adjoint(d)) * 0.5
+    null = pairs_of(null_of(s, a))
+    total, other = (d + adjoint(d)) * 0.5, (d - adjoint(d)) * 0.5
+    warn_coinciding(near, np.where(null, d, total), "singular values")
+    both, apart = gaps * total, _quotients(sums_of(s), null) * other
     return both + apart, both - apart
 
 
@@ -339,17 +355,19 @@ def _svd_jvp(t: Any, y: Any, a: Any, *, full: bool) -> Any:
     k = min(a.shape[-2:])
     u1, v1 = u[..., :k], adjoint(vh[..., :k, :])
     d = adjoint(u1) @ t @ v1
-    inverse, _ = _inverse(s, a)
     turn_u, turn_v = _turns(d, s, a)
-    across = np.expand_dims(inverse, -2)
-    outside_u = (t @ v1 - u1 @ d) * across
-    outside_v = (adjoint(t) @ u1 - v1 @ adjoint(d)) * across
-    du, dv = u1 @ turn_u + outside_u, v1 @ turn_v + outside_v
+    null = np.expand_dims(null_of(s, a), -2)
+    across = _quotients(np.expand_dims(s, -2), null)
+    outside_u = _outside(t @ v1, u1, d)
+    outside_v = _outside(adjoint(t) @ u1, v1, adjoint(d))
+    size = np.max(np.abs(t), axis=(-2, -1), keepdims=True, initial=0)
+    for part in (outside_u, outside_v, np.expand_dims(np.imag(diagonal_of(d)), -2)):
+        warn_vanishing(null, part, size)
+    du, dv = u1 @ turn_u + outside_u * across, v1 @ turn_v + outside_v * across
     if full:
         du = _completed(du, u[..., :k], u[..., k:])
         dv = _completed(dv, v1, adjoint(vh[..., k:, :]))
-    ds = np.where(s == 0, np.zeros_like(s), real(diagonal_of(d)))
-    return _flat([ds, du, adjoint(dv)], _svd_shapes(a, full))
+    return _flat([real(diagonal_of(d)), du, adjoint(dv)], _svd_shapes(a, full))
 
 
 def _completed(d: Any, first: Any, rest: Any) -> Any:
@@ -368,26 +386,65 @@ def _reduced(g: Any, u: Any, k: int) -> Any:
 
 
 def _svd_vjp(g: Any, y: Any, a: Any, *, full: bool) -> Any:
+    """With u = U^H gU and v = V^H gV, the entry [i, j] of U^H (.) V comes from
+    (u - u^H + v - v^H) / (s[j] - s[i]) and (u - u^H - v + v^H) / (s[j] + s[i])."""
     s, u, vh = _cut(y, _svd_shapes(a, full))
     gs, gu, gvh = _cut(g, _svd_shapes(a, full))
-    s = real(s)
+    s, gs = real(s), real(gs)
     k = min(a.shape[-2:])
     v = adjoint(vh)
     gu, gv = _reduced(gu, u, k), _reduced(adjoint(gvh), v, k)
     u1, v1 = u[..., :k], v[..., :k]
     inner_u, inner_v = adjoint(u1) @ gu, adjoint(v1) @ gv
-    gaps, near = gaps_of(s, a)
-    inverse, null = _inverse(s, a)
-    total = (inner_u + inner_v) * 0.5
-    warn_coinciding(near, total, "singular values")
-    both, apart = gaps * total, _sums(s) * (inner_u - inner_v) * 0.5
-    values = np.where(s == 0, np.zeros_like(s), real(gs))
-    middle = both + adjoint(both) + apart - adjoint(apart) + embedded(values, both)
-    outside_u, outside_v = gu - u1 @ inner_u, gv - v1 @ inner_v
-    warn_vanishing(null, outside_u, outside_v)
-    left = u1 @ middle + outside_u * np.expand_dims(inverse, -2)
-    right = (u1 * np.expand_dims(inverse, -2)) @ adjoint(outside_v)
-    return project(left @ adjoint(v1) + right, a)
+    outside_u, outside_v = _outside(gu, u1, inner_u), _outside(gv, v1, inner_v)
+    null = null_of(s, a)
+    skipped, skipped_pairs, followed, vanishing = null, pairs_of(null), None, null
+    m = np.maximum(np.abs(inner_u), np.abs(inner_v))
+    if bool(np.any(null)):
+        size, around = size_of(gs, s, gu, gv), np.maximum(_tallest(outside_u), _tallest(outside_v))
+        skipped = null & ((s == 0) | ~follows(around, s, s, size[..., 0]))
+        both_ways = np.maximum(m, np.swapaxes(m, -1, -2))
+        followed = skipped_pairs & follows(both_ways, sums_of(s), s, size)
+        skipped_pairs = skipped_pairs & ~(followed & (sums_of(s) != 0))
+        warn_vanishing(skipped, around, size[..., 0])
+        warn_vanishing(_undetermined(s, a), gs, np.max(np.abs(gs), axis=-1, keepdims=True))
+        used = followed & (both_ways != 0) & _may_turn(a)
+        vanishing = (null & ~skipped & (around != 0)) | np.any(used, axis=-1)
+    gaps, near = gaps_of(s, a, followed)
+    total, other = (inner_u + inner_v) * 0.5, (inner_u - inner_v) * 0.5
+    # Of null values, those of a smooth function of the matrix are Hermitian.
+    turned = np.maximum(*(np.abs(inner - adjoint(inner)) for inner in (inner_u, inner_v)))
+    warn_coinciding(near, np.where(skipped_pairs, turned, np.abs(total)), "singular values")
+    warn_unequal(near & ~pairs_of(null), gs, "singular values")
+    both, apart = gaps * total, _quotients(sums_of(s), skipped_pairs) * other
+    middle = both + adjoint(both) + apart - adjoint(apart) + embedded(gs, both)
+    across = np.expand_dims(_quotients(s, skipped), -2)
+    left = u1 @ middle + outside_u * across
+    back = left @ adjoint(v1) + (u1 * across) @ adjoint(outside_v)
+    return project(slope_at_zero(back, vanishing), a)
+
+
+def _outside(g: Any, basis: Any, inner: Any) -> Any:
+    """The part of vectors that is orthogonal to a basis; exactly 0 if that is one of the space."""
+    return np.zeros_like(g) if np.shape(g)[-2] == np.shape(g)[-1] else g - basis @ inner
+
+
+def _may_turn(a: Any) -> Any:
+    """[i, j]: whether vectors i and j may turn, by a phase or towards each other."""
+    return np.iscomplexobj(a) | ~np.eye(min(a.shape[-2:]), dtype=bool)
+
+
+def _tallest(columns: Any) -> Any:
+    return np.max(np.abs(columns), axis=-2, initial=0)
+
+
+def _undetermined(s: Any, a: Any) -> Any:
+    """Which singular values are exactly 0, and may turn with others or by a phase: there even
+    `(u * s) @ vh` leaves no trace of how its vectors move."""
+    zero = s == 0
+    if np.iscomplexobj(a) or np.shape(a)[-2] != np.shape(a)[-1]:
+        return zero
+    return zero & (np.count_nonzero(zero, axis=-1, keepdims=True) > 1)
 
 
 svd = declare(
@@ -441,8 +498,10 @@ def svd_(
 ) -> Any:
     """U, s, V^H. With `hermitian`, by `eigh` of the lower triangle, as NumPy does.
 
-    Zero singular values have derivative 0, as abs has at 0. With `full_matrices` the columns beyond
-    the singular values are any basis of the rest of the space, which moves with the others.
+    A singular value that is zero has the derivative u^H dA v of a signed one: so (U * s) V^H is
+    right, whose change it is; `svdvals` has 0 there, as abs has at 0. With `full_matrices` the
+    columns beyond the singular values are any basis of the rest of the space, which moves with the
+    others.
     """
     a = _stacked(a)
     if not compute_uv:
@@ -455,7 +514,7 @@ def svd_(
         w = np.take_along_axis(w, order, axis=-1)
         u = np.take_along_axis(u, np.expand_dims(order, -2), axis=-1)
         sign = np.copysign(np.ones_like(w), w)
-        return _SVD(u, np.abs(w), adjoint(u * np.expand_dims(sign, -2)))
+        return _SVD(u, w * sign, adjoint(u * np.expand_dims(sign, -2)))
     shapes = _svd_shapes(a, bool(full_matrices))
     s, u, vh = _cut(apply(svd, (a,), {"full": bool(full_matrices)}), shapes)
     return _SVD(u, real(s), vh)
