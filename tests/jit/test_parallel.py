@@ -1,5 +1,6 @@
 """Loops shared by threads: the same numbers, whoever runs the parts."""
 
+import math
 import os
 import subprocess
 import sys
@@ -61,6 +62,37 @@ def test_any_number_of_threads_gives_the_plain_result(f, threads, dtype):
         for a, b in zip(got, expected, strict=True):
             assert a.dtype == b.dtype
             np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+LONG = np.full(1_000_003, 0.1)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    "f, want",
+    [
+        (np.sum, math.fsum(LONG)),
+        (np.mean, 0.1),
+        (lambda x: np.sum(x * (1 + 2j)), math.fsum(LONG) * (1 + 2j)),
+        (lambda x: np.sum(x * np.ones((2, 1)), axis=1)[1], math.fsum(LONG)),
+        (lambda x: tracker.gradient(lambda c: np.sum(x * c), 1.0)[0], math.fsum(LONG)),
+    ],
+)
+def test_long_sums_are_exact_to_a_few_digits(f, want, threads):
+    """They are added up by blocks."""
+    with tracker.config(threads=threads):
+        fast = tracker.jit(f)
+        for _ in range(2):
+            np.testing.assert_allclose(fast(LONG), want, rtol=2e-14)
+
+
+def test_long_sums_of_infinities():
+    fast = tracker.jit(np.sum)
+    for values, want in (([np.inf], np.inf), ([np.inf, -np.inf], np.nan), ([1e308] * 3, np.inf)):
+        x = np.zeros(30_000)
+        x[[5, 20_000, 29_999][: len(values)]] = values
+        for _ in range(2):
+            np.testing.assert_equal(fast(x), want)
 
 
 @pytest.mark.parametrize("threads", [2, 5])

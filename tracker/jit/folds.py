@@ -25,14 +25,19 @@ _WIDE = {
     np.dtype(np.complex64): np.dtype(np.complex128),
 }
 
+_BLOCK_OF_SINGLE = 1024  # elements of a float32 sum that are added up before they go to the total
+_BLOCK = 8192  # those of a float64 sum: few enough for its digits, many enough to cost no time
+_ROWS = 4  # short rows that would make a block: a float64 sum over such is added up as it comes
+
 
 class Fold:
     """A reduction of a kernel: an accumulator in a register, or in the result's memory.
 
     Where the kept axes are the outer loops, the accumulator is a register, started before the first
     reduced loop and stored after it; otherwise every step adds into memory, or every innermost
-    loop, if that axis is reduced (`by_rows`). A `wide` one adds up in single precision by blocks,
-    and the blocks in double precision.
+    loop, if that axis is reduced (`by_rows`). A long sum is added up by blocks (`block` elements),
+    lest its error grows with its length: those of single precision in double precision, others
+    with what each addition of a block loses (`lost`).
     """
 
     def __init__(self, writer: Any, eqn: Eqn, at: int) -> None:
@@ -60,18 +65,33 @@ class Fold:
         if self.by_rows:
             self.depth = len(writer.space) - 1
         self.has_cell = self.in_register or self.by_rows
-        self.wide = self.in_register and lower.widen and self.dtype in _WIDE
-        self.summed = _WIDE[self.dtype] if self.wide else self.dtype  # in what a register adds up
-        self.total = f"%total{at}"
+        self.block = self._block() if self.in_register and lower.widen else 0
+        wide = _WIDE.get(self.dtype, self.dtype)
+        self.summed = wide if self.block else self.dtype  # in what blocks are added up
+        self.total, self.lost = f"%total{at}", f"%lost{at}"
         strides = self.place.strides
         keeps = len(strides) == len(shape)  # axes that were reduced, with extent 1
         self.strides = tuple(strides[i] for i in self.kept) if keeps else strides
 
+    def _block(self) -> int:
+        """How many elements are added up before they go to the total; 0: all of them."""
+        if self.dtype in _WIDE:
+            return _BLOCK_OF_SINGLE
+        if self.dtype.kind not in "fc" or self.count <= _BLOCK:
+            return 0
+        row: int = self.w.space[self.w.order[-1]]
+        return _BLOCK if row * _ROWS >= _BLOCK else 0
+
+    @property
+    def compensated(self) -> bool:
+        return self.block > 0 and self.summed == self.dtype
+
     def declare(self) -> None:
-        if self.has_cell:
-            self.w.head.append(f"  {self.cell} = alloca {memory_type(self.dtype)}")
-        if self.wide:
-            self.w.head.append(f"  {self.total} = alloca {memory_type(self.summed)}")
+        cells = [(self.cell, self.dtype)] if self.has_cell else []
+        cells += [(self.total, self.summed)] if self.block else []
+        cells += [(self.lost, self.summed)] if self.compensated else []
+        for cell, dtype in cells:
+            self.w.head.append(f"  {cell} = alloca {memory_type(dtype)}")
 
     def identity(self) -> Scalar:
         return literal(self.lower.identity(self.dtype), self.dtype)
@@ -79,24 +99,44 @@ class Fold:
     def start(self, depth: int) -> None:
         if self.has_cell and depth == self.depth:
             self.w.e.store(self.identity(), self.cell)
-            if self.wide:
-                self.w.e.store(literal(self.lower.identity(self.summed), self.summed), self.total)
+            if self.block:
+                nothing = literal(self.lower.identity(self.summed), self.summed)
+                self.w.e.store(nothing, self.total)
+                if self.compensated:
+                    self.w.e.store(nothing, self.lost)
 
     def flush(self) -> None:
         """Move what a block has added up into the total."""
         e = self.w.e
         part = e.cast(e.load(self.cell, self.dtype), self.summed)
-        e.store(self.lower.combine(e, e.load(self.total, self.summed), part), self.total)
+        before = e.load(self.total, self.summed)
+        total = self.lower.combine(e, before, part)
+        if self.compensated:  # D. Knuth's exact error of a sum
+            added = e.sub(total, before)
+            error = e.add(e.sub(before, e.sub(total, added)), e.sub(part, added))
+            e.store(e.add(e.load(self.lost, self.summed), error), self.lost)
+        e.store(total, self.total)
         e.store(self.identity(), self.cell)
+
+    def _summed(self) -> Scalar:
+        """What has been folded."""
+        e: Emitter = self.w.e
+        if not self.block:
+            return e.load(self.cell, self.dtype)
+        total = e.load(self.total, self.summed)
+        if not self.compensated:
+            return total
+        lost = e.load(self.lost, self.summed)  # NaN where the total is infinite
+        return e.select(e.isnan(lost), total, e.add(total, lost))
 
     def end(self, depth: int, index: tuple[Any, ...]) -> None:
         if self.by_rows and depth == self.depth:
             part = self.w.e.load(self.cell, self.dtype)
             self._add(part, self._address(index, self.w.tools({})))
         elif self.in_register and depth == self.depth:
-            if self.wide:
+            if self.block:
                 self.flush()
-            acc = self.w.e.load(self.total if self.wide else self.cell, self.summed)
+            acc = self._summed()
             if self.joined and self.w.threads > 1:
                 e, row = self.w.e, self.at * self.w.threads
                 which = e.write(f"add i64 %tid, {row}")

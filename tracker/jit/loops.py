@@ -32,7 +32,6 @@ from tracker.records import record
 
 _NEAR = 32  # elements; so far from where a pointer points, another one is used
 _LONG = 2_000_000  # weighted operations; from here on threads share a loop
-_BLOCK = 1024  # elements of a float32 sum that are added up before they go to a float64 total
 _FAR = 2.0**30  # an argument that hardly ever is
 _FEW_FAR = 2  # general functions that a loop over far arguments inlines
 _SHORT_ROW, _LONG_ROW = 5, 9  # elements; of fewer, gathers are cheap; more are not unrolled
@@ -338,8 +337,8 @@ class _Writer:
 
         is_inner = depth == len(self.space) - 1
         bounds = self.strip if is_inner and self.strip else bounds
-        wide = [fold for fold in self.folds if fold.wide] if is_inner else []
-        if not wide:
+        by_blocks = [fold for fold in self.folds if fold.block] if is_inner else []
+        if not by_blocks:
             edge = self._is_edge({**ranges, v: (first, last)}, depth)
             loop = functools.partial(self.loop_over, *bounds, 1, body, edge=edge)
             if self.tiled and depth == len(self.space) - 2:
@@ -348,15 +347,17 @@ class _Writer:
                 loop()
             return
 
+        size = min(fold.block for fold in by_blocks)
+
         def block(start: str) -> None:
-            end = self.e.write(f"add nuw nsw i64 {start}, {_BLOCK}")
+            end = self.e.write(f"add nuw nsw i64 {start}, {size}")
             over = self.e.write(f"icmp ugt i64 {end}, {bounds[1]}")
             end = self.e.write(f"select i1 {over}, i64 {bounds[1]}, i64 {end}")
             self.loop_over(start, end, 1, body)
-            for fold in wide:
+            for fold in by_blocks:
                 fold.flush()
 
-        self.loop_over(*bounds, _BLOCK, block)
+        self.loop_over(*bounds, size, block)
 
     def _in_strips(self, loop: Callable[[], None]) -> None:
         """The loop over rows, for one strip of columns after the other."""
