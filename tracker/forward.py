@@ -15,7 +15,7 @@ from tracker.errors import UnsupportedError, message
 from tracker.ir.op import LINEAR, Joint, Op
 from tracker.ops.bundle import Parts
 from tracker.ops.cotangents import as_numpy, match, tangent_product
-from tracker.reverse import _consumers, _has_nan, _strong
+from tracker.reverse import _consumers, _strong, is_doubtful
 from tracker.stage import as_recorded, forgive
 from tracker.tape import apply, wrap
 from tracker.values import CLOSED, Value
@@ -32,7 +32,7 @@ def push(
     uses, foreign = _consumers([(root, None) for root in roots], own, since)
     order = _recording_order(roots, uses, set(own))
     found = _pass(leaves, roots, order, foreign, times or np.multiply)
-    if times is None and any(_has_nan(t) for t in found):
+    if times is None and is_doubtful(found, roots):
         return _pass(leaves, roots, order, foreign, _strong)
     return found
 

@@ -8,8 +8,9 @@ How higher derivatives work: rules are plain NumPy. When the history holds leave
 (an outer derivative's, a param's, a trace's), the rules are handed tracked operands, so that what
 they do is recorded in turn; otherwise they are handed plain arrays.
 
-How zeros stay strong: a pass multiplies plainly first. Only where a NaN comes out is it repeated
-with `strong_multiply`, in which an exact zero (a branch not taken) beats an infinity or NaN.
+How zeros stay strong: a pass multiplies plainly first. Only where a NaN comes out, or an infinity
+of what is finite, is it repeated with `strong_multiply`, in which an exact zero (a branch not
+taken) beats an infinity or NaN.
 
 Invariants
 1. A value is visited after all of its consumers, once.
@@ -19,6 +20,7 @@ Invariants
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -37,7 +39,7 @@ from tracker.ops.linalg.parts import embed_diagonal
 from tracker.ops.places import Piece
 from tracker.ops.shape import broadcast_to, reshape, transpose
 from tracker.stage import as_recorded, forgive
-from tracker.tape import apply, most_likely, shape_of, value_of, wrap
+from tracker.tape import apply, form_of, most_likely, shape_of, value_of, wrap
 from tracker.tracked import Tracked
 from tracker.values import CLOSED, Value
 
@@ -77,7 +79,7 @@ def _sweep(
     keep: Any,
 ) -> list[Any]:
     found = _pass(roots, leaves, uses, foreign, times or np.multiply, keep)
-    if times is None and any(_has_nan(c) for c in found):
+    if times is None and is_doubtful(found, [root for root, _ in roots]):
         if keep is not None:
             keep.clear()
         return _pass(roots, leaves, uses, foreign, _strong, keep)
@@ -108,13 +110,25 @@ def _strong(a: Any, b: Any) -> Any:
     return apply(strong_multiply, (a, b))
 
 
-def _has_nan(c: Any) -> bool:
+def is_doubtful(found: Sequence[Any], roots: Sequence[Value]) -> bool:
+    """Whether derivatives are to be had again with strong zeros: a NaN is among them, or an
+    infinity though the roots are finite."""
+    totals = [_total(c) for c in found if _is_not_finite(c)]
+    if not totals or any(bool(total != total) for total in totals):
+        return bool(totals)
+    return all(bool(np.all(np.isfinite(wrap(root)))) for root in roots)
+
+
+def _is_not_finite(c: Any) -> bool:
     if c is None:
         return False
     if type(c) is float:
-        return c != c
-    total = np.sum(_elements(c) if type(c) is Tracked else c)
-    return most_likely(total != total, False)
+        return not math.isfinite(c)
+    return most_likely(np.logical_not(np.isfinite(_total(c))), False)
+
+
+def _total(c: Any) -> Any:
+    return c if type(c) is float else np.sum(_elements(c) if type(c) is Tracked else c)
 
 
 _REPEATING = (broadcast_to, reshape, transpose, embed, embed_diagonal)  # adding zeros at most
@@ -382,7 +396,8 @@ def _ruled(
             if type(operand) is not Value or operand not in waiting:
                 out.append(None)
             elif partials is None:
-                out.append(_by_rule(op, at, g, y, xs, value.params))
+                by = _by_rule if times is not _strong else _strongly_by_rule
+                out.append(by(op, at, g, y, xs, value.params))
             else:
                 partial = partials[at]
                 out.append(
@@ -395,6 +410,18 @@ def _ruled(
     except Exception as error:
         raise _noted(error, op, len(out)) from None
     return out
+
+
+def _strongly_by_rule(
+    op: Any, at: int, g: Any, y: Any, xs: list[Any], params: dict[str, Any]
+) -> Any:
+    """A rule is linear in the cotangent: of a real number, as the root of `x @ x` has it, zeros are
+    strong if what it gives for 1 is multiplied with it."""
+    c, form = _by_rule(op, at, g, y, xs, params), form_of(g)
+    if c is None or isinstance(c, (Piece, Parts)) or np.ndim(form) or np.iscomplexobj(form):
+        return c
+    unit = _by_rule(op, at, np.ones_like(g), y, xs, params)
+    return np.where(np.isfinite(c), c, _strong(g, unit))[()]
 
 
 def _by_rule(op: Any, at: int, g: Any, y: Any, xs: list[Any], params: dict[str, Any]) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tracker.ops.bundle import Parts
-from tracker.reverse import USED, _add, _consumers, _contributions, _has_nan, _strong
+from tracker.reverse import USED, _add, _consumers, _contributions, _is_not_finite, _strong
 from tracker.values import CLOSED, Value
 from tracker.weak import WeakTable
 
@@ -72,10 +72,10 @@ def _step(value: Value, g: Any, waiting: dict[Value, int], foreign: bool) -> Any
     if g is None or op is None or op is CLOSED:
         return None
     found = _contributions(value, op, g, waiting, foreign, np.multiply)
-    if any(_is_nan(c) for c in found):
+    if any(map(_is_endless, found)):
         return _contributions(value, op, g, waiting, foreign, _strong)
     return found
 
 
-def _is_nan(c: Any) -> bool:
-    return any(map(_has_nan, c)) if type(c) is Parts else _has_nan(c)
+def _is_endless(c: Any) -> bool:
+    return any(map(_is_not_finite, c)) if type(c) is Parts else _is_not_finite(c)

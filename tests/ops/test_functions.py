@@ -303,6 +303,57 @@ def test_std_of_constant_data_has_gradient_zero():
         assert np.all(found == 0)
 
 
+SIZES = {
+    "norm": np.linalg.norm,
+    "norm over an axis": lambda x: np.sum(np.linalg.norm(x[None], axis=1)),
+    "Frobenius": lambda x: np.linalg.norm(x[None], "fro"),
+    "norm of order 3": lambda x: np.linalg.norm(x, 3),
+    "norm of order 1.5": lambda x: np.linalg.norm(x, 1.5),
+    "vector_norm": np.linalg.vector_norm,
+    "std": np.std,
+    "root of squares": lambda x: np.sqrt(np.sum(x**2)),
+    "root of a product": lambda x: np.sqrt(x @ x),
+    "power of squares": lambda x: np.sum(x * x) ** 0.5,
+    "root of the mean": lambda x: np.sqrt(np.mean((x - np.mean(x)) ** 2)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", SIZES)
+def test_what_underflows_under_a_root_has_gradient_zero(name):
+    f = SIZES[name]
+    for tiny in (np.array([3e-230, 4e-230]), np.array([3e-35, 4e-35], np.float32), np.zeros(2)):
+        assert f(tiny) == 0
+        for g in (f, tracker.jit(f)):
+            assert gradient(g, tiny)[0].tolist() == [0, 0]
+        assert tracker.jvp(f, (tiny,), (np.array([1, 2], tiny.dtype),))[1] == 0
+        p = tracker.param(tiny)
+        tracker.back(f(p))
+        assert p.grad.tolist() == [0, 0]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_is_infinite_stays_infinite():
+    """A root at 0, and what underflows under a logarithm or in a denominator."""
+    for f, at, want in (
+        (np.sqrt, 0.0, np.inf),
+        (lambda x: np.sqrt(2 * x), 0.0, np.inf),
+        (lambda x: 1 / x**2, 1e-200, -np.inf),
+        (lambda x: np.log(x**2), 1e-200, np.inf),
+    ):
+        for g in (f, tracker.jit(f)):
+            assert gradient(g, np.float64(at), check_finite=False) == (want,)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int16, np.int32, np.uint32])
+def test_prod_of_small_integers_is_differentiated_in_that_of_the_product(dtype):
+    x = np.array([1, 1, 1] if dtype is bool else [100, 90, 120], dtype)
+    want = (np.prod(x, dtype=float) / x).tolist()
+    for f in (np.prod, np.nanprod, np.multiply.reduce, lambda x: np.sum(x[None].prod(axis=1))):
+        assert gradient(f, x)[0].tolist() == want
+        assert tracker.jit(lambda x, f=f: gradient(f, x)[0])(x).tolist() == want
+
+
 def test_prod_through_zeros_to_second_order():
     x = np.array([0.0, 2.0, 3.0])
     assert gradient(np.prod, x)[0].tolist() == [6, 0, 0]

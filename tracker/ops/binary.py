@@ -332,19 +332,32 @@ heaviside = elementwise(
 
 
 def _strong(a: Any, b: Any) -> Any:
-    """a * b, where an exact zero beats an infinity, and a zero cotangent `a` beats NaN, too."""
+    """a * b, where an exact zero beats an infinity, and a zero cotangent `a` beats NaN, too. What
+    is faint counts as zero where the product is infinite: it reaches a root by way of a square
+    that is 0."""
     with np.errstate(all="ignore"):
         product = np.multiply(a, b)
         dead = np.isnan(product) & ((a == 0) | ((b == 0) & ~np.isnan(a)))
+        endless = np.isinf(product)
+        if np.any(endless):
+            dead = dead | (endless & (_is_faint(a) | _is_faint(b)))
         return np.where(dead, _constant_like(0, product), product)[()] if np.any(dead) else product
 
 
+def _is_faint(x: Any) -> Any:
+    """Whether the square, of which this is the derivative, underflows to 0."""
+    return np.square(x * 0.5) == 0
+
+
 def _strong_body(e: Any, a: Any, b: Any) -> Any:
-    zero = e.constant(0, a)
+    zero, product = e.constant(0, a), e.mul(a, b)
     dead = e.logical_or(
         e.compare("==", a, zero), e.logical_and(e.compare("==", b, zero), e.compare("==", a, a))
     )
-    return e.select(dead, zero, e.mul(a, b))
+    halves = [e.mul(x, e.constant(0.5, x)) for x in (a, b)]
+    faint = [e.compare("==", e.mul(half, half), zero) for half in halves]
+    lost = e.logical_and(e.isinf(product), e.logical_or(*faint))
+    return e.select(e.logical_or(dead, lost), zero, product)
 
 
 def _strongly(a: Any, b: Any) -> Any:

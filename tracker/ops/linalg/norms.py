@@ -81,7 +81,10 @@ def _vector(x: Any, ord: Any, axis: int, keepdims: bool) -> Any:
 
 
 def _of_order(x: Any, ord: Any, how: dict[str, Any]) -> Any:
-    return np.sum(np.abs(x) ** ord, **how) ** (1 / ord)
+    powers = np.abs(x) ** ord
+    if type(ord) is not Tracked and ord > 0:  # what underflows has the derivative 0, as a zero has
+        powers = np.where(powers == 0, np.zeros_like(powers), powers)
+    return np.sum(powers, **how) ** (1 / ord)
 
 
 def _is_variable(ord: Any) -> bool:
