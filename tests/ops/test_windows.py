@@ -1,4 +1,4 @@
-"""Sliding windows and their adjoint; the logistic function; numbers held fixed."""
+"""Sliding windows and their adjoint; logistic function, softmax; numbers held fixed."""
 
 import re
 
@@ -7,6 +7,7 @@ from op_rows import row, sample, x
 
 from tracker import gradient, jit, trace, withgradient
 from tracker.ops.activation import held, sigmoid
+from tracker.ops.softmax import logsoftmax, logsumexp, softmax
 from tracker.ops.windows import overlaps, windows
 
 W = {"kernel": (2, 3), "stride": (2, 1), "dilation": (1, 2)}
@@ -27,6 +28,19 @@ ROWS = [
         sample(x(2, 2, 2).astype(np.float32), extents=(6,), stride=(3,), dilation=(2,)),
     ),
     row(sigmoid, domain=[(-3, 3)], complex=True, extremes=[-1e4, 1e4, -800.0, 40.0]),
+    row(
+        softmax,
+        sample(x(3), axis=(0,), shared=False),
+        sample(x(2, 3), axis=(1,), shared=True),
+        sample(x(2, 3), 1 + x(2, 3) ** 2, axis=(0, 1), shared=True),
+    ),
+    row(logsoftmax, sample(x(3), axis=(0,)), sample(x(2, 3), axis=(0,))),
+    row(
+        logsumexp,
+        sample(x(3), axis=(0,)),
+        sample(x(2, 3, 2), axis=(0, 2)),
+        sample(x(2, 3), x(2, 3, seed=1), axis=(1,)),
+    ),
     row(held, sample(x(3)), sample(x(2, 2).astype(np.float32)), sample(1.5)),
 ]
 

@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ops.activation import hold
 from tracker.ops.activation import sigmoid as sigmoid_op
 from tracker.ops.entries import as_array
+from tracker.ops.softmax import logsoftmax as logsoftmax_op
+from tracker.ops.softmax import logsumexp as logsumexp_op
+from tracker.ops.softmax import of_real
+from tracker.ops.softmax import softmax as softmax_op
 from tracker.tape import apply
 
 Axis = int | tuple[int, ...] | None
@@ -95,21 +98,13 @@ def gelu(x: Any, *, approximate: bool = True) -> Any:
     return x * (0.5 * special.erfc(-0.7071067811865476 * x))
 
 
-def _shifted(x: Any, axis: Axis) -> tuple[Any, Any]:
-    """x less its largest entry along an axis, and that; entries that are all -inf stay."""
-    top = hold(np.max(x, axis=axis, keepdims=True))
-    top = np.where(np.isfinite(top), top, np.zeros_like(top))
-    return x - top, top
-
-
 def softmax(x: Any, axis: Axis = -1) -> Any:
     """exp(x) / sum(exp(x)) along an axis, without overflow.
 
     >>> softmax(np.array([1000.0, 1000.0]))
     array([0.5, 0.5])
     """
-    e = np.exp(_shifted(as_array(x), axis)[0])
-    return e / np.sum(e, axis=axis, keepdims=True)
+    return of_real(softmax_op, as_array(x), axis, shared=False)
 
 
 def logsoftmax(x: Any, axis: Axis = -1) -> Any:
@@ -118,8 +113,7 @@ def logsoftmax(x: Any, axis: Axis = -1) -> Any:
     >>> logsoftmax(np.array([-1000.0, 0.0]))
     array([-1000.,     0.])
     """
-    shifted, _ = _shifted(as_array(x), axis)
-    return shifted - _log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+    return of_real(logsoftmax_op, as_array(x), axis)
 
 
 def logsumexp(x: Any, axis: Axis = -1, keepdims: bool = False) -> Any:
@@ -128,13 +122,7 @@ def logsumexp(x: Any, axis: Axis = -1, keepdims: bool = False) -> Any:
     >>> logsumexp(np.array([1000.0, -np.inf]))
     np.float64(1000.0)
     """
-    shifted, top = _shifted(as_array(x), axis)
-    y = _log(np.sum(np.exp(shifted), axis=axis, keepdims=True)) + top
+    y = of_real(logsumexp_op, as_array(x), axis)
     if keepdims:
         return y
     return (np.reshape(y, ()) if axis is None else np.squeeze(y, axis))[()]
-
-
-def _log(x: Any) -> Any:
-    with np.errstate(divide="ignore"):  # log(0) is -inf: all entries were
-        return np.log(x)

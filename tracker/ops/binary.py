@@ -15,6 +15,7 @@ from tracker.ir.graph import Const
 from tracker.ir.op import OPS, Map
 from tracker.ir.types import Type
 from tracker.listening import listeners
+from tracker.ops.activation import sigmoid
 from tracker.ops.comparing import greater_equal, weakly
 from tracker.ops.cotangents import choosing, factored, project
 from tracker.ops.declare import declare, elementwise, implements
@@ -235,16 +236,18 @@ hypot = elementwise(
 )
 
 
-def _share(exp: Any, y: Any, a: Any, b: Any) -> Any:
-    """exp(a) / (exp(a) + exp(b)); half where both are the same infinity. Finite ties take the
-    formula, too: it has a derivative there."""
-    gap = np.where((a == b) & np.isinf(a), _constant_like(0, y), b - 1.0 * a)
-    return 1 / (1 + exp(gap))
+_LN2 = math.log(2)
+
+
+def _share(scale: float, y: Any, a: Any, b: Any) -> Any:
+    """exp(scale a) / (exp(scale a) + exp(scale b)); half where both are the same infinity."""
+    gap = np.where((a == b) & np.isinf(a), _constant_like(0, y), a - 1.0 * b)
+    return apply(sigmoid, (gap if scale == 1 else gap * scale,))
 
 
 logaddexp = elementwise(
     np.logaddexp,
-    partials=[lambda y, a, b: _share(np.exp, y, a, b), lambda y, a, b: _share(np.exp, y, b, a)],
+    partials=[lambda y, a, b: _share(1, y, a, b), lambda y, a, b: _share(1, y, b, a)],
     lower=lambda e, a, b: e.math("logaddexp", a, b),
 )
 
@@ -258,7 +261,7 @@ def _logaddexp2(e: Any, a: Any, b: Any) -> Any:
 
 logaddexp2 = elementwise(
     np.logaddexp2,
-    partials=[lambda y, a, b: _share(np.exp2, y, a, b), lambda y, a, b: _share(np.exp2, y, b, a)],
+    partials=[lambda y, a, b: _share(_LN2, y, a, b), lambda y, a, b: _share(_LN2, y, b, a)],
     lower=_logaddexp2,
 )
 

@@ -18,6 +18,10 @@ import scipy.special
 from tracker.cuts import ignore_derivatives
 from tracker.errors import UnsupportedError, message
 from tracker.ops.entries import as_strong
+from tracker.ops.softmax import logsoftmax as logsoftmax_op
+from tracker.ops.softmax import logsumexp as logsumexp_op
+from tracker.ops.softmax import of_real
+from tracker.ops.softmax import softmax as softmax_op
 from tracker.ops.special.table import ufunc_named
 from tracker.scipy._dropin import drop_in
 from tracker.scipy._harmonics import (  # noqa: F401
@@ -27,6 +31,7 @@ from tracker.scipy._harmonics import (  # noqa: F401
     sph_legendre_p,
 )
 from tracker.scipy._passing import as_array, passing
+from tracker.tape import form_of
 
 # Python functions of SciPy's that hand their arguments to ufuncs as they are.
 WORKS = ("zeta", "lambertw", "jvp", "yvp", "ivp", "kvp", "h1vp", "h2vp")
@@ -38,7 +43,7 @@ def logsumexp(
     a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
 ) -> Any:
     """log(sum(b exp(a))), with SciPy's keywords. Elements that are -inf, or whose b is 0, have the
-    gradient 0 in a; so have all elements when the result is -inf.
+    gradient 0; so have all elements when the result is -inf. Those that are inf share 1.
 
     >>> tracker.gradient(lambda a: logsumexp(a), np.array([0.0, -np.inf]))
     (array([1., 0.]),)
@@ -46,47 +51,56 @@ def logsumexp(
     a = as_array(a)
     if b is not None:
         a, b = np.broadcast_arrays(a, as_array(b))
-        a = np.where(b == 0, -math.inf, a)
+        a, b = np.where(b == 0, -math.inf, a), np.atleast_1d(b)
     a = np.atleast_1d(a)
     axis = tuple(range(np.ndim(a))) if axis is None else axis
-    lowest: dict[str, Any] = {} if np.size(a) else {"initial": -math.inf}
-    top = ignore_derivatives(np.max(np.real(a), axis=axis, keepdims=True, **lowest))
-    finite = np.where(np.isfinite(top), top, 0.0)
-    parts = np.exp(a - finite)
-    parts = parts if b is None else b * parts
-    if np.iscomplexobj(parts):
-        total = np.sum(parts, axis=axis, keepdims=True)
-        rest = np.zeros_like(np.abs(total))
-    else:  # the largest elements apart: what is added to them may be smaller than their last digit
-        largest = a == top
-        total = np.sum(np.where(largest, parts, 0.0), axis=axis, keepdims=True)
-        rest = np.sum(np.where(largest, 0.0, parts), axis=axis, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        out, sign = _log_of_sum(total, rest, return_sign)
-    out = out + finite
+    complex_ = np.iscomplexobj(a) or np.iscomplexobj(b)
+    if complex_ or np.size(a) == 0:
+        out, sign = _log_of_sum(*_exponentials(a, b, axis), return_sign)
+    elif b is None:
+        out = of_real(logsumexp_op, a, axis)
+        sign = np.sign(_exponentials(ignore_derivatives(a), b, axis)[0]) if return_sign else None
+    else:
+        a, b = _of_one_dtype(a, b)
+        out = of_real(logsumexp_op, a, axis, b)
+        fixed = ignore_derivatives((a, b))
+        sign = np.sign(_exponentials(fixed[0], fixed[1], axis)[0])
+        out = out if return_sign else np.where(sign < 0, math.nan, np.ones_like(sign)) * out
     given = (out, sign) if return_sign else (out,)
     if not keepdims:
         given = tuple(np.squeeze(y, axis=axis)[()] for y in given)
     return given if return_sign else given[0]
 
 
-def _log_of_sum(total: Any, rest: Any, split: bool) -> tuple[Any, Any]:
-    """log(total + rest) and its sign: that of |total + rest| if `split`."""
-    if np.iscomplexobj(total):
-        size = np.abs(total)
-        sign = total / np.where(size == 0, 1.0, size)
-        return (np.log(size) if split else np.log(total)), sign
-    whole = total + rest
-    small = (total > 0) & (np.abs(rest) < 0.5 * total)
-    base = np.where(small, total, np.abs(whole) if split else whole)
-    out = np.log(base) + np.log1p(np.where(small, rest / np.where(small, total, 1.0), 0.0))
-    return out, np.sign(whole)
+def _of_one_dtype(a: Any, b: Any) -> tuple[Any, Any]:
+    kind = np.result_type(np.exp(form_of(a)[..., :0]), form_of(b))
+    return np.astype(a, kind), np.astype(b, kind)
+
+
+def _exponentials(a: Any, b: Any, axis: Any) -> tuple[Any, Any]:
+    """The sum of b exp(a - top), and top: the largest real part, or 0 where that is infinite."""
+    lowest: dict[str, Any] = {} if np.size(a) else {"initial": -math.inf}
+    top = ignore_derivatives(np.max(np.real(a), axis=axis, keepdims=True, **lowest))
+    top = np.where(np.isfinite(top), top, 0.0)
+    parts = np.exp(a - top)
+    return np.sum(parts if b is None else b * parts, axis=axis, keepdims=True), top
+
+
+def _log_of_sum(total: Any, top: Any, split: bool) -> tuple[Any, Any]:
+    """The logarithm of total exp(top), and the sum's sign: the logarithm is of its size if
+    `split`."""
+    size = np.abs(total)
+    sign = total / np.where(size == 0, 1.0, size)
+    with np.errstate(divide="ignore"):
+        return np.log(size if split else total) + top, sign
 
 
 @drop_in(scipy.special)
 def softmax(x: Any, axis: Any = None) -> Any:
     """exp(x) / sum(exp(x))."""
     x = as_array(x)
+    if not np.iscomplexobj(x):
+        return of_real(softmax_op, x, axis, shared=False)
     e = np.exp(x - ignore_derivatives(np.max(x, axis=axis, keepdims=True)))
     return e / np.sum(e, axis=axis, keepdims=True)
 
@@ -95,8 +109,9 @@ def softmax(x: Any, axis: Any = None) -> Any:
 def log_softmax(x: Any, axis: Any = None) -> Any:
     """log(softmax(x)), without overflow."""
     x = as_array(x)
-    top = ignore_derivatives(np.max(x, axis=axis, keepdims=True))
-    x = x - np.where(np.isfinite(top), top, 0.0)
+    if not np.iscomplexobj(x):
+        return of_real(logsoftmax_op, x, axis)
+    x = x - ignore_derivatives(np.max(x, axis=axis, keepdims=True))
     return x - np.log(np.sum(np.exp(x), axis=axis, keepdims=True))
 
 

@@ -240,6 +240,7 @@ _RULES: dict[Op, Rule] = {
         (_along, ("concatenate", "stack")),
         (_ranked, ("ranked", "rank_sources")),
         (_elementwise, ("conjugate", "real", "imag")),
+        (_reduce, ("softmax", "logsoftmax", "logsumexp")),
         (_same, ("item",)),
         (_applied, ("identity", "copy")),
         (_shaped, ("zeros_like", "ones_like", "reshape")),
