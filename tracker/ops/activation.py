@@ -17,9 +17,14 @@ from tracker.tape import apply
 
 
 def _sigmoid(x: Any) -> Any:
-    if np.result_type(x).kind in "biu":  # the dtype that np.exp takes it in
-        x = np.multiply(x, 1, dtype=np.exp(np.zeros((), np.result_type(x))).dtype)
     with np.errstate(over="ignore"):  # 1 / inf is the answer
+        if type(x) is np.ndarray and x.ndim and x.dtype.kind in "fc":
+            e = np.negative(x)
+            np.exp(e, out=e)
+            e += 1
+            return np.divide(1, e, out=e)
+        if np.result_type(x).kind in "biu":  # the dtype that np.exp takes it in
+            x = np.multiply(x, 1, dtype=np.exp(np.zeros((), np.result_type(x))).dtype)
         return 1 / (1 + np.exp(-x))
 
 

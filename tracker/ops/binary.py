@@ -241,7 +241,7 @@ _LN2 = math.log(2)
 
 def _share(scale: float, y: Any, a: Any, b: Any) -> Any:
     """exp(scale a) / (exp(scale a) + exp(scale b)); half where both are the same infinity."""
-    gap = np.where((a == b) & np.isinf(a), _constant_like(0, y), a - 1.0 * b)
+    gap = np.where((a == b) & np.isinf(y), 0.0, a - 1.0 * b)
     return apply(sigmoid, (gap if scale == 1 else gap * scale,))
 
 
