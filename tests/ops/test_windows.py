@@ -6,7 +6,7 @@ import numpy as np
 from op_rows import row, sample, x
 
 from tracker import gradient, jit, trace, withgradient
-from tracker.ops.activation import held, sigmoid
+from tracker.ops.activation import held, logistic_density, sigmoid
 from tracker.ops.softmax import logsoftmax, logsumexp, softmax
 from tracker.ops.windows import overlaps, windows
 
@@ -27,6 +27,7 @@ ROWS = [
         sample(x(3, 5, 38, 26), extents=(40, 30), stride=(1, 1), dilation=(1, 1)),
         sample(x(2, 2, 2).astype(np.float32), extents=(6,), stride=(3,), dilation=(2,)),
     ),
+    row(logistic_density, sample(x(2, 3)), sample(0.3), extremes=[-1e4, 1e4, -800.0, 40.0]),
     row(sigmoid, domain=[(-3, 3)], complex=True, extremes=[-1e4, 1e4, -800.0, 40.0]),
     row(
         softmax,

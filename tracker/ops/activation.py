@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.op import View
-from tracker.ops.cotangents import match, project
+from tracker.ops.cotangents import jvp_from, match, project, vjp_from
 from tracker.ops.declare import declare, map_lowering
 from tracker.ops.dtypes import infer_ufunc
-from tracker.tape import apply
+from tracker.tape import apply, form_of
 
 
 def _sigmoid(x: Any) -> Any:
@@ -28,8 +28,44 @@ def _sigmoid(x: Any) -> Any:
         return 1 / (1 + np.exp(-x))
 
 
+def _density(x: Any) -> Any:
+    e = np.exp(-np.abs(x))
+    if type(e) is not np.ndarray:
+        return e / np.square(1 + e)
+    whole = 1 + e
+    whole *= whole
+    return np.divide(e, whole, out=e)
+
+
+def _density_body(e: Any, x: Any) -> Any:
+    fall = e.math("exp", e.neg(e.abs(x)))
+    whole = e.add(e.constant(1, x), fall)
+    return e.div(fall, e.mul(whole, whole))
+
+
+def _density_slope(y: Any, x: Any) -> Any:
+    return -y * np.tanh(0.5 * x)
+
+
+# The derivative of the logistic function, of real numbers. As a product of y and 1 - y it would
+# have no digits left where y is nearly 1, nor its own derivative where y is nearly a half.
+logistic_density = declare(
+    "logistic_density",
+    method=None,
+    entry=None,
+    infer=infer_ufunc(np.exp, None),
+    evaluate=_density,
+    jvp=[jvp_from(_density_slope)],
+    vjp=[vjp_from(_density_slope, 0)],
+    partials=[_density_slope],
+    lower=map_lowering(np.exp, _density_body, "f"),
+)
+
+
 def _slope(y: Any, x: Any) -> Any:
-    return y * apply(sigmoid, (x * -1.0,))  # 1 - y has no digits left where y is nearly 1
+    if np.iscomplexobj(x):
+        return y * apply(sigmoid, (x * -1.0,))
+    return apply(logistic_density, (x * 1.0 if np.result_type(form_of(x)).kind in "biu" else x,))
 
 
 sigmoid = declare(

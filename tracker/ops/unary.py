@@ -12,6 +12,7 @@ import numpy as np
 
 from tracker.ir.op import LINEAR, METHODS, NUMPY, UFUNCS, Map
 from tracker.ir.types import Type
+from tracker.ops.cotangents import jvp_from, vjp_from
 from tracker.ops.create import item
 from tracker.ops.declare import declare, elementwise, implements, map_lowering, piecewise
 from tracker.ops.dtypes import infer_ufunc
@@ -117,10 +118,39 @@ def _plus_one(x: Any) -> Any:
     return x - (-1) if np.iscomplexobj(x) else x + 1
 
 
+def _minus_two_x(y: Any, x: Any) -> Any:
+    return -2 * x
+
+
+# (1 - x) * (1 + x), whose derivative is not 0 where 1 - x and 1 + x are rounded to 1.
+one_less_square = declare(
+    "one_less_square",
+    method=None,
+    entry=None,
+    infer=lambda x: x,
+    evaluate=lambda x: (1 - x) * (1 + x),
+    jvp=[jvp_from(_minus_two_x)],
+    vjp=[vjp_from(_minus_two_x, 0)],
+    partials=[_minus_two_x],
+    lower=Map(
+        lambda e, x: e.mul(e.sub(e.constant(1, x), x), e.add(e.constant(1, x), x)),
+        lambda x: (x.dtype,),
+        "fc",
+        order="K",
+    ),
+)
+
+
+def _one_less_square(x: Any) -> Any:
+    if np.result_type(form_of(x)).kind in "biu":
+        return (1 - x) * (1 + x)
+    return apply(one_less_square, (x,))
+
+
 def _cosine_of_arcsine(x: Any) -> Any:
     """sqrt(1 - x**2)"""
     if not np.iscomplexobj(x):
-        return np.sqrt((1 - x) * (1 + x))
+        return np.sqrt(_one_less_square(x))
     return np.sqrt(-(x - 1)) * np.sqrt(_plus_one(x))
 
 
@@ -155,7 +185,7 @@ arccosh = elementwise(
     kinds="fc",
 )
 arctanh = elementwise(
-    np.arctanh, partials=[lambda y, x: 1 / ((1 - x) * (1 + x))], lower=_math("atanh"), kinds="fc"
+    np.arctanh, partials=[lambda y, x: 1 / _one_less_square(x)], lower=_math("atanh"), kinds="fc"
 )
 deg2rad = elementwise(np.deg2rad, partials=[_DEG], lower=lambda e, x: e.mul(x, e.constant(_DEG, x)))
 rad2deg = elementwise(

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
+from tracker.ops.activation import logistic_density
 from tracker.ops.special.table import call, function
+from tracker.tape import apply
 
 _LN2, _LN10, _DEG = math.log(2.0), math.log(10.0), math.pi / 180
 
@@ -62,7 +64,7 @@ def _logit_body(e: Any, x: Any) -> Any:
     return e.select(far, outer, middle)
 
 
-function("expit", lambda y, x: y * sc.expit(-x), lower=call("sigmoid"))
+function("expit", lambda y, x: apply(logistic_density, (x,)), lower=call("sigmoid"))
 function("logit", lambda y, x: 1 / (x * (1 - x)), lower=_logit_body)
 function(
     "log_expit",
