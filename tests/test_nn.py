@@ -84,6 +84,36 @@ def test_tails_keep_their_digits():
     np.testing.assert_allclose(gradient(nn.softplus, -60.0)[0], np.exp(-60.0), rtol=1e-13)
 
 
+def test_a_saturated_class_has_its_derivative():
+    """Rows of first and second derivatives add up to 0, element by element."""
+    x = np.array([[40.0, 0.0, -3.0], [1.0, 2.0, 45.0]])
+    weights = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    rest = np.array([np.exp(-40) + np.exp(-43), np.exp(-43) + np.exp(-44)])
+    for f in (nn.softmax, nn.logsoftmax):
+
+        def slope(x, f=f):
+            return gradient(lambda x: np.sum(f(x) * weights), x)[0]
+
+        for g in (slope, jit(slope)):
+            np.testing.assert_allclose(g(x)[weights == 1], rest, rtol=1e-14)
+            np.testing.assert_allclose(g(x).sum(1), 0, atol=1e-15 * rest.max())
+        tangents = tracker.jvp(f, (x,), (weights,))[1]
+        np.testing.assert_allclose(tangents[weights == 1], rest, rtol=1e-14)
+        second = tracker.jvp(slope, (x,), (weights,))[1]
+        np.testing.assert_allclose(second[weights == 1], -rest, rtol=1e-14)
+
+
+def test_logsumexp_of_infinity_and_of_a_saturated_class():
+    def slope(x):
+        return gradient(lambda x: np.sum(nn.logsumexp(x)), x, check_finite=False)[0]
+
+    for g in (slope, jit(slope)):
+        np.testing.assert_array_equal(g(np.array([1.0, np.inf, -np.inf])), [0, 1, 0])
+        np.testing.assert_array_equal(g(np.array([np.inf, 1.0, np.inf])), [0.5, 0, 0.5])
+    curvature = tracker.jvp(slope, (np.array([40.0, 0.0]),), (np.array([1.0, 0.0]),))[1]
+    np.testing.assert_allclose(curvature, [np.exp(-40), -np.exp(-40)], rtol=1e-14)
+
+
 def test_kinks():
     """The derivative of the left side."""
     for f, want in ((nn.relu, 0.0), (nn.leaky_relu, 0.01), (nn.elu, 1.0), (nn.gelu, 0.5)):
