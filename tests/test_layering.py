@@ -31,7 +31,7 @@ LAYERS = [
     {"tracker.views"},
     {"tracker.arrivals", "tracker.origins"},
     {"tracker.reverse"},
-    {"tracker.forward", "tracker.replay", "tracker.spending"},
+    {"tracker.forward", "tracker.replay"},
     {"tracker.leaves"},
     {"tracker.params"},
     {"tracker.wrapping"},

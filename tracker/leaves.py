@@ -9,7 +9,6 @@ Invariant: `back` changes gradients only after the whole pass has succeeded.
 from __future__ import annotations
 
 import cmath
-from collections.abc import MutableMapping
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,10 @@ from tracker.errors import (
     UnsupportedError,
     message,
 )
-from tracker.listening import current_stage, current_watch, is_deriving
+from tracker.listening import current_stage, is_deriving
 from tracker.mutation import invalidate
 from tracker.ops.create import identity
 from tracker.reverse import USED, sweep
-from tracker.spending import is_large, spend
 from tracker.stage import note_write
 from tracker.standing import settled
 from tracker.tape import apply, value_of
@@ -228,12 +226,9 @@ def _back(root: Value, seed: Any, once: bool) -> None:
                 "Wrap what it is computed from in tracker.param",
             )
         )
-    interior: MutableMapping[Value, Any] = {}
-    if once and is_large(past) and current_watch() is None:
-        past.clear()
-        found, interior = spend(root, seed, leaves)
-    else:
-        found = sweep([(root, seed)], leaves, keep=interior)
+    del past  # it would hold what the pass frees
+    interior: dict[Value, Any] = {}
+    found = sweep([(root, seed)], leaves, keep=interior, once=once)
     for value, c in zip(leaves, found, strict=True):  # nothing can fail from here on
         if c is not None:
             owner = value.params
@@ -241,11 +236,6 @@ def _back(root: Value, seed: Any, once: bool) -> None:
             owner.grad = c if owner.grad is None else owner.grad + c
     for value, c in interior.items():
         value.grad = c
-    if once:
-        for value in past:
-            if value.operands:
-                value.op = USED
-                value.operands = ()
 
 
 def history(root: Value) -> list[Value]:

@@ -10,7 +10,8 @@ they do is recorded in turn; otherwise they are handed plain arrays.
 
 How zeros stay strong: a pass multiplies plainly first. Only where a NaN comes out, or an infinity
 of what is finite, is it repeated with `strong_multiply`, in which an exact zero (a branch not
-taken) beats an infinity or NaN.
+taken) beats an infinity or NaN. A pass that frees what it has visited cannot be repeated: in it each
+rule that gives such a number is asked again.
 
 Invariants
 1. A value is visited after all of its consumers, once.
@@ -21,7 +22,7 @@ Invariants
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,10 +43,12 @@ from tracker.stage import as_recorded, forgive
 from tracker.tape import apply, form_of, most_likely, shape_of, value_of, wrap
 from tracker.tracked import Tracked
 from tracker.values import CLOSED, Value
+from tracker.weak import WeakTable
 
 _ndarray = np.ndarray
 _np_float64 = np.float64
 _float64 = np.dtype(np.float64)
+LARGE = 1 << 16  # bytes of one array; below, looking for NaNs at each step costs more than it saves
 USED: Any = "used"  # the op of a value whose history `back` has given up
 
 
@@ -53,21 +56,45 @@ def sweep(
     roots: Sequence[tuple[Value, Any]],
     leaves: Sequence[Value],
     since: int = 0,
-    keep: Any = None,
+    keep: dict[Value, Any] | None = None,
     times: Any = None,
+    *,
+    once: bool = False,
 ) -> list[Any]:
     """Cotangents of `leaves`, given those of the roots; None where nothing arrived.
 
-    keep: a dict to be filled with the cotangent of every value on the way. times: the product to
-    multiply with, when the caller looks after NaNs himself.
+    keep: a dict to be filled with the cotangent of every value on the way that is still there.
+    times: the product to multiply with, when the caller looks after NaNs himself. once: the caller
+    gives the history up; the values on the way lose theirs, as the pass goes where one is large.
     """
     uses, foreign = _consumers(roots, leaves, since)
     watch = current_watch()
     if watch is not None:
-        return _watched(watch, roots, leaves, uses, foreign, times, keep)
-    if keep is None and is_recording():
-        uses = _made_of(leaves, uses, {root for root, _ in roots})
-    return _sweep(roots, leaves, uses, foreign, times, keep)
+        found = _watched(watch, roots, leaves, uses, foreign, times, keep)
+    elif once and any(map(_is_large, uses)):
+        alive: WeakTable[Any] = WeakTable()
+        found = _pass(roots, leaves, uses, foreign, np.multiply, alive, free=True)
+        if keep is not None:
+            keep.update(alive)
+        return found
+    else:
+        if keep is None and is_recording():
+            uses = _made_of(leaves, uses, {root for root, _ in roots})
+        found = _sweep(roots, leaves, uses, foreign, times, keep)
+    if once:
+        for value in uses:
+            _give_up(value)
+    return found
+
+
+def _is_large(value: Value) -> bool:
+    return type(value.form) is _ndarray and value.form.nbytes >= LARGE
+
+
+def _give_up(value: Value) -> None:
+    """A value's history is not needed any more."""
+    if value.operands:
+        value.op, value.operands = USED, ()
 
 
 def _sweep(
@@ -124,6 +151,10 @@ def _is_not_finite(c: Any) -> bool:
         return False
     if type(c) is float:
         return not math.isfinite(c)
+    if type(c) is Parts:
+        return any(map(_is_not_finite, c))
+    if type(c) is Piece:
+        c = c.g
     return most_likely(np.logical_not(np.isfinite(_total(c))), False)
 
 
@@ -219,13 +250,16 @@ def _pass(
     uses: dict[Value, int],
     foreign: bool,
     times: Callable[[Any, Any], Any],
-    keep: dict[Value, Any] | None,
+    keep: MutableMapping[Value, Any] | None,
+    *,
+    free: bool = False,
 ) -> list[Any]:
-    waiting = uses.copy()
+    """free: a value that has been visited loses its operands, and `uses` what it says of it."""
+    waiting = uses if free else uses.copy()
     cotangents: dict[Value, Any] = {}
     owned: set[Value] = set()
     ready: list[Value] = []
-    plain = not foreign and times is np.multiply and not is_recording()
+    plain = not free and not foreign and times is np.multiply and not is_recording()
     for leaf in leaves:
         waiting[leaf] = -1  # a leaf is never visited, however many consumers it has
     with np.errstate(all="ignore"):
@@ -236,6 +270,8 @@ def _pass(
                 ready.append(root)
         while ready:
             value = ready.pop()
+            operands = value.operands
+            contributions: Any = None
             g = cotangents.pop(value, None)
             mine = value in owned
             if type(g) is Piece:
@@ -243,9 +279,7 @@ def _pass(
             if keep is not None and g is not None:
                 keep[value] = g
             op: Any = value.op
-            operands = value.operands
             partials = None
-            contributions: Any = None
             if g is not None and op is not None and op is not CLOSED:
                 if plain and op.partials is not None:  # where small programs spend their time
                     partials = op.partials
@@ -259,6 +293,12 @@ def _pass(
                         owned.add(x)
                 else:
                     contributions = _contributions(value, op, g, waiting, foreign, times)
+                    if free and any(map(_is_not_finite, contributions)):
+                        contributions = _contributions(value, op, g, waiting, foreign, _strong)
+            if free:
+                _give_up(value)
+                owned.discard(value)
+                del waiting[value], value, g
             for at, operand in enumerate(operands):
                 if type(operand) is not Value:
                     continue
