@@ -216,3 +216,54 @@ def test_a_nan_is_still_made_strong_when_a_pass_frees():
     back(y)
     assert x.grad.tolist()[:3] == [0.0, 0.0, 0.0]
     assert not np.any(np.isnan(x.grad))
+
+
+@pytest.fixture
+def uncollected():
+    """The cyclic collector is off: what goes, goes by its reference count."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def written_into(p):
+    p[0] = 2.0
+    p[1:] *= 2.0
+    return np.sum(p)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda p: None,
+        lambda p: back(np.sum(p * p)),
+        lambda p: back(np.sum(p * p), once=False),
+        lambda p: (back(np.sum(p * p)), update(p, -0.1 * p.grad)),
+        lambda p: back(written_into(p)),
+        lambda p: back(np.sum(p[1:]) + np.sum(p.T)),
+        lambda p: gradient(lambda x: np.sum(x * p), np.ones(3)),
+        lambda p: gradient(lambda: np.sum(p * p), tracker.Params([p])),
+        lambda p: back(jit(lambda x: np.sum(x * x))(p)),
+        lambda p: copy.deepcopy(p),
+    ],
+    ids=[
+        *("nothing", "back", "twice", "update", "write", "views"),
+        *("into", "all", "jit", "copy"),
+    ],
+)
+def test_a_param_that_nobody_holds_is_gone(use, uncollected):
+    p = param(np.ones(3))
+    value = tracker.tape.value_of(p)
+    probes = [weakref.ref(value), weakref.ref(value.data)]
+    del value
+    use(p)
+    del p
+    assert [probe() for probe in probes] == [None, None]
+
+
+def test_a_param_that_was_updated_has_an_untouched_gradient():
+    p = param(np.ones((2, 3), np.float32))
+    update(p, p.data)
+    p[0] = 3.0
+    assert (p.grad.tolist(), p.grad.dtype) == ([[0] * 3] * 2, np.float32)

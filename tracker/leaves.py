@@ -154,7 +154,7 @@ def replace_data(x: Any, moved: Any) -> Any:
     owner = value_of(x).params
     made = leaf(moved)
     made.params = owner
-    owner.value = made
+    owner.data = moved
     x._value = made
     invalidate(x)
     return zero_grad(x)

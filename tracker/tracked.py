@@ -36,16 +36,18 @@ _PARTS_ARE_CAST = version_of(np) < (2, 5)  # complex numbers of Python's, as arr
 
 
 class Leaf:
-    """What a `param` owns: the gradient that `back` adds to, and its newest value.
+    """What a `param` owns: the gradient that `back` adds to, and its newest data, whose form an
+    untouched gradient has.
 
-    It survives `update` of the data.
+    It survives `update` of the data. Values and handles refer to it, and it to neither: without a
+    cycle, a param's memory is free as soon as nobody holds it.
     """
 
-    __slots__ = ("grad", "value")
+    __slots__ = ("data", "grad")
 
-    def __init__(self, value: Value) -> None:
+    def __init__(self, data: Any) -> None:
         self.grad: Any = None
-        self.value = value
+        self.data = data
 
 
 class _Structureless(type):
@@ -137,7 +139,7 @@ class Tracked(metaclass=_Structureless):
     def grad(self) -> Any:
         """The accumulated gradient, as a plain array; None where no `back` has reached."""
         owner = getattr(self, "_owner", None)  # a param keeps its gradient after being written into
-        return grad_of(value_of(self) if owner is None else owner.value)
+        return grad_of(value_of(self)) if owner is None else _accumulated(owner)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -322,7 +324,7 @@ set_handle(Tracked)
 def new_param(data: Any) -> Any:
     """A tracked leaf around plain data, which must be the caller's to give away."""
     made = leaf(data)
-    made.params = Leaf(made)
+    made.params = Leaf(data)
     handle = wrap(made)
     handle._owner = made.params
     return handle
@@ -340,13 +342,14 @@ def _restore(data: Any, grad: Any) -> Any:
 
 def grad_of(value: Value) -> Any:
     """See `Tracked.grad`."""
-    owner = value.params
-    if isinstance(owner, Leaf):
-        if owner.grad is None:
-            return np.zeros_like(value.form)[()]
-        return owner.grad
+    if isinstance(value.params, Leaf):
+        return _accumulated(value.params)
     found = getattr(value, "grad", None)  # of several values it may be one array, or parts of it
     return found.copy("K") if type(found) is np.ndarray else found
+
+
+def _accumulated(owner: Leaf) -> Any:
+    return np.zeros_like(owner.data)[()] if owner.grad is None else owner.grad
 
 
 def install(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

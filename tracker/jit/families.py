@@ -267,7 +267,7 @@ def _python_call(
     ) or (trace.updates and is_entangled(trace.call, given)):
         raise GuardFailed  # containers that are one object, and were two
     captured = [
-        owner.value.data if owner else leaves[source] if isinstance(source, int) else source
+        owner.data if owner else leaves[source] if isinstance(source, int) else source
         for source, owner in zip(trace.captures, trace.owners, strict=True)
     ]
     found = iter(compiled.run([*(leaves[number] for number in trace.inputs), *captured]))
