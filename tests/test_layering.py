@@ -58,6 +58,7 @@ JIT_LAYERS = [
         "vmath",
         "portable",
         "sharing",
+        "uses",
         "division",
         "rare",
         "compared",

@@ -60,7 +60,8 @@ def jit(
     The first call traces `f` with the real values; later calls with arguments of the same
     structure, dtypes and shapes run machine code. Results are those of the plain function: a Python
     branch on a value is checked on every call, and another way through is traced when it is first
-    taken. `gradient`, `value_and_grad`, ... of a jitted function run compiled, too.
+    taken. Of all these signatures, the 256 that were used last keep their traces. `gradient`,
+    `value_and_grad`, ... of a jitted function run compiled, too.
 
     static      names or positions of arguments that are constants of a trace: lists, tuples and
                 dicts by what is in them, numbers by value, arrays and other objects by themselves

@@ -4,7 +4,8 @@ Owns: `entry_text`, which joins what `arguments.py` and `results.py` write. `nat
 names and loads it. No ctypes, no llvmlite.
 
 The text defines `@entry(self, args, nargsf, kwnames)`, good as a vectorcall and as METH_FASTCALL |
-METH_KEYWORDS, and `@entry.link`, the cell with the next candidate's address. The caller's text
+METH_KEYWORDS; `@entry.link`, the cell with the next candidate's address; and `@entry.used`, the
+time when it took a call last (see `uses.py`). The caller's text
 defines `i64 @plan(ptr %slots)`. Slots are 8 bytes: first each input leaf's (an array's data
 address, a number's bits; integers widened to 64; complex numbers take two), then a data address for
 each capture, then each output leaf's. The plan returns 0; or > 0 when a guard fails, so that the
@@ -94,8 +95,9 @@ def entry_text(
     _finish(w, root, running)
     slots = max(1, given + outputs.offsets[-1] + len(outputs.writes))
     body = "\n".join([*_prologue(w, slots), *w.lines])
-    parts = [objects.declarations(), "@entry.link = global ptr null"]
-    parts.append("@errstate = external global i8")
+    cells = ["@entry.link = global ptr null", "@entry.used = global i64 0"]
+    cells += ["@errstate = external global i8", "@clock = external global i64"]
+    parts = [objects.declarations(), *cells]
     parts += [*(["@entry.failures = internal global i64 0"] if running.guarded else []), body]
     return "\n".join(parts) + "\n}\n"
 
@@ -160,6 +162,7 @@ def _finish(w: Writer, root: str, running: Running) -> None:
     for at in range(w.held):
         w.emit(f"call void @Py_DecRef(ptr {w.load('ptr', '%held', 8 * at)})")
     _leave(w)
+    w.emit(f"store i64 {w.let('load i64, ptr @clock')}, ptr @entry.used")
     if running.guarded:
         w.emit("store i64 0, ptr @entry.failures")
     w.emit(f"ret ptr {root}")

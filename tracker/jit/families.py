@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 NONE = object()
 _CROWD = 16
-_MOST = 1000  # signatures whose traces are kept; each takes 70 kB and more
+_MOST = 256  # signatures of a function whose traces are kept; each takes 70 kB and more
 _KNOWN = 16  # signatures that a new one is compared with
 _SHORT = 40  # elements; shorter arrays are unrolled, and their code is good for one length
 
@@ -95,12 +95,14 @@ class Family:
     raised: int = 0  # traces in a row in which the function raised
     vain: int = 0  # traces in a row that were there already: machine code came to other numbers
     resting: int = 0  # calls that machine code does not take, and that are not traced, either
+    used: int = 0  # when a call was last looked up here (see `uses.py`)
 
-    def cause(self) -> str:
-        """What is new in the signature: what differs from the one that is most alike. (Put into
-        words when somebody asks: that takes as long as all passes over a small function.)"""
-        causes = [difference(old, self.call) for old in self.known]
-        return min(causes)[1] if causes else "the first call"
+    @property
+    def last_used(self) -> int:
+        """When a call was last this signature's."""
+        entries = [s.compiled.entry for s in self.specials if s.job.has_result]
+        times: list[int] = [entry.used for entry in entries if entry]
+        return max(self.used, *times, 0)
 
     @property
     def lengths_vary(self) -> bool:
@@ -124,11 +126,10 @@ class Families(dict[signature.Signature, Family]):
 
     def make_room(self) -> list[Special]:
         """Forget the traces for objects that are gone, of which no call can ask any more; where all
-        are alive and there are very many, every second: those that are called again and again in
-        one order would otherwise all be forgotten before their turn comes."""
+        are alive and there are very many, the one that was used least recently."""
         gone = [call for call in self if not call.alive]
-        if len(self) - len(gone) >= _MOST:
-            gone = list(self)[::2]
+        if not gone and len(self) >= _MOST:
+            gone = [min(self, key=lambda call: self[call].last_used)]
         forgotten = [special for call in gone for special in self.pop(call).specials]
         self.crowded = min(_MOST, max(_CROWD, 2 * len(self)))
         return forgotten
@@ -191,9 +192,16 @@ def cause_of(family: Family, trace: Trace, full: signature.Signature) -> Callabl
     """What says why the traces that there are did not do: what differs from the one that is most
     alike. `full`: the signature of the call, with all captured numbers."""
     if not family.specials:
-        return family.cause
+        return functools.partial(_new_in, family.call, family.known)
     found = _cause_beside(family.specials, trace, full)
     return lambda: found
+
+
+def _new_in(call: signature.Signature, known: Sequence[signature.Signature]) -> str:
+    """What differs from the known signature that is most alike. (Put into words when somebody asks:
+    that takes as long as all passes over a small function.)"""
+    causes = [difference(old, call) for old in known]
+    return min(causes)[1] if causes else "the first call"
 
 
 def _cause_beside(specials: list[Special], trace: Trace, full: signature.Signature) -> str:

@@ -20,6 +20,7 @@ is not above the change's; each question costs no more than the elements (or blo
 from __future__ import annotations
 
 import math
+import weakref
 from collections import Counter
 from typing import Any
 
@@ -81,7 +82,7 @@ class InPlace:
     """The homes of one plan, and who reads them."""
 
     def __init__(self, planner: Any, function: Function, tiny: Tiny) -> None:
-        self.planner = planner
+        self.planner: Any = weakref.proxy(planner)  # which holds this
         self.tiny = tiny
         self.changes = find_changes(function, tiny)
         self.bases = self.changes.bases

@@ -33,6 +33,7 @@ from tracker.jit.entry import AT_ONCE, Running, entry_text
 from tracker.jit.lent import Check, tag_given, tags_tell
 from tracker.jit.locking import once
 from tracker.jit.signature import Outputs, Signature
+from tracker.jit.uses import CLOCK
 from tracker.records import record
 
 C_NAME = re.compile(r"@(_?Py\w+|native\.\w+)\(")
@@ -64,6 +65,12 @@ class Entry:
         self.mark = mark
         self.address = module.address("entry")
         self._link = ctypes.c_void_p.from_address(module.address("entry.link"))
+        self._used = ctypes.c_int64.from_address(module.address("entry.used"))
+
+    @property
+    def used(self) -> int:
+        """When the entry last took a call (see `uses.py`); 0 if it took none."""
+        return self._used.value
 
     @property
     def next(self) -> int:
@@ -129,11 +136,13 @@ def prepare(
     bound.update((f"cell.{n}", ctypes.addressof(cell)) for n, (cell, _) in enumerate(cells))
     tags = [_tag(check) for check in objects.checks]
     bound.update((f"tag.{n}", ctypes.addressof(tag)) for n, tag in enumerate(tags))
-    versions = (ctypes.c_uint64 * objects.versions)()
-    bound.update((f"version.{n}", ctypes.addressof(versions) + 8 * n) for n in range(len(versions)))
+    versions = buffer_of(bytes(8 * objects.versions))
+    first = _start(versions)
+    bound.update((f"version.{n}", first + 8 * n) for n in range(objects.versions))
     bound.update((f"alloc.{n}", _allocator(cls)) for n, cls in enumerate(objects.allocators))
     makers = [address_of(writer.MAKERS[kind]) for kind in objects.makers]
     bound.update((f"maker.{n}", address) for n, address in enumerate(makers))
+    bound["clock"] = CLOCK.address
     keep = (*objects.held, *cells, *tags, versions, *tables.values())
     return Prepared(text, bound, keep, dispatch.mark(signature))
 
@@ -141,17 +150,22 @@ def prepare(
 def without_sizes(text: str) -> tuple[str, dict[str, Any]]:
     """The text that is the same for other shapes (see `lifting.py`), and what it refers to then."""
     text, tables = lifting.lift(text)
-    return text, {name: ctypes.create_string_buffer(table) for name, table in tables.items()}
+    return text, {name: buffer_of(table) for name, table in tables.items()}
 
 
 def buffer_of(data: bytes) -> Any:
-    """Memory that holds these bytes, of which texts can be told the address."""
-    return ctypes.create_string_buffer(data, len(data))
+    """Memory that holds these bytes, of which texts can be told the address. (An array of ctypes
+    would have a class for its length, which is a cycle.)"""
+    return np.frombuffer(bytearray(data), np.uint8)
 
 
 def addresses(buffers: Mapping[str, Any]) -> dict[str, int]:
     """Where the tables of a text are."""
-    return {name: ctypes.addressof(buffer) for name, buffer in buffers.items()}
+    return {name: _start(buffer) for name, buffer in buffers.items()}
+
+
+def _start(buffer: Any) -> int:
+    return int(buffer.__array_interface__["data"][0])
 
 
 def finish(prepared: Prepared, module: engine.Module) -> Entry:

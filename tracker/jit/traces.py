@@ -22,6 +22,7 @@ from tracker.jit.interrupts import UNDISTURBED
 from tracker.jit.opaque import goes_on
 from tracker.jit.places import with_places
 from tracker.jit.staging import Trace
+from tracker.jit.uses import CLOCK
 from tracker.jit.varying import Varying
 from tracker.records import record
 from tracker.tape import value_of
@@ -66,6 +67,7 @@ class Traces:
             if len(self.families) >= self.families.crowded:
                 self._free(self.families.make_room())
             family = self.families.enter(call)
+        family.used = CLOCK.tick()
         return family
 
     def _free(self, specials: list[Special]) -> None:
