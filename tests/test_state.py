@@ -267,3 +267,80 @@ def test_a_param_that_was_updated_has_an_untouched_gradient():
     update(p, p.data)
     p[0] = 3.0
     assert (p.grad.tolist(), p.grad.dtype) == ([[0] * 3] * 2, np.float32)
+
+
+def losing(kept, seen):
+    """A loss that is kept, and references to the values that it is computed from."""
+
+    def loss(x):
+        y = np.sin(x * 2.0)
+        for value in (tracker.tape.value_of(y), *tracker.tape.value_of(y).operands):
+            seen.append(weakref.ref(value))
+        kept.append(np.sum(y) ** 2)
+        return kept[-1]
+
+    return loss
+
+
+def step_of_back(loss):
+    back(loss(param(np.ones(3))))
+
+
+def step_of_back_from_more(loss):
+    back(loss(param(np.ones(3))) * 3.0)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda loss: gradient(loss, np.ones(3)),
+        lambda loss: gradient(loss, np.ones(10_000)),
+        lambda loss: tracker.withgradient(loss, np.ones(3)),
+        lambda loss: tracker.withgradient(lambda x: (loss(x), x), np.ones(3)),
+        lambda loss: tracker.value_and_grad(loss)(np.ones(3)),
+        lambda loss: gradient(lambda x: loss(x) * 2.0, np.ones(3)),
+        lambda loss: gradient(lambda x: gradient(loss, x)[0][0], np.ones(3)),
+        step_of_back,
+        step_of_back_from_more,
+    ],
+    ids=[
+        *("gradient", "large", "withgradient", "among others", "value_and_grad"),
+        *("part", "inner", "back", "back from more"),
+    ],
+)
+def test_losses_that_are_kept_do_not_keep_the_tape(step, uncollected):
+    kept, seen = [], []
+    for _ in range(3):
+        step(losing(kept, seen))
+    assert len(kept) == 3 and len(seen) == 6
+    assert [probe() for probe in seen] == [None] * 6
+    assert all(loss.data > 0 for loss in kept)
+
+
+def test_a_loss_that_is_kept_is_a_constant():
+    kept, p = [], param(2.0)
+    gradient(losing(kept, []), np.ones(3))
+    back(kept[0] * p)
+    assert p.grad == kept[0].data
+
+
+def test_what_others_may_still_pull_through_is_kept():
+    pulls, kept = [], []
+
+    def f(x):
+        y, pull = tracker.pullback(lambda a: np.sum(a**3), x * 2.0)
+        pulls.append(pull)
+        return y
+
+    assert gradient(f, V)[0].tolist() == [24, 96]
+    assert pulls[0](1.0)[0].tolist() == [12, 48]
+    p = param(3.0)
+
+    def g(x):
+        kept.append(x * p**2)
+        return kept[-1] * 1.0
+
+    assert gradient(g, 2.0) == (9.0,)
+    back(kept[0])
+    assert p.grad == 12.0
+    assert gradient(lambda x: x * gradient(lambda y: y * x * x, 1.0)[0], 2.0) == (12.0,)

@@ -238,7 +238,7 @@ def _gradient_entries(wrapped: Wrapped, root: Value | None) -> list[Any]:
     found: list[Any] = [None] * len(own)
     if root is not None:
         y = wrap(root)
-        found = sweep([(root, _one(y, root))], own, wrapped.since)
+        found = sweep([(root, _one(y, root))], own, wrapped.since, spent=wrapped.spent)
     arrived = dict(zip(own, found, strict=True))
     return [None if value is None else entry(arrived[value], value) for value in wrapped.leaves]
 

@@ -228,7 +228,7 @@ def _back(root: Value, seed: Any, once: bool) -> None:
         )
     del past  # it would hold what the pass frees
     interior: dict[Value, Any] = {}
-    found = sweep([(root, seed)], leaves, keep=interior, once=once)
+    found = sweep([(root, seed)], leaves, keep=interior, spent=USED if once else None)
     for value, c in zip(leaves, found, strict=True):  # nothing can fail from here on
         if c is not None:
             owner = value.params

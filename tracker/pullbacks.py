@@ -20,7 +20,7 @@ from tracker.reverse import sweep
 from tracker.tape import form_of, value_of
 from tracker.tracked import Tracked
 from tracker.values import Value
-from tracker.wrapping import apart, compiled_derivative, entry, release, run, unbound
+from tracker.wrapping import Wrapped, apart, compiled_derivative, entry, release, run, unbound
 
 
 def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[..., Any]]:
@@ -90,6 +90,7 @@ def linearized(
     f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
     """The value of `f`, its pullback and its pushforward, from one run."""
+    Wrapped.pullbacks += 1
     wrapped, y = run(f, args, kwargs)
     outputs, structure = tree.flatten(y)
     values = [value_of(out) if isinstance(out, Tracked) else None for out in outputs]

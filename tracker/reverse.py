@@ -42,7 +42,7 @@ from tracker.ops.shape import broadcast_to, reshape, transpose
 from tracker.stage import as_recorded, forgive
 from tracker.tape import apply, form_of, most_likely, shape_of, value_of, wrap
 from tracker.tracked import Tracked
-from tracker.values import CLOSED, Value
+from tracker.values import CLOSED, NO_PARAMS, Value
 from tracker.weak import WeakTable
 
 _ndarray = np.ndarray
@@ -59,19 +59,20 @@ def sweep(
     keep: dict[Value, Any] | None = None,
     times: Any = None,
     *,
-    once: bool = False,
+    spent: Any = None,
 ) -> list[Any]:
     """Cotangents of `leaves`, given those of the roots; None where nothing arrived.
 
     keep: a dict to be filled with the cotangent of every value on the way that is still there.
-    times: the product to multiply with, when the caller looks after NaNs himself. once: the caller
-    gives the history up; the values on the way lose theirs, as the pass goes where one is large.
+    times: the product to multiply with, when the caller looks after NaNs himself. spent: the op of
+    the values on the way from then on, where the caller gives their history up: USED, as the pass
+    goes where one is large; or CLOSED, unless another derivative or a trace may go through them.
     """
     uses, foreign = _consumers(roots, leaves, since)
     watch = current_watch()
     if watch is not None:
         found = _watched(watch, roots, leaves, uses, foreign, times, keep)
-    elif once and any(map(_is_large, uses)):
+    elif spent is USED and any(map(_is_large, uses)):
         alive: WeakTable[Any] = WeakTable()
         found = _pass(roots, leaves, uses, foreign, np.multiply, alive, free=True)
         if keep is not None:
@@ -81,9 +82,9 @@ def sweep(
         if keep is None and is_recording():
             uses = _made_of(leaves, uses, {root for root, _ in roots})
         found = _sweep(roots, leaves, uses, foreign, times, keep)
-    if once:
+    if spent is USED or (spent is CLOSED and not foreign and not is_recording()):
         for value in uses:
-            _give_up(value)
+            _give_up(value, spent)
     return found
 
 
@@ -91,10 +92,10 @@ def _is_large(value: Value) -> bool:
     return type(value.form) is _ndarray and value.form.nbytes >= LARGE
 
 
-def _give_up(value: Value) -> None:
+def _give_up(value: Value, spent: Any) -> None:
     """A value's history is not needed any more."""
     if value.operands:
-        value.op, value.operands = USED, ()
+        value.op, value.operands, value.params = spent, (), NO_PARAMS
 
 
 def _sweep(
@@ -296,7 +297,7 @@ def _pass(
                     if free and any(map(_is_not_finite, contributions)):
                         contributions = _contributions(value, op, g, waiting, foreign, _strong)
             if free:
-                _give_up(value)
+                _give_up(value, USED)
                 owned.discard(value)
                 del waiting[value], value, g
             for at, operand in enumerate(operands):

@@ -11,8 +11,9 @@ everyone else.
 
 Invariants
 1. `Value.data` is always plain (a number or an array), whatever derivatives are being taken.
-2. A value is never changed after it was made, but for `close`, and `back` using up its history; a
-   write may reuse the array of a value that nobody else can read (`overwriting.py`).
+2. A value is never changed after it was made, but for `close`, and for a derivative that is done
+   with its history (`reverse.sweep`); a write may reuse the array of a value that nobody else can
+   read (`overwriting.py`).
 3. A plain array on the tape is a private copy, so nobody can change it behind the tape's back;
    while staging it is kept by reference, for the compiler to read afresh on every call.
 4. `epoch` never decreases: a value cannot depend on a leaf of a later epoch.

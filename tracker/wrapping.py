@@ -31,17 +31,21 @@ from tracker.stage import close, note_apart
 from tracker.standing import settled
 from tracker.tape import apply, form_of, value_of, wrap
 from tracker.tracked import Tracked
-from tracker.values import Value, leaf, new_epoch
+from tracker.values import CLOSED, Value, leaf, new_epoch
 
 
 class Wrapped:
     """The arguments of one derivative: their numbers as fresh leaves, and how to put results back.
 
     `leaves[i]` is the Value of leaf i of the flattened arguments, or None where it is not a number.
+    `pullbacks` counts those that were made so far, by anybody.
     """
+
+    pullbacks = 0
 
     def __init__(self, args: Sequence[Any], only: Sequence[int] | None = None) -> None:
         self.since = new_epoch()
+        self.pullbacks_before = Wrapped.pullbacks
         self.leaves: list[Value | None] = []
         self.structures: list[tree.Structure] = []
         self.originals: list[Any] = []
@@ -99,6 +103,13 @@ class Wrapped:
         """The function has run: its leaves are constants for everyone else."""
         for value in self.own:
             close(value)
+
+    @property
+    def spent(self) -> Any:
+        """The op of what the function has computed when the derivative is done: those who have kept
+        a value need not keep its history. (A pullback that was made meanwhile may go through it.)
+        """
+        return CLOSED if self.pullbacks_before == Wrapped.pullbacks else None
 
     def restore(self, entries: list[Any]) -> tuple[Any, ...]:
         """Entries, one per leaf, in the structures of the arguments."""
