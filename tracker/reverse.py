@@ -22,7 +22,7 @@ Invariants
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,7 +69,7 @@ def sweep(
     goes where one is large; or CLOSED, unless another derivative or a trace may go through them.
     """
     uses, foreign = _consumers(roots, leaves, since)
-    watch = current_watch()
+    watch, recording = current_watch(), is_recording()
     if watch is not None:
         found = _watched(watch, roots, leaves, uses, foreign, times, keep)
     elif spent is USED and any(map(_is_large, uses)):
@@ -79,12 +79,11 @@ def sweep(
             keep.update(alive)
         return found
     else:
-        if keep is None and is_recording():
+        if keep is None and recording:
             uses = _made_of(leaves, uses, {root for root, _ in roots})
         found = _sweep(roots, leaves, uses, foreign, times, keep)
-    if spent is USED or (spent is CLOSED and not foreign and not is_recording()):
-        for value in uses:
-            _give_up(value, spent)
+    if spent is USED or (spent is CLOSED and not foreign and not recording):
+        _give_up(uses, spent)
     return found
 
 
@@ -92,10 +91,11 @@ def _is_large(value: Value) -> bool:
     return type(value.form) is _ndarray and value.form.nbytes >= LARGE
 
 
-def _give_up(value: Value, spent: Any) -> None:
-    """A value's history is not needed any more."""
-    if value.operands:
-        value.op, value.operands, value.params = spent, (), NO_PARAMS
+def _give_up(values: Iterable[Value], spent: Any) -> None:
+    """The history of values is not needed any more."""
+    for value in values:
+        if value.operands:
+            value.op, value.operands, value.params = spent, (), NO_PARAMS
 
 
 def _sweep(
@@ -150,7 +150,7 @@ def is_doubtful(found: Sequence[Any], roots: Sequence[Value]) -> bool:
 def _is_not_finite(c: Any) -> bool:
     if c is None:
         return False
-    if type(c) is float:
+    if type(c) is float or type(c) is _np_float64:
         return not math.isfinite(c)
     if type(c) is Parts:
         return any(map(_is_not_finite, c))
@@ -297,7 +297,7 @@ def _pass(
                     if free and any(map(_is_not_finite, contributions)):
                         contributions = _contributions(value, op, g, waiting, foreign, _strong)
             if free:
-                _give_up(value, USED)
+                _give_up((value,), USED)
                 owned.discard(value)
                 del waiting[value], value, g
             for at, operand in enumerate(operands):

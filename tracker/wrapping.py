@@ -38,14 +38,16 @@ class Wrapped:
     """The arguments of one derivative: their numbers as fresh leaves, and how to put results back.
 
     `leaves[i]` is the Value of leaf i of the flattened arguments, or None where it is not a number.
+    `spent`: the op of what the function has computed once the derivative is done, for who keeps a
+    value need not keep its history; None if a pullback was made meanwhile, which may go through it.
     `pullbacks` counts those that were made so far, by anybody.
     """
 
+    spent: Any = None
     pullbacks = 0
 
     def __init__(self, args: Sequence[Any], only: Sequence[int] | None = None) -> None:
         self.since = new_epoch()
-        self.pullbacks_before = Wrapped.pullbacks
         self.leaves: list[Value | None] = []
         self.structures: list[tree.Structure] = []
         self.originals: list[Any] = []
@@ -103,13 +105,6 @@ class Wrapped:
         """The function has run: its leaves are constants for everyone else."""
         for value in self.own:
             close(value)
-
-    @property
-    def spent(self) -> Any:
-        """The op of what the function has computed when the derivative is done: those who have kept
-        a value need not keep its history. (A pullback that was made meanwhile may go through it.)
-        """
-        return CLOSED if self.pullbacks_before == Wrapped.pullbacks else None
 
     def restore(self, entries: list[Any]) -> tuple[Any, ...]:
         """Entries, one per leaf, in the structures of the arguments."""
@@ -207,7 +202,7 @@ def _leaf_of(x: Any) -> Value | None:
 def run(
     f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], only: Any = None
 ) -> tuple[Wrapped, Any]:
-    wrapped = Wrapped(args, only)
+    wrapped, pullbacks = Wrapped(args, only), Wrapped.pullbacks
     if kwargs:
         kwargs = {name: recording(x) for name, x in kwargs.items()}
     try:
@@ -216,6 +211,8 @@ def run(
     finally:
         wrapped.close()
     wrapped.check_writes()
+    if pullbacks == Wrapped.pullbacks:
+        wrapped.spent = CLOSED
     return wrapped, y
 
 
