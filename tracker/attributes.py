@@ -16,43 +16,72 @@ import numpy as np
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import METHODS
 from tracker.listening import current_stage
+from tracker.originals import (
+    OWNDATA,
+    WRITEABLE,
+    WRITEBACKIFCOPY,
+    base_of,
+    flags_of,
+    in_memory,
+)
 from tracker.standing import settled
-from tracker.tape import form_of, value_of
+from tracker.tape import form_of
 from tracker.tracked import Tracked, install
 
 _LOCK = "Set those of what the function is given, or returns, outside of it"
 
 
 class _Flags:
-    """Those of the array inside. Setting them changes nothing, and ends a trace: the plain function
-    sets the caller's, or those of what it returns."""
+    """Those of the array that the plain function has. Setting them changes nothing, and ends a
+    trace: the plain function sets the caller's, or those of what it returns."""
 
-    __slots__ = ("_plain",)
+    __slots__ = ("_handle",)
 
-    def __init__(self, plain: Any) -> None:
-        object.__setattr__(self, "_plain", plain)
+    def __init__(self, handle: Any) -> None:
+        object.__setattr__(self, "_handle", handle)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._plain, name)
+        return getattr(flags_of(self._handle, _mask(name)), name)
 
     def __getitem__(self, name: str) -> Any:
-        return self._plain[name]
+        return flags_of(self._handle, _mask(name))[name]
 
     def __setattr__(self, name: str, x: Any) -> None:
         _not_while_tracing()
-        setattr(self._plain, name, x)
+        setattr(_settable(self._handle), name, x)
 
     def __setitem__(self, name: str, x: Any) -> None:
         _not_while_tracing()
-        self._plain[name] = x
+        _settable(self._handle)[name] = x
 
     def __eq__(self, other: object) -> bool:
-        return bool(self._plain == getattr(other, "_plain", other))
+        theirs = flags_of(other._handle, _ANY) if isinstance(other, _Flags) else other
+        return bool(flags_of(self._handle, _ANY) == theirs)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return repr(self._plain)
+        return repr(flags_of(self._handle, _ANY))
+
+
+# What a trace knows of an array by its layout, or must look at.
+_BY_LAYOUT = {
+    *("c_contiguous", "f_contiguous", "contiguous", "fortran", "forc", "fnc", "aligned"),
+    *("C_CONTIGUOUS", "F_CONTIGUOUS", "CONTIGUOUS", "FORTRAN", "FORC", "FNC", "ALIGNED"),
+    *("C", "F", "A"),
+}
+_ANY = WRITEABLE | OWNDATA | WRITEBACKIFCOPY
+_MASKS = {"writeable": WRITEABLE, "owndata": OWNDATA, "W": WRITEABLE, "O": OWNDATA}
+
+
+def _mask(name: str) -> int:
+    return 0 if name in _BY_LAYOUT else _MASKS.get(name, _MASKS.get(name.lower(), _ANY))
+
+
+def _settable(handle: Any) -> Any:
+    """Flags that can be set, of an array that is nobody's."""
+    form = form_of(handle)
+    return form[...].flags if isinstance(form, np.ndarray) else form.flags
 
 
 def _not_while_tracing() -> None:
@@ -65,7 +94,7 @@ def _flags(self: Any) -> Any:
     if mine is not self:
         return mine.flags
     form = form_of(mine)
-    return _Flags(form[...].flags if isinstance(form, np.ndarray) else form.flags)
+    return _Flags(mine) if isinstance(form, np.ndarray) else form.flags
 
 
 def _setflags(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
@@ -75,16 +104,8 @@ def _setflags(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
 METHODS["setflags"] = _setflags
 
 
-def _base(self: Any) -> Any:
-    """The tracked array of which this is a view; None where it is its own."""
-    mine = settled(self)
-    if mine is not self:
-        return mine.base
-    value_of(self)
-    base = None
-    while (view := getattr(self, "_view", None)) is not None:
-        base = self = view.base
-    return base
+def _strides(self: Any) -> Any:
+    return np.asarray(in_memory(settled(self))).strides
 
 
 def _device(self: Any) -> str:
@@ -92,7 +113,8 @@ def _device(self: Any) -> str:
 
 
 Tracked.flags = property(_flags)  # type: ignore[attr-defined]
-Tracked.base = property(_base)  # type: ignore[attr-defined]
+Tracked.base = property(base_of)  # type: ignore[attr-defined]
+Tracked.strides = property(_strides)  # type: ignore[attr-defined]
 Tracked.device = property(_device)  # type: ignore[attr-defined]
 
 

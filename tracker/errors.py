@@ -58,6 +58,10 @@ class UnsupportedError(TrackerError, NotImplementedError, TypeError):
     """NumPy can do this, and this package cannot (yet, or at all)."""
 
 
+class AddressError(UnsupportedError, AttributeError):
+    """A tracked value has no address to give: to NumPy, which may ask, the attribute is absent."""
+
+
 class CompileError(TrackerError, RuntimeError):
     """Compilation was refused (`strict=True`) or failed."""
 

@@ -47,7 +47,8 @@ class Watch:
 
 class Thread(threading.local):
     """What goes on in this thread: stages, the innermost cut and watch, and the leaves of each
-    derivative that is running its function."""
+    derivative that is running its function; what of these it is `given`, as (handle, leaf, the
+    caller's array)."""
 
     stages: list[Stage]
     cut: Cut | None = None
@@ -55,6 +56,7 @@ class Thread(threading.local):
 
     def __init__(self) -> None:
         self.deriving: list[Sequence[Value]] = []
+        self.given: list[Sequence[tuple[Any, Value, Any]]] = []
 
 
 thread = Thread()
@@ -89,7 +91,7 @@ class Aside:
 
     def __enter__(self) -> None:
         self.kept = dict(thread.__dict__)
-        thread.__dict__.update(stages=[], cut=None, watch=None, deriving=[])
+        thread.__dict__.update(stages=[], cut=None, watch=None, deriving=[], given=[])
 
     def __exit__(self, *_: object) -> None:
         thread.__dict__.clear()
@@ -104,19 +106,23 @@ class Unheard(Exception):
 class Deriving:
     """While a derivative runs its function: a cut around it does not reach inside."""
 
-    __slots__ = ("cut", "leaves")
+    __slots__ = ("cut", "given", "leaves")
 
-    def __init__(self, leaves: Sequence[Value] = ()) -> None:
-        self.leaves = leaves
+    def __init__(
+        self, leaves: Sequence[Value] = (), given: Sequence[tuple[Any, Value, Any]] = ()
+    ) -> None:
+        self.leaves, self.given = leaves, given
 
     def __enter__(self) -> None:
         thread.deriving.append(self.leaves)
+        thread.given.append(self.given)
         self.cut: Cut | None = None
         if listeners:
             self.cut, thread.cut = thread.cut, None
 
     def __exit__(self, *_: object) -> None:
         thread.deriving.pop()
+        thread.given.pop()
         if self.cut is not None:
             thread.cut = self.cut
 

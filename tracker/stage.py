@@ -10,7 +10,7 @@ on every call; what it held is kept beside it (`Stage.see`).
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,15 +59,25 @@ class Stage:
     those raised because of values: who goes on after one has branched on values unheard.
     `lent`: arrays with a value's data that plain NumPy was given to read; `lenders`, by their ids:
     the handles whose memory they are in the plain function; `shared`: the values of these.
+    `originals`: the caller's arrays, by the ids of the handles that stand for them;
+    `apart_asked`: those handles of which the code asks whether they share memory with others,
+    `flags_asked`: and of which it asks for flags, with a mask of these.
     `deferral`: what is put off, if anything may be. `flags`: whether the code asks if something is
-    True itself: then what Python makes of a comparison of its numbers is that, under a guard.
+    True itself: then what Python makes of a comparison of its numbers is that, under a guard;
+    `compares`: whether it asks if two things are one object.
     """
 
     def __init__(
-        self, since: int = 0, deferral: Deferral | None = None, *, flags: bool = False
+        self,
+        since: int = 0,
+        deferral: Deferral | None = None,
+        *,
+        flags: bool = False,
+        compares: bool = False,
     ) -> None:
         self.since = since
         self.flags = flags
+        self.compares = compares
         self.deferral = deferral
         self.apart: set[Value] = set()
         self.inner: set[Value] = set()
@@ -87,6 +97,9 @@ class Stage:
         self.lent: list[np.ndarray[Any, Any]] = []
         self.lenders: dict[int, Any] = {}
         self.shared: set[Value] = set()
+        self.originals: Mapping[int, Any] = {}
+        self.apart_asked: set[int] = set()
+        self.flags_asked: dict[int, int] = {}
         self.errstate: Any = None  # NumPy's settings when the last equation was noted
         self.where: tuple[Any, int, int] = (None, 0, 0)  # code, instruction, line of the last one
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from tracker.errors import ConversionError, UnsupportedError, message
+from tracker.errors import AddressError, ConversionError, UnsupportedError, message
 from tracker.ir.op import METHODS, NUMPY, UFUNCS
 from tracker.leaving import NOTHING, by_numpy, note_guard, shown
 from tracker.listening import current_stage
@@ -62,6 +62,13 @@ class _Structureless(type):
 class _Absent(AttributeError, TypeError):
     """What code gets that asks a number for its items: it has no such method, as `hasattr` is to
     say, nor does what needs the method work."""
+
+
+_NO_ADDRESS = message(
+    "the address of a tracked value's memory, through which it could be written into",
+    "Use x.data for plain NumPy",
+    "",
+)
 
 
 class _of_arrays:
@@ -167,10 +174,6 @@ class Tracked(metaclass=_Structureless):
     def nbytes(self) -> int:
         return self.size * self.itemsize
 
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return np.asarray(value_of(self).form).strides
-
     def __repr__(self) -> str:
         if settled(self) is not self:
             return repr(settled(self))
@@ -210,6 +213,8 @@ class Tracked(metaclass=_Structureless):
         method = METHODS.get(name)
         if method is not None:
             return MethodType(method, self)
+        if name in ("__array_interface__", "__array_struct__"):
+            raise AddressError(_NO_ADDRESS)
         if name.startswith("_"):
             raise AttributeError(name)
         if name in _OF_NUMBERS and hasattr(type(value_of(self).form), name):

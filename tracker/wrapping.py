@@ -203,10 +203,12 @@ def run(
     f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], only: Any = None
 ) -> tuple[Wrapped, Any]:
     wrapped, pullbacks = Wrapped(args, only), Wrapped.pullbacks
+    if wrapped.handles:
+        _check_identity(f, [array for _, _, array in wrapped.handles])
     if kwargs:
         kwargs = {name: recording(x) for name, x in kwargs.items()}
     try:
-        with Deriving(wrapped.own):
+        with Deriving(wrapped.own, wrapped.handles):
             y = f(*wrapped.args, **kwargs)
     finally:
         wrapped.close()
@@ -214,6 +216,15 @@ def run(
     if pullbacks == Wrapped.pullbacks:
         wrapped.spent = CLOSED
     return wrapped, y
+
+
+_check_identity: Callable[[Callable[..., Any], Sequence[Any]], None]
+
+
+def set_identity_check(check: Callable[[Callable[..., Any], Sequence[Any]], None]) -> None:
+    """Name what looks at a function and its arrays before it is run (said once, at import)."""
+    global _check_identity
+    _check_identity = check
 
 
 def entry(c: Any, value: Value) -> Any:

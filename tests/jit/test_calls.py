@@ -222,7 +222,6 @@ def by_identity(x, y):
         lambda x, y: x * y if x is not y else x,
         lambda x, y: x * y if operator.is_(x, y) else x,
         lambda x, y: sum(a * 2 if a is y else a for a in (x, y, x)),
-        lambda x, y: {id(a): a for a in (x, y)}[id(x)] * len({id(x), id(y)}),
     ],
 )
 def test_whether_two_arguments_are_one_array(f):
@@ -236,10 +235,10 @@ def test_many_arrays_that_may_be_one_run_plain():
     def f(xs):
         return sum(x for x in xs if x is not xs[0])
 
-    g, xs = jit(f), [np.full(2, float(i)) for i in range(50)]
+    g, xs = jit(f), [np.full(2, float(i)) for i in range(350)]
     with pytest.warns(RuntimeWarning, match="compares objects, and is given many arrays"):
         assert_same(g(xs), f(xs))
-    assert_same(g(xs[:5] * 10), f(xs[:5] * 10))
+    assert_same(g(xs[:5] * 70), f(xs[:5] * 70))
 
 
 def test_results_that_are_arguments_and_constants():

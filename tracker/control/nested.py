@@ -55,7 +55,8 @@ def nest(name: str, body: Callable[..., Sequence[Any]], samples: Sequence[Any]) 
     since = new_epoch()
     values = [leaf(data_of(sample)) for sample in samples]
     outer = current_stage()
-    listener = Stage(since, flags=outer is not None and outer.flags)
+    flags, compares = (outer.flags, outer.compares) if outer is not None else (False, False)
+    listener = Stage(since, flags=flags, compares=compares)
     with entered(listener):
         try:
             results = list(body(*map(wrap, values)))

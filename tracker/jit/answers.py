@@ -4,7 +4,7 @@ Owns: `Answers`, within which the traced code's `type`, `isinstance`, `hasattr` 
 handle for what it stands for: `type(x) is np.ndarray`, `hasattr(x, "shape")` of a number,
 `isinstance(x, Iterable)` say what they say of plain data. A handle itself can lie about its class
 only (`Tracked.__class__`). The answers stand in the globals of the code that asks (`reads.py` finds
-it), before Python's own.
+it), before Python's own. An address (`id`) is refused.
 
 Invariants: of anything but a handle, the answers are Python's, in every thread. Within a derivative
 they are Python's of handles, too: its function meets tracked values when it is not compiled.
@@ -16,6 +16,8 @@ import builtins
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+from tracker import tree
+from tracker.errors import UnsupportedError, message
 from tracker.listening import current_stage, is_deriving
 from tracker.standing import settled
 from tracker.tape import value_of
@@ -54,9 +56,27 @@ def _getattr(x: Any, name: str, /, *default: Any) -> Any:
     return getattr(x if hasattr(plain, name) else plain, name, *default)
 
 
+def _id(x: Any, /) -> int:
+    if current_stage() is not None and (type(x) is Tracked or tree.children_of(x) is not None):
+        raise UnsupportedError(
+            message(
+                f"id() is asked of a {builtins.type(_plain(x)).__name__}, whose address is another "
+                "at each call",
+                "Compare objects with `is`",
+            )
+        )
+    return builtins.id(x)
+
+
 Space: TypeAlias = tuple[dict[str, Any], frozenset[str]]  # globals of code, what it asks by
 
-_ANSWERS = {"type": _type, "isinstance": _isinstance, "hasattr": _hasattr, "getattr": _getattr}
+_ANSWERS = {
+    "type": _type,
+    "isinstance": _isinstance,
+    "hasattr": _hasattr,
+    "getattr": _getattr,
+    "id": _id,
+}
 QUESTIONS = frozenset(_ANSWERS)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,7 @@ class Inputs:
         returned: frozenset[int],
         targets: frozenset[Place | Node] = frozenset(),
         apart: Sequence[tuple[Node, Node]] = (),
+        compared: Collection[Node] = (),
     ) -> None:
         self.w = w
         self.signature = signature
@@ -58,6 +59,7 @@ class Inputs:
         self._is_target = targets
         self._apart = apart
         self._looked_at = {node for pair in (*apart, *signature.same) for node in pair}
+        self._looked_at.update(compared)
         self._holders = holders_apart(signature) if targets else []
         self._looked_at |= {node for node, _ in self._holders}
         self._returned = returned

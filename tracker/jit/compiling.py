@@ -79,7 +79,7 @@ def _direct(trace: Trace, lengths_vary: bool) -> tuple[Form, Outputs, list[Any]]
         tuple(out_leaves),
         writes=written,
         apart=trace.apart,
-        distinct=trace.distinct,
+        conditions=trace.conditions,
         updates=trace.updates,
     )
     inputs = call.offsets

@@ -20,6 +20,7 @@ from tracker import gradients
 from tracker.draws import Journal
 from tracker.errors import CompileError, UnsupportedError, message, warn
 from tracker.ir.graph import Function
+from tracker.jit import held as _held  # noqa: F401  (derivatives ask it)
 from tracker.jit import signature
 from tracker.jit.collecting import collecting_seldom
 from tracker.jit.families import Special

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from tracker.jit.arguments import Inputs
+from tracker.jit.conditions import check, nodes_in
 from tracker.jit.results import Results
 from tracker.jit.signature import InputOut, NodeOut, Outputs, Signature, ViewOut, apart_of
 from tracker.jit.structs import ACTIVE, CACHED
@@ -76,9 +77,11 @@ def entry_text(
     returned = frozenset(o.leaf for o in outputs.leaves if isinstance(o, (InputOut, ViewOut)))
     nodes = [o.node for o in outputs.leaves if isinstance(o, NodeOut)]
     targets = frozenset([*(u.target for u in outputs.updates), *nodes])
-    inputs = Inputs(w, signature, returned, targets, apart_of(signature, outputs.updates))
+    apart = apart_of(signature, outputs.updates)
+    inputs = Inputs(w, signature, returned, targets, apart, nodes_in(outputs.conditions))
     _check_errstate(w)
     inputs.arguments()
+    check(w, outputs.conditions, inputs.objects, inputs.targets)
     first = signature.offsets[-1]
     for at, array in enumerate(captures):
         inputs.capture(array, first + at)

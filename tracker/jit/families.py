@@ -19,6 +19,7 @@ import numpy as np
 from tracker import tree
 from tracker.ir.graph import Const, Eqn, Guard
 from tracker.jit import signature
+from tracker.jit.conditions import Condition, Distinct
 from tracker.jit.places import (
     children_of,
     difference,
@@ -64,7 +65,9 @@ class Special:
     def matches(self, other: Trace) -> bool:
         """Whether another trace holds no more often than this one."""
         mine = self.trace
-        if mine.call != other.call or str(mine.function) != str(other.function):
+        if mine.call != other.call or mine.conditions != other.conditions:
+            return False
+        if str(mine.function) != str(other.function):
             return False
         return all(map(_same_capture, mine.captures, other.captures))  # the text has no numbers
 
@@ -166,17 +169,35 @@ def run_one(
     return NONE
 
 
-def meets(family: Family, call: signature.Signature, leaves: list[Any]) -> bool:
-    """Whether a trace is known to write into an array of this call that shares memory with another:
-    then plain Python does what is right, and to trace it once more tells nothing new."""
+def meets(
+    family: Family, call: signature.Signature, leaves: list[Any], given: Sequence[Any]
+) -> bool:
+    """Whether a trace is known to write into an array of this call that shares memory with another,
+    or to compare two objects that are one here: then plain Python does what is right, and to trace
+    it once more tells nothing new."""
     traces = [special.trace for special in family.specials]
     if family.together is not None:
         traces.append(family.together)
     for trace in traces:
-        everything = leaves_for(trace, call, leaves) if _may_meet(trace) else None
-        if everything is not None and overlap(trace, everything):
+        distinct = [each for each in trace.conditions if isinstance(each, Distinct)]
+        looks = distinct or _may_meet(trace)
+        everything = leaves_for(trace, call, leaves) if looks else None
+        if everything is not None and (
+            overlap(trace, everything) or not holds(distinct, trace.call, everything, given)
+        ):
             return True
     return False
+
+
+def holds(
+    conditions: Iterable[Condition],
+    call: signature.Signature,
+    leaves: Sequence[Any],
+    given: Sequence[Any],
+) -> bool:
+    """Whether conditions hold of a call with these leaves, and arguments."""
+    container = functools.partial(_container, call, given)
+    return all(each.holds(leaves, container) for each in conditions)
 
 
 def leaves_for(trace: Trace, call: signature.Signature, leaves: list[Any]) -> list[Any] | None:
@@ -269,6 +290,8 @@ def _python_call(
     """How the slow path runs a trace: an executor's values in, structured results out."""
     if compiled.run is None or (_may_meet(trace) and overlap(trace, leaves)):
         raise GuardFailed  # machine code has been asked already
+    if not holds(trace.conditions, trace.call, leaves, given):
+        raise GuardFailed
     if any(
         _container(trace.call, given, one) is _container(trace.call, given, other)
         for one, other in signature.apart_of(trace.call, trace.updates)
@@ -319,14 +342,12 @@ def _container(call: signature.Signature, given: Sequence[Any], node: signature.
 
 def _may_meet(trace: Trace) -> bool:
     """Whether a trace is wrong for arrays that `overlap`."""
-    return bool(trace.writes or trace.apart or trace.distinct)
+    return bool(trace.writes or trace.apart)
 
 
 def overlap(trace: Trace, leaves: Sequence[Any]) -> bool:
     """Whether an array that the function writes into shares memory with another that it reads, or
-    its elements share it, or two that it compares are one."""
-    if any(leaves[one] is leaves[other] for one, other in trace.distinct):
-        return True
+    its elements share it."""
     if any(overlaps_itself(leaves[number]) for number in trace.writes):
         return True
     fixed = [x for x in trace.captures if isinstance(x, np.ndarray)]

@@ -8,7 +8,7 @@ Invariant: while the function is traced, nothing is done to the caller's own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from tracker.deferral import Deferral
 from tracker.draws import is_generator, is_random, stand_in
 from tracker.errors import UnsupportedError, message
 from tracker.jit.compared import Compared, Static
+from tracker.jit.conditions import Flags
 from tracker.jit.places import Spot, spots_of
 from tracker.jit.signature import Array, Foreign, Scalar, Signature, Twin
 from tracker.jit.standins import Containers, Known
@@ -134,10 +135,11 @@ class Inputs:
             else:
                 self.at_places[id(x)] = self.whole[number]
 
-    def among(self, values: Collection[Value]) -> tuple[int, ...]:
-        """The numbers of the arguments whose leaves are among these."""
+    def apart(self, stage: Stage) -> tuple[int, ...]:
+        """The numbers of what must share memory with nothing else that is read."""
         pairs = zip(self.given, self.values, strict=False)
-        return tuple([number for number, value in pairs if value in values])
+        asked = [n for key, n in self.numbers().items() if key in stage.apart_asked]
+        return tuple(dict.fromkeys([*(n for n, v in pairs if v in stage.apart), *asked]))
 
     def close(self) -> None:
         for value in (*self.values, *self.placed):
@@ -152,6 +154,15 @@ class Inputs:
         """The id of each handle -> the leaf that it stands for."""
         pairs = zip(self.whole, self.arrays, strict=True)
         return {id(handle): x for handle, x in pairs if handle is not x}
+
+    def flags(self, asked: Mapping[int, int]) -> tuple[Flags, ...]:
+        """The conditions of a trace whose code asked for flags: by handle, for those in a mask."""
+        numbers = self.numbers()
+        return tuple(
+            Flags(numbers[key], mask, self.arrays[numbers[key]].flags.num & mask)
+            for key, mask in asked.items()
+            if mask
+        )
 
     def check_shapes(self) -> None:
         """Refuse a trace in which an array was given another shape: so is the caller's, then."""

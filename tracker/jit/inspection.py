@@ -5,13 +5,18 @@ Owns: small questions that `reads.py` asks of functions, cells, descriptors, nam
 
 from __future__ import annotations
 
+import builtins
+import enum
 import functools
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
+from tracker import tree
 from tracker.jit.libraries import OURS
-from tracker.jit.places import attributes_of, children_of, has_dict, lent
+from tracker.jit.places import MISSING, attributes_of, children_of, has_dict, lent
 
 _NAMESPACES = {("types", "SimpleNamespace"), ("argparse", "Namespace"), ("_thread", "_local")}
 
@@ -92,3 +97,31 @@ def is_absent(x: Any, name: str) -> bool:
     if isinstance(lent(type(x), name), types.MemberDescriptorType):  # a slot, maybe empty
         return not hasattr(x, name)
     return name not in attributes_of(x) and not hasattr(type(x), name)
+
+
+def named_in(f: types.FunctionType, path: Sequence[str]) -> Any:
+    """What the code of a function finds by a name that is not its own, and attributes of classes
+    and modules; MISSING if that cannot be said."""
+    if not path:
+        return MISSING
+    code = f.__code__
+    cells = dict(zip(code.co_freevars, f.__closure__ or (), strict=True))
+    if path[0] in cells:
+        found = next(iter(contents(cells[path[0]])), MISSING)
+    else:
+        found = f.__globals__.get(path[0], vars(builtins).get(path[0], MISSING))
+    for name in path[1:]:
+        if isinstance(found, enum.EnumMeta):
+            found = found.__members__.get(name, MISSING)
+        elif isinstance(found, type):
+            found = next((vars(c)[name] for c in found.__mro__ if name in vars(c)), MISSING)
+        else:
+            found = vars(found).get(name, MISSING) if type(found) is types.ModuleType else MISSING
+    return found
+
+
+def may_be_given(x: Any) -> bool:
+    """Whether something may be an argument that a trace knows by what it holds, not by itself: an
+    array, a float, a container."""
+    held = (np.ndarray, np.generic, float, complex)
+    return x is MISSING or isinstance(x, held) or tree.children_of(x) is not None

@@ -27,10 +27,12 @@ from tracker.draws import Journal, UnheardDraws
 from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError
 from tracker.jit import signature
 from tracker.jit.building import Entangled
+from tracker.jit.conditions import distinct_in
 from tracker.jit.families import (
     NONE,
     Family,
     Special,
+    holds,
     is_entangled,
     is_shared,
     last_cause,
@@ -186,10 +188,11 @@ class Jitted(Traces):
         run: bool = True,
     ) -> Any:
         """Run a trace that holds, or make one."""
-        done = run_one(family, call, leaves, (*args, *kwargs.values()))
+        given = (*args, *kwargs.values())
+        done = run_one(family, call, leaves, given)
         if done is not NONE:
             return done
-        if meets(family, call, leaves):
+        if meets(family, call, leaves, given):
             return self._plain(args, kwargs) if run else None
         if family.raised >= PATIENCE and run:
             return self._again(family, args, kwargs)
@@ -205,11 +208,8 @@ class Jitted(Traces):
             self._give_up(family, f"{what} ({last_cause(family)})")
         reads = reads_of(self.function, static_leaves(call, leaves))
         family.may_change |= bool(reads.stored) or reads.fills
-        alike = signature.alike_in(call) if reads.compares else ()
-        if not family.eager and (why := _too_much(reads, alike)):
-            self._refuse(family, why)
-        if any(leaves[one] is leaves[other] for one, other in alike):
-            return self._plain(args, kwargs) if run else None
+        if not family.eager and reads.beyond:
+            self._refuse(family, reads.beyond)
         if family.eager or self._must_run(family, call, leaves, reads.places):
             if self.options.strict and family.eager == ITERATES:
                 raise CompileError(f"{self.name} is strict, and {ITERATES}")
@@ -218,8 +218,14 @@ class Jitted(Traces):
         if reads.caches and run and not family.fills:
             family.fills = 1  # the first call does, as a rule
             return self.function(*args, **kwargs)
-        full, _ = with_places(call, leaves, reads.places)
-        if family.may_change and is_entangled(full, (*args, *kwargs.values())):
+        full, everything = with_places(call, leaves, reads.places)
+        if family.may_change and is_entangled(full, given):
+            return self._plain(args, kwargs) if run else None
+        distinct = distinct_in(full) if reads.compares else ()
+        if any(len(each.of) > _MANY for each in distinct):
+            self._refuse(family, "it compares objects, and is given many arrays")
+            return self._plain(args, kwargs) if run else None
+        if not holds(distinct, full, everything, given):
             return self._plain(args, kwargs) if run else None
         self.varying.look([special.trace.call for special in family.specials], full)
         try:
@@ -399,14 +405,8 @@ class Jitted(Traces):
 
 _WAIT = 0.3  # seconds; a call that has waited so long for another's trace runs in plain Python
 _TRACES_TO_LOOK = 3  # after which it is known what varies
-_MANY = 1000  # pairs of arrays that may be one
+_MANY = 300  # arrays, any two of which may be one: to compare them takes 20 us
 _UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
-
-
-def _too_much(reads: Reads, alike: Sequence[tuple[int, int]]) -> str:
-    """What there is too much of for calls to be looked at, if so."""
-    many = "it compares objects, and is given many arrays" if len(alike) > _MANY else ""
-    return reads.beyond or many
 
 
 def _is_untraceable(error: BaseException | None) -> bool:

@@ -46,6 +46,8 @@ from tracker.jit.inspection import (
     is_function_of,
     is_jitted,
     is_namespace,
+    may_be_given,
+    named_in,
     package_of,
 )
 from tracker.jit.installed import HEAP, PLAIN, Installed
@@ -297,6 +299,7 @@ class _Walk:
             self.names.note(names, f.__name__)
         else:
             self.names.note_code(names, f.__name__)
+            self.names.compares |= any(may_be_given(named_in(f, path)) for path in names.compared)
         if questions := QUESTIONS & names.globals:
             self.spaces[id(f.__globals__), questions] = f.__globals__, questions
         self._place("slot", f, "__code__", f"code of {f.__name__}")

@@ -15,8 +15,7 @@ import functools
 import re
 import sys
 import types
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tracker.records import record
@@ -56,6 +55,7 @@ _FILL = {
 _FILLING = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"}
 _STORES = {"STORE_ATTR", "STORE_GLOBAL", "STORE_NAME", "STORE_DEREF"}
 _CELLS = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
+_MADE = {"BUILD_LIST", "BUILD_TUPLE"}
 _ARE = {"is_", "is_not"}
 _SAME = _ARE | {"id"}  # what else asks whether two things are one
 _TOOLS = ("builtins", "operator", "_operator", "inspect", "dataclasses", "os")
@@ -73,8 +73,9 @@ class Names:
     `appended`: what something is appended to, `looked_at`: what is read in any other way.
     `every`: any attribute of an object may be read, `whole`: and which
     there are, `everywhere`: any global, `environment`: any key of it. `classifies`: it asks of what
-    class things are; `compares`: whether two are one object; `flags`: whether something is True or
-    False itself."""
+    class things are; `compares`: whether two are one object; `compared`: what it compares others
+    with, as a name and the attributes that are looked up from there; `flags`: whether something is
+    True or False itself."""
 
     globals: frozenset[str] = frozenset()
     attributes: frozenset[str] = frozenset()
@@ -92,6 +93,7 @@ class Names:
     classifies: bool = False
     compares: bool = False
     flags: bool = False
+    compared: frozenset[tuple[str, ...]] = frozenset()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -116,6 +118,7 @@ def names_in(code: types.CodeType) -> Names:
         reader.classifies or any(n.classifies for n in inner),
         reader.compares or any(n.compares for n in inner),
         reader.flags or any(n.flags for n in inner),
+        frozenset(reader.compared).union(*(n.compared for n in inner)),
     )
 
 
@@ -149,9 +152,8 @@ class _Reader:
                 self.imports.add((level if isinstance(level, int) else 0, step.argval))
             elif step.opname == "MATCH_CLASS":
                 self._matched(step.arg or 0, self.steps[at - 1].argval)
-        self.compares = _compares(self.steps) or not _SAME.isdisjoint(
-            self.globals | self.attributes
-        )
+        self.compared = set(_compared(self.steps))
+        self.compares = () in self.compared or not _SAME.isdisjoint(self.globals | self.attributes)
         self.flags = _flags(self.steps) or not _ARE.isdisjoint(self.globals | self.attributes)
         self.classifies |= not {"isinstance", "issubclass"}.isdisjoint(self.globals)
         if "AttributeError" in self.globals:  # it can tell that there is none
@@ -261,12 +263,28 @@ def _is_of_variable(steps: Sequence[dis.Instruction], at: int) -> bool:
     return steps[at].opname in _OWN and all(s.opname != "IMPORT_NAME" for s in steps)
 
 
-def _compares(steps: Sequence[dis.Instruction]) -> bool:
-    """Whether it asks if two things are one; a constant or a global is none that is given."""
-    return any(
-        step.opname == "IS_OP" and before.opname not in ("LOAD_CONST", "LOAD_GLOBAL")
-        for before, step in pairwise(steps)
-    )
+def _compared(steps: Sequence[dis.Instruction]) -> Iterator[tuple[str, ...]]:
+    """What each `is` compares with: a name that is not the function's own, and attributes; nothing
+    where it is anything else. A constant of the code is no argument, and does not count. `in` and
+    `==` compare what is in a list like that before they look at numbers: a NaN equals itself."""
+    for before, step in enumerate(steps[1:]):
+        loaded = steps[before].opname
+        if step.opname == "IS_OP" and loaded != "LOAD_CONST":
+            yield _path(steps, before)
+        elif step.opname in ("CONTAINS_OP", "COMPARE_OP") and loaded in _MADE:
+            yield ()
+
+
+def _path(steps: Sequence[dis.Instruction], at: int) -> tuple[str, ...]:
+    """The name and the attributes of what a step loads; nothing where it is a local variable, or
+    computed."""
+    attributes: list[str] = []
+    while steps[at].opname == "LOAD_ATTR":
+        attributes.insert(0, steps[at].argval)
+        at -= 1
+    if steps[at].opname not in {"LOAD_GLOBAL", *_CELLS}:
+        return ()
+    return steps[at].argval, *attributes
 
 
 def _flags(steps: Sequence[dis.Instruction]) -> bool:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -35,6 +34,7 @@ from tracker.records import record
 from tracker.tree import Structure
 
 if TYPE_CHECKING:
+    from tracker.jit.conditions import Condition
     from tracker.jit.places import Place
 
 DTYPES: frozenset[np.dtype[Any]] = frozenset(np.dtype(code) for code in NUMBERS.split())
@@ -163,15 +163,6 @@ def apart_of(call: Signature, updates: Sequence[Update]) -> list[tuple[Node, Nod
     changed = {u.target for u in updates if isinstance(u.target, tuple)}
     others = containers_of(call) if changed else []
     return [(node, other) for node in changed for other in others if node != other]
-
-
-def alike_in(call: Signature) -> tuple[tuple[int, int], ...]:
-    """Pairs of leaves that may be one array; of arguments alone: an array at a place is known."""
-    alike: dict[Leaf, list[int]] = {}
-    for number, leaf in enumerate(call.leaves):
-        if isinstance(leaf, Array):
-            alike.setdefault(leaf, []).append(number)
-    return tuple(pair for numbers in alike.values() for pair in combinations(numbers, 2))
 
 
 def signature_of(
@@ -340,15 +331,15 @@ class Outputs:
     """The result of a call. Tuples, named tuples, lists and dicts are made by native code, other
     containers by `build(structure, children)`. `writes`: the input leaves that are written into,
     and as what; their slots come after the results'. `apart`: input leaves that share memory with
-    no other in any case. `distinct`: pairs of input leaves that are not one object. `updates`:
-    what is put where, in order."""
+    no other in any case. `conditions`: what else must hold of what is given. `updates`: what is
+    put where, in order."""
 
     structure: Structure
     leaves: tuple[OutLeaf, ...]
     build: Callable[[Structure, Sequence[Any]], Any] | None = None
     writes: tuple[tuple[int, ArrayOut], ...] = ()
     apart: tuple[int, ...] = ()
-    distinct: tuple[tuple[int, int], ...] = ()
+    conditions: tuple[Condition, ...] = ()
     updates: tuple[Update, ...] = ()
 
     @cached_property

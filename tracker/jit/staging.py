@@ -31,6 +31,7 @@ from tracker.jit.building import Output, ViewOf, build, views_of
 from tracker.jit.caches import Caches
 from tracker.jit.collecting import USERS, collecting_seldom
 from tracker.jit.compared import Compared, Static
+from tracker.jit.conditions import Condition, distinct_in
 from tracker.jit.inputs import Effects, Inputs
 from tracker.jit.interrupts import entered
 from tracker.jit.lasting import After
@@ -38,7 +39,7 @@ from tracker.jit.opaque import goes_on
 from tracker.jit.places import Place, Spot, has_dict, same_objects, with_places
 from tracker.jit.raised import caught, is_librarys, is_of_c
 from tracker.jit.reads import Reads, places_of, reads_of
-from tracker.jit.signature import Node, Signature, Update, alike_in, signature_of
+from tracker.jit.signature import Node, Signature, Update, signature_of
 from tracker.jit.standins import (
     Containers,
     Known,
@@ -67,11 +68,11 @@ class Trace:
     `function` has the atoms of `outputs` that have one, then those of the leaves in `writes`.
     `call` is the signature of calls that the trace holds for; `lasting` whether a call leaves what
     the code reads as it was: else what it does to it happens only while plain Python runs. It holds
-    only while the leaves in `writes` and `apart` share memory with no other, and those of each pair
-    in `distinct` are two objects. `varying`: where
-    numbers at places are inputs. `updates`: what is put at places and into containers; `outputs`
-    has the leaves of that after those of the result. `moving`: where the function itself puts
-    another number than the one that this trace has for a constant, or one that was not there.
+    only while the leaves in `writes` and `apart` share memory with no other, and its `conditions`
+    hold. `varying`: where numbers at places are inputs. `updates`: what is put at places and into
+    containers; `outputs` has the leaves of that after those of the result. `moving`: where the
+    function itself puts another number than the one that this trace has for a constant, or one that
+    was not there.
     """
 
     function: Function
@@ -84,7 +85,7 @@ class Trace:
     writes: list[int]
     lasting: bool = True
     apart: tuple[int, ...] = ()
-    distinct: tuple[tuple[int, int], ...] = ()
+    conditions: tuple[Condition, ...] = ()
     varying: frozenset[Spot] = frozenset()
     updates: tuple[Update, ...] = ()
     is_sure: bool = True
@@ -232,7 +233,7 @@ def stage(
     effects = inputs.effects(run.containers, run.stand_ins.known)
     returned = _Returned(outputs, structure, result, run.stand_ins.known)
     why = run.why() or _changed(given, own, run.stand_ins.known)
-    writes, apart = [w.number for w in effects.writes], inputs.among(run.listener.apart)
+    writes, apart = [w.number for w in effects.writes], inputs.apart(run.listener)
     alone = [*writes, *apart]
     staged = Staged(None, returned, effects, call, leaves, alone, run.deferral, why, run.filled)
     if staged.why:
@@ -252,7 +253,7 @@ def stage(
         writes,
         updates is not None and after.is_as_before(updates.of),
         apart,
-        alike_in(given) if reads.compares else (),
+        (*(distinct_in(call) if reads.compares else ()), *inputs.flags(run.listener.flags_asked)),
         varying,
         tuple(updates.of) if updates else (),
         updates is None or updates.is_sure,
@@ -284,10 +285,11 @@ class _Run:
         self.call, self.reads = call, reads
         self.at_places = leaves[own:]
         self.objects = static_leaves(given, leaves)
-        self.listener = Stage(deferral=deferral, flags=reads.flags)
+        self.listener = Stage(deferral=deferral, flags=reads.flags, compares=reads.compares)
         self.asking = Asking(self.listener.spoil) if reads.asks else nullcontext()
         self.answers = Answers(reads.spaces)
         self.listener.given = frozenset(self.inputs.values)
+        self.listener.originals = self.inputs.originals()
         self.listener.placed = frozenset(self.inputs.placed)
         self.caches, self.filled = Caches(reads.caches), False
         self.updates: Updates | None = None

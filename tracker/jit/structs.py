@@ -35,6 +35,7 @@ DECLARATIONS = {
     "native.attribute": "ptr @native.attribute(ptr, ptr)",
     "native.held": "i1 @native.held(ptr, ptr, ptr)",
     "native.own": "ptr @native.own(ptr, ptr, ptr)",
+    "native.distinct": "i1 @native.distinct(ptr, i64)",
     "native.unreported": "i1 @native.unreported(ptr) cold",
     "native.copy": "void @native.copy(ptr, ptr, i64)",
     "native.equal": "i1 @native.equal(ptr, ptr) cold",
@@ -200,6 +201,35 @@ alike:
 note:
   store i64 %v, ptr %version
   br label %yes
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}}
+
+; Whether no two of some pointers, at least two, are equal.
+define i1 @native.distinct(ptr %objects, i64 %count) nounwind {{
+start:
+  br label %outer
+outer:
+  %i = phi i64 [1, %start], [%i.next, %beyond]
+  %x.cell = getelementptr ptr, ptr %objects, i64 %i
+  %x = load ptr, ptr %x.cell
+  br label %inner
+inner:
+  %j = phi i64 [0, %outer], [%j.next, %other]
+  %y.cell = getelementptr ptr, ptr %objects, i64 %j
+  %y = load ptr, ptr %y.cell
+  %is = icmp eq ptr %x, %y
+  br i1 %is, label %no, label %other
+other:
+  %j.next = add i64 %j, 1
+  %before = icmp ult i64 %j.next, %i
+  br i1 %before, label %inner, label %beyond
+beyond:
+  %i.next = add i64 %i, 1
+  %more = icmp ult i64 %i.next, %count
+  br i1 %more, label %outer, label %yes
 yes:
   ret i1 true
 no:

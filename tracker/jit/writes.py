@@ -35,7 +35,7 @@ class Writes:
         self.w = w
         self.signature = signature
         self.writes = outputs.writes
-        self.apart, self.distinct = outputs.apart, outputs.distinct
+        self.apart = outputs.apart
         self.objects = objects
         self.first = first
         self._made: list[tuple[str, int]] = []
@@ -43,8 +43,6 @@ class Writes:
     def check(self, captures: Sequence[np.ndarray[Any, Any]]) -> None:
         """Written arrays must be writeable, and apart from all others."""
         w = self.w
-        for a, b in self.distinct:
-            w.check(w.let(f"icmp ne ptr {self.objects[a]}, {self.objects[b]}"))
         fixed = [
             (self.signature.offsets[-1] + at, _span(Array(x.dtype, x.shape, x.strides)))
             for at, x in enumerate(captures)

@@ -7,6 +7,7 @@ which are answered without recording, are here, too.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from tracker.ops.declare import declare, implements
 from tracker.ops.entries import as_array, dtype_of, order_of
 from tracker.ops.shape import laid_out, memory_axes
 from tracker.ops.storing import as_stored, no_cast
-from tracker.tape import apply, data_of, form_of, holds_tracked, value_of, wrap
+from tracker.originals import share_memory
+from tracker.tape import apply, form_of, holds_tracked, value_of, wrap
 from tracker.tracked import Tracked
 from tracker.values import CLOSED, NO_PARAMS, Value
 
@@ -327,9 +329,8 @@ def _static(function: Any) -> Any:
 NUMPY.update((f, _static(f)) for f in (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj))
 NUMPY[np.result_type] = lambda *args: np.result_type(*(form_of(a) for a in args))
 NUMPY[np.can_cast] = lambda a, *rest, **kw: np.can_cast(form_of(a), *rest, **kw)
-NUMPY[np.may_share_memory] = NUMPY[np.shares_memory] = lambda a, b, *_: np.shares_memory(
-    data_of(a), data_of(b)
-)
+for _ask in (np.may_share_memory, np.shares_memory):
+    NUMPY[_ask] = functools.partial(share_memory, _ask)
 
 
 def _item(a: Any, *index: Any) -> Any:
