@@ -47,7 +47,7 @@ MEMORY = {
         lambda x: np.may_share_memory(x, W),
         [(W[:3],), (np.ones(3),), (np.ones(3),), (W[:3],), (W[1:],), (W,)],
     ),
-    "two captured": (lambda x: np.shares_memory(LATER, PART), TURNS[:3]),
+    "two captured": (lambda x: np.shares_memory(V, W), TURNS[:3]),
     "views": (lambda x: np.shares_memory(x.reshape(2, 2).T[1], x[1:2]), [(PART,), (V,)]),
     "computed": (after, [(PART,), (V,)]),
     "writeable": (lambda x: x.flags.writeable, LOCKS),
@@ -78,13 +78,6 @@ def weighted(ask):
     return lambda *xs: (2.0 if ask(*xs) else 1.0) * sum(np.sum(np.nan_to_num(x) ** 2) for x in xs)
 
 
-def outcome(f, *args):
-    try:
-        return np.concatenate([np.ravel(x) for x in np.atleast_1d(f(*args))]).tolist()
-    except UnsupportedError as error:
-        return str(error).partition(":")[0]
-
-
 @pytest.mark.parametrize("name", [*MEMORY, *(f"is {name}" for name in IDENTITY)])
 def test_compiled_code_answers_as_plain_code(name):
     ask, calls = MEMORY[name] if name in MEMORY else IDENTITY[name.removeprefix("is ")]
@@ -105,7 +98,6 @@ def test_derivatives_answer_as_plain_code(name):
         want = [2 * (2.0 if ask(*xs) else 1.0) * x for x in xs]
         for grad in grads:
             np.testing.assert_array_equal(grad(*xs), want)
-    assert len({str(ask(*xs)) for xs in calls}) > 0
 
 
 @pytest.mark.parametrize("name", IDENTITY)
@@ -142,12 +134,8 @@ class Remembers:
 
 @pytest.mark.parametrize("kind", ["array", "dict", "float"])
 def test_what_an_object_remembers_by_identity(kind):
-    made = {
-        "array": lambda k: np.full(3, k),
-        "dict": lambda k: {"w": np.full(3, k)},
-        "float": float,
-    }
-    a, b, c = (made[kind](k + 0.5) for k in range(3))
+    made = {"array": lambda k: np.full(2, k), "dict": lambda k: {"w": np.full(2, k)}, "float": abs}
+    a, b, c = (made[kind](k) for k in (1.0, 2.0, 3.0))
     plain, compiled = Remembers(), Remembers()
     f = jit(compiled.__call__)
     for x in (a, a, b, b, a, c, c, c, a, b, b, a, a):
@@ -204,7 +192,7 @@ def test_the_base_of_an_array_that_owns_its_memory():
     assert f(V) == f(V.copy()) == 16.0
     with pytest.warns(RuntimeWarning, match=r"is a view.*Ask x\.flags\.owndata, or pass"):
         assert f(PART) == 6.0
-    with pytest.raises(UnsupportedError, match="an argument of shape .* is a view"):
+    with pytest.raises(UnsupportedError, match=r"an argument of shape .* is a view"):
         gradient(lambda x: np.sum(x) if x.base is None else 0.0, PART)
 
 
