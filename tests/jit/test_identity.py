@@ -1,6 +1,7 @@
 """What code asks of the identity and the memory of arrays is answered as in the plain function, at
 each call: compiled, in derivatives, and in both."""
 
+import enum
 import functools
 import operator
 
@@ -166,6 +167,30 @@ def test_a_derivative_of_what_remembers_takes_each_call_for_another_point():
         both = value_and_grad(f)
         grads.append([both(x)[1].tolist() for _ in range(3)])
     assert grads[0] == grads[1] == [[1.0] * 3, [2.0] * 3, [3.0] * 3]
+
+
+class Mode(enum.Enum):
+    LEAST = 1
+    OTHER = 2
+
+
+class Distance:
+    """It compares, but nothing that is compared can be the argument."""
+
+    def __init__(self):
+        self.mode, self.last = Mode.LEAST, None
+
+    def __call__(self, x, mode=Mode.LEAST, more=None):
+        same = mode is self.mode and self.mode is Mode.LEAST and more is None
+        return np.sum((x - W) ** 2) if same and self.last is None else 0.0
+
+
+def test_comparisons_of_other_things_are_no_question_about_arrays():
+    for f in (Distance(), Distance().__call__, jit(Distance())):
+        for _ in range(2):
+            np.testing.assert_array_equal(gradient(f, W), [np.zeros(4)])
+    f = jit(Distance())
+    assert [f(x) for (x,) in TURNS] == [Distance()(x) for (x,) in TURNS]
 
 
 REFUSED = {

@@ -48,7 +48,7 @@ def check_identity(f: Callable[..., Any], arrays: Sequence[Any]) -> None:
     if any(one is other for one, other in combinations(arrays, 2)):
         raise _refusal("two arguments are one array")
     for place in reads.places:
-        if place.name not in reads.stored:
+        if place.name not in reads.remembered:
             for x in tree.leaves(settled(place.read())):
                 if any(x is array for array in arrays):
                     raise _refusal(f"an argument is the array that {place.label} is")

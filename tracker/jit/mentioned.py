@@ -27,6 +27,7 @@ class Mentioned:
         self.asks = self.draws = False
         self.classifies = self.abstract = False  # whether classes are asked for; abstract ones
         self.stored: set[str] = set()
+        self.remembered: set[str] = set()  # that of it which no object being made stores
         self.fills = self.compares = self.flags = False
         self.forces = False  # whether it sets attributes of what is frozen
         self.appended: set[str] = set()
@@ -39,6 +40,7 @@ class Mentioned:
         if name not in _OF_OTHERS:
             self.every |= names.every
             self.whole |= names.whole
+            self.remembered |= names.stored
         self.stored |= names.stored
         self.fills |= names.fills
         self.appended |= names.appended

@@ -76,7 +76,8 @@ class Reads(NamedTuple):
     which it puts something; `fills`: it may put something elsewhere, too. `objects`: whose
     attributes it may read. `beyond`: why there is too much to look at, if there is.
     `compares`: it may ask whether two things are one object, `flags`: whether something is True;
-    `caches`: of `functools.lru_cache`; `draws`: it may draw random numbers from a module."""
+    `caches`: of `functools.lru_cache`; `draws`: it may draw random numbers from a module;
+    `remembered`: the names under which it puts something, but for objects being made."""
 
     places: list[Place]
     asks: bool
@@ -89,6 +90,7 @@ class Reads(NamedTuple):
     flags: bool
     caches: list[Any]
     draws: bool
+    remembered: set[str]
 
 
 def places_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> list[Place]:
@@ -107,7 +109,7 @@ def reads_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> Reads:
     spaces = list(walk.spaces.values())
     names = walk.names
     asked = walk.objects, walk.beyond, names.compares, names.flags, walk.caches, names.draws
-    return Reads(places, names.asks, spaces, names.stored, names.fills, *asked)
+    return Reads(places, names.asks, spaces, names.stored, names.fills, *asked, names.remembered)
 
 
 class _Walk:
@@ -124,6 +126,7 @@ class _Walk:
         self.replaced = Replaced()
         self.objects: list[Any] = []
         self.caches: list[Any] = []
+        self.compared: list[tuple[types.FunctionType, tuple[str, ...]]] = []  # by whose code
         self.installed = Installed(package)
         self.todo: list[Any] = []
 
@@ -141,6 +144,7 @@ class _Walk:
                 self._object(x)
         self._others()
         names = self.names
+        names.compares |= any(self._may_be_given(f, path) for f, path in self.compared)
         # by `__self__` code would come from the method that appends to the list
         unknown = names.every or names.whole or "__self__" in names.attributes
         appended = set() if unknown else logs(self.places, names.appended, names.looked_at)
@@ -159,6 +163,16 @@ class _Walk:
         if len(self.places) > _MOST:
             return f"it can read more than {_MOST:,} names and attributes"
         return self.installed.beyond
+
+    def _may_be_given(self, f: types.FunctionType, path: tuple[str, ...]) -> bool:
+        """Whether what code compares with may be an argument, or what it has stored of one. Of an
+        attribute of whatever it is, all that stands under its name is looked at."""
+        if not path or path[-1] in self.names.remembered:
+            return True
+        if path[0]:
+            return may_be_given(named_in(f, path))
+        found = [p.read() for p in self.places if p.name == path[-1] and p.kind != "class"]
+        return not found or any(map(may_be_given, found))
 
     def _others(self) -> None:
         """The places of what was named in dicts that hardly change, and of classes."""
@@ -299,7 +313,7 @@ class _Walk:
             self.names.note(names, f.__name__)
         else:
             self.names.note_code(names, f.__name__)
-            self.names.compares |= any(may_be_given(named_in(f, path)) for path in names.compared)
+            self.compared += [(f, path) for path in names.compared]
         if questions := QUESTIONS & names.globals:
             self.spaces[id(f.__globals__), questions] = f.__globals__, questions
         self._place("slot", f, "__code__", f"code of {f.__name__}")

@@ -264,9 +264,10 @@ def _is_of_variable(steps: Sequence[dis.Instruction], at: int) -> bool:
 
 
 def _compared(steps: Sequence[dis.Instruction]) -> Iterator[tuple[str, ...]]:
-    """What each `is` compares with: a name that is not the function's own, and attributes; nothing
-    where it is anything else. A constant of the code is no argument, and does not count. `in` and
-    `==` compare what is in a list like that before they look at numbers: a NaN equals itself."""
+    """What each `is` compares with: a name that is not the function's own (empty, if it is), and
+    attributes; nothing where it is anything else. A constant of the code is no argument, and does
+    not count. `in` and `==` compare what is in a list like that before they look at numbers: a NaN
+    equals itself."""
     for before, step in enumerate(steps[1:]):
         loaded = steps[before].opname
         if step.opname == "IS_OP" and loaded != "LOAD_CONST":
@@ -276,15 +277,15 @@ def _compared(steps: Sequence[dis.Instruction]) -> Iterator[tuple[str, ...]]:
 
 
 def _path(steps: Sequence[dis.Instruction], at: int) -> tuple[str, ...]:
-    """The name and the attributes of what a step loads; nothing where it is a local variable, or
-    computed."""
+    """The name and the attributes of what a step loads. The name is empty where that is a local
+    variable, or computed; then, without attributes, there is nothing."""
     attributes: list[str] = []
     while steps[at].opname == "LOAD_ATTR":
         attributes.insert(0, steps[at].argval)
         at -= 1
-    if steps[at].opname not in {"LOAD_GLOBAL", *_CELLS}:
-        return ()
-    return steps[at].argval, *attributes
+    if steps[at].opname in {"LOAD_GLOBAL", *_CELLS}:
+        return steps[at].argval, *attributes
+    return ("", *attributes) if attributes else ()
 
 
 def _flags(steps: Sequence[dis.Instruction]) -> bool:
