@@ -221,6 +221,35 @@ def test_the_base_of_an_array_that_owns_its_memory():
         gradient(lambda x: np.sum(x) if x.base is None else 0.0, PART)
 
 
+@pytest.mark.parametrize("ask", [lambda x: x.flags.owndata, lambda x: x.strides[0] > 8])
+def test_arrays_of_another_byte_order(ask):
+    f, swapped = weighted(ask), np.arange(4.0).astype(">f8")
+    g = jit(f)
+    for x in (swapped, swapped[::2], swapped[:2], swapped):
+        assert g(x) == f(x)
+
+
+def test_arrays_in_containers_and_beneath_other_derivatives():
+    def f(p):
+        return np.sum(p["w"] ** 2) * (2.0 if p["w"].flags.writeable else 1.0)
+
+    def nested(x):
+        return np.sum(gradient(f, {"w": x})[0]["w"])
+
+    g, grad = jit(f), jit(lambda x: gradient(nested, x)[0])
+    for x in (LOCKED, OTHER, LOCKED):
+        scale = 2.0 if x is OTHER else 1.0
+        assert g({"w": x}) == f({"w": x}) == 4.0 * scale
+        for found in (gradient(f, {"w": x})[0]["w"], gradient(nested, x)[0], grad(x)):
+            np.testing.assert_array_equal(found, 2 * scale * x)
+
+
+def test_memory_that_is_no_argument_is_refused():
+    f = jit(lambda x: np.sum(x) * (2.0 if np.shares_memory(x, np.zeros(4)) else 1.0))
+    with pytest.warns(RuntimeWarning, match=r"whether arrays share memory, one of which is none"):
+        assert [f(V), f(V)] == [8.0, 8.0]
+
+
 def test_many_alike_arrays_that_are_compared():
     def f(xs):
         return sum(x for x in xs if x is not xs[0])

@@ -15,7 +15,7 @@ import numpy as np
 from tracker import tree
 from tracker.jit import unusual
 from tracker.jit.places import with_places
-from tracker.jit.reads import places_of, reads_of
+from tracker.jit.reads import reads_of
 from tracker.jit.signature import Signature
 from tracker.jit.staging import static_leaves
 from tracker.jit.standins import TURN
@@ -75,10 +75,13 @@ def _may_change(function: Callable[..., Any], call: Signature, leaves: list[Any]
 def _share_memory(
     function: Callable[..., Any], call: Signature, leaves: list[Any], usual: list[Any]
 ) -> bool:
-    """Whether an array to be laid out anew shares memory with another that the code sees."""
+    """Whether an array to be laid out anew shares memory with another that the code sees, or the
+    code sees how it lies."""
     with TURN.lock:
-        places = places_of(function, static_leaves(call, leaves))
-        _, everything = with_places(call, leaves, places)
+        reads = reads_of(function, static_leaves(call, leaves))
+        _, everything = with_places(call, leaves, reads.places)
+    if reads.layout:
+        return True
     arrays = [(i, x) for i, x in enumerate(everything) if isinstance(x, np.ndarray)]
     return any(
         i != j and np.may_share_memory(x, y)

@@ -66,6 +66,7 @@ _MOST = 20_000  # places; to compare them takes milliseconds
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType, types.MethodType)
 _OF_SLOTS = (types.MemberDescriptorType, types.WrapperDescriptorType)
 _TOOLS = (type, types.BuiltinFunctionType, types.FunctionType, *_OF_SLOTS)
+_LAYOUT = {"flags", "strides", "base"}
 _BUILTIN = (list, dict, set, deque, bytearray)
 _STATE = (list, dict, set, deque, ContextVar, type(os.environ))  # of libraries, that users change
 
@@ -77,7 +78,8 @@ class Reads(NamedTuple):
     attributes it may read. `beyond`: why there is too much to look at, if there is.
     `compares`: it may ask whether two things are one object, `flags`: whether something is True;
     `caches`: of `functools.lru_cache`; `draws`: it may draw random numbers from a module;
-    `remembered`: the names under which it puts something, but for objects being made."""
+    `remembered`: the names under which it puts something, but for objects being made; `layout`: it
+    may ask how an array lies in memory."""
 
     places: list[Place]
     asks: bool
@@ -91,6 +93,7 @@ class Reads(NamedTuple):
     caches: list[Any]
     draws: bool
     remembered: set[str]
+    layout: bool
 
 
 def places_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> list[Place]:
@@ -109,7 +112,9 @@ def reads_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> Reads:
     spaces = list(walk.spaces.values())
     names = walk.names
     asked = walk.objects, walk.beyond, names.compares, names.flags, walk.caches, names.draws
-    return Reads(places, names.asks, spaces, names.stored, names.fills, *asked, names.remembered)
+    layout = not _LAYOUT.isdisjoint(names.attributes)
+    stored = names.stored, names.fills
+    return Reads(places, names.asks, spaces, *stored, *asked, names.remembered, layout)
 
 
 class _Walk:
