@@ -130,12 +130,14 @@ class Remembers:
         if x is not self.last and x is not self.before:
             self.before, self.last = self.last, x
             self.count += 1
-        return np.sum(x["w"] if isinstance(x, dict) else x) * self.count
+        inside = x["w"] if isinstance(x, dict) else x[0] if isinstance(x, tuple) else x
+        return np.sum(inside) * self.count
 
 
-@pytest.mark.parametrize("kind", ["array", "dict", "float"])
+@pytest.mark.parametrize("kind", ["array", "dict", "tuple", "float"])
 def test_what_an_object_remembers_by_identity(kind):
     made = {"array": lambda k: np.full(2, k), "dict": lambda k: {"w": np.full(2, k)}, "float": abs}
+    made["tuple"] = lambda k: (np.full(2, k), k)
     a, b, c = (made[kind](k) for k in (1.0, 2.0, 3.0))
     plain, compiled = Remembers(), Remembers()
     f = jit(compiled.__call__)

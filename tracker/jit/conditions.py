@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tracker.jit.compared import BY_BITS, Static
-from tracker.jit.signature import Array, Leaf, Node, Scalar, Signature
+from tracker.jit.signature import Array, Leaf, Node, Scalar, Signature, Twin
 from tracker.jit.structs import FLAGS
 from tracker.jit.writer import Writer
 from tracker.records import record
@@ -56,7 +56,7 @@ def distinct_in(call: Signature) -> tuple[Distinct, ...]:
             alike.setdefault(leaf, []).append(number)
     again = {other for _, other in call.same}
     for node, structure, leaves in _containers(call):
-        holds_array = any(isinstance(leaf, Array) for leaf in leaves)
+        holds_array = any(isinstance(leaf, (Array, Twin)) for leaf in leaves)
         if node not in again and (holds_array or not issubclass(structure.cls or tuple, tuple)):
             alike.setdefault(structure.cls, []).append(node)
     numbers = [

@@ -112,9 +112,8 @@ def reads_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> Reads:
     spaces = list(walk.spaces.values())
     names = walk.names
     asked = walk.objects, walk.beyond, names.compares, names.flags, walk.caches, names.draws
-    layout = not _LAYOUT.isdisjoint(names.attributes)
-    stored = names.stored, names.fills
-    return Reads(places, names.asks, spaces, *stored, *asked, names.remembered, layout)
+    remembered, layout = names.remembered, not _LAYOUT.isdisjoint(names.attributes)
+    return Reads(places, names.asks, spaces, names.stored, names.fills, *asked, remembered, layout)
 
 
 class _Walk:
