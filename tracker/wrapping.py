@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from types import MethodType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -204,7 +204,7 @@ def run(
 ) -> tuple[Wrapped, Any]:
     wrapped, pullbacks = Wrapped(args, only), Wrapped.pullbacks
     if wrapped.handles:
-        _check_identity(f, [array for _, _, array in wrapped.handles])
+        _check_identity(f, wrapped.handles)
     if kwargs:
         kwargs = {name: recording(x) for name, x in kwargs.items()}
     try:
@@ -218,10 +218,11 @@ def run(
     return wrapped, y
 
 
-_check_identity: Callable[[Callable[..., Any], Sequence[Any]], None]
+_Given: TypeAlias = Sequence[tuple[Any, Value, Any]]  # of each array: handle, leaf, the caller's
+_check_identity: Callable[[Callable[..., Any], _Given], None]
 
 
-def set_identity_check(check: Callable[[Callable[..., Any], Sequence[Any]], None]) -> None:
+def set_identity_check(check: Callable[[Callable[..., Any], _Given], None]) -> None:
     """Name what looks at a function and its arrays before it is run (said once, at import)."""
     global _check_identity
     _check_identity = check

@@ -214,6 +214,12 @@ def test_addresses_are_refused(name):
     assert len(told) == 1
 
 
+@pytest.mark.parametrize("ask", [REFUSED["address"], REFUSED["interface"]])
+def test_derivatives_have_no_addresses(ask):
+    with pytest.raises(UnsupportedError, match=ask[1]):
+        gradient(weighted(ask[0]), V)
+
+
 def test_the_base_of_an_array_that_owns_its_memory():
     f = jit(lambda x: np.sum(x) * (2.0 if x.base is None else 1.0))
     assert f(V) == f(V.copy()) == 16.0

@@ -18,33 +18,41 @@ from typing import Any
 
 from tracker import tree, wrapping
 from tracker.errors import UnsupportedError, message
-from tracker.jit.inspection import contents
 from tracker.jit.places import lent
-from tracker.jit.reads import reads_of
+from tracker.jit.reads import Reads, reads_of
 from tracker.listening import current_stage
 from tracker.standing import settled
 
 _MOST = 4096
 _comparing_nothing: dict[tuple[int, ...], tuple[Any, ...]] = {}  # by ids: code, of what it calls
+_NONE = (None,)
 _FIX = "Decide outside of the derivative, and pass what was decided as an argument"
 
 
-def check_identity(f: Callable[..., Any], arrays: Sequence[Any]) -> None:
-    """Raise where code of `f` compares objects, and one of the arrays is another, or is held."""
-    stage = current_stage()
-    if stage is not None and not stage.compares:
-        return
+def check_identity(f: Callable[..., Any], given: Sequence[tuple[Any, Any, Any]]) -> None:
+    """Raise where code of `f` compares objects, and one of the arrays that it is given, the last of
+    each (handle, leaf, array), is another, or is held."""
+    if type(f) is FunctionType and f.__closure__ is None:  # small calls: spare them the look
+        code = f.__code__
+        if _comparing_nothing.get((id(code),), _NONE)[0] is code:
+            return
     known = _known_by(f)
     key = tuple(map(id, known))
     if key in _comparing_nothing:
         return
-    reads = reads_of(f)
-    if not reads.compares:
-        if known:
-            if len(_comparing_nothing) >= _MOST:
-                _comparing_nothing.clear()
-            _comparing_nothing[key] = known
+    stage = current_stage()
+    if stage is not None and not stage.compares:
         return
+    reads = reads_of(f)
+    if reads.compares:
+        _compare([array for _, _, array in given], reads)
+    elif known:
+        if len(_comparing_nothing) >= _MOST:
+            _comparing_nothing.clear()
+        _comparing_nothing[key] = known
+
+
+def _compare(arrays: Sequence[Any], reads: Reads) -> None:
     if any(one is other for one, other in combinations(arrays, 2)):
         raise _refusal("two arguments are one array")
     for place in reads.places:
@@ -63,7 +71,7 @@ def _known_by(f: Any) -> tuple[Any, ...]:
     """The code of a function, and that, or the class, of what is bound to it; empty if it is none
     of Python's."""
     bound: list[Any] = []
-    while isinstance(f, functools.partial):
+    while type(f) is functools.partial:
         f = f.func
     if type(f) is MethodType:
         bound.append(type(f.__self__))
@@ -74,7 +82,11 @@ def _known_by(f: Any) -> tuple[Any, ...]:
     if type(f) is not FunctionType:
         return ()
     for cell in f.__closure__ or ():
-        bound += [getattr(x, "__code__", type(x)) for x in contents(cell)]
+        try:
+            x = cell.cell_contents
+        except ValueError:
+            continue
+        bound.append(x.__code__ if type(x) is FunctionType else type(x))
     return f.__code__, *bound
 
 
