@@ -28,6 +28,7 @@ from tracker.ir.graph import Function, Var
 from tracker.ir.types import Type
 from tracker.jit import blas, engine, portable
 from tracker.jit.carrying import planned
+from tracker.jit.conditions import Flags
 from tracker.jit.jitted import plain_of
 from tracker.jit.layout import Slots
 from tracker.jit.lower import lower
@@ -196,6 +197,13 @@ def _entry(
     if staged.whole.writes:
         raise CompileError(
             message(f"{name} writes into its arguments", "Return the new arrays instead")
+        )
+    if any(isinstance(each, Flags) for each in staged.whole.conditions):
+        raise CompileError(
+            message(
+                f"{name} asks for flags of its arguments, and C's arrays have none",
+                "Pass what they say as an argument",
+            )
         )
     for eqn, why in host_reasons(function).items():
         if why:
