@@ -431,14 +431,19 @@ def test_a_write_into_arguments_that_share_memory_is_refused():
     assert tracker.gradient(lambda a, b: np.sum(a * b), w, w)[0].tolist() == [0.0, 1.0, 2.0]
 
 
-def test_an_object_that_is_no_structure_has_no_gradient():
+def test_an_object_of_a_class_of_the_users_is_a_structure():
     class Model:
         def __init__(self):
             self.w = np.ones(2)
 
-    assert tracker.gradient(lambda m: np.sum(m.w**2), Model()) == (None,)
-    assert tracker.gradient(lambda m, x: np.sum(m.w**2) * x, Model(), 3.0) == (None, 2.0)
-    assert tracker.gradient(lambda s: 1.0, "text") == (None,)
+    (g,) = tracker.gradient(lambda m: np.sum(m.w**2), Model())
+    assert type(g) is Model
+    assert g.w.tolist() == [2.0, 2.0]
+    g, dx = tracker.gradient(lambda m, x: np.sum(m.w**2) * x, Model(), 3.0)
+    assert (g.w.tolist(), dx) == ([6.0, 6.0], 2.0)
+    with pytest.raises(tracker.NotTrackedError, match=r"argument 0 is a str.*Give numbers"):
+        tracker.gradient(lambda s: 1.0, "text")
+    assert tracker.gradient(lambda s, x: x, "text", 1.0) == (None, 1.0)
 
 
 def test_arguments_keep_their_layout():

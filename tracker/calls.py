@@ -271,7 +271,7 @@ class _Call:
             return [None] * below.count
         found: list[Any] = []
         try:
-            tree.map(lambda _, part: found.append(part), self.args[number], c)
+            tree.map_as(below, lambda _, part: found.append(part), self.args[number], c)
         except (ValueError, KeyError) as error:
             raise self.rule.wrong(
                 f"gave argument {number} a cotangent of another structure than {below!r}",
@@ -394,7 +394,7 @@ class _Call:
             return [x for x in tree.leaves(shown) if tree.is_numeric(x)]
 
         outs = iter(host_call(self.rule.name, run, handles))
-        return tree.map(lambda x: next(outs) if tree.is_numeric(x) else x, shown)
+        return tree.map(lambda x: next(outs) if tree.is_numeric(x) else x, shown, objects=False)
 
     def _host_pull(self, gs: list[Any], xs: list[Any]) -> list[Any]:
         count = len(gs)

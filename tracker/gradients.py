@@ -161,7 +161,10 @@ def value_and_grad(
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     key = ("value_and_grad", argnums if isinstance(argnums, int) else numbers, check_finite)
     compiled = compiled_derivative(
-        f, key, lambda g: value_and_grad(g, argnums, check_finite=check_finite)
+        f,
+        key,
+        lambda g: value_and_grad(g, argnums, check_finite=check_finite),
+        taken=lambda count: [n % count for n in numbers if -count <= n < count],
     )
     if compiled is not None:
         return compiled

@@ -163,7 +163,7 @@ def _like(new: Any, p: Any) -> Any:
 
 def _leaves(params: Any) -> tuple[list[Any], list[bool], tree.Structure]:
     """The leaves of parameters, which of them are trained, and their structure."""
-    leaves, structure = tree.flatten(params, tree.is_number_list)
+    leaves, structure = tree.flatten(params, tree.is_number_list, objects=True)
     leaves = [np.array(p) if type(p) is list else p for p in leaves]
     flags = [
         yes and tree.is_numeric(p) and np.result_type(form_of(p)).kind in "fc"

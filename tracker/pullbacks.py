@@ -20,7 +20,16 @@ from tracker.reverse import sweep
 from tracker.tape import form_of, value_of
 from tracker.tracked import Tracked
 from tracker.values import Value
-from tracker.wrapping import Wrapped, apart, compiled_derivative, entry, release, run, unbound
+from tracker.wrapping import (
+    Wrapped,
+    apart,
+    compiled_derivative,
+    entry,
+    note_objects,
+    release,
+    run,
+    unbound,
+)
 
 
 def pullback(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Callable[..., Any]]:
@@ -92,7 +101,7 @@ def linearized(
     """The value of `f`, its pullback and its pushforward, from one run."""
     Wrapped.pullbacks += 1
     wrapped, y = run(f, args, kwargs)
-    outputs, structure = tree.flatten(y)
+    outputs, structure = tree.flatten(y, objects=True)
     values = [value_of(out) if isinstance(out, Tracked) else None for out in outputs]
     shown = tree.unflatten(structure, [release(out) for out in outputs], y)
 
@@ -124,8 +133,11 @@ def linearized(
             _no_tangent(out) if value is None else _tangent_entry(next(arrived), value)
             for value, out in zip(values, outputs, strict=True)
         ]
-        return tree.unflatten(structure, tangents_of, y)
+        dy = tree.unflatten(structure, tangents_of, y)
+        note_objects(structure, dy)
+        return dy
 
+    note_objects(structure, shown)
     return shown, pull, push_tangents
 
 
@@ -139,7 +151,7 @@ def _like_structure(y: Any, structure: tree.Structure, seed: Any, what: str) -> 
         seed = list(seed)  # a list of numbers is an array
     found: list[Any] = []
     try:
-        tree.map(lambda _, s: found.append(s), y, seed)
+        tree.map_as(structure, lambda _, s: found.append(s), y, seed)
     except (ValueError, KeyError) as error:
         raise NotScalarError(
             message(f"the {what} has another structure than the output {structure!r}")

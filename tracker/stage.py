@@ -62,6 +62,8 @@ class Stage:
     `originals`: the caller's arrays, by the ids of the handles that stand for them;
     `apart_asked`: those handles of which the code asks whether they share memory with others,
     `flags_asked`: and of which it asks for flags, with a mask of these.
+    `instances`: by id, the objects of the user's own classes that the trace has made: arguments
+    with tracked values in them, and gradients.
     `deferral`: what is put off, if anything may be. `flags`: whether the code asks if something is
     True itself: then what Python makes of a comparison of its numbers is that, under a guard;
     `compares`: whether it asks if two things are one object.
@@ -100,6 +102,7 @@ class Stage:
         self.originals: Mapping[int, Any] = {}
         self.apart_asked: set[int] = set()
         self.flags_asked: dict[int, int] = {}
+        self.instances: dict[int, Any] = {}
         self.errstate: Any = None  # NumPy's settings when the last equation was noted
         self.where: tuple[Any, int, int] = (None, 0, 0)  # code, instruction, line of the last one
 

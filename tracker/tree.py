@@ -1,12 +1,15 @@
 """Nested structures: tuples, lists, dicts, named tuples, dataclasses, registered classes; and a
 method of an array or a generator, which is a container of that.
 
+With `objects`, also objects of the user's own classes: one that holds a number somewhere is a
+container of its attributes, another is a leaf.
+
 Owns: `Structure` (what a nested value looks like with its leaves taken out), `flatten`,
 `unflatten`, `map`, `leaves`, `ravel`, `register`. Start at `flatten`.
 
 Invariants: `unflatten(*flatten(x)[::-1])` rebuilds `x` without running a constructor (but that of
 SciPy's results); structures are hashable and compare by value; anything that is not a container is
-a leaf.
+a leaf; a structure is at most `DEEPEST` containers deep.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ from typing import Any
 
 import numpy as np
 
+from tracker import instances
+from tracker.arraylikes import offers_array
+from tracker.errors import UnsupportedError, message
 from tracker.records import record
 
 
@@ -50,7 +56,12 @@ class Structure:
         return self.names if len(self.names) == len(self.children) else (None,) * len(self.children)
 
 
+class TooDeep(UnsupportedError):
+    """A structure contains itself, or has more levels than `DEEPEST`."""
+
+
 LEAF = Structure(None, (), (), 1)
+DEEPEST = 100  # containers within each other; what recurses over structures stays within the stack
 
 Flatten = Callable[[Any], tuple[Iterable[Any], Any]]
 Unflatten = Callable[[Any, Sequence[Any]], Any]
@@ -111,6 +122,27 @@ def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     return None
 
 
+def opened(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    """(names, children) of a container or of an object of the user's own class."""
+    parts = children_of(x)
+    if parts is None and instances.is_own_class(type(x)):
+        found = instances.attributes(x)
+        return tuple(found), tuple(found.values())
+    return parts
+
+
+def objects_in(structure: Structure, x: Any) -> Iterator[Any]:
+    """The objects of the user's own classes that are containers in `x`, of this structure."""
+    if not structure.children:
+        return
+    parts = opened(x)
+    assert parts is not None
+    if children_of(x) is None:
+        yield x
+    for below, child in zip(structure.children, parts[1], strict=True):
+        yield from objects_in(below, child)
+
+
 def rebuild(
     cls: type, names: tuple[Any, ...], children: Sequence[Any], template: Any = None
 ) -> Any:
@@ -138,7 +170,10 @@ def rebuild(
         return cls(*children[:count], **dict(zip(beside, children[count:], strict=True)))
     if issubclass(cls, (tuple, list)):
         return cls(children)
+    if not dataclasses.is_dataclass(cls):
+        return instances.with_attributes(cls, names, children)
     made = copy.copy(template) if template is not None else object.__new__(cls)
+    instances.drop_cached(made)
     for name, child in zip(names, children, strict=True):
         object.__setattr__(made, name, child)
     return made
@@ -176,24 +211,47 @@ def _extents(x: Any) -> tuple[int, ...] | None:
     return (len(x), *first)
 
 
-def flatten(x: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
-    """The leaves of `x` in order, and its structure.
+def flatten(
+    x: Any, is_leaf: Callable[[Any], bool] | None = None, *, objects: bool = False
+) -> tuple[list[Any], Structure]:
+    """The leaves of `x` in order, and its structure. With `objects`, objects of the user's own
+    classes that hold numbers are containers.
 
     >>> flatten({"w": [1.0, 2.0], "f": None})
     ([1.0, 2.0, None], dict(w=list(*, *), f=*))
     """
     found: list[Any] = []
-    return found, _flatten_into(found, x, is_leaf)
+    return found, _flatten_into(found, x, is_leaf, opened if objects else children_of, DEEPEST)
 
 
-def _flatten_into(found: list[Any], x: Any, is_leaf: Callable[[Any], bool] | None) -> Structure:
-    parts = None if is_leaf is not None and is_leaf(x) else children_of(x)
+_Open = Callable[[Any], tuple[tuple[Any, ...], tuple[Any, ...]] | None]
+
+
+def _flatten_into(
+    found: list[Any], x: Any, is_leaf: Callable[[Any], bool] | None, open: _Open, depth: int
+) -> Structure:
+    parts = None if is_leaf is not None and is_leaf(x) else open(x)
     if parts is None:
         found.append(x)
         return LEAF
+    if not depth:
+        raise TooDeep(_too_deep(x))
     before = len(found)
-    kids = tuple(_flatten_into(found, child, is_leaf) for child in parts[1])
+    kids = tuple([_flatten_into(found, child, is_leaf, open, depth - 1) for child in parts[1]])
+    if open is opened and children_of(x) is None and not any(map(is_number, found[before:])):
+        found[before:] = [x]
+        return LEAF
     return Structure(type(x), parts[0], kids, len(found) - before)
+
+
+def _too_deep(x: Any) -> str:
+    """The message for containers that nest too deeply, of which `x` is the innermost."""
+    return message(
+        f"a structure contains itself, or is more than {DEEPEST} containers deep; the innermost "
+        f"one that was looked at is a {type(x).__name__}",
+        "Give arrays, and structures without references back to what holds them; what is not "
+        "differentiated can be passed by keyword",
+    )
 
 
 def unflatten(structure: Structure, leaves: Iterable[Any], template: Any = None) -> Any:
@@ -204,7 +262,7 @@ def unflatten(structure: Structure, leaves: Iterable[Any], template: Any = None)
 def _unflatten_from(structure: Structure, leaves: Iterator[Any], template: Any) -> Any:
     if structure.cls is None:
         return next(leaves)
-    parts = None if template is None else children_of(template)
+    parts = None if template is None else opened(template)
     templates = parts[1] if parts else (None,) * len(structure.children)
     kids = [
         _unflatten_from(child, leaves, t)
@@ -213,17 +271,27 @@ def _unflatten_from(structure: Structure, leaves: Iterator[Any], template: Any) 
     return rebuild(structure.cls, structure.names, kids, template)
 
 
-def map(f: Callable[..., Any], x: Any, *rest: Any) -> Any:
-    """Apply `f` to the leaves of structures that have the shape of `x`.
+def map(f: Callable[..., Any], x: Any, *rest: Any, objects: bool = True) -> Any:
+    """Apply `f` to the leaves of structures that have the shape of `x`; among the containers are
+    `objects` of the user's own classes that hold numbers.
 
     >>> map(lambda p, g: p - 0.5 * g, {"w": 1.0}, {"w": 2.0})
     {'w': 0.0}
     """
-    parts = children_of(x)
-    if parts is None:
+    return map_as(flatten(x, objects=objects)[1], f, x, *rest)
+
+
+def map_as(structure: Structure, f: Callable[..., Any], x: Any, *rest: Any) -> Any:
+    """As `map`, of an `x` with this structure."""
+    if structure.cls is None:
         return f(x, *rest)
+    parts = opened(x)
+    assert parts is not None
     columns = [_children_like(x, parts, other) for other in rest]
-    kids = [map(f, *row) for row in zip(parts[1], *columns, strict=True)]
+    kids = [
+        map_as(child, f, *row)
+        for child, *row in zip(structure.children, parts[1], *columns, strict=True)
+    ]
     return rebuild(type(x), parts[0], kids, x)
 
 
@@ -233,21 +301,22 @@ def _children_like(
     """The children of `other`, which must match `x`; None stands for a container of None."""
     if other is None:
         return (None,) * len(parts[1])
-    found = children_of(other)
+    found = opened(other)
     both = isinstance(x, dict) and isinstance(other, dict)
     if found is None or len(found[1]) != len(parts[1]) or (both and set(x) != set(other)):
         raise ValueError(
             f"structures differ: {flatten(x)[1]!r} and {flatten(other)[1]!r}; "
             "give tree.map structures of the same shape"
         )
-    if both:
-        return tuple(other[key] for key in parts[0])
+    if both or (children_of(x) is None and set(found[0]) == set(parts[0])):
+        named = dict(zip(*found, strict=True))
+        return tuple(named[key] for key in parts[0])
     return found[1]
 
 
-def leaves(x: Any) -> list[Any]:
+def leaves(x: Any, *, objects: bool = False) -> list[Any]:
     """The leaves of `x`, in order."""
-    return flatten(x)[0]
+    return flatten(x, objects=objects)[0]
 
 
 def ravel(x: Any) -> tuple[Any, Callable[[Any], Any]]:
@@ -257,7 +326,7 @@ def ravel(x: Any) -> tuple[Any, Callable[[Any], Any]]:
     >>> vector
     array([1., 1., 3.])
     """
-    found, structure = flatten(x)
+    found, structure = flatten(x, objects=True)
     numeric = [is_numeric(leaf) for leaf in found]
     parts = [np.ravel(leaf) for leaf, yes in zip(found, numeric, strict=True) if yes]
     vector = np.concatenate(parts) if parts else np.empty(0)
@@ -298,3 +367,8 @@ def is_numeric(x: Any) -> bool:
         return True
     dtype = getattr(x, "dtype", None)
     return isinstance(dtype, np.dtype) and dtype.kind in "biufc" and hasattr(x, "shape")
+
+
+def is_number(x: Any) -> bool:
+    """Whether a leaf may be what a derivative is taken with respect to: a flag may not."""
+    return type(x) is not bool and (is_numeric(x) or is_number_list(x) or offers_array(x))

@@ -18,10 +18,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tracker import tree
-from tracker.draws import recording
-from tracker.errors import UnsupportedError, message
+from tracker.arraylikes import Refusal, array_of, hidden_numbers
+from tracker.draws import is_generator, recording
+from tracker.errors import NotTrackedError, UnsupportedError, message
 from tracker.leaves import data, plain_cotangent
-from tracker.listening import Deriving, current_watch, is_recording
+from tracker.listening import Deriving, current_stage, current_watch, is_recording, stages
 from tracker.ops.cotangents import project
 from tracker.ops.create import identity, item
 from tracker.ops.shape import laid_out
@@ -53,24 +54,28 @@ class Wrapped:
         self.originals: list[Any] = []
         self.handles: list[tuple[Any, Value, Any]] = []  # handle, leaf, array of the caller
         self.args = tuple(
-            self._wrap(arg) if only is None or i in only else recording(arg)
+            self._wrap(arg, i) if only is None or i in only else recording(arg)
             for i, arg in enumerate(args)
         )
+        if self.originals and not any(map(_is_given, self.leaves)):
+            _refuse_without_numbers(args, only)
 
-    def _wrap(self, arg: Any) -> Any:
+    def _wrap(self, arg: Any, number: int) -> Any:
         if type(arg) is float or type(arg) is np.float64:  # small calls: spare them the walk
             plain = leaf(arg)
             self.structures.append(tree.LEAF)
             self.originals.append(arg)
             self.leaves.append(plain)
             return wrap(plain)
-        found, structure = tree.flatten(arg, _is_one)
+        found, structure = _flatten(arg, number)
+        if current_stage() is not None:
+            _tell_of_objects(structure, arg)
         self.structures.append(structure)
         self.originals.append(arg)
         wrapped = []
         for x, yes in zip(found, trained(arg, structure), strict=True):
             flag = structure.cls is not None and type(x) is bool
-            value = _leaf_of(x) if yes and not flag else None
+            value = _leaf_of(x, number) if yes and not flag else None
             self.leaves.append(value)
             handle = recording(x) if value is None else wrap(value)
             wrapped.append(handle)
@@ -114,6 +119,7 @@ class Wrapped:
             part = entries[at : at + structure.count]
             at += structure.count
             out.append(_restored(structure, iter(part), original))
+            note_objects(structure, out[-1])
         return tuple(out)
 
 
@@ -123,7 +129,7 @@ def _restored(structure: tree.Structure, entries: Iterator[Any], original: Any) 
         return next(entries)
     if not structure.count:
         return None
-    parts = tree.children_of(original)
+    parts = tree.opened(original)
     originals = parts[1] if parts else (None,) * len(structure.children)
     kids = [_restored(s, entries, o) for s, o in zip(structure.children, originals, strict=True)]
     return tree.rebuild(structure.cls, structure.names, kids, original)
@@ -133,7 +139,7 @@ def trained(arg: Any, structure: tree.Structure) -> list[bool]:
     """Which leaves are trained: all, unless a class names its trainable fields."""
     if structure.cls is None:
         return [True]
-    parts = tree.children_of(arg)
+    parts = tree.opened(arg)
     names, kids = parts if parts is not None else ((), ())
     allowed = getattr(type(arg), "trainable", None)
     if allowed is not None:
@@ -176,15 +182,67 @@ def _joined(x: Any) -> Any:
     return np.stack([_joined(e) for e in x]) if type(x) is list else x
 
 
-def _leaf_of(x: Any) -> Value | None:
-    """A fresh leaf around a number or an array; None for anything else."""
+def _flatten(arg: Any, number: int) -> tuple[list[Any], tree.Structure]:
+    """The leaves of an argument that is differentiated, and its structure."""
+    try:
+        return tree.flatten(arg, _is_one, objects=True)
+    except tree.TooDeep as error:
+        raise tree.TooDeep(f"argument {number} (a {type(arg).__name__}): {error}") from None
+
+
+UNSEEN = "a derivative is taken with respect to an object that the trace does not take apart"
+
+
+def _tell_of_objects(structure: tree.Structure, arg: Any) -> None:
+    """A trace cannot know what objects that it has not made will hold."""
+    made = [stage.instances for stage in stages()]
+    for x in tree.objects_in(structure, arg):
+        if not any(id(x) in known for known in made):
+            _spoil()
+
+
+def _spoil() -> None:
+    for stage in stages():
+        stage.spoil(UNSEEN)
+
+
+def note_objects(structure: tree.Structure, made: Any) -> None:
+    """Tell a trace of objects of the user's own classes that a derivative has made."""
+    stage = current_stage()
+    if stage is not None and made is not None:
+        stage.instances.update((id(x), x) for x in tree.objects_in(structure, made))
+
+
+def _is_given(value: Value | None) -> bool:
+    return value is not None
+
+
+def _refuse_without_numbers(args: Sequence[Any], only: Sequence[int] | None) -> None:
+    """Refuse a derivative with respect to nothing."""
+    names = [
+        f"argument {i} is a {type(arg).__name__}"
+        for i, arg in enumerate(args)
+        if only is None or i in only
+    ]
+    raise NotTrackedError(
+        message(
+            f"there is no number to differentiate with respect to: {', '.join(names)}",
+            "Give numbers or arrays (np.asarray(x), x.to_numpy()), or structures that hold them: "
+            "lists, dicts, a @dataclass, what tracker.tree.register knows",
+        )
+    )
+
+
+def _leaf_of(x: Any, number: int) -> Value | None:
+    """A fresh leaf around a number or an array; None for what is not and has none. `number` is that
+    of the argument it is in."""
     x = settled(x)
     if type(x) is list:
         x = np.array(x) if tree.is_number_list(x) else _joined(x)
     if isinstance(x, Tracked):  # an outer derivative's value: stand for it
         return value_of(apply(identity, (x,)))
-    if type(x) is np.ndarray:
-        return leaf(_locked(snapshot(x), x)) if x.dtype.kind in "biufc" else None
+    if type(x) is np.ndarray and x.dtype.kind in "biufc":
+        return leaf(_locked(snapshot(x), x))
     if isinstance(x, (bool, int, float, complex, np.bool_, np.number)):
         return None if isinstance(x, enum.Enum) else leaf(x)
     if isinstance(x, np.memmap) and x.dtype.kind in "biufc":
@@ -192,11 +250,46 @@ def _leaf_of(x: Any) -> Value | None:
     if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
         raise UnsupportedError(
             message(
-                f"a {type(x).__name__} cannot be differentiated as what it is",
+                f"argument {number}: a {type(x).__name__} cannot be differentiated as what it is",
                 "Give np.asarray(x), if plain numbers are what is meant",
             )
         )
-    return None
+    found = _offered(x, number)
+    if found is None:
+        return None
+    _spoil()
+    return leaf(found)
+
+
+def _offered(x: Any, number: int) -> Any:
+    """The array of what is no number and none of NumPy's; None if it holds no numbers."""
+    if is_generator(x) or tree.is_method(x):
+        return None
+    found = array_of(x)
+    if found is None:
+        found = hidden_numbers(x)
+    if not isinstance(found, Refusal):
+        return found
+    raise NotTrackedError(
+        message(
+            f"argument {number}: a {type(x).__name__} cannot be differentiated: it {found.why}",
+            found.instead,
+        )
+    )
+
+
+def with_arrays(arg: Any, number: int) -> Any:
+    """An argument that is differentiated, with the arrays that parts of it offer in their place;
+    itself, if there are none."""
+    found, structure = _flatten(arg, number)
+    arrays = [None if type(x) in _USUAL else _offered(x, number) for x in found]
+    if all(x is None for x in arrays):
+        return arg
+    pairs = zip(found, arrays, strict=True)
+    return tree.unflatten(structure, [x if made is None else made for x, made in pairs], arg)
+
+
+_USUAL = {float, int, bool, complex, np.float64, np.ndarray, list, type(None), str, Tracked}
 
 
 def run(
@@ -304,8 +397,15 @@ def _is_whole(x: Any, owner: Any) -> bool:
     return known and x.flags.writeable and (x.flags.forc or 0 not in x.strides)
 
 
+Taken = Callable[[int], Sequence[int]]  # of so many positional arguments, the differentiated ones
+
+
 def compiled_derivative(
-    f: Callable[..., Any], key: Any, build: Callable[..., Any], *options: Any
+    f: Callable[..., Any],
+    key: Any,
+    build: Callable[..., Any],
+    *options: Any,
+    taken: Taken = range,
 ) -> Callable[..., Any] | None:
     """The compiled derivative of a jitted function; None of a plain one, and while values are
     watched. That of a method takes the object as a first argument, which is not differentiated."""
@@ -314,8 +414,12 @@ def compiled_derivative(
     if derive is None or current_watch() is not None:
         return None
     if not bound:
-        return derive(key, lambda g: build(g, *options))  # type: ignore[no-any-return]
-    made = derive(("method", key), lambda g: _of_method(g, lambda m: build(m, *options)))
+        return derive(key, lambda g: build(g, *options), taken)  # type: ignore[no-any-return]
+    made = derive(
+        ("method", key),
+        lambda g: _of_method(g, lambda m: build(m, *options)),
+        lambda count: [at + 1 for at in taken(count - 1)],
+    )
     return MethodType(made, *bound)
 
 

@@ -382,5 +382,5 @@ def _needs_python(structure: Structure) -> bool:
 
 def _children(names: tuple[Any, ...], count: int, x: Any) -> tuple[Any, ...]:
     """The children of a container with these names; if it has others, not so many."""
-    found = tree.children_of(x) or children_of(x)
+    found = tree.opened(x) or children_of(x)
     return found[1] if found is not None and found[0] == names else (None,) * (count + 1)

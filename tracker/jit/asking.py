@@ -20,7 +20,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from tracker.errors import is_internal, message
-from tracker.jit.libraries import is_library_file
+from tracker.instances import is_library_file
 
 _TIME = "for the time"
 _FILES = "what is in the file system"

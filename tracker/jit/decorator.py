@@ -21,7 +21,6 @@ from tracker.draws import Journal
 from tracker.errors import CompileError, UnsupportedError, message, warn
 from tracker.ir.graph import Function
 from tracker.jit import held as _held  # noqa: F401  (derivatives ask it)
-from tracker.jit import signature
 from tracker.jit.collecting import collecting_seldom
 from tracker.jit.families import Special
 from tracker.jit.interrupts import UNDISTURBED
@@ -32,6 +31,7 @@ from tracker.jit.standins import TURN
 from tracker.jit.support import require, why_not
 from tracker.jit.traces import Options, name_of
 from tracker.weak import WeakTable
+from tracker.wrapping import Taken
 
 
 class CacheInfo(NamedTuple):
@@ -152,7 +152,7 @@ def _jit_type() -> type:  # threads that ask at the same time may get two, which
 def _specials(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Special:
     require("there is no machine code")
     state: Jitted = self._jitted
-    call, leaves = signature.signature_of(args, kwargs, state.options.static)
+    call, leaves = state.signature_of(args, kwargs)
     special = state.lookup(call, leaves, args, kwargs)
     if special is None:
         raise CompileError(
@@ -193,7 +193,7 @@ def _explain(self: Any, *args: Any, **kwargs: Any) -> str:
     from tracker.jit.explain import explain
 
     state: Jitted = self._jitted
-    call, _ = signature.signature_of(args, kwargs, state.options.static)
+    call, _ = state.signature_of(args, kwargs)
     return explain(state.name, special, state.families[call].specials)
 
 
@@ -244,8 +244,8 @@ def _is_by_value(frame: FrameType | None) -> bool:
     return frame is not None and "cloudpickle" in frame.f_globals.get("__name__", "")
 
 
-def _derive(self: Any, key: Any, build: Callable[..., Any]) -> Any:
-    return self._jitted.derive(key, build)
+def _derive(self: Any, key: Any, build: Callable[..., Any], taken: Taken) -> Any:
+    return self._jitted.derive(key, build, taken)
 
 
 def _reading(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Reading | None:

@@ -334,7 +334,7 @@ def _container(call: signature.Signature, given: Sequence[Any], node: signature.
     number, way = node
     x = given[number] if number < len(given) else call.places[number - len(given)].read()
     for at in way:
-        parts = children_of(x) or tree.children_of(x)
+        parts = children_of(x) or tree.opened(x)
         assert parts is not None
         x = parts[1][at]
     return x

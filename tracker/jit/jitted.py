@@ -15,6 +15,7 @@ compiled and was given arrays of another byte order.
 from __future__ import annotations
 
 import functools
+import operator
 import threading
 from collections.abc import Callable, Sequence
 from types import MethodType
@@ -54,7 +55,7 @@ from tracker.jit.support import require
 from tracker.jit.traces import HISTORY, ITERATES, PATIENCE, Options, Traces
 from tracker.listening import current_stage, current_watch
 from tracker.tracked import Tracked
-from tracker.wrapping import unbound
+from tracker.wrapping import UNSEEN, Taken, unbound, with_arrays
 
 if TYPE_CHECKING:
     pass
@@ -73,7 +74,9 @@ class Jitted(Traces):
         """A call that no machine code took."""
         if current_stage() is not None or not current().jit:
             return self.function(*args, **kwargs)
-        call, leaves = signature.signature_of(args, kwargs, self.options.static)
+        if self.is_derived and (arrays := self._arrays_of(args)) is not None:
+            return self.native()(*arrays, **kwargs)
+        call, leaves = self.signature_of(args, kwargs)
         if any(type(x) is Tracked for x in leaves):
             return self.function(*args, **kwargs)
         if current_watch() is not None:
@@ -98,6 +101,12 @@ class Jitted(Traces):
         if self.options.strict:
             require(f"{self.name} is strict")
         return self.function(*args, **kwargs)
+
+    def _arrays_of(self, args: Sequence[Any]) -> list[Any] | None:
+        """The arguments with plain arrays in the place of what offers them, if anything does."""
+        taken = self.taken(args)
+        given = [with_arrays(x, at) if at in taken else x for at, x in enumerate(args)]
+        return None if all(map(operator.is_, given, args)) else given
 
     def _plain(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The plain function; what it is given is the caller's own."""
@@ -171,7 +180,7 @@ class Jitted(Traces):
 
     def attempt(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Journal:
         """What takes back what a call does to generators, and to what the function reads."""
-        call, leaves = signature.signature_of(args, kwargs, self.options.static)
+        call, leaves = self.signature_of(args, kwargs)
         family = self.families.get(call)
         if family is not None and not family.may_change:
             return Journal()
@@ -277,7 +286,10 @@ class Jitted(Traces):
             return self._plainly(args, kwargs, attempt, run)
         special, is_ahead = None, first_calls.is_ahead(staged, self._at_once)
         if staged.trace is None:
-            self._refuse(family, staged.why)
+            if staged.why == UNSEEN and not self.options.strict:
+                family.eager = UNSEEN
+            else:
+                self._refuse(family, staged.why)
             if is_shared(staged) or self._has_copies(args, kwargs):
                 return self._plainly(args, kwargs, attempt, run)
         elif any(staged.trace.owners) and not self.is_derived:
@@ -371,6 +383,7 @@ class Jitted(Traces):
                     kwargs,
                     self.options.static,
                     self.name,
+                    taken=self.taken(args),
                     on_error=on_error,
                     reads=reads,
                     varying=varying,
@@ -391,13 +404,16 @@ class Jitted(Traces):
         attempt.undo()
         return self._plain(args, kwargs) if run else None
 
-    def derive(self, key: Any, build: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Any:
-        """A jitted function of this one's derivative, made once for each key."""
+    def derive(
+        self, key: Any, build: Callable[[Callable[..., Any]], Callable[..., Any]], taken: Taken
+    ) -> Any:
+        """A jitted function of this one's derivative with respect to the arguments that are
+        `taken`, made once for each key."""
         made = self.derived.get(key)
         if made is None:
             derivative = functools.wraps(self.function)(build(self.function))
             made = self.derived[key] = self.make(derivative, self.options)
-            made._jitted.is_derived = True
+            made._jitted.is_derived, made._jitted.takes = True, taken
         return made
 
     make: Callable[[Callable[..., Any], Options], Any]  # set by decorator.py, which makes objects

@@ -17,7 +17,7 @@ from tracker.errors import UnsupportedError, message
 from tracker.jit.compared import Static
 from tracker.jit.families import leaves_for
 from tracker.jit.places import Spot, difference, spots_of, with_places
-from tracker.jit.signature import Signature, signature_of
+from tracker.jit.signature import Signature
 from tracker.jit.standins import TURN, StandIns, surely
 from tracker.snapshots import same_bytes, snapshot
 
@@ -38,7 +38,7 @@ class Reading:
     @staticmethod
     def of(jitted: Jitted, args: Sequence[Any], kwargs: dict[str, Any]) -> Reading | None:
         """What a call that has just been made has read; None if no trace says so."""
-        call, leaves = signature_of(args, kwargs, jitted.options.static)
+        call, leaves = jitted.signature_of(args, kwargs)
         family = jitted.families.get(call)
         for special in () if family is None or family.eager else family.specials:
             found = leaves_for(special.trace, call, leaves)

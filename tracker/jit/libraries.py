@@ -1,33 +1,20 @@
 """Whose code is whose: the user's is followed, a library's is taken to stay as it is.
 
-Owns: `is_library_file`; `is_library`, which says it of modules, `is_library_code` of functions;
-`is_installed`, of the modules of packages that somebody has installed: nothing is known of them.
+Owns: `is_library`, which says it of modules, `is_library_code` of functions; `is_installed`, of
+the modules of packages that somebody has installed: nothing is known of them.
 """
 
 from __future__ import annotations
 
-import functools
-import os
-import re
 import sys
-import sysconfig
 import types
 from typing import Any
 
 from tracker.errors import is_internal
+from tracker.instances import INSTALLED, is_library_file
 
 OURS = ("tracker", "numpy")
-_LIBRARIES = tuple(
-    {sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "platstdlib", "purelib", "platlib")}
-)
 _KNOWN = (*OURS, "scipy")
-_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")  # of the user, or of the system
-
-
-@functools.lru_cache(maxsize=4096)
-def is_library_file(path: str) -> bool:
-    prefixes = ("<frozen", "<string>", "<__array_function__", *_LIBRARIES)
-    return path.startswith(prefixes) or _INSTALLED.search(path) is not None
 
 
 def is_library(module: types.ModuleType | None, package: str) -> bool:
@@ -50,7 +37,7 @@ def is_installed(module: str, package: str) -> bool:
     where = _own(found).get("__file__")
     if where is None or module.partition(".")[0] in _KNOWN:
         return False
-    return is_library(found, package) and _INSTALLED.search(where) is not None
+    return is_library(found, package) and INSTALLED.search(where) is not None
 
 
 def _own(module: types.ModuleType | None) -> dict[str, Any]:

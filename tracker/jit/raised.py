@@ -10,7 +10,7 @@ import dis
 import types
 
 from tracker.errors import is_internal, message
-from tracker.jit.libraries import is_library_file
+from tracker.instances import is_library_file
 
 
 def is_librarys(error: Exception) -> bool:

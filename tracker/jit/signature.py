@@ -12,7 +12,7 @@ that they know by identity, if that object can be referred to weakly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -166,18 +166,26 @@ def apart_of(call: Signature, updates: Sequence[Update]) -> list[tuple[Node, Nod
 
 
 def signature_of(
-    args: Sequence[Any], kwargs: Mapping[str, Any], static: frozenset[int | str] = frozenset()
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    static: frozenset[int | str] = frozenset(),
+    taken: Container[int] = (),
 ) -> tuple[Signature, list[Any]]:
     """The signature of a call and its leaves. In arguments in `static` all but Python's
-    containers are constants."""
+    containers are constants; those in `taken` are differentiated: objects of the user's own classes
+    are containers in them."""
     values: list[Any] = []
     leaves: list[Leaf] = []
-    structures = [_take(arg, at in static, values, leaves) for at, arg in enumerate(args)]
+    structures = [
+        _take(arg, at in static, values, leaves, at in taken) for at, arg in enumerate(args)
+    ]
     structures += [_take(arg, name in static, values, leaves) for name, arg in kwargs.items()]
     return Signature(tuple(structures), tuple(kwargs), tuple(leaves)), values
 
 
-def _take(arg: Any, static: bool, values: list[Any], leaves: list[Leaf]) -> Structure:
+def _take(
+    arg: Any, static: bool, values: list[Any], leaves: list[Leaf], taken: bool = False
+) -> Structure:
     if static:
         found, structure = tree.flatten(arg, _is_whole)
         values += found
@@ -188,7 +196,7 @@ def _take(arg: Any, static: bool, values: list[Any], leaves: list[Leaf]) -> Stru
         values.append(arg)
         leaves.append(leaf_of(arg))
         return tree.LEAF
-    found, structure = tree.flatten(arg)
+    found, structure = tree.flatten(arg, objects=taken)
     values += found
     leaves += map(leaf_of, found)
     return structure

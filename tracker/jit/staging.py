@@ -24,6 +24,7 @@ from tracker import tree
 from tracker.deferral import Deferral, Misjudged
 from tracker.draws import Patched, Watch, import_generators
 from tracker.errors import CompileError, UnsupportedError, message
+from tracker.instances import is_own_class
 from tracker.ir.graph import Function
 from tracker.jit.answers import Answers
 from tracker.jit.asking import Asking
@@ -160,7 +161,7 @@ class _Returned:
         """What has this structure: itself, if it is a container that is there already."""
         if structure.cls is None:
             return next(leaves)
-        parts = tree.children_of(template)
+        parts = tree.opened(template)
         assert parts is not None
         kids = [
             self._made(child, leaves, each)
@@ -212,6 +213,7 @@ def stage(
     varying: frozenset[Spot] = frozenset(),
     with_views: bool = False,
     deferring: bool = False,
+    taken: Sequence[int] = (),
 ) -> Staged:
     """Trace `f` at these arguments, whose own arrays are left alone.
 
@@ -220,9 +222,10 @@ def stage(
     varying   where captured numbers are inputs, not constants
     with_views  whether a result that is a view of an argument is one of the caller's array
     deferring   whether the numbers of large arrays may be put off
+    taken     the positional arguments that `f` differentiates
     """
     kwargs = kwargs or {}
-    given, own = signature_of(args, kwargs, static)
+    given, own = signature_of(args, kwargs, static, taken)
     if reads is None:
         reads = reads_of(f, static_leaves(given, own))
     call, leaves = with_places(given, own, reads.places, varying)
@@ -286,6 +289,8 @@ class _Run:
         self.at_places = leaves[own:]
         self.objects = static_leaves(given, leaves)
         self.listener = Stage(deferral=deferral, flags=reads.flags, compares=reads.compares)
+        copies = zip(given.structures, handed, strict=True)
+        self.listener.instances = {id(x): x for pair in copies for x in tree.objects_in(*pair)}
         self.asking = Asking(self.listener.spoil) if reads.asks else nullcontext()
         self.answers = Answers(reads.spaces)
         self.listener.given = frozenset(self.inputs.values)
@@ -316,7 +321,7 @@ class _Run:
                 plain_keys_within(result)
                 self.nodes = nodes_of(self.call, before, self.containers)
                 outputs, structure = tree.flatten(
-                    result, lambda x: id(x) in self.nodes or before.is_known(x)
+                    result, lambda x: self._is_whole(x, before), objects=True
                 )
                 self.inputs.check_memory(self.listener, outputs)
                 self._made_anew(outputs)
@@ -336,6 +341,14 @@ class _Run:
         _refuse_holders([x for x in outputs if id(x) not in self.nodes])
         self.inputs.check_shapes()
         return outputs, structure, result
+
+    def _is_whole(self, x: Any, before: Before) -> bool:
+        """Whether a result is not taken apart: it was there before, or is an object of a class of
+        the user's that no derivative has made."""
+        if id(x) in self.nodes or before.is_known(x):
+            return True
+        is_object = tree.children_of(x) is None and is_own_class(type(x))
+        return is_object and id(x) not in self.listener.instances
 
     def _look_back(self, before: Before, outputs: list[Any], result: Any, with_views: bool) -> None:
         """See what the function has put where, what is a view of what, and what views hold, while

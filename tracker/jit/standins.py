@@ -295,10 +295,10 @@ def bare(error: BaseException, originals: Mapping[int, Any]) -> None:
         seen.add(id(at))
         todo += [at.__cause__, at.__context__]
         if any(map(holds_handle, at.args)):
-            at.args = tuple(tree.map(change, x) for x in at.args)
+            at.args = tuple(tree.map(change, x, objects=False) for x in at.args)
         for name, x in vars(at).items():
             if holds_handle(x):
-                vars(at)[name] = tree.map(change, x)
+                vars(at)[name] = tree.map(change, x, objects=False)
 
 
 def holds_handle(x: Any) -> bool:
@@ -343,7 +343,7 @@ class Containers:
             self._pair(original, copy, (at, ()))
 
     def _pair(self, original: Any, copy: Any, node: Node) -> None:
-        parts = tree.children_of(copy)
+        parts = tree.opened(copy)
         if parts is None or original is copy:
             return
         self._twice |= id(original) in self._seen
@@ -357,7 +357,7 @@ class Containers:
     @property
     def changed(self) -> bool:
         """Whether the function has changed one of them."""
-        return any(_differ(tree.children_of(copy), was) for _, copy, was in self.pairs)
+        return any(_differ(tree.opened(copy), was) for _, copy, was in self.pairs)
 
     @property
     def tangled(self) -> bool:
@@ -367,11 +367,11 @@ class Containers:
     def carry_out(self, plain: Callable[[Any], Any]) -> None:
         """Do to the caller's containers what was done to the function's; `plain` of a leaf."""
         for original, copy, was in self.pairs:
-            if _differ(tree.children_of(copy), was):
+            if _differ(tree.opened(copy), was):
                 self._assign(original, copy, plain)
 
     def _assign(self, original: Any, copy: Any, plain: Callable[[Any], Any]) -> None:
-        found = tree.children_of(with_plain_keys(copy))
+        found = tree.opened(with_plain_keys(copy))
         assert found is not None
         values = [self._plain(child, plain) for child in found[1]]
         if isinstance(original, list):
@@ -394,7 +394,7 @@ class Containers:
 
 
 def _children(x: Any) -> tuple[Any, ...]:
-    parts = tree.children_of(x)
+    parts = tree.opened(x)
     return () if parts is None else parts[1]
 
 

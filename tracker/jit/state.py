@@ -198,7 +198,7 @@ def updates_of(
         for number, (place, was, own) in enumerate(before.at, first):
             finder.at(place, was, own, number)
         for (_, copy, was), node in zip(containers.pairs, containers.nodes, strict=True):
-            finder.inside(copy, was, tree.children_of(with_plain_keys(copy)), node)
+            finder.inside(copy, was, tree.opened(with_plain_keys(copy)), node)
         finder.check_views(tree.leaves(result))
         if len(apart_of(call, finder.updates)) > _MANY:
             raise _Unsaid

@@ -10,7 +10,7 @@ user's line, or raises where the function is strict.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tracker.config import current
@@ -28,6 +28,7 @@ from tracker.records import record
 from tracker.tape import value_of
 from tracker.tracked import Tracked
 from tracker.values import is_constant
+from tracker.wrapping import Taken
 
 if TYPE_CHECKING:
     from tracker.jit.binding import Compiled
@@ -57,9 +58,20 @@ class Traces:
         self.options = options
         self.families = Families()
         self.is_derived = False  # a derivative: its results are plain, whatever it reads
+        self.takes: Taken = lambda _: ()  # with respect to which arguments
         self.varying = Varying()
         self.unsure: set[Any] = set()  # the trace that another must agree with
         self.native: Any = None
+
+    def taken(self, args: Sequence[Any]) -> Sequence[int]:
+        """Which positional arguments are differentiated."""
+        return self.takes(len(args))
+
+    def signature_of(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[signature.Signature, list[Any]]:
+        """The signature of a call and its leaves."""
+        return signature.signature_of(args, kwargs, self.options.static, self.taken(args))
 
     def _family(self, call: signature.Signature) -> Family:
         family = self.families.get(call)

@@ -50,7 +50,10 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     """
     axes = tree.flatten((in_axes, out_axes))
     compiled = compiled_derivative(
-        f, ("vmap", axes[1], tuple(axes[0])), lambda g: vmap(g, in_axes, out_axes)
+        f,
+        ("vmap", axes[1], tuple(axes[0])),
+        lambda g: vmap(g, in_axes, out_axes),
+        taken=lambda _: (),
     )
     if compiled is not None:
         return compiled
@@ -87,7 +90,7 @@ def _mapped(
         whole = [next(given) if m else x for x, m in zip(leaves, moving, strict=True)]
         inner_args, inner_kwargs = tree.unflatten(structure, whole, (args, kwargs))
         y = f(*inner_args, **inner_kwargs)
-        found, below = tree.flatten(y)
+        found, below = tree.flatten(y, objects=True)
         shown[:] = [below, y]
         return found
 
