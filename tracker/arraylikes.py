@@ -93,12 +93,17 @@ def hidden_numbers(x: Any) -> Refusal | None:
     holds numbers."""
     if isinstance(x, _PLAIN):
         return None
+    if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
+        return Refusal(
+            "is more than its array of numbers",
+            "Give np.asarray(x), if plain numbers are what is meant",
+        )
     if isinstance(x, np.ndarray):
         return _of_objects(x, x)
     if isinstance(x, numbers.Number) or hasattr(type(x), "__float__"):
         return Refusal("is a number of another library's arithmetic", "Give float(x)")
     if isinstance(x, _COLLECTIONS):
-        kids: Iterable[Any] = x.values() if isinstance(x, Mapping) else x
+        kids: Any = x.values() if isinstance(x, Mapping) else x
         container = "dict(x)" if isinstance(x, Mapping) else "list(x)"
         return Refusal("holds numbers", f"Give {container}") if _any_float(kids) else None
     if is_own_class(type(x)) or not _any_float(attributes(x).values()):

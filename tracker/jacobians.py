@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.errors import NotScalarError, message
+from tracker.errors import NotScalarError, NotTrackedError, message
 from tracker.gradients import ValueAndGradient, gradient, run_implicitly
 from tracker.leaves import data
 from tracker.params import Grads, Params
@@ -26,7 +26,7 @@ from tracker.reverse import sweep
 from tracker.tape import form_of, value_of
 from tracker.tracked import Tracked
 from tracker.vmapping import over_rows
-from tracker.wrapping import compiled_derivative, entry
+from tracker.wrapping import compiled_derivative, entry, with_arrays
 
 _FEW = 3  # unit vectors; fewer are passed one by one
 _BIG = 200  # unit vectors; to compute so many is quicker than to read them
@@ -53,7 +53,7 @@ def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Val
         params = args[0]
         y, found = _implicit(f, params, shaped)
         return ValueAndGradient(y, Grads(params, found))
-    args = tuple(np.array(a) if tree.is_number_list(a) else a for a in args)
+    args = _arrays(args, "jacobian")
     compiled = compiled_derivative(
         f, ("withjacobian", shaped), lambda g: lambda *xs: withjacobian(g, *xs, shaped=shaped)
     )
@@ -69,6 +69,24 @@ def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Val
         matrices = _by_rows(pull, y, moving)
     entries = [_formed(matrices.get(i), y, a, shaped) for i, a in enumerate(args)]
     return ValueAndGradient(y, tuple(entries))
+
+
+def _arrays(args: tuple[Any, ...], who: str) -> tuple[Any, ...]:
+    """Arguments of a derivative that is a matrix: lists of numbers, and what else offers an array,
+    as arrays. One at least must be a number or an array."""
+    made = tuple(
+        np.array(a) if tree.is_number_list(a) else with_arrays(a, at) for at, a in enumerate(args)
+    )
+    if made and not any(tree.is_numeric(form_of(a)) for a in made):
+        shown = ", ".join(f"argument {at} is a {type(a).__name__}" for at, a in enumerate(made))
+        raise NotTrackedError(
+            message(
+                f"{who} needs a number or an array; {shown}",
+                "Give arrays: those of a structure are joined by tracker.tree.ravel; or use "
+                "tracker.gradient, pullback and jvp, which follow structures",
+            )
+        )
+    return made
 
 
 def _collected(y: Any) -> Any:
@@ -170,7 +188,13 @@ def _compiled(f: Callable[..., Any], derivative: Callable[..., Any]) -> Callable
 
 
 def _as_array(x: Any) -> Any:
-    return np.array(x, dtype=float) if tree.is_number_list(x) else x
+    """A list of numbers as an array of floats, what offers an array as that array."""
+    return np.array(x, dtype=float) if tree.is_number_list(x) else with_arrays(x, 0)
+
+
+def _one_array(x: Any, who: str) -> Any:
+    """The argument of a function whose hessian is a matrix."""
+    return _arrays((_as_array(x),), who)[0]
 
 
 def hessian(f: Callable[..., Any], x: Any) -> Any:
@@ -180,7 +204,7 @@ def hessian(f: Callable[..., Any], x: Any) -> Any:
     array([[0., 1.],
            [1., 0.]])
     """
-    x = _as_array(x)
+    x = _one_array(x, "hessian")
     compiled = _compiled(f, hessian)
     if compiled is not None:
         return compiled(x)
@@ -190,7 +214,7 @@ def hessian(f: Callable[..., Any], x: Any) -> Any:
 
 def hessian_reverse(f: Callable[..., Any], x: Any) -> Any:
     """As `hessian`, by reverse over reverse mode."""
-    x = _as_array(x)
+    x = _one_array(x, "hessian_reverse")
     compiled = _compiled(f, hessian_reverse)
     if compiled is not None:
         return compiled(x)
@@ -217,7 +241,7 @@ def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
     >>> diaghessian(lambda x, y: np.sum(x**3) * y**2, [1.0, 2.0], 3.0)
     (array([ 54., 108.]), np.float64(18.0))
     """
-    args = tuple(map(_as_array, args))
+    args = _arrays(tuple(map(_as_array, args)), "diaghessian")
     compiled = _compiled(f, diaghessian)
     if compiled is not None:
         return compiled(*args)  # type: ignore[no-any-return]

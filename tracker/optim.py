@@ -140,7 +140,7 @@ def _optimiser(rate: Rate, means: int, move: Move) -> Optimiser:
         now = rate(step) if callable(rate) else rate
         moved, kept = [], []
         for p, g, yes, old in zip(
-            leaves, _aligned(params, gradient), flags, state.means, strict=True
+            leaves, _aligned(structure, params, gradient), flags, state.means, strict=True
         ):
             if yes and g is not None:
                 if np.shape(g) != np.shape(p):
@@ -172,15 +172,14 @@ def _leaves(params: Any) -> tuple[list[Any], list[bool], tree.Structure]:
     return leaves, flags, structure
 
 
-def _aligned(params: Any, gradient: Any) -> list[Any]:
+def _aligned(structure: tree.Structure, params: Any, gradient: Any) -> list[Any]:
     """The gradient of each leaf; None stands for any structure of None."""
-    parts = None if tree.is_number_list(params) else tree.children_of(params)
-    if parts is None:
+    if structure.cls is None:
         return [as_array(gradient) if type(gradient) is list else gradient]
     if gradient is None:
-        return [None] * tree.flatten(params, tree.is_number_list)[1].count
-    below = tree.children_of(gradient)
-    if below is None or len(below[1]) != len(parts[1]) or below[0] != parts[0]:
+        return [None] * structure.count
+    parts, below = tree.opened(params), tree.opened(gradient)
+    if parts is None or below is None or len(below[1]) != len(parts[1]) or below[0] != parts[0]:
         raise ValueError(
             message(
                 f"the gradient is a {type(gradient).__name__} and the parameters a "
@@ -188,4 +187,5 @@ def _aligned(params: Any, gradient: Any) -> list[Any]:
                 "Give the gradient with respect to these parameters",
             )
         )
-    return [g for p, h in zip(parts[1], below[1], strict=True) for g in _aligned(p, h)]
+    each = zip(structure.children, parts[1], below[1], strict=True)
+    return [g for row in each for g in _aligned(*row)]

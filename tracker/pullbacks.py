@@ -26,9 +26,11 @@ from tracker.wrapping import (
     compiled_derivative,
     entry,
     note_objects,
+    offered_array,
     release,
     run,
     unbound,
+    with_all_arrays,
 )
 
 
@@ -76,8 +78,14 @@ def _compiled(
     The function runs on copies: what it writes into its arguments is nobody's.
     """
     compiled = compiled_derivative(f, key, build)
-    if compiled is None or any(isinstance(x, Tracked) for x in tree.flatten((args, kwargs))[0]):
+    if compiled is None:
         return None
+    leaves, structure = tree.flatten((args, kwargs), objects=True)
+    if any(isinstance(x, Tracked) for x in leaves) or next(
+        tree.objects_in(structure, (args, kwargs)), None
+    ):
+        return None
+    args = with_all_arrays(args)
     kept, (given, named) = _copies(args, kwargs), _copies(args, kwargs)
     function, bound = unbound(f)
     with function._tracker_attempt((*bound, *given), named) as attempt:
@@ -162,7 +170,7 @@ def _like_structure(y: Any, structure: tree.Structure, seed: Any, what: str) -> 
 def _seed_for(value: Value, seed: Any, what: str = "seed", of: str = "output") -> Any:
     shape = np.shape(value.form)
     if not isinstance(seed, Tracked):
-        seed = np.asarray(seed)
+        seed = np.asarray(seed) if (offered := offered_array(seed)) is None else offered
         if seed.dtype.kind in "biu":
             seed = seed.astype(np.float64)
         seed = seed.copy()[()]

@@ -61,7 +61,7 @@ class _Segment:
         self.f = f
         self.kwargs = kwargs
         self.args = args
-        leaves, self.structure = tree.flatten(args)
+        leaves, self.structure = tree.flatten(args, objects=True)
         self.leaves = [snapshot(x) if type(x) is np.ndarray else x for x in leaves]
         self.at = [i for i, x in enumerate(leaves) if type(x) is Tracked]
         self.operands = [value_of(leaves[i]) for i in self.at]

@@ -48,6 +48,7 @@ from tracker.ops.bundle import parts_of
 from tracker.pullbacks import jvp, pullback, pushforward
 from tracker.rules import rules_of, track
 from tracker.tape import apply
+from tracker.wrapping import with_all_arrays
 
 # Functions ----------------------------------------------------------------------------------------
 
@@ -69,7 +70,8 @@ def gradcheck(
     >>> gradcheck(lambda x: np.sum(np.sin(x) * x[0]), np.array([0.3, -2.0]))
     True
     """
-    found, structure = tree.flatten(args, tree.is_number_list)
+    args = with_all_arrays(args)
+    found, structure = tree.flatten(args, tree.is_number_list, objects=True)
     leaves = [np.array(x) if type(x) is list else x for x in found]
     moving = [i for i, x in enumerate(leaves) if is_float(x)]
     if not moving:
@@ -116,7 +118,8 @@ def check_rule(f: Callable[..., Any], *args: Any, order: int = 2) -> bool:
 
 def ngradient(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
     """The gradient of a scalar function by central differences: as `tracker.gradient`, but slow."""
-    found, structure = tree.flatten(args, tree.is_number_list)
+    args = with_all_arrays(args)
+    found, structure = tree.flatten(args, tree.is_number_list, objects=True)
     leaves = [
         np.array(x, dtype=np.result_type(np.array(x), 1.0)) if type(x) is list else x for x in found
     ]

@@ -125,7 +125,7 @@ def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
 def opened(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     """(names, children) of a container or of an object of the user's own class."""
     parts = children_of(x)
-    if parts is None and instances.is_own_class(type(x)):
+    if parts is None and instances.is_own_class(type(x)) and not offers_array(x):
         found = instances.attributes(x)
         return tuple(found), tuple(found.values())
     return parts
@@ -194,19 +194,24 @@ def is_method(x: Any) -> bool:
     return isinstance(x.__self__, np.ndarray) or type(x.__self__).__module__ in _RANDOM
 
 
-def is_number_list(x: Any) -> bool:
-    """Whether a list is an array in disguise: numbers, or equally long lists of them; not empty."""
-    return type(x) is list and _extents(x) is not None
+def is_number_list(x: Any, shown: Callable[[Any], Any] | None = None) -> bool:
+    """Whether a list is an array in disguise: numbers, or equally long lists of them; not empty.
+    `shown` gives the plain number of what stands for one."""
+    return type(x) is list and _extents(x, shown, _RANKS) is not None
 
 
-def _extents(x: Any) -> tuple[int, ...] | None:
+_RANKS = 64  # NumPy's arrays have no more axes
+
+
+def _extents(x: Any, shown: Callable[[Any], Any] | None, ranks: int) -> tuple[int, ...] | None:
     """The shape of a number or of nested lists of numbers; None if there is none."""
     if type(x) is not list:
-        return () if issubclass(type(x), (int, float, complex, np.number)) else None
-    if not x:
+        cls = type(x) if shown is None else type(shown(x))
+        return () if issubclass(cls, (int, float, complex, np.number)) else None
+    if not x or not ranks:
         return None
-    first = _extents(x[0])
-    if first is None or any(_extents(e) != first for e in x[1:]):
+    first = _extents(x[0], shown, ranks - 1)
+    if first is None or any(_extents(e, shown, ranks - 1) != first for e in x[1:]):
         return None
     return (len(x), *first)
 

@@ -171,11 +171,7 @@ def _is_one(x: Any) -> bool:
 
 def _is_number_list(x: Any) -> bool:
     """As `tree.is_number_list`, also where a trace or an outer derivative tracks the numbers."""
-    return type(x) is list and (tree.is_number_list(x) or tree.is_number_list(_shown(x)))
-
-
-def _shown(x: Any) -> Any:
-    return [_shown(e) for e in x] if type(x) is list else data(x)
+    return type(x) is list and (tree.is_number_list(x) or tree.is_number_list(x, data))
 
 
 def _joined(x: Any) -> Any:
@@ -240,20 +236,16 @@ def _leaf_of(x: Any, number: int) -> Value | None:
     if type(x) is list:
         x = np.array(x) if tree.is_number_list(x) else _joined(x)
     if isinstance(x, Tracked):  # an outer derivative's value: stand for it
-        return value_of(apply(identity, (x,)))
+        value = value_of(apply(identity, (x,)))
+        if value.op is CLOSED:  # a trace that is no longer of use has forgotten its history
+            value.op = None
+        return value
     if type(x) is np.ndarray and x.dtype.kind in "biufc":
         return leaf(_locked(snapshot(x), x))
     if isinstance(x, (bool, int, float, complex, np.bool_, np.number)):
         return None if isinstance(x, enum.Enum) else leaf(x)
     if isinstance(x, np.memmap) and x.dtype.kind in "biufc":
         return leaf(_locked(np.array(x, subok=False), x))
-    if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
-        raise UnsupportedError(
-            message(
-                f"argument {number}: a {type(x).__name__} cannot be differentiated as what it is",
-                "Give np.asarray(x), if plain numbers are what is meant",
-            )
-        )
     found = _offered(x, number)
     if found is None:
         return None
@@ -263,7 +255,7 @@ def _leaf_of(x: Any, number: int) -> Value | None:
 
 def _offered(x: Any, number: int) -> Any:
     """The array of what is no number and none of NumPy's; None if it holds no numbers."""
-    if is_generator(x) or tree.is_method(x):
+    if is_generator(x) or tree.is_method(x) or isinstance(x, np.memmap):
         return None
     found = array_of(x)
     if found is None:
@@ -281,12 +273,33 @@ def _offered(x: Any, number: int) -> Any:
 def with_arrays(arg: Any, number: int) -> Any:
     """An argument that is differentiated, with the arrays that parts of it offer in their place;
     itself, if there are none."""
+    if type(arg) is not list and _is_usual(arg):
+        return arg
     found, structure = _flatten(arg, number)
-    arrays = [None if type(x) in _USUAL else _offered(x, number) for x in found]
+    arrays = [None if _is_usual(x) else _offered(x, number) for x in found]
     if all(x is None for x in arrays):
         return arg
     pairs = zip(found, arrays, strict=True)
     return tree.unflatten(structure, [x if made is None else made for x, made in pairs], arg)
+
+
+def offered_array(x: Any) -> Any:
+    """The array that an object of another class than NumPy's stands for; None if it is none."""
+    found = None if _is_usual(x) else array_of(x)
+    return None if isinstance(found, Refusal) else found
+
+
+def with_all_arrays(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """As `with_arrays`, of all arguments, some number of which there must be."""
+    made = tuple(with_arrays(arg, at) for at, arg in enumerate(args))
+    if made and not any(tree.is_number(x) for arg in made for x in _flatten(arg, 0)[0]):
+        _refuse_without_numbers(args, None)
+    return made
+
+
+def _is_usual(x: Any) -> bool:
+    """Whether it is of a class of which nothing needs to be asked."""
+    return type(x) in _USUAL and (type(x) is not np.ndarray or x.dtype.kind in "biufc")
 
 
 _USUAL = {float, int, bool, complex, np.float64, np.ndarray, list, type(None), str, Tracked}

@@ -52,7 +52,7 @@ from tracker.jit.staging import Staged, stage, static_leaves
 from tracker.jit.standins import TURN, bare
 from tracker.jit.state import Attempt
 from tracker.jit.support import require
-from tracker.jit.traces import HISTORY, ITERATES, PATIENCE, Options, Traces
+from tracker.jit.traces import ENDLESS, HISTORY, ITERATES, PATIENCE, Options, Traces
 from tracker.listening import current_stage, current_watch
 from tracker.tracked import Tracked
 from tracker.wrapping import UNSEEN, Taken, unbound, with_arrays
@@ -76,7 +76,10 @@ class Jitted(Traces):
             return self.function(*args, **kwargs)
         if self.is_derived and (arrays := self._arrays_of(args)) is not None:
             return self.native()(*arrays, **kwargs)
-        call, leaves = self.signature_of(args, kwargs)
+        try:
+            call, leaves = self.signature_of(args, kwargs)
+        except tree.TooDeep:  # which the plain function may not mind
+            return self._once(args, kwargs, ENDLESS)
         if any(type(x) is Tracked for x in leaves):
             return self.function(*args, **kwargs)
         if current_watch() is not None:
@@ -84,7 +87,7 @@ class Jitted(Traces):
         if errstate.are_errors_reported():
             return self._plain(args, kwargs)
         if any(map(goes_on, leaves)):
-            return self._once(args, kwargs)
+            return self._once(args, kwargs, ITERATES)
         family = self.families.get(call)
         if family is not None and any(special.awaited for special in family.specials):
             return self._arrived(family)(*args, **kwargs)
@@ -120,10 +123,11 @@ class Jitted(Traces):
             return False
         return not self.copies.isdisjoint(map(id, tree.leaves((tuple(args), kwargs))))
 
-    def _once(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """A call with an iterator, which goes on: there will be no other like it."""
+    def _once(self, args: Sequence[Any], kwargs: dict[str, Any], why: str) -> Any:
+        """A call with an iterator, which goes on: there will be no other like it; or with what
+        has no signature."""
         if self.options.strict:
-            raise CompileError(f"{self.name} is strict, and {ITERATES}")
+            raise CompileError(f"{self.name} is strict, and {why}")
         return self._plain(args, kwargs)
 
     def _arrived(self, family: Family) -> Callable[..., Any]:

@@ -274,10 +274,13 @@ def with_plain_keys(x: Any) -> Any:
 
 def plain_keys_within(x: Any) -> None:
     """The same of all dicts in a structure."""
-    if isinstance(x, dict):
-        with_plain_keys(x)
-    for child in _children(x):
-        plain_keys_within(child)
+    todo, seen = [x], {id(x): x}
+    while todo:
+        at = todo.pop()
+        parts = tree.children_of(with_plain_keys(at) if isinstance(at, dict) else at)
+        new = [child for child in (parts[1] if parts else ()) if id(child) not in seen]
+        seen.update((id(child), child) for child in new)
+        todo += new
 
 
 def bare(error: BaseException, originals: Mapping[int, Any]) -> None:

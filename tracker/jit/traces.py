@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 HISTORY = "it reads a param, whose history is recorded"
 ITERATES = "it is given, or reads, an iterator, a source of random bits, or what hides its contents"
+ENDLESS = "it is given a structure that contains itself, or is too deep"
 PATIENCE = 3  # after so many calls that changed what they read, a function runs in plain Python;
 # or in which random numbers were drawn unheard, maybe by another thread
 _LONGEST_REST = 8  # powers of two of calls that are not traced after traces in vain

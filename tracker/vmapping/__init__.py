@@ -31,7 +31,7 @@ from tracker.values import is_constant
 from tracker.vmapping.once import for_all_rows
 from tracker.vmapping.replay import replay_rows
 from tracker.vmapping.rules import Answer, front
-from tracker.wrapping import apart, compiled_derivative
+from tracker.wrapping import apart, compiled_derivative, offered_array
 
 _PATHS = 64  # rows that go more different ways than this are called one by one
 
@@ -79,6 +79,7 @@ def _mapped(
     f: Any, args: Any, kwargs: Any, in_axes: Any, out_axes: Any, watched: Any = for_all_rows
 ) -> Any:
     leaves, structure = tree.flatten((args, kwargs))
+    leaves = [x if (offered := offered_array(x)) is None else offered for x in leaves]
     axes = [*_axes_of(args, in_axes), *(0 for _ in tree.leaves(kwargs))]
     n = _extent(leaves, axes)
     moving = [axis is not None for axis in axes]
@@ -99,7 +100,7 @@ def _mapped(
             results = _on_paths(row, rows, n)
     except Exception:  # what is wrong with the function itself, the plain calls raise again
         results = _row_by_row(one, rows, n)
-    axes = _spread(out_axes, shown[1])
+    axes = _spread(out_axes, shown[1], objects=True)
     wide = apart([_wide(*y, axis, n) for y, axis in zip(results, axes, strict=True)], leaves)
     placed = [
         np.moveaxis(y, 0, axis) if mark is not None and axis else y
@@ -122,10 +123,10 @@ def _axes_of(args: tuple[Any, ...], in_axes: Any) -> list[int | None]:
     return [axis for arg, axes in zip(args, in_axes, strict=True) for axis in _spread(axes, arg)]
 
 
-def _spread(axes: Any, x: Any) -> list[Any]:
+def _spread(axes: Any, x: Any, *, objects: bool = False) -> list[Any]:
     """A structure of axes over the leaves below each of its entries."""
     if axes is None or isinstance(axes, int):
-        return [axes for _ in tree.leaves(x)]
+        return [axes for _ in tree.leaves(x, objects=objects)]
     parts, kids = tree.children_of(axes), tree.children_of(x)
     if parts is None or kids is None or len(parts[1]) != len(kids[1]):
         raise UnsupportedError(
@@ -136,7 +137,7 @@ def _spread(axes: Any, x: Any) -> list[Any]:
         if isinstance(axes, dict)
         else zip(parts[1], kids[1], strict=True)
     )
-    return [axis for below, kid in pairs for axis in _spread(below, kid)]
+    return [axis for below, kid in pairs for axis in _spread(below, kid, objects=objects)]
 
 
 def _extent(leaves: Sequence[Any], axes: Sequence[int | None]) -> int:
