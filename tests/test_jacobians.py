@@ -255,3 +255,51 @@ def test_params_are_vectors():
     assert w.grad.tolist() == (3 * np.ones((2, 3))).tolist()
     with pytest.raises(tracker.NotTrackedError, match="7 numbers"):
         ps.copyfrom(start[:2])
+
+
+M = np.array([[1.0, 2.0], [3.0, 4.0]])
+SCALARS = {
+    "axis": (lambda a, d: np.prod(a, axis=d), 1, [0.0, 0.0]),
+    "axis of NumPy's": (lambda a, d: np.prod(a, axis=d), np.int64(1), [0.0, 0.0]),
+    "count": (lambda a, n: a[0] * len(range(n)), 3, [0.0, 0.0]),
+    "integer": (lambda a, n: a[0] * n, 3, [1.0, 2.0]),
+    "flag": (lambda a, b: a[0] * 2 if b else a[0], True, [0.0, 0.0]),
+    "bool": (lambda a, b: a[0] * b, True, [1.0, 2.0]),
+    "bool of NumPy's": (lambda a, b: a[0] * b, np.True_, [1.0, 2.0]),
+    "unused": (lambda a, x: a[0], 2.0, [0.0, 0.0]),
+    "unused integer": (lambda a, n: a[0], 2, [0.0, 0.0]),
+    "no axes": (lambda a, n: a[0] * n, np.array(2), [1.0, 2.0]),
+    "of a number": (lambda a, n: np.sum(a), 2, [0.0]),
+    "of a constant": (lambda a, n: 3.0, 2, [0.0]),
+    "of more than there is": (
+        lambda a, n: np.concatenate([np.ravel(a * n), np.ravel(a)]),
+        2,
+        [1.0, 2.0, 3.0, 4.0, 0.0, 0.0, 0.0, 0.0],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCALARS)
+def test_of_a_scalar_argument_there_is_a_vector(name):
+    f, n, want = SCALARS[name]
+    compiled = tracker.jit(f)
+    found = [
+        jacobian(f, M, n),
+        tracker.withjacobian(f, M, n).grad,
+        jacobian(compiled, M, n),
+        tracker.withjacobian(compiled, M, n).grad,
+        tracker.jit(lambda a, n: jacobian(f, a, n))(M, n),
+    ]
+    for ja, jn in found:
+        assert ja.shape == (len(want), 4)
+        assert (type(jn), jn.dtype, jn.tolist()) == (np.ndarray, np.float64, want)
+    y = np.asarray(f(M, n))
+    for ja, jn in (jacobian(f, M, n, shaped=True), jacobian(compiled, M, n, shaped=True)):
+        assert (ja.shape, jn.shape) == ((*y.shape, 2, 2), y.shape)
+        assert np.ravel(jn).tolist() == want
+
+
+def test_of_an_array_of_integers_there_is_a_matrix():
+    f = lambda a, i: a[i]  # noqa: E731
+    for g in (f, tracker.jit(f)):
+        assert jacobian(g, V, np.array([2, 0]))[1].tolist() == [[0.0, 0.0], [0.0, 0.0]]

@@ -36,9 +36,9 @@ def jacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Any:
     """The matrices of all first derivatives: a tuple, one entry per argument.
 
     For an array argument the matrix (y.size, a.size), both in C order; for a number the vector
-    (y.size,); None for other arguments. A number y has one row; a list of numbers is an array. With
-    `shaped`, the entries have shape y.shape + a.shape. Forward or reverse mode, whichever needs
-    fewer passes.
+    (y.size,), zeros where it was only an axis, a count or a flag; None for other arguments. A
+    number y has one row; a list of numbers is an array. With `shaped`, the entries have shape
+    y.shape + a.shape. Forward or reverse mode, whichever needs fewer passes.
 
     >>> jacobian(lambda x: x * x[0], [1.0, 2.0])
     (array([[2., 0.],
@@ -59,7 +59,7 @@ def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Val
     )
     if compiled is not None:
         return compiled(*args)  # type: ignore[no-any-return]
-    moving = [i for i, a in enumerate(args) if tree.is_numeric(form_of(a)) and type(a) is not bool]
+    moving = [i for i, a in enumerate(args) if tree.is_numeric(form_of(a))]
     y, pull, push = linearized(lambda *xs: _collected(f(*xs)), args, {})
     _check_output(y)
     size = sum(np.size(args[i]) for i in moving)
@@ -146,8 +146,6 @@ def _formed(matrix: Any, y: Any, x: Any, shaped: bool) -> Any:
     if not tree.is_numeric(form_of(x)):
         return None
     if matrix is None:
-        if np.result_type(form_of(x)).kind in "biu":
-            return None
         matrix = np.zeros((np.size(y), np.size(x)))
     if shaped:
         return np.reshape(matrix, np.shape(y) + np.shape(x))

@@ -494,3 +494,33 @@ def test_static_positions():
     for which in (2, -3, "m"):
         with pytest.raises(tr.UnsupportedError, match="no argument"):
             jit(f, static=which)
+
+
+def test_static_arguments_beside_many():
+    calls = [
+        (jit(lambda *xs: xs[0] ** xs[1], static=1), lambda n: ((A, n), {})),
+        (jit(lambda x, *xs, k=1: x ** (xs[0] * k), static=(1, "k")), lambda n: ((A, 1), {"k": n})),
+        (jit(lambda x, **named: x ** named["k"], static="k"), lambda n: ((A,), {"k": n})),
+    ]
+    for f, given in calls:
+        for n in (2, 3, 2):
+            args, kwargs = given(n)
+            assert_same(f(*args, **kwargs), A**n)
+        assert f.cache_info().traces == 2
+    g = jit(lambda *xs: np.sum(xs[0] ** xs[1]), static=1)
+    assert_same(gradient(g, A, 3)[0], 3 * A**2)
+    h = jit(lambda *xs, k: xs[0] * xs[1] * k, static="k")  # the name says nothing of positions
+    assert_same([h(A, n, k=2) for n in (1, 2, 3)], [2 * A, 4 * A, 6 * A])
+    assert h.cache_info().traces == 1
+
+
+def test_what_cannot_be_static():
+    for f, which in (
+        (lambda x, n: x, 2),
+        (lambda x, n: x, "xs"),
+        (lambda x, *xs: x, -1),
+        (lambda x, *xs: x, "xs"),
+        (lambda x, **named: x, "named"),
+    ):
+        with pytest.raises(tr.UnsupportedError, match=r"no argument .* Give names among \['x'"):
+            jit(f, static=which)

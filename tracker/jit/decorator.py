@@ -64,8 +64,9 @@ def jit(
     taken. Of all these signatures, the 256 that were used last keep their traces. `gradient`,
     `value_and_grad`, ... of a jitted function run compiled, too.
 
-    static      names or positions of arguments that are constants of a trace: lists, tuples and
-                dicts by what is in them, numbers by value, arrays and other objects by themselves
+    static      names or positions (also in `*args`) of arguments that are constants of a trace:
+                lists, tuples and dicts by what is in them, numbers by value, arrays and other
+                objects by themselves
     cache       whether compiled kernels are kept on disk (None: as TRACKER_CACHE says)
     strict      raise CompileError where NumPy or plain Python would have to run something
     max_traces  after so many traces of one signature, plain Python runs, with a warning
@@ -86,18 +87,35 @@ def jit(
 
 
 def _static(f: Callable[..., Any], static: Iterable[int | str]) -> frozenset[int | str]:
-    """Static arguments by position and by name."""
+    """Static arguments by position and by name: those that `*args` takes have a position alone,
+    those that only a keyword gives, a name."""
     given = [static] if isinstance(static, (int, str)) else list(static)
     if not given:
         return frozenset()
-    names = list(inspect.signature(f).parameters)
+    parameters = inspect.signature(f).parameters.values()
+    kinds = {p.kind for p in parameters}
+    names = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    count = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
     out: set[int | str] = set()
     for which in given:
-        known = which in names if isinstance(which, str) else -len(names) <= which < len(names)
+        if inspect.Parameter.VAR_POSITIONAL in kinds and not isinstance(which, str):
+            known = which >= 0  # from the end, there is no telling which it is
+        elif inspect.Parameter.VAR_KEYWORD in kinds and isinstance(which, str):
+            known = which not in {p.name for p in parameters} or which in names
+        else:
+            known = which in names if isinstance(which, str) else -count <= which < count
         if not known:
-            raise UnsupportedError(message(f"{name_of(f)} has no argument {which!r} to be static"))
-        at = names.index(which) if isinstance(which, str) else which % len(names)
-        out |= {at, names[at]}
+            raise UnsupportedError(
+                message(
+                    f"{name_of(f)} has no argument {which!r} to be static",
+                    f"Give names among {names}, or positions, counted from 0",
+                )
+            )
+        if not isinstance(which, str):
+            which = which if which >= 0 else which + count
+            out |= {which, names[which]} if which < count else {which}
+        else:
+            out |= {which, names.index(which)} if which in names[:count] else {which}
     return frozenset(out)
 
 

@@ -12,7 +12,6 @@ which machine code fills.
 from __future__ import annotations
 
 import functools
-import operator
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -22,9 +21,10 @@ import numpy as np
 from tracker.conversions import whole
 from tracker.listening import is_following, is_recording
 from tracker.numpy._tracking import is_conversion, trackable
-from tracker.ops.create import asarray as join
+from tracker.ops import constructors
+from tracker.ops.constructors import in_dtype, tracked_array
 from tracker.ops.create import buffer, filled, ones_like, zeros_like
-from tracker.ops.shape import laid_out, memory_axes
+from tracker.ops.shape import memory_axes
 from tracker.ops.storing import as_stored
 from tracker.tape import as_numbers, form_of, holds_tracked
 from tracker.tracked import Tracked
@@ -68,11 +68,7 @@ def array(
     object = numbers if type(numbers) is Tracked else object
     if not holds_tracked(object):
         return _of_plain(object, np.array(object, dtype, copy=copy, ndmin=ndmin, **kwargs))
-    made, order = _of_tracked(object, dtype, copy), kwargs.get("order")
-    if made is not object or order not in ("K", "k", "A", "a"):  # else handed back, with its gaps
-        made = laid_out(made, order, object if type(object) is Tracked else None)
-    missing = operator.index(ndmin) - np.ndim(made)
-    return np.reshape(made, (1,) * missing + np.shape(made)) if missing > 0 else made
+    return tracked_array(object, dtype, copy=copy, order=kwargs.get("order"), ndmin=ndmin)
 
 
 def _of_plain(given: Any, made: Any) -> Any:
@@ -86,21 +82,6 @@ def _of_plain(given: Any, made: Any) -> Any:
 def _read(given: Any, dtype: Any) -> Any:
     """A copy made under a trace: compiled code copies what the array then holds."""
     return np.copy(np.astype(buffer(given), dtype))
-
-
-def _of_tracked(given: Any, dtype: Any, copy: bool | None) -> Any:
-    if type(given) is not Tracked:
-        if copy is False:
-            raise ValueError("Unable to avoid copy while creating an array as requested.")
-        return _in_dtype(join(given), dtype)
-    if not isinstance(form_of(given), np.ndarray):
-        return np.copy(_in_dtype(given, dtype))
-    changed = _in_dtype(given, dtype)
-    return np.copy(given) if copy and changed is given else changed
-
-
-def _in_dtype(made: Any, dtype: Any) -> Any:
-    return made if dtype is None or made.dtype == np.dtype(dtype) else np.astype(made, dtype)
 
 
 def asarray(a: Any, dtype: Any = None, order: Any = None, **kwargs: Any) -> Any:
@@ -136,10 +117,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
 def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
     """`numpy.require`."""
     if holds_tracked(a):
-        like = np.require(np.empty((2, 2)), None, requirements)  # raises as NumPy does
-        turned = np.require(np.empty((2, 2), order="F"), None, requirements)
-        asked = like.flags.fnc or turned.flags.c_contiguous
-        return asarray(a, dtype, ("F" if like.flags.fnc else "C") if asked else "K")
+        return constructors.require(a, dtype, requirements)
     return _of_plain(a, np.require(a, dtype, requirements))
 
 
@@ -236,29 +214,15 @@ def full(
     shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, like: Any = None, **kw: Any
 ) -> Any:
     """`numpy.full`; the value may be tracked."""
-    if not holds_tracked(fill_value):
-        made = np.full(shape, fill_value, dtype, order, **kw)
-        return trackable(made) if is_following() else made
-    return np.copy(np.broadcast_to(array(fill_value, dtype), shape), order)
+    made = constructors.full(shape, fill_value, dtype, order, **kw)
+    return trackable(made) if is_following() else made
 
 
 def arange(*args: Any, **kwargs: Any) -> Any:
     """`numpy.arange`; its ends and its step may be tracked."""
-    args = whole(args)
-    kwargs = {name: whole(x) for name, x in kwargs.items()}
-    bounds = {**dict(zip(("start", "stop", "step"), args, strict=False)), **kwargs}
-    if not any(type(x) is Tracked and x.dtype.kind == "f" for x in bounds.values()):
-        made = np.arange(*args, **kwargs)
-        return trackable(made) if is_following() else made
-    start, stop, step = bounds["start"], bounds.get("stop"), bounds.get("step", 1)
-    if stop is None:
-        start, stop = 0, start
-    kinds: list[Any] = [np.ones((), np.result_type(form_of(x))) for x in (start, stop, step)]
-    kind = np.arange(*kinds, dtype=bounds.get("dtype")).dtype
-    count = max(int(np.ceil((stop - start) / step)), 0)
-    # As in NumPy, the step is that between the first two numbers, which have the dtype.
-    start, second = (_in_dtype(array(x), kind) for x in (start, start + step))
-    return _in_dtype(start + (second - start) * np.arange(count, dtype=kind), kind)
+    kwargs.pop("like", None)
+    made = constructors.arange(*args, **kwargs)
+    return trackable(made) if is_following() else made
 
 
 # r_ and c_ --------------------------------------------------------------------------------------
@@ -304,7 +268,7 @@ def _counted(part: Any, made: Any) -> Any:
 def _in_kind(part: Any, made: Any, kind: np.dtype[Any]) -> Any:
     """A part in the dtype of all; a whole number must fit."""
     if not _is_number(part):
-        return _in_dtype(made, kind)
+        return in_dtype(made, kind)
     return np.reshape(as_stored(part, kind), np.shape(made))
 
 

@@ -259,42 +259,13 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, *rest: Any, **kwargs: 
     return whole if np.ndim(made) else np.copy(whole)  # an array, where the sum is a number
 
 
-def _allocate(function: Any) -> Any:
-    """np.zeros(n, like=t) and its relatives: a plain constant that can be written into."""
-
-    def call(*args: Any, like: Any = None, **kwargs: Any) -> Any:
-        return buffer(function(*args, **kwargs))
-
-    return call
-
-
-for _function in (np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.arange):
-    NUMPY[_function] = _allocate(_function)
-
-
-@implements(np.ascontiguousarray)
-def ascontiguousarray(a: Any, dtype: Any = None, **_: Any) -> Any:
-    return laid_out(asanyarray(a, dtype), "C")
-
-
-@implements(np.asanyarray)
-def asanyarray(a: Any, dtype: Any = None, **_: Any) -> Any:
-    return (
-        asarray(a, dtype)
-        if not isinstance(a, Tracked)
-        else a
-        if dtype is None
-        else astype_(a, dtype)
-    )
-
-
 def joined(x: Any) -> Any:
     """A list with tracked values in it as one tracked array; anything else as it is."""
     return asarray(x) if type(x) in (list, tuple) and holds_tracked(x) else x
 
 
-@implements(np.asarray, np.array)
-def asarray(a: Any, dtype: Any = None, *rest: Any, like: Any = None, **kwargs: Any) -> Any:
+def asarray(a: Any, dtype: Any = None) -> Any:
+    """A copy that is tracked, of what may be lists of tracked values."""
     if isinstance(a, Tracked):
         return np.copy(a) if dtype is None else np.astype(a, dtype)
     if isinstance(a, (list, tuple)):
