@@ -303,3 +303,24 @@ def test_of_an_array_of_integers_there_is_a_matrix():
     f = lambda a, i: a[i]  # noqa: E731
     for g in (f, tracker.jit(f)):
         assert jacobian(g, V, np.array([2, 0]))[1].tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("kind", [bool, int, np.bool_, np.int64, np.float32, np.float64])
+def test_tangents_and_seeds_of_any_kind(kind):
+    f = lambda x: x * x * x  # noqa: E731
+    for g in (f, tracker.jit(f)):
+        for one in (kind(1), np.array(kind(1))):
+            assert tracker.jvp(g, (1.5,), (one,))[1] == 6.75
+            assert tracker.pushforward(g, 1.5)[1](one) == 6.75
+            assert tracker.pullback(g, 1.5)[1](one) == (6.75,)
+            assert tracker.hvp(g, 1.5, one) == 9.0
+
+
+@pytest.mark.parametrize("shape", [(0, 2**40), (2**40, 0)])
+def test_results_without_elements(shape):
+    x = np.empty(shape)
+    f = lambda x: np.concatenate([2 * x.T, np.sin(x.T)])  # noqa: E731
+    for g in (f, tracker.jit(f)):
+        y, dy = tracker.jvp(g, (x,), (x,))
+        assert (y.shape, dy.shape) == (f(x).shape,) * 2
+        assert gradient(lambda x, g=g: np.sum(g(x)), x)[0].shape == shape

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import collections
+import enum
 import functools
 import numbers
 import types
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracker.instances import attributes, is_library_class, is_own_class
+from tracker.instances import attributes, is_library_class, is_own_class, own_dict
 
 _PROTOCOLS = ("__array__", "__array_struct__", "__array_interface__", "__dlpack__")
 _UNITS = ("magnitude", "units")
@@ -26,7 +27,7 @@ _CALLABLE = (
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType),
     *(functools.partial, np.ufunc, np.vectorize, type, types.ModuleType),
 )
-_PLAIN = (type(None), np.dtype, np.generic, range, slice, bool, *_TEXT, *_CALLABLE)
+_PLAIN = (type(None), enum.Enum, np.dtype, np.generic, range, slice, bool, *_TEXT, *_CALLABLE)
 _COLLECTIONS = (
     *(set, frozenset, collections.deque, types.MappingProxyType),
     *(collections.UserDict, collections.UserList, *map(type, ({}.keys(), {}.values(), {}.items()))),
@@ -84,7 +85,7 @@ def _converted(x: Any) -> Any:
 
 def _has(x: Any, names: Iterable[str]) -> bool:
     """Whether an object or its class has one of some attributes; no `__getattr__` is asked."""
-    own = getattr(x, "__dict__", ())
+    own = own_dict(x)
     return any(name in own or hasattr(type(x), name) for name in names)
 
 

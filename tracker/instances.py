@@ -86,7 +86,7 @@ def _slots(cls: type) -> dict[str, Any]:
 def attributes(x: Any) -> dict[str, Any]:
     """What an object has itself, by name; without what `functools.cached_property` keeps, which is
     computed from the rest."""
-    found = {name: value for name, value in _dict(x).items() if not _is_cached(type(x), name)}
+    found = {name: value for name, value in own_dict(x).items() if not _is_cached(type(x), name)}
     for name, slot in _slots(type(x)).items():
         try:
             found[name] = slot.__get__(x)
@@ -95,8 +95,12 @@ def attributes(x: Any) -> dict[str, Any]:
     return found
 
 
-def _dict(x: Any) -> dict[str, Any]:
-    found: dict[str, Any] = getattr(x, "__dict__", {})
+def own_dict(x: Any) -> dict[str, Any]:
+    """The dict of an object's attributes; an empty one if it has none."""
+    try:
+        found: dict[str, Any] = object.__getattribute__(x, "__dict__")
+    except AttributeError:
+        return {}
     return found
 
 
@@ -112,12 +116,12 @@ def with_attributes(cls: type, names: Sequence[str], values: Sequence[Any]) -> A
         if name in slots:
             slots[name].__set__(made, value)
         else:
-            made.__dict__[name] = value
+            own_dict(made)[name] = value
     return made
 
 
 def drop_cached(copy: Any) -> None:
     """Have a copy compute its cached properties again, from what it holds now."""
-    own = _dict(copy)
+    own = own_dict(copy)
     for name in [name for name in own if _is_cached(type(copy), name)]:
         del own[name]

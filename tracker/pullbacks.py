@@ -174,6 +174,8 @@ def _seed_for(value: Value, seed: Any, what: str = "seed", of: str = "output") -
         if seed.dtype.kind in "biu":
             seed = seed.astype(np.float64)
         seed = seed.copy()[()]
+    elif np.result_type(form_of(seed)).kind in "biu":
+        seed = np.astype(seed, np.float64)
     if np.shape(seed) != shape:
         raise NotScalarError(
             message(f"{what} has shape {np.shape(seed)}, the {of} has shape {shape}")

@@ -262,7 +262,8 @@ def _offered(x: Any, number: int) -> Any:
         found = hidden_numbers(x)
     if not isinstance(found, Refusal):
         return found
-    raise NotTrackedError(
+    kind = UnsupportedError if isinstance(x, np.ndarray) else NotTrackedError
+    raise kind(
         message(
             f"argument {number}: a {type(x).__name__} cannot be differentiated: it {found.why}",
             found.instead,
