@@ -50,8 +50,11 @@ class ValueAndGradient(NamedTuple):
 def gradient(f: Callable[..., Any], *args: Any, check_finite: bool = True, **kwargs: Any) -> Any:
     """The gradient of a scalar function: a tuple, one entry per positional argument.
 
-    Each entry has its argument's structure and float dtype. Float leaves that the result does not
-    depend on get zeros; leaves that are not numbers, and integers that nothing reached, None.
+    Each entry has its argument's structure and float dtype; an object of a class of your own is a
+    structure of its attributes, and its gradient another object of that class. What offers an array
+    (a Series, a tensor, a memoryview) counts as that array: the function gets it, and NumPy's
+    methods. What would lose its meaning so is refused by name. Float leaves that the result does
+    not depend on get zeros; leaves that are not numbers, and integers that nothing reached, None.
     `kwargs` go to `f` untracked. `gradient(f, Params([w, b]))` takes `f` without arguments, and
     gives the gradients of the params it uses, as a `Grads`. For complex arguments the gradient is
     df/dx + i df/dy.

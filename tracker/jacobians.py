@@ -26,7 +26,7 @@ from tracker.reverse import sweep
 from tracker.tape import form_of, value_of
 from tracker.tracked import Tracked
 from tracker.vmapping import over_rows
-from tracker.wrapping import compiled_derivative, entry, with_arrays
+from tracker.wrapping import compiled_derivative, entry, is_number_or_array, with_arrays
 
 _FEW = 3  # unit vectors; fewer are passed one by one
 _BIG = 200  # unit vectors; to compute so many is quicker than to read them
@@ -74,6 +74,8 @@ def withjacobian(f: Callable[..., Any], *args: Any, shaped: bool = False) -> Val
 def _arrays(args: tuple[Any, ...], who: str) -> tuple[Any, ...]:
     """Arguments of a derivative that is a matrix: lists of numbers, and what else offers an array,
     as arrays. One at least must be a number or an array."""
+    if all(map(is_number_or_array, args)):
+        return args
     made = tuple(
         np.array(a) if tree.is_number_list(a) else with_arrays(a, at) for at, a in enumerate(args)
     )
@@ -202,7 +204,7 @@ def hessian(f: Callable[..., Any], x: Any) -> Any:
     array([[0., 1.],
            [1., 0.]])
     """
-    x = _one_array(x, "hessian")
+    x = x if type(x) is np.ndarray else _one_array(x, "hessian")
     compiled = _compiled(f, hessian)
     if compiled is not None:
         return compiled(x)
@@ -212,7 +214,7 @@ def hessian(f: Callable[..., Any], x: Any) -> Any:
 
 def hessian_reverse(f: Callable[..., Any], x: Any) -> Any:
     """As `hessian`, by reverse over reverse mode."""
-    x = _one_array(x, "hessian_reverse")
+    x = x if type(x) is np.ndarray else _one_array(x, "hessian_reverse")
     compiled = _compiled(f, hessian_reverse)
     if compiled is not None:
         return compiled(x)
@@ -239,7 +241,11 @@ def diaghessian(f: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
     >>> diaghessian(lambda x, y: np.sum(x**3) * y**2, [1.0, 2.0], 3.0)
     (array([ 54., 108.]), np.float64(18.0))
     """
-    args = _arrays(tuple(map(_as_array, args)), "diaghessian")
+    args = (
+        args
+        if all(map(is_number_or_array, args))
+        else _arrays(tuple(map(_as_array, args)), "diaghessian")
+    )
     compiled = _compiled(f, diaghessian)
     if compiled is not None:
         return compiled(*args)  # type: ignore[no-any-return]
@@ -268,7 +274,10 @@ def hvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
     >>> hvp(lambda x: np.prod(x), [2.0, 3.0], [1.0, 0.0])
     array([0., 1.])
     """
-    x, v = _as_array(x), _as_array(v)
+    if type(x) is not np.ndarray:
+        x = _as_array(x)
+    if type(v) is not np.ndarray:
+        v = _as_array(v)
     compiled = _compiled(f, hvp)
     if compiled is not None:
         return compiled(x, v)

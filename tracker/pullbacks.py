@@ -25,6 +25,7 @@ from tracker.wrapping import (
     apart,
     compiled_derivative,
     entry,
+    is_number_or_array,
     note_objects,
     offered_array,
     release,
@@ -80,11 +81,11 @@ def _compiled(
     compiled = compiled_derivative(f, key, build)
     if compiled is None:
         return None
-    leaves, structure = tree.flatten((args, kwargs), objects=True)
-    if any(isinstance(x, Tracked) for x in leaves) or next(
-        tree.objects_in(structure, (args, kwargs)), None
-    ):
-        return None
+    if kwargs or not all(map(is_number_or_array, args)):
+        leaves, structure = tree.flatten((args, kwargs), objects=True)
+        objects = tree.objects_in(structure, (args, kwargs))
+        if any(isinstance(x, Tracked) for x in leaves) or next(objects, None) is not None:
+            return None
     args = with_all_arrays(args)
     kept, (given, named) = _copies(args, kwargs), _copies(args, kwargs)
     function, bound = unbound(f)

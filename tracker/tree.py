@@ -61,6 +61,7 @@ class TooDeep(UnsupportedError):
 
 
 LEAF = Structure(None, (), (), 1)
+_PLAIN = {float, int, bool, complex, np.float64, np.ndarray, str, type(None)}  # of common leaves
 DEEPEST = 100  # containers within each other; what recurses over structures stays within the stack
 
 Flatten = Callable[[Any], tuple[Iterable[Any], Any]]
@@ -125,7 +126,9 @@ def children_of(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
 def opened(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     """(names, children) of a container or of an object of the user's own class."""
     parts = children_of(x)
-    if parts is None and instances.is_own_class(type(x)) and not offers_array(x):
+    if parts is not None or type(x) in _PLAIN:
+        return parts
+    if instances.is_own_class(type(x)) and not offers_array(x):
         found = instances.attributes(x)
         return tuple(found), tuple(found.values())
     return parts
@@ -283,7 +286,14 @@ def map(f: Callable[..., Any], x: Any, *rest: Any, objects: bool = True) -> Any:
     >>> map(lambda p, g: p - 0.5 * g, {"w": 1.0}, {"w": 2.0})
     {'w': 0.0}
     """
-    return map_as(flatten(x, objects=objects)[1], f, x, *rest)
+    parts = children_of(x)
+    if parts is None:
+        if type(x) in _PLAIN:
+            return f(x, *rest)
+        return map_as(flatten(x, objects=objects)[1], f, x, *rest)
+    columns = [_children_like(x, parts, other) for other in rest]
+    kids = [map(f, *row, objects=objects) for row in zip(parts[1], *columns, strict=True)]
+    return rebuild(type(x), parts[0], kids, x)
 
 
 def map_as(structure: Structure, f: Callable[..., Any], x: Any, *rest: Any) -> Any:

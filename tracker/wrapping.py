@@ -57,7 +57,10 @@ class Wrapped:
             self._wrap(arg, i) if only is None or i in only else recording(arg)
             for i, arg in enumerate(args)
         )
-        if self.originals and not any(map(_is_given, self.leaves)):
+        for value in self.leaves:
+            if value is not None:
+                break
+        else:
             _refuse_without_numbers(args, only)
 
     def _wrap(self, arg: Any, number: int) -> Any:
@@ -67,6 +70,14 @@ class Wrapped:
             self.originals.append(arg)
             self.leaves.append(plain)
             return wrap(plain)
+        if type(arg) is np.ndarray and arg.dtype.kind in "biufc":
+            plain = leaf(_locked(snapshot(arg), arg))
+            handle = wrap(plain)
+            self.structures.append(tree.LEAF)
+            self.originals.append(arg)
+            self.leaves.append(plain)
+            self.handles.append((handle, plain, arg))
+            return handle
         found, structure = _flatten(arg, number)
         if current_stage() is not None:
             _tell_of_objects(structure, arg)
@@ -116,10 +127,16 @@ class Wrapped:
         out = []
         at = 0
         for structure, original in zip(self.structures, self.originals, strict=True):
+            if structure.cls is None:
+                out.append(entries[at])
+                at += 1
+                continue
             part = entries[at : at + structure.count]
             at += structure.count
             out.append(_restored(structure, iter(part), original))
-            note_objects(structure, out[-1])
+        if current_stage() is not None:
+            for structure, made in zip(self.structures, out, strict=True):
+                note_objects(structure, made)
         return tuple(out)
 
 
@@ -209,17 +226,15 @@ def note_objects(structure: tree.Structure, made: Any) -> None:
         stage.instances.update((id(x), x) for x in tree.objects_in(structure, made))
 
 
-def _is_given(value: Value | None) -> bool:
-    return value is not None
-
-
 def _refuse_without_numbers(args: Sequence[Any], only: Sequence[int] | None) -> None:
-    """Refuse a derivative with respect to nothing."""
+    """Refuse a derivative with respect to nothing, where there are arguments."""
     names = [
         f"argument {i} is a {type(arg).__name__}"
         for i, arg in enumerate(args)
         if only is None or i in only
     ]
+    if not names:
+        return
     raise NotTrackedError(
         message(
             f"there is no number to differentiate with respect to: {', '.join(names)}",
@@ -292,10 +307,18 @@ def offered_array(x: Any) -> Any:
 
 def with_all_arrays(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """As `with_arrays`, of all arguments, some number of which there must be."""
+    if all(map(is_number_or_array, args)):
+        return args
     made = tuple(with_arrays(arg, at) for at, arg in enumerate(args))
     if made and not any(tree.is_number(x) for arg in made for x in _flatten(arg, 0)[0]):
         _refuse_without_numbers(args, None)
     return made
+
+
+def is_number_or_array(x: Any) -> bool:
+    """Whether it surely is one of NumPy's arrays, or a number; of most it is quickly said."""
+    cls = type(x)
+    return (cls is np.ndarray and x.dtype.kind in "biufc") or cls is float or cls is np.float64
 
 
 def _is_usual(x: Any) -> bool:
