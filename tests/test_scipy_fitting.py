@@ -1,5 +1,6 @@
-"""Integrals of functions, roots of one number, least squares: values against SciPy's own, gradients
-against differences, second derivatives against differences of gradients, all of it compiled."""
+"""Integrals of functions, roots of one number, least squares: values and first and second
+derivatives against closed forms or exact solutions of the optimality conditions, all of it
+compiled. Differences through a solver would depend on where it stops."""
 
 import warnings
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 import scipy.optimize
+import scipy.special as sc
 
 from tracker import UnsupportedError, gradient, hessian, jit, jvp
 from tracker.scipy.integrate import fixed_quad, quad, romb
@@ -20,7 +22,6 @@ from tracker.scipy.optimize import (
     root_scalar,
     rosen,
 )
-from tracker.testing import ngradient
 
 T = np.linspace(0.0, 2.0, 8)
 Y = 2 * np.exp(-1.3 * T) + 0.05 * np.cos(7 * T)
@@ -113,7 +114,13 @@ FITS = {
     ),
     "rosen": rosen,
 }
-LOSSES = ["linear", "soft_l1", "huber", "cauchy", "arctan"]
+LOSSES = {  # the derivative of each loss by its argument
+    "linear": np.ones_like,
+    "soft_l1": lambda z: (1 + z) ** -0.5,
+    "huber": lambda z: np.where(z.real <= 1, 1, z**-0.5),
+    "cauchy": lambda z: 1 / (1 + z),
+    "arctan": lambda z: 1 / (1 + z**2),
+}
 for _loss in LOSSES:
     FITS[f"least_squares, {_loss}"] = lambda p, loss=_loss: np.sum(
         least_squares(misfit, [1.0, 1.0], args=(p[0], p[1]), loss=loss, f_scale=0.5, **TIGHT).x
@@ -121,17 +128,128 @@ for _loss in LOSSES:
 CASES = {**INTEGRALS, **FITS}
 
 
+# What each case equals, for complex parameters, too.
+
+
+def solved(conditions, start):
+    """The root of `conditions` near `start`, to rounding: Newton's method."""
+    x = np.array(start, complex)
+    for _ in range(12):
+        slopes = [(conditions(x + h) - conditions(x - h)) / 2e-6 for h in 1e-6 * np.eye(len(x))]
+        x = x - np.linalg.solve(np.transpose(slopes), conditions(x))
+    return x
+
+
+def best(p, loss="linear"):
+    """The parameters at which the gradient of the sum of losses vanishes."""
+
+    def conditions(q):
+        r = misfit(q, *p)
+        return misfit_slopes(q).T @ (LOSSES[loss]((r / 0.5) ** 2) * r)
+
+    return solved(conditions, [2 * p[0], 1.3])
+
+
+def best_below(p, top):
+    """The fit whose first parameter is held at its bound."""
+    rest = solved(
+        lambda q: np.stack([misfit_slopes([top, q[0]])[:, 1] @ misfit([top, q[0]], *p)]), [1.2]
+    )
+    return top + rest[0]
+
+
+def root_of_cubic(p):
+    return solved(lambda x: cubic(x, *p), [1.0])[0]
+
+
+def left(p):
+    """What the fit leaves, and half its square."""
+    r = misfit(best(p), *p)
+    return np.sum(r) + 0.5 * r @ r
+
+
+EVEN = np.eye(len(T))
+
+
+def decayed(t, y, weights=EVEN, a=2.0):
+    """The parameters of the decay, the first near `a`, and the slopes and residuals there."""
+    q = solved(lambda q: decay_slopes(t, *q).T @ weights @ (decay(t, *q) - y), [a, 1.3])
+    return q, decay_slopes(t, *q), decay(t, *q) - y
+
+
+def spread(p):
+    _, slopes, r = decayed(T + p[0], Y * p[1], a=2 * p[1] * np.exp(1.3 * p[0]))
+    return 10 * np.sum((np.linalg.inv(slopes.T @ slopes) * (r @ r / (len(T) - 2))) ** 2)
+
+
+def spread_by_sigma(p):
+    weights = np.diag((np.exp(p[1] * T) * p[0]) ** -2)
+    _, slopes, _ = decayed(T, Y, weights)
+    return np.sum(np.linalg.inv(slopes.T @ weights @ slopes))
+
+
+def lowest(p):
+    x = solved(lambda x: 4 * (x - p[0]) ** 3 + 2 * p[1] * x, [0.3])[0]
+    return x + quartic(x, *p)
+
+
+def bell(a, x):
+    """The integral of exp(-a x**2) from 0."""
+    return np.sqrt(np.pi / a) / 2 * sc.erf(np.sqrt(a) * x)
+
+
+EXACT = {
+    "captured, to infinity": lambda p: p[0] / (p[0] ** 2 + p[1] ** 2),
+    "upper end": lambda p: bell(p[0], p[1]),
+    "both ends": lambda p: bell(p[0], 3 * p[0]) - bell(p[0], p[1]),
+    "from above": lambda p: (np.exp(-9 * p[0] ** 3) - np.exp(-p[0] * p[1] ** 2)) / (2 * p[0]),
+    "the whole line": lambda p: p[1] * np.sqrt(np.pi / p[0]),
+    "from minus infinity": lambda p: p[1] * (np.sqrt(np.pi / p[0]) / 2 + bell(p[0], p[0])),
+    "an end and infinity": lambda p: p[1] * (np.sqrt(np.pi / p[0]) / 2 - bell(p[0], p[1])),
+    "from infinity": lambda p: p[1] * (bell(p[0], p[1]) - np.sqrt(np.pi / p[0]) / 2),
+    "singular": lambda p: 2 * p[0] * np.sqrt(p[1]),
+    "a logarithm": lambda p: -1 / (p[0] + 1) ** 2,
+    "a branch": lambda p: p[0] / 8 + p[1] / 2,
+    "nested": lambda p: (lambda z: (np.euler_gamma + np.log(z) - sc.sici(z)[1]) / (2 * p[0]))(
+        p[0] * p[1] ** 2
+    ),
+    "fixed_quad": lambda p: scipy.integrate.fixed_quad(lambda x: np.sin(x * p[0]), 0, p[1], n=6)[0],
+    "romb": lambda p: p[0] * p[1] * scipy.integrate.romb(np.sin(np.linspace(0, 1, 17) * p[0])),
+    **dict.fromkeys([name for name in FITS if name.startswith("root_scalar")], root_of_cubic),
+    "least_squares": lambda p: np.sum(best(p) ** 2),
+    "least_squares, fun and cost": left,
+    "least_squares, bounds": lambda p: best_below(p, 1.2),
+    "curve_fit": lambda p: np.sum(decayed(T, Y * p[0] + p[1] * T * 0.1)[0] ** 2),
+    "curve_fit, covariance": spread,
+    "curve_fit, sigma": spread_by_sigma,
+    "curve_fit, a matrix of sigma": lambda p: np.sum(
+        decayed(T, Y, np.linalg.inv(np.eye(8) * p[0] + p[1]))[0]
+    ),
+    "minimize_scalar": lowest,
+    "minimize_scalar, at a bound": lambda p: 3 * p[0],
+    "rosen": lambda p: 100 * (p[1] - p[0] ** 2) ** 2 + (1 - p[0]) ** 2,
+    **{f"least_squares, {loss}": lambda p, loss=loss: np.sum(best(p, loss)) for loss in LOSSES},
+}
+
+
+def exact_slopes(f, p):
+    return np.array([f(p + 1e-20j * e).imag / 1e-20 for e in np.eye(2)])
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives(name):
-    f = CASES[name]
-    tolerance = 1e-8 if name in INTEGRALS else 1e-5  # SciPy's fits end earlier
+    f, exact = CASES[name], EXACT[name]
+    tolerance = 1e-8 if name in INTEGRALS else 1e-5  # of where SciPy's fits end
     (slope,) = gradient(f, P)
-    np.testing.assert_allclose(slope, ngradient(f, P)[0], rtol=tolerance * 10, atol=tolerance * 10)
+    np.testing.assert_allclose(
+        slope, exact_slopes(exact, P), rtol=tolerance * 10, atol=tolerance * 10
+    )
     value, moved = jvp(f, (P,), (np.array([1.0, -2.0]),))
-    np.testing.assert_allclose(value, f(P), rtol=tolerance)
+    np.testing.assert_allclose(value, exact(P), rtol=tolerance)
     np.testing.assert_allclose(moved, slope @ [1.0, -2.0], rtol=1e-8, atol=1e-10)
     differences = [
-        (gradient(f, P + 1e-5 * e)[0] - gradient(f, P - 1e-5 * e)[0]) / 2e-5 for e in np.eye(2)
+        (exact_slopes(exact, P + 1e-5 * e) - exact_slopes(exact, P - 1e-5 * e)) / 2e-5
+        for e in np.eye(2)
     ]
     np.testing.assert_allclose(hessian(f, P), differences, rtol=1e-5, atol=1e-5)
 
