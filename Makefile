@@ -46,9 +46,10 @@ memcheck: $(VENV)/.test
 guarded: $(VENV)/.test
 	PYTHONPATH=tests $(BIN)/python -m pytest -n 2 -p guarded tests/jit tests/ops
 
-# A thousand random programs for each property, arrays guarded as above.
+# A thousand random programs for each property and every combination of crossed values
+# (tests/pairwise.py), arrays guarded as above.
 deep: $(VENV)/.test
-	PYTHONPATH=tests TRACKER_HYPOTHESIS=deep $(BIN)/python -m pytest -n 2 -p guarded -m hypothesis tests
+	PYTHONPATH=tests TRACKER_HYPOTHESIS=deep $(BIN)/python -m pytest -n 2 -p guarded -m "hypothesis or crossed" tests
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py

@@ -34,6 +34,7 @@ gc.set_threshold(20_000, 20, 50)
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "optimised: LLVM optimises every program of the test")
+    config.addinivalue_line("markers", "crossed: the deep profile runs every combination of values")
 
 
 def pytest_collection_finish():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.interpolate
 import scipy.signal
+from pairwise import crossed
 
 from tracker import UnsupportedError, data, jit, param
 from tracker.scipy import interpolate, signal
@@ -23,12 +24,14 @@ def agree(ours, theirs, *xs, order=1):
         np.testing.assert_allclose(compiled(*xs), want, rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize("mode", ["full", "same", "valid"])
-@pytest.mark.parametrize("name", ["convolve", "correlate", "fftconvolve", "oaconvolve"])
-@pytest.mark.parametrize("a, b", [(LONG, SHORT), (SHORT, LONG), (WIDE, SMALL)])
-def test_convolutions(name, mode, a, b):
+@crossed(
+    name=["convolve", "correlate", "fftconvolve", "oaconvolve"],
+    mode=["full", "same", "valid"],
+    operands=[(LONG, SHORT), (SHORT, LONG), (WIDE, SMALL)],
+)
+def test_convolutions(name, mode, operands):
     ours, theirs = getattr(signal, name), getattr(scipy.signal, name)
-    agree(lambda a, b: ours(a, b, mode), lambda a, b: theirs(a, b, mode), a, b)
+    agree(lambda a, b: ours(a, b, mode), lambda a, b: theirs(a, b, mode), *operands)
 
 
 @pytest.mark.parametrize("kinds", ["ll", "bB", "ld"])

@@ -1,8 +1,8 @@
 """Booleans whose bytes are neither 0 nor 1 (`int8s.view(bool)`) are true, as they are to NumPy."""
 
 import numpy as np
-import pytest
 from jit_programs import assert_same
+from pairwise import crossed
 
 import tracker as tr
 from tracker import gradient, jit
@@ -37,11 +37,10 @@ PROGRAMS = {
 SHAPES = {"vector": (7,), "long": (3000,), "matrix": (30, 7), "small": (2, 7)}
 
 
-@pytest.mark.parametrize("captured", [False, True])
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_every_byte_but_zero_is_true(name, shape, captured):
-    f, m = PROGRAMS[name], np.resize(_BYTES, shape).view(bool)
+@crossed(name=PROGRAMS, size=SHAPES, captured=[False, True])
+def test_every_byte_but_zero_is_true(name, size, captured):
+    f, shape = PROGRAMS[name], SHAPES[size]
+    m = np.resize(_BYTES, shape).view(bool)
     x = np.resize(np.arange(7.0), shape) + 1
     compiled, want = jit((lambda x: f(m, x)) if captured else f), f(m != 0, x)
     for _ in range(3):

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from jit_programs import assert_same
+from pairwise import crossed
 from test_native_ops import assert_native
 
 from tracker import fori_loop, gradient, jit
@@ -54,16 +55,12 @@ def agree(f, *arguments, tolerance=1e-12):
     assert_native(compiled, *arguments)
 
 
-@pytest.mark.parametrize("shape", [(), (5,), (40,), (7, 9)])
-@pytest.mark.parametrize("kind", ["D", "F"])
-@pytest.mark.parametrize("name", UNARY)
+@crossed(name=UNARY, kind=["D", "F"], shape=[(), (5,), (40,), (7, 9)])
 def test_of_one(name, kind, shape):
     agree(UNARY[name], numbers(shape, kind)[()], tolerance=1e-12 if kind == "D" else 1e-4)
 
 
-@pytest.mark.parametrize("shape", [(5,), (40,), (7, 9)])
-@pytest.mark.parametrize("kind", ["D", "F"])
-@pytest.mark.parametrize("name", SHAPED)
+@crossed(name=SHAPED, kind=["D", "F"], shape=[(5,), (40,), (7, 9)])
 def test_shapes_and_folds(name, kind, shape):
     agree(SHAPED[name], numbers(shape, kind), tolerance=1e-12 if kind == "D" else 1e-4)
 

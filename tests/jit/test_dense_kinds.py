@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from pairwise import crossed
 
 import tracker
 from tracker import gradient, jit
@@ -93,13 +94,14 @@ def close(found, want, kind):
     np.testing.assert_allclose(found, want, rtol=near, atol=near * scale)
 
 
-@pytest.mark.parametrize("n, batch", [(3, ()), (3, (2,)), (26, ())])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", CASES)
-def test_values(name, kind, n, batch):
-    if name == "lstsq" and batch:
-        pytest.skip("NumPy's takes one matrix")
-    f, args = arguments(name, kind, n, batch)
+def is_taken(name, kind, size):
+    """NumPy's least squares take one matrix."""
+    return name != "lstsq" or not size[1]
+
+
+@crossed(name=CASES, kind=KINDS, size=[(3, ()), (3, (2,)), (26, ())], where=is_taken)
+def test_values(name, kind, size):
+    f, args = arguments(name, kind, *size)
     with np.errstate(all="ignore"):
         want = f(*args)
     compiled = jit(f, strict=True)
@@ -112,9 +114,7 @@ def loss(parts):
     return sum(np.sum(np.real(x * np.conjugate(x))) for x in parts if x.dtype.kind in "fc")
 
 
-@pytest.mark.parametrize("n", [3, 26])
-@pytest.mark.parametrize("kind", ["f4", "c8", "c16"])
-@pytest.mark.parametrize("name", [name for name in CASES if name != "ranks"])
+@crossed(name=[name for name in CASES if name != "ranks"], kind=["f4", "c8", "c16"], n=[3, 26])
 def test_gradients(name, kind, n):
     f, args = arguments(name, kind, n, ())
     drops = name == "lstsq" and n == 26  # singular values above 0: NumPy sums what that adds

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from jit_programs import assert_same
+from pairwise import crossed
 from test_native_ops import assert_native
 
 from tracker import gradient, jit
@@ -142,9 +143,7 @@ def test_casts(to):
             agree(lambda x: x.astype(to), x)
 
 
-@pytest.mark.parametrize("n", [1, 2, 12, 60])
-@pytest.mark.parametrize("to", ["u1", "u2", "u4", "u8", "i4", "i8"])
-@pytest.mark.parametrize("kind", ["f4", "f8"])
+@crossed(kind=["f4", "f8"], to=["u1", "u2", "u4", "u8", "i4", "i8"], n=[1, 2, 12, 60])
 def test_negative_floats_as_unsigned_integers(kind, to, n):
     """They wrap around, as NumPy's do on this machine, element by element or many at once."""
     x = (-300 * np.random.default_rng(n).random(n) + 20).astype(kind)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from pairwise import crossed
 
 import tracker
 from tracker.jit import cache, engine, modules
@@ -75,9 +76,11 @@ def levels(monkeypatch):
     return seen
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("f", [softmax_regression, scattered, looped], ids=lambda f: f.__name__)
-@pytest.mark.parametrize("limits", [(1, 1), (1, 1000), (1, 10**9)])
+@crossed(
+    f=[softmax_regression, scattered, looped],
+    limits=[(1, 1), (1, 1000), (1, 10**9)],
+    dtype=[np.float64, np.float32],
+)
 def test_results(f, dtype, limits, monkeypatch):
     for name, limit in zip(("_RUNS_LONG", "_HARDLY"), limits, strict=True):
         monkeypatch.setattr(modules, name, limit)

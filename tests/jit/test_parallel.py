@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from pairwise import crossed
 
 import tracker
 from tracker.jit import parallel
@@ -45,9 +46,7 @@ def text_of(fast):
     return "".join(m.text for p in family.specials[0].compiled.pieces for m in p.modules)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3, 7])
-@pytest.mark.parametrize("f", ARGUMENTS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@crossed(f=ARGUMENTS, threads=[1, 2, 3, 7], dtype=[np.float64, np.float32])
 def test_any_number_of_threads_gives_the_plain_result(f, threads, dtype):
     arguments = [a.astype(dtype) for a in ARGUMENTS[f]]
     tolerance = 1e-11 if dtype is np.float64 else 2e-5
@@ -192,9 +191,7 @@ def turned(x, b, c):
     return np.exp(np.sin(x.T * b[:, None])) * np.tanh(c[:, 0])
 
 
-@pytest.mark.parametrize("threads", [2, 3, 7])
-@pytest.mark.parametrize("f", [softmax, rows_and_all, turned], ids=lambda f: f.__name__)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@crossed(f=[softmax, rows_and_all, turned], threads=[2, 3, 7], dtype=[np.float64, np.float32])
 def test_rows_are_shared(f, threads, dtype):
     arguments = [a.astype(dtype) for a in ROWS]
     tolerance = 1e-11 if dtype is np.float64 else 2e-4

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from pairwise import crossed
 
 from tracker import gradient, jit
 
@@ -135,12 +136,15 @@ MATRICES = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("vector", VECTORS)
-@pytest.mark.parametrize("matrix", MATRICES)
-@pytest.mark.parametrize("m, k", [(700, 30), (9001, 1), (9100, 2), (31, 700), (4, 2250), (5, 2251)])
-def test_a_matrix_times_a_vector(m, k, matrix, vector, dtype):
+@crossed(
+    size=[(700, 30), (9001, 1), (9100, 2), (31, 700), (4, 2250), (5, 2251)],
+    matrix=MATRICES,
+    vector=VECTORS,
+    dtype=[np.float64, np.float32],
+)
+def test_a_matrix_times_a_vector(size, matrix, vector, dtype):
     """From 9000 elements on, a part of the rows at a time."""
+    m, k = size
     rng = np.random.default_rng(0)
     x = MATRICES[matrix](rng.normal(size=(m, k)).astype(dtype))
     v, w = (VECTORS[vector](rng.normal(size=n).astype(dtype)) for n in (k, m))

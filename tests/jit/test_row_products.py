@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pairwise import crossed
 
 import tracker
 from tracker import gradient, jit
@@ -55,9 +56,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("left", LAYOUTS)
-@pytest.mark.parametrize("right", LAYOUTS)
+@crossed(left=LAYOUTS, right=LAYOUTS, dtype=[np.float64, np.float32])
 def test_layouts(short_ones, left, right, dtype):
     a = LAYOUTS[left](array(45, 7, dtype=dtype))
     b = LAYOUTS[right](array(7, 3, dtype=dtype))

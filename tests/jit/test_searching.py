@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from pairwise import crossed
 from test_integers import agree, numbers
 from test_native_ops import assert_native
 
@@ -13,9 +14,7 @@ KINDS = ["?", "i1", "u1", "i4", "i8", "u8", "f4", "f8"]
 HOLES = np.array([[0.5, np.nan, -np.inf], [np.nan, 1.0, 2.0], [-0.0, 0.0, -np.inf]])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("other", KINDS)
-@pytest.mark.parametrize("side", ["left", "right"])
+@crossed(kind=KINDS, other=KINDS, side=["left", "right"])
 def test_searchsorted(kind, other, side):
     row, keys = np.sort(numbers(kind, 50)), numbers(other, 64, 1)
     agree(lambda a, v: np.searchsorted(a, v, side), row, keys)

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from pairwise import crossed
 
 import tracker
 from tracker import gradient, jit
@@ -25,15 +26,17 @@ def arguments(m, k, layout="C", dtype=np.float64, step=1):
     return x, *(np.repeat(rng.normal(size=n).astype(dtype), step)[::step] for n in (k, m))
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3, 5])
-@pytest.mark.parametrize("layout", sorted(LAYOUTS))
-@pytest.mark.parametrize("m, k", [(5300, 50), (530, 500), (500, 1025), (70, 4000)])
-def test_results(m, k, layout, threads):
+@crossed(
+    size=[(5300, 50), (530, 500), (500, 1025), (70, 4000)],
+    layout=sorted(LAYOUTS),
+    threads=[1, 2, 3, 5],
+)
+def test_results(size, layout, threads):
     """All in one number of rows or another: fewer than threads have parts of none."""
     with tracker.config(threads=threads):
         fast = jit(products, strict=True)
         for step in (1, 2):
-            given = arguments(m, k, layout, step=step)
+            given = arguments(*size, layout, step=step)
             for _ in range(2):
                 for got, want in zip(fast(*given), products(*given), strict=True):
                     np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-10)

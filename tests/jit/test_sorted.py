@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from jit_programs import assert_same
+from pairwise import crossed
 from test_native_ops import assert_native
 
 from tracker import gradient, jit
@@ -24,9 +25,11 @@ def numbers(shape, kind):
     return x
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("last", [True, False])
-@pytest.mark.parametrize("kind", ["f8", "f4", "i8", "u8", "i4", "u1", "?"])
+@crossed(
+    shape=SHAPES,
+    last=[True, False],
+    kind=["f8", "f4", "i8", "u8", "i4", "u1", "?"],
+)
 def test_every_dtype(shape, last, kind):
     x, axis = numbers(shape, kind), len(shape) - 1 if last else 0
     for f in (

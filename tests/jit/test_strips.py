@@ -4,6 +4,7 @@ import importlib
 
 import numpy as np
 import pytest
+from pairwise import crossed
 
 import tracker
 from tracker.jit.strips import TILE, is_crossed, may_be_cut
@@ -46,9 +47,11 @@ def crossing(a, b):
     return np.tanh(a) * b.T + a
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128, np.int64])
-@pytest.mark.parametrize("shape", [(512, 4 * TILE), (512, 4 * TILE + 3), (1024, 321)])
-@pytest.mark.parametrize("threads", [1, 2])
+@crossed(
+    dtype=[np.float64, np.float32, np.complex128, np.int64],
+    shape=[(512, 4 * TILE), (512, 4 * TILE + 3), (1024, 321)],
+    threads=[1, 2],
+)
 def test_every_point_comes_once(dtype, shape, threads, cut):
     rng = np.random.default_rng(1)
     a = rng.uniform(1, 9, shape).astype(dtype)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from op_rows import x
+from pairwise import crossed
 
 import tracker
 from tracker import gradient
@@ -36,9 +37,7 @@ def test_second_derivative_of_det_at_a_singular_matrix():
     )
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("kind", [float, complex])
-@pytest.mark.parametrize("rank", range(5))
+@crossed(rank=range(5), kind=[float, complex], compiled=[False, True])
 def test_all_derivatives_of_det_at_a_singular_matrix(rank, kind, compiled):
     """They are those of the polynomial det(d + t a), also where singular values coincide."""
     rng = np.random.default_rng(rank)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from pairwise import crossed
 
 import tracker
 
@@ -18,10 +19,8 @@ def by_hand(x, b, w):
     return np.sum(c, axis=axes).reshape(np.shape(b))
 
 
-@pytest.mark.parametrize("mode", [lambda f: f, tracker.jit], ids=["eager", "jit"])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("kind", ["f8", "f4", "c16"])
-def test_denominators(mode, shape, kind):
+@crossed(shape=SHAPES, kind=["f8", "f4", "c16"], mode=[lambda f: f, tracker.jit])
+def test_denominators(shape, kind, mode):
     b = (2 + RNG.random(shape) + (1j if kind == "c16" else 0)).astype(kind)
     x, w = X.astype(kind), RNG.normal(size=X.shape).astype(kind)
     pull = mode(lambda b: tracker.pullback(lambda b: x / b, b)[1](w)[0])
