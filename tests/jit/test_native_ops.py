@@ -1,9 +1,11 @@
-"""Ops that were once left to NumPy run natively: every sample of their rows, without a host call.
+"""Ops that were once left to NumPy run natively: every sample of their rows, without a host call;
+those of a row as one program, in the deep profile each by itself.
 
 `SETTLED` lists the families.
 """
 
 import importlib
+import itertools
 import sys
 import warnings
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from jit_programs import assert_same
+from pairwise import DEEP
 
 from tracker import jit, pullback
 from tracker.tape import apply
@@ -91,13 +94,17 @@ SETTLED = {
 
 
 def cases():
+    """An op and samples that are compiled as one program: a row's, in the deep profile each."""
     for family, names in SETTLED.items():
         for row in importlib.import_module(family).ROWS:
             if names is None or row.op.name in names:
-                for sample in row.samples:
-                    if family == "test_special" and any(map(np.iscomplexobj, sample.operands)):
-                        continue  # SciPy's functions of complex numbers
-                    yield pytest.param(row.op, sample, id=f"{row.op.name}: {sample}")
+                samples = [s for s in row.samples if s.operands]
+                if family == "test_special":  # SciPy's functions of complex numbers are its own
+                    samples = [s for s in samples if not any(map(np.iscomplexobj, s.operands))]
+                together = [samples] if samples else []
+                for some in [[s] for s in samples] if DEEP else together:
+                    texts = f": {some[0]}" if DEEP else ""
+                    yield pytest.param(row.op, some, id=f"{row.op.name}{texts}")
 
 
 def assert_native(compiled, *arguments):
@@ -115,10 +122,9 @@ def differentiable(op, sample):
     ]
 
 
-@pytest.mark.parametrize("op, sample", list(cases()))
-def test_row(op, sample):
-    if not sample.operands:
-        return
+def of_sample(op, sample):
+    """The op at the sample's parameters, and its pullback by the operands that have one."""
+    places = differentiable(op, sample)
 
     def f(*xs):
         return apply(op, xs, sample.params)
@@ -132,20 +138,42 @@ def test_row(op, sample):
 
         return pullback(moving, *(xs[i] for i in places))[1](seed)
 
-    compiled, places = jit(f), differentiable(op, sample)
+    return f, pulled if places else None
+
+
+def beside(functions, arguments):
+    """One function of the arguments of several."""
+    ends = np.cumsum([len(a) for a in arguments]).tolist()
+    cuts = [slice(i, j) for i, j in zip([0, *ends], ends, strict=False)]
+    return lambda *xs: tuple(f(*xs[cut]) for f, cut in zip(functions, cuts, strict=True))
+
+
+def check_native(functions, arguments, wanted, what):
+    compiled = jit(beside(functions, arguments))
+    for _ in range(2):
+        found = compiled(*itertools.chain(*arguments))
+        for got, want in zip(found, wanted, strict=True):
+            assert_same(got, want, what, 1e-12)
+    assert_native(compiled, *itertools.chain(*arguments))
+
+
+@pytest.mark.crossed
+@pytest.mark.parametrize("op, samples", list(cases()))
+def test_row(op, samples):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        y = op.evaluate(*sample.operands, **sample.params)
-        for _ in range(2):
-            assert_same(compiled(*sample.operands), y, "result", 1e-12)
-        assert_native(compiled, *sample.operands)
-        if places:
-            back, seed = jit(pulled), np.ones(np.shape(y), np.result_type(y))[()]
-            want = [np.asarray(c) for c in pulled(seed, *sample.operands)]
-            for _ in range(2):
-                got = [np.asarray(c) for c in back(seed, *sample.operands)]
-                assert_same(got, want, "cotangents", 1e-12)
-            assert_native(back, seed, *sample.operands)
+        values = [op.evaluate(*s.operands, **s.params) for s in samples]
+        functions, pullbacks = zip(*(of_sample(op, s) for s in samples), strict=True)
+        check_native(functions, [s.operands for s in samples], values, "result")
+        given = [
+            (pull, (np.ones(np.shape(y), np.result_type(y))[()], *s.operands))
+            for pull, y, s in zip(pullbacks, values, samples, strict=True)
+            if pull is not None
+        ]
+        if given:
+            pulls, arguments = zip(*given, strict=True)
+            wanted = [pull(*xs) for pull, xs in given]
+            check_native(pulls, arguments, wanted, "cotangents")
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
