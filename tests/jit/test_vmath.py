@@ -27,7 +27,7 @@ CASES = [(name, type) for name in vmath.NAMES for type in TYPES]
 UNARY = [case for case in CASES if vmath.NAMES[case[0]] == 1]
 BINARY = [case for case in CASES if vmath.NAMES[case[0]] == 2]
 DEEP = os.environ.get("TRACKER_HYPOTHESIS") == "deep"
-POINTS = 20_000 if DEEP else 800
+POINTS = 20_000 if DEEP else 400
 
 # One loop, as the emitter of the compiler would write it.
 
@@ -307,14 +307,15 @@ def test_pow_near_one_and_at_the_ends(type: str) -> None:
 
 
 def test_pow_table() -> None:
-    """The list of C99 F.9.4.4, signs included, by NumPy."""
+    """The list of C99 F.9.4.4, signs included, by NumPy, whose last bit the processor decides."""
     values = [0.0, 0.5, 1.0, 2.0, 3.0, 2.0**53 + 2, 1e300, math.inf, math.nan]
     values += [-value for value in values]
     x, y = map(np.ravel, np.meshgrid(values, values))
     with np.errstate(all="ignore"):
         want = np.power(x, y)
     got = loop("pow", "double")(x, y)
-    np.testing.assert_allclose(got, want, rtol=3e-16, atol=0)
+    np.testing.assert_allclose(got, want, rtol=1e-15, atol=0)
+    check("pow", "double", x, y)
     numbers = ~np.isnan(want)
     np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(want[numbers]))
 
