@@ -10,8 +10,8 @@ they do is recorded in turn; otherwise they are handed plain arrays.
 
 How zeros stay strong: a pass multiplies plainly first. Only where a NaN comes out, or an infinity
 of what is finite, is it repeated with `strong_multiply`, in which an exact zero (a branch not
-taken) beats an infinity or NaN. A pass that frees what it has visited cannot be repeated: in it each
-rule that gives such a number is asked again.
+taken) beats an infinity or NaN. A pass that frees what it has visited cannot be repeated: in it
+each rule that gives such a number is asked again.
 
 Invariants
 1. A value is visited after all of its consumers, once.
