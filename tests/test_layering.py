@@ -75,7 +75,7 @@ JIT_LAYERS = [
     {"engine"},
     {"orders", "unusual"},
     {"strips"},
-    {"libraries", "reflection"},
+    {"libraries", "pure", "reflection"},
     {"answers", "asking", "installed", "opaque"},
     {"mentioned", "raised"},
     {"places", "classes", "reads", "hidden", "putting", "inspection", "standins", "varying"},

@@ -3,7 +3,11 @@
 Run: python tests/jit/smoke_jit.py
 """
 
+import os
+import pathlib
 import sys
+import time
+import warnings
 
 import numpy as np
 
@@ -69,7 +73,28 @@ def check_draws():
     assert fast.cache_info().traces == 2
 
 
+def check_impure_calls():
+    """What Python's profile function shows differs with its version."""
+    impure = (
+        lambda x: x * time.time(),
+        lambda x: x * len(list(pathlib.Path("/").iterdir())),
+        lambda x: x * len(next(os.walk("/"))),
+        lambda x: x * len(np.random.SeedSequence().state),
+    )
+    for f in impure:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            fast = tracker.jit(f)
+            fast(2.0)
+        assert "may be another at each call" in str(told[0].message)
+        assert fast.cache_info().eager == 1
+    fast = tracker.jit(lambda x: x * len(os.path.join("a", "b")) * len(pathlib.Path("/a/b").name))
+    assert fast(2.0) == fast(2.0) == 6.0
+    assert fast.cache_info().traces == 1
+
+
 if __name__ == "__main__":
+    check_impure_calls()
     check_values_and_gradients()
     check_branches()
     check_structures_and_products()

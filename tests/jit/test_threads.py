@@ -24,7 +24,7 @@ from tracker.jit.standins import OUT
 from tracker.standing import HANDLES, stand, withdraw
 
 # here functions have other threads work while they are traced, which keeps them plain
-pytestmark = pytest.mark.filterwarnings("ignore:.*asks somebody else to compute")
+pytestmark = pytest.mark.filterwarnings("ignore:.*may be another at each call")
 
 shared = np.arange(6.0).reshape(2, 3)
 table = {"w": [np.ones(3), np.ones(3)], "k": 1.0}

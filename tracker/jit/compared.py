@@ -196,7 +196,7 @@ def items_of(x: Any) -> tuple[Any, ...]:
         return (*x, *x.values())
     if isinstance(x, _PAIRS):
         return tuple(itertools.chain.from_iterable(x))
-    if _is_no_input(x):
+    if _is_no_input(x) or type(x) is np.ndarray:
         return _items_of_array(x)
     if _is_buffer(x):
         seen = memoryview(x)
@@ -205,7 +205,7 @@ def items_of(x: Any) -> tuple[Any, ...]:
 
 
 def _items_of_array(x: Any) -> tuple[Any, ...]:
-    """What an array, or an item of one, is that no input can be."""
+    """What an array holds, or an item of one that no input can be."""
     plain, mask = np.asarray(x), getattr(x, "mask", None)
     held = plain.flat if plain.dtype.hasobject else (plain.tobytes(),)
     covered = mask.tobytes() if isinstance(mask, np.ndarray) else b""

@@ -13,7 +13,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType, MethodType
+from types import FrameType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from tracker import gradients
@@ -21,11 +21,13 @@ from tracker.draws import Journal
 from tracker.errors import CompileError, UnsupportedError, message, warn
 from tracker.ir.graph import Function
 from tracker.jit import held as _held  # noqa: F401  (derivatives ask it)
+from tracker.jit.asking import TAKEN
 from tracker.jit.collecting import collecting_seldom
 from tracker.jit.families import Special
 from tracker.jit.interrupts import UNDISTURBED
 from tracker.jit.jitted import Jitted, plain_of
 from tracker.jit.kept import Reading
+from tracker.jit.pure import NOTHING, Pure
 from tracker.jit.staging import stage
 from tracker.jit.standins import TURN
 from tracker.jit.support import require, why_not
@@ -55,6 +57,7 @@ def jit(
     cache: bool | None = None,
     strict: bool = False,
     max_traces: int = 16,
+    pure: Iterable[Any] = (),
 ) -> Any:
     """Compile a function of NumPy arrays and numbers, when it is called, to native code.
 
@@ -70,6 +73,13 @@ def jit(
     cache       whether compiled kernels are kept on disk (None: as TRACKER_CACHE says)
     strict      raise CompileError where NumPy or plain Python would have to run something
     max_traces  after so many traces of one signature, plain Python runs, with a warning
+    pure        functions, classes and modules that answer by their arguments alone
+
+    What a trace has called, it does not call again: so a function that calls what is not known to
+    answer by its arguments alone (the clock, a file, a database, a library in C) runs in plain
+    Python, with a warning. Ask before the call, and pass the answer as an argument. Where the
+    answer does depend on the arguments alone, `jit(pure=[lookup])` says so: what happens inside
+    `lookup` is not looked at.
 
     >>> @jit
     ... def f(x):
@@ -79,11 +89,25 @@ def jit(
     """
     if f is None:
         return functools.partial(
-            jit, static=static, cache=cache, strict=strict, max_traces=max_traces
+            jit, static=static, cache=cache, strict=strict, max_traces=max_traces, pure=pure
         )
     if not callable(f):
         raise UnsupportedError(message(f"jit got a {type(f).__name__}", "Give it a function"))
-    return _make(f, Options(_static(f, static), cache, strict, max_traces))
+    return _make(f, Options(_static(f, static), cache, strict, max_traces, _pure(pure)))
+
+
+def _pure(pure: Iterable[Any]) -> Pure:
+    """What the user vouches for."""
+    given = [pure] if callable(pure) or isinstance(pure, ModuleType) else list(pure)
+    for x in given:
+        if not callable(x) and not isinstance(x, ModuleType):
+            raise UnsupportedError(
+                message(
+                    f"jit got pure=[{x!r}], which is no function",
+                    "Give it functions, classes or modules",
+                )
+            )
+    return Pure(given) if given else NOTHING
 
 
 def _static(f: Callable[..., Any], static: Iterable[int | str]) -> frozenset[int | str]:
@@ -175,7 +199,7 @@ def _specials(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Special
     if special is None:
         raise CompileError(
             f"{name_of(state.function)} runs in plain Python for these arguments: "
-            f"{state.families[call].eager}"
+            f"{state.families[call].eager or TAKEN}"
         )
     return special
 

@@ -7,26 +7,30 @@ A trace holds for one signature (of the arguments, and of what the function read
 one way through the guards. Invariant: a call runs the user's function once, whether it is traced,
 compiled, or given up; twice only where a derivative's error stopped the trace, where arrays that
 share memory were written into or a list that was given twice was changed, where a loop's body gave
-away a value of its own, where it could not do with a captured number that varies, where large
-arrays gave a derivative with NaNs, where a call back into Python raised, and where it cannot be
-compiled and was given arrays of another byte order.
+away a value of its own, where it could not do with a captured number that varies, or C code with
+what stood in a library's object, where large arrays gave a derivative with NaNs, where a call back
+into Python raised, and where it cannot be compiled and was given arrays of another byte order.
 """
 
 from __future__ import annotations
 
 import functools
 import operator
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tracker import errstate, tree
 from tracker.config import current
 from tracker.deferral import Misjudged
 from tracker.draws import Journal, UnheardDraws
-from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError
+from tracker.errors import CompileError, ConversionError, IRError, UnsupportedError, warn
 from tracker.jit import signature
+from tracker.jit.asking import TAKEN, is_taken
 from tracker.jit.building import Entangled
 from tracker.jit.conditions import distinct_in
 from tracker.jit.families import (
@@ -47,7 +51,7 @@ from tracker.jit.interrupts import UNDISTURBED, entered
 from tracker.jit.odd_calls import RunsPlain, call_with_copies
 from tracker.jit.opaque import goes_on
 from tracker.jit.places import with_places
-from tracker.jit.reads import Reads, reads_of
+from tracker.jit.reads import Reads, reads_of, with_fixed
 from tracker.jit.staging import Staged, stage, static_leaves
 from tracker.jit.standins import TURN, bare
 from tracker.jit.state import Attempt
@@ -68,6 +72,8 @@ class Jitted(Traces):
         super().__init__(function, options)
         self.derived: dict[Any, Any] = {}
         self.slow_calls = 0
+        self.has_said_taken = False
+        self.fixed = False  # whether arrays in objects of libraries are constants of traces
         self.copies: set[int] = set()  # the ids of arrays in `call_with_copies` just now
 
     def slow(self, *args: Any, **kwargs: Any) -> Any:
@@ -111,6 +117,11 @@ class Jitted(Traces):
         given = [with_arrays(x, at) if at in taken else x for at, x in enumerate(args)]
         return None if all(map(operator.is_, given, args)) else given
 
+    def _reads(self, call: signature.Signature, leaves: list[Any]) -> Reads:
+        """What a call reads."""
+        reads = reads_of(self.function, static_leaves(call, leaves), self.options.pure)
+        return with_fixed(reads, self.function) if self.fixed else reads
+
     def _plain(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The plain function; what it is given is the caller's own."""
         if self._has_copies(args, kwargs):
@@ -153,7 +164,7 @@ class Jitted(Traces):
         """A call while values are watched: the function is traced, so that the watch sees what it
         computes, and nothing is compiled."""
         with TURN.lock:
-            reads = reads_of(self.function, static_leaves(call, leaves))
+            reads = self._reads(call, leaves)
             attempt = Attempt(reads)
             try:
                 staged = self._stage(args, kwargs, reads, attempt, deferring=False)
@@ -189,7 +200,7 @@ class Jitted(Traces):
         if family is not None and not family.may_change:
             return Journal()
         with TURN.lock:
-            return Attempt(reads_of(self.function, static_leaves(call, leaves)), arrays=True)
+            return Attempt(self._reads(call, leaves), arrays=True)
 
     def _special(
         self,
@@ -219,10 +230,13 @@ class Jitted(Traces):
         if len(family.specials) >= self.options.max_traces:
             what = f"it has {self.options.max_traces} traces already"
             self._give_up(family, f"{what} ({last_cause(family)})")
-        reads = reads_of(self.function, static_leaves(call, leaves))
+        reads = self._reads(call, leaves)
         family.may_change |= bool(reads.stored) or reads.fills
-        if not family.eager and reads.beyond:
-            self._refuse(family, reads.beyond)
+        if not family.eager and (why := reads.unknown or reads.beyond):
+            self._refuse(family, why)
+        if reads.asks and is_taken() and not family.eager:
+            self._say_taken()
+            return self._plain(args, kwargs) if run else None
         if family.eager or self._must_run(family, call, leaves, reads.places):
             if self.options.strict and family.eager == ITERATES:
                 raise CompileError(f"{self.name} is strict, and {ITERATES}")
@@ -246,6 +260,14 @@ class Jitted(Traces):
         except Misjudged:
             return self._traced(family, args, kwargs, reads, full, run, deferring=False)
 
+    def _say_taken(self) -> None:
+        """Nothing is traced while somebody else profiles: it is traced when they no longer do."""
+        if self.options.strict:
+            raise CompileError(f"{self.name} is strict, and {TAKEN}")
+        if not self.has_said_taken:
+            self.has_said_taken = True
+            warn(f"{self.name} runs in plain Python for now: {TAKEN}", RuntimeWarning)
+
     def _again(self, family: Family, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """A call of a function that has raised each time lately: it is traced when it no longer
         does."""
@@ -264,7 +286,7 @@ class Jitted(Traces):
         deferring: bool,
     ) -> Any:
         """Make a trace, and keep it; the result is machine code's where numbers were put off."""
-        attempt = Attempt(reads)
+        attempt, modules = Attempt(reads), len(sys.modules)
         try:
             staged = self._stage(args, kwargs, reads, attempt, deferring)
         except Misjudged:
@@ -276,6 +298,8 @@ class Jitted(Traces):
             if not _is_untraceable(error):
                 family.raised += 1
                 raise
+            if self._may_pass(family, error, has_imported=len(sys.modules) > modules):
+                return self._plainly(args, kwargs, attempt, run)
             return self._untraced(family, error, args, kwargs, attempt, run)
         family.raised = 0
         with UNDISTURBED:
@@ -326,10 +350,11 @@ class Jitted(Traces):
             deferral.end()
         return result
 
-    def _may_be_others(self, family: Family, error: Exception) -> bool:
-        """Whether it may have been another thread that drew random numbers while this one traced:
-        then another call is traced."""
-        if not isinstance(error, UnheardDraws) or threading.active_count() == 1:
+    def _may_pass(self, family: Family, error: Exception, has_imported: bool) -> bool:
+        """Whether it may have been another thread that drew random numbers while this one traced,
+        or a module that was imported: then another call is traced."""
+        alone = threading.active_count() == 1 and not has_imported
+        if not isinstance(error, UnheardDraws) or alone:
             return False
         family.unsteady += 1
         return family.unsteady < PATIENCE
@@ -344,8 +369,6 @@ class Jitted(Traces):
         run: bool,
     ) -> Any:
         """The plain function's result, where it cannot be traced for this reason."""
-        if self._may_be_others(family, error):
-            return self._plainly(args, kwargs, attempt, run)
         if isinstance(error.__cause__, TypeError) and not self.options.strict:
             try:
                 result = self._plainly(args, kwargs, attempt, run)  # it may raise that, too
@@ -365,16 +388,22 @@ class Jitted(Traces):
         attempt: Attempt,
         deferring: bool,
     ) -> Staged:
-        """Trace a call. Where the function cannot do with numbers that vary, it runs again."""
+        """Trace a call. Where the function cannot do with numbers that vary, or a library with
+        values of the trace in its own objects (C code takes none), it runs again."""
         varying = self.varying.spots
+        fixed = None if self.fixed else with_fixed(reads, self.function)
 
         def cannot(error: Exception) -> bool:
             refused = isinstance(error, (TypeError, AttributeError)) or _is_untraceable(error)
             return refused and any(place in reads.places for place, _ in varying)
 
+        def is_of_library(error: Exception) -> bool:
+            may_be = isinstance(error, (TypeError, AttributeError, ValueError))
+            return (may_be or _is_untraceable(error)) and fixed is not None and _has_fixed(fixed)
+
         def on_error(error: Exception, effects: Effects) -> None:
-            if not _is_untraceable(error) and not cannot(error):  # it is the user's: so is what
-                if effects.entangled:  # was written
+            if not (_is_untraceable(error) or cannot(error) or is_of_library(error)):
+                if effects.entangled:  # the error is the user's: so is what was written
                     raise Entangled from error
                 effects.carry_out()
                 bare(error, effects.originals)
@@ -390,16 +419,21 @@ class Jitted(Traces):
                     taken=self.taken(args),
                     on_error=on_error,
                     reads=reads,
+                    pure=self.options.pure,
                     varying=varying,
                     with_views=True,
                     deferring=deferring,
                 )
         except Exception as error:
-            if not cannot(error):
+            if not cannot(error) and not is_of_library(error):
                 raise
-        self.varying.give_up()
+            again = reads
+            if cannot(error):
+                self.varying.give_up()
+            elif fixed is not None:
+                again, self.fixed = fixed, True
         attempt.undo()
-        return self._stage(args, kwargs, reads, attempt, deferring)
+        return self._stage(args, kwargs, again, attempt, deferring)
 
     def _plainly(
         self, args: Sequence[Any], kwargs: dict[str, Any], attempt: Attempt, run: bool
@@ -427,6 +461,12 @@ _WAIT = 0.3  # seconds; a call that has waited so long for another's trace runs 
 _TRACES_TO_LOOK = 3  # after which it is known what varies
 _MANY = 300  # arrays, any two of which may be one: to compare them takes 20 us
 _UNTRACEABLE = (ConversionError, UnsupportedError, IRError)
+
+
+def _has_fixed(reads: Reads) -> bool:
+    """Whether an array is a constant because a library's object holds it."""
+    held = (place.read() for place in reads.places if place.is_fixed)
+    return any(isinstance(x, np.ndarray) for each in held for x in tree.leaves(each))
 
 
 def _is_untraceable(error: BaseException | None) -> bool:

@@ -1,7 +1,9 @@
 """What a class lends its objects: methods, properties, special methods, by which classes in turn.
 
 Owns: `Lent`, the leaf of a signature that says it, and `Check`, by which machine code asks whether
-it is so still. A class that is changed, and those below it, get another version tag from CPython:
+it is so still; `is_in_c`, whether a class is written in C.
+
+A class that is changed, and those below it, get another version tag from CPython:
 machine code, and `Lent` itself, compare the tag with that of the last look, and only where they
 differ does Python look again. So methods that a function calls cost it one comparison for each
 class.
@@ -105,6 +107,18 @@ def tags_tell() -> bool:
     after = tag_of(Probe)
     Probe.__init__  # noqa: B018
     return before != 0 == after and tag_of(Probe) not in (0, before)
+
+
+def is_in_c(cls: type) -> bool:
+    """Whether a class is written in C: those of Python code free their objects alike."""
+    return not cls.__flags__ & _HEAP or _slot(cls, _TP_DEALLOC) != _slot(Lent, _TP_DEALLOC)
+
+
+_HEAP = 1 << 9  # the flag of classes that are made while a program runs
+_TP_DEALLOC = 52
+_slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(
+    ("PyType_GetSlot", ctypes.pythonapi)
+)
 
 
 def _items(cls: type, names: frozenset[str] | None) -> tuple[Any, ...]:

@@ -6,7 +6,6 @@ one code object; `reads.py` follows the names.
 
 from __future__ import annotations
 
-from tracker.jit import asking
 from tracker.jit.reflection import Names
 
 _OF_OTHERS = {  # methods whose reflection is on objects being made, copied or compared
@@ -24,7 +23,7 @@ class Mentioned:
         self.texts: set[str] = set()  # that stand at places
         self.every = self.whole = False  # whether any attribute may be read; and which there are
         self.environment: tuple[frozenset[str], bool] = frozenset(), False  # keys; any of them
-        self.asks = self.draws = False
+        self.draws = False
         self.classifies = self.abstract = False  # whether classes are asked for; abstract ones
         self.stored: set[str] = set()
         self.remembered: set[str] = set()  # that of it which no object being made stores
@@ -49,7 +48,6 @@ class Mentioned:
         self.flags |= names.flags
         known, whole = self.environment
         self.environment = known | names.variables, whole or names.environment
-        self.asks |= not asking.NAMES.isdisjoint(names.attributes | names.globals)
         modules = {part for _, name in names.imports for part in name.split(".")}
         self.draws |= "random" in names.attributes | names.globals | modules
 

@@ -70,7 +70,7 @@ class Place:
 
     `label` says to people what it is. `is_log`: the function appends to the list there, or to
     those in the dict there, and does not look at it. `is_apart`: the function puts dataclasses
-    there, which are known by their fields.
+    there, which are known by their fields. `is_fixed`: an array there is a constant of the trace.
     """
 
     kind: Kind
@@ -79,6 +79,7 @@ class Place:
     label: str = field(compare=False)
     is_log: bool = field(default_factory=bool, compare=False)
     is_apart: bool = field(default_factory=bool, compare=False)
+    is_fixed: bool = field(default_factory=bool, compare=False)
 
     def read(self) -> Any:
         """What stands there; MISSING if nothing does."""
@@ -385,6 +386,9 @@ class _Taken:
             self.shown.append(Compared(x))
             return
         leaf = array_leaf(x)
+        if leaf is not None and spot[0].is_fixed:
+            self.shown.append(Compared(x))
+            return
         if leaf is None:
             varies = spot in self.varying and is_number(x)
             self.shown.append(Scalar(type(x)) if varies else _known(x))

@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracker import tree
-from tracker.jit import asking
 from tracker.jit.answers import QUESTIONS, Space
+from tracker.jit.asking import Unproven
 from tracker.jit.caches import emptied
 from tracker.jit.classes import Classes
 from tracker.jit.compared import Static
@@ -55,6 +55,7 @@ from tracker.jit.libraries import OURS, is_installed, is_library, is_library_cod
 from tracker.jit.mentioned import Mentioned
 from tracker.jit.opaque import goes_on
 from tracker.jit.places import OF_C, Kind, Place, children_of, has_dict, lent, own_dict
+from tracker.jit.pure import NOTHING, Pure
 from tracker.jit.putting import Replaced, logs
 from tracker.jit.reflection import Names, names_given, names_in, names_of
 from tracker.records import replace
@@ -72,10 +73,11 @@ _STATE = (list, dict, set, deque, ContextVar, type(os.environ))  # of libraries,
 
 
 class Reads(NamedTuple):
-    """The places that a call can read; whether it may ask what no place has (`asking.py`); the
-    globals of code that asks what a value is, and how (`answers.py`). `stored`: the names under
-    which it puts something; `fills`: it may put something elsewhere, too. `objects`: whose
-    attributes it may read. `beyond`: why there is too much to look at, if there is.
+    """The places that a call can read; `asks`: whether it may call what is not known to be pure,
+    `unknown`: why it surely does (`asking.py`); the globals of code that asks what a value is, and
+    how (`answers.py`). `stored`: the names under which it puts something; `fills`: it may put
+    something elsewhere, too. `objects`: whose attributes it may read. `beyond`: why there is too
+    much to look at, if there is.
     `compares`: it may ask whether two things are one object, `flags`: whether something is True;
     `caches`: of `functools.lru_cache`; `draws`: it may draw random numbers from a module;
     `remembered`: the names under which it puts something, but for objects being made; `layout`: it
@@ -83,6 +85,7 @@ class Reads(NamedTuple):
 
     places: list[Place]
     asks: bool
+    unknown: str
     spaces: list[Space]
     stored: set[str]
     fills: bool
@@ -101,27 +104,54 @@ def places_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> list[
     return reads_of(function, values).places
 
 
-def reads_of(function: Callable[..., Any], values: Iterable[Any] = ()) -> Reads:
+def reads_of(
+    function: Callable[..., Any], values: Iterable[Any] = (), pure: Pure = NOTHING
+) -> Reads:
     """What a call of `function` can read, by functions and objects among its arguments' leaves,
-    too; a holder's own place comes before the places in it."""
-    walk = _Walk(package_of(function))
+    too; a holder's own place comes before the places in it. `pure`: what the user vouches for."""
+    walk = _Walk(package_of(function), pure)
     walk.reach(function)
     for x in values:
         walk.reach(x)
     places = walk.run()
-    spaces = list(walk.spaces.values())
     names = walk.names
-    asked = walk.objects, walk.beyond, names.compares, names.flags, walk.caches, names.draws
-    remembered, layout = names.remembered, not _LAYOUT.isdisjoint(names.attributes)
-    return Reads(places, names.asks, spaces, names.stored, names.fills, *asked, remembered, layout)
+    return Reads(
+        places=places,
+        asks=walk.unproven.watch,
+        unknown=walk.unproven.refused,
+        spaces=list(walk.spaces.values()),
+        stored=names.stored,
+        fills=names.fills,
+        objects=walk.objects,
+        beyond=walk.beyond,
+        compares=names.compares,
+        flags=names.flags,
+        caches=walk.caches,
+        draws=names.draws,
+        remembered=names.remembered,
+        layout=not _LAYOUT.isdisjoint(names.attributes),
+    )
+
+
+def with_fixed(reads: Reads, function: Callable[..., Any]) -> Reads:
+    """The same, where arrays in objects of libraries are constants."""
+    installed = Installed(package_of(function))
+
+    def is_librarys(place: Place) -> bool:
+        return place.kind == "attribute" and installed.has(place.holder.value)
+
+    fixed = [replace(p, is_fixed=True) if is_librarys(p) else p for p in reads.places]
+    return reads._replace(places=fixed)
 
 
 class _Walk:
     """Follows names. An object is looked at again when more attribute names have been met, and then
     only; so a long chain of objects takes linear time."""
 
-    def __init__(self, package: str) -> None:
+    def __init__(self, package: str, pure: Pure) -> None:
         self.package = package
+        self.unproven = Unproven(package, pure)
+        self.vouched: list[Any] = []
         self.places: dict[Place, None] = {}
         self.names = Mentioned()  # by the code so far
         self.named: dict[int, tuple[dict[str, Any], set[str]]] = {}  # names looked up in a dict
@@ -134,7 +164,7 @@ class _Walk:
         self.installed = Installed(package)
         self.todo: list[Any] = []
 
-    def run(self) -> list[Place]:
+    def _follow(self) -> None:
         known, looked_at = self.names.extent(), 0
         while self.todo or looked_at < len(self.objects) or known != self.names.extent():
             while self.todo and not self.beyond:
@@ -146,6 +176,13 @@ class _Walk:
             new, looked_at = self.objects[looked_at:], len(self.objects)
             for x in new:
                 self._object(x)
+
+    def run(self) -> list[Place]:
+        self._follow()
+        if self.vouched:
+            self.unproven.end()
+            self.todo, self.vouched = self.vouched, []
+            self._follow()
         self._others()
         names = self.names
         names.compares |= any(self._may_be_given(f, path) for f, path in self.compared)
@@ -198,10 +235,11 @@ class _Walk:
             self._tool(x)
         elif x is os.environ and (place is None or place.name != "environ"):
             self.names.environment = self.names.environment[0], True
+        self.unproven.note(x, "" if place is None else place.name)
         if id(x) in self.seen:
             return
         self.seen[id(x)] = x
-        self.todo.append(x)
+        (self.vouched if self.unproven.vouches(x) else self.todo).append(x)
 
     def _tool(self, x: Any) -> None:
         """`getattr` and its like by another name: what is said to it is not seen in the code."""
@@ -267,7 +305,6 @@ class _Walk:
             self._method(x)
         elif self.installed.note(x) or self._is_ours(x) or has_attributes(x):
             self.objects.append(x)
-            self.names.asks |= asking.is_asked(x)
         if not isinstance(x, (types.FunctionType, types.ModuleType)):
             self._all(reached_by(x))
             for kind, holder, name in hidden_in(x):
@@ -289,8 +326,6 @@ class _Walk:
     def _place(self, kind: Kind, holder: Any, name: Any, label: str) -> None:
         place = Place(kind, Static(holder), name, label)
         value = place.read()
-        if isinstance(value, (types.BuiltinFunctionType, types.FunctionType)):
-            self.names.asks |= value.__name__ in asking.NAMES  # by whatever name it goes here
         if not self._is_library(value):
             self.places.setdefault(place)
         if type(value) is str:
@@ -318,6 +353,7 @@ class _Walk:
         else:
             self.names.note_code(names, f.__name__)
             self.compared += [(f, path) for path in names.compared]
+        self.unproven.note_code(f.__code__, names)
         if questions := QUESTIONS & names.globals:
             self.spaces[id(f.__globals__), questions] = f.__globals__, questions
         self._place("slot", f, "__code__", f"code of {f.__name__}")
@@ -346,6 +382,8 @@ class _Walk:
         libraries = {n for n in names.globals if self._is_library(f.__globals__.get(n))}
         self._name(f.__globals__, missing | libraries)
         self._name(vars(builtins), missing)
+        for name in missing & vars(builtins).keys():
+            self.unproven.note(vars(builtins)[name], name)
         data = [n for n, x in f.__globals__.items() if names.everywhere and is_data(n, x)]
         return {*data, *(n for n in names.globals if n in f.__globals__)}
 
@@ -364,6 +402,8 @@ class _Walk:
         for which in {name, name.partition(".")[0]}:
             if which in sys.modules:
                 self._place("item", sys.modules, which, f"module {which}")
+            else:
+                self.unproven.watch = True  # nobody knows what it has
 
     def _environ(self) -> None:
         """The keys of the environment that the code names, or all of it."""
@@ -474,13 +514,15 @@ class _Walk:
     def _module(self, x: types.ModuleType) -> None:
         """Of a library, only what users are known to change."""
         ours = not is_library(x, self.package)
+        if not ours:
+            self._members(x)
         if x.__name__.partition(".")[0] == OURS[0] or x.__name__.startswith("numpy.random"):
             return  # while a function is traced, other functions stand in `numpy.random`
         if not ours:
             names = (self.names.attributes & vars(x).keys()) | self.names.tested
             self.names.abstract |= any(isinstance(vars(x).get(name), abc.ABCMeta) for name in names)
             self._name(vars(x), names)
-            held = (vars(x).get(name) for name in names)
+            held = [vars(x).get(name) for name in names]
             self._all(module for module in held if isinstance(module, types.ModuleType))
         if x.__name__.partition(".")[0] in OURS:
             return
@@ -496,6 +538,12 @@ class _Walk:
                 self.reach(value)
             elif value is os.getenv:
                 self.objects.append(os.environ)
+
+    def _members(self, library: types.ModuleType) -> None:
+        """What the code names of a library's module; ours have what NumPy and SciPy have."""
+        like = sys.modules.get(library.__name__.removeprefix(f"{OURS[0]}."), library)
+        for name in self.names.attributes & vars(like).keys():
+            self.unproven.note(vars(like)[name], name)
 
     def _any_attribute(self, x: Any, cls: type, name: str, raw: Any) -> None:
         """What the class of an object has, any of whose attributes may be read. What its methods

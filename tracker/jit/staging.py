@@ -38,6 +38,7 @@ from tracker.jit.interrupts import entered
 from tracker.jit.lasting import After
 from tracker.jit.opaque import goes_on
 from tracker.jit.places import Place, Spot, has_dict, same_objects, with_places
+from tracker.jit.pure import NOTHING, Pure
 from tracker.jit.raised import caught, is_librarys, is_of_c
 from tracker.jit.reads import Reads, places_of, reads_of
 from tracker.jit.signature import Node, Signature, Update, signature_of
@@ -210,6 +211,7 @@ def stage(
     *,
     on_error: Callable[[Exception, Effects], None] | None = None,
     reads: Reads | None = None,
+    pure: Pure = NOTHING,
     varying: frozenset[Spot] = frozenset(),
     with_views: bool = False,
     deferring: bool = False,
@@ -219,6 +221,7 @@ def stage(
 
     on_error  told of an exception in `f`, and of what `f` had done by then
     reads     what `f` can read, where that is known already
+    pure      what the user vouches for
     varying   where captured numbers are inputs, not constants
     with_views  whether a result that is a view of an argument is one of the caller's array
     deferring   whether the numbers of large arrays may be put off
@@ -227,9 +230,10 @@ def stage(
     kwargs = kwargs or {}
     given, own = signature_of(args, kwargs, static, taken)
     if reads is None:
-        reads = reads_of(f, static_leaves(given, own))
+        reads = reads_of(f, static_leaves(given, own), pure)
     call, leaves = with_places(given, own, reads.places, varying)
-    run = _Run(args, kwargs, given, call, leaves, reads, Deferral() if deferring else None)
+    deferral = Deferral() if deferring else None
+    run = _Run(args, kwargs, given, call, leaves, reads, pure, deferral)
     with collecting_seldom(USERS):
         outputs, structure, result = run.of(f, on_error, with_views)
     inputs, updates = run.inputs, run.updates
@@ -276,6 +280,7 @@ class _Run:
         call: Signature,
         leaves: list[Any],
         reads: Reads,
+        pure: Pure,
         deferral: Deferral | None,
     ) -> None:
         self.own = own = len(given.leaves)
@@ -286,12 +291,15 @@ class _Run:
         self.containers = Containers((*args, *kwargs.values()), handed)
         self.stand_ins = StandIns(reads.places, self.inputs.at_places, self.inputs.at_spots)
         self.call, self.reads = call, reads
+        self.modules = frozenset(sys.modules)
         self.at_places = leaves[own:]
         self.objects = static_leaves(given, leaves)
         self.listener = Stage(deferral=deferral, flags=reads.flags, compares=reads.compares)
         copies = zip(given.structures, handed, strict=True)
         self.listener.instances = {id(x): x for pair in copies for x in tree.objects_in(*pair)}
-        self.asking = Asking(self.listener.spoil) if reads.asks else nullcontext()
+        self.asking = Asking(self.listener.spoil, pure) if reads.asks else nullcontext()
+        if reads.unknown:
+            self.listener.spoil(reads.unknown)
         self.answers = Answers(reads.spaces)
         self.listener.given = frozenset(self.inputs.values)
         self.listener.originals = self.inputs.originals()
@@ -388,7 +396,7 @@ class _Run:
     def _put_back(self, f: Callable[..., Any]) -> None:
         """Have plain data stand wherever `f` can look."""
         self.stand_ins.take_back()
-        self.stand_ins.tidy(self.places_now(f))
+        self.stand_ins.tidy([*self.places_now(f), *_imported(self.modules)])
         for x in self.objects:
             with_plain_keys(x)
         self.inputs.close()
@@ -397,9 +405,11 @@ class _Run:
         """What `f` can read now: the same as before its run, if it puts nothing anywhere and the
         very same objects stand there; names need not be followed again for that."""
         puts = self.reads.stored or self.reads.fills
-        if not puts and same_objects(self.call, self.own) is not None:
+        has_new = len(sys.modules) > len(self.modules)
+        if not puts and not has_new and same_objects(self.call, self.own) is not None:
             return self.reads.places
-        return places_of(f, self.objects)
+        known = {place: place for place in self.reads.places}  # with what is said of them
+        return [known.get(place, place) for place in places_of(f, self.objects)]
 
     def _explain(self, error: Exception) -> None:
         """UnsupportedError for an error that plain arrays may not give rise to."""
@@ -412,6 +422,19 @@ class _Run:
     def why(self) -> str:
         """Why there can be no trace, if so."""
         return self.listener.spoilt or caught(self.listener.errors)
+
+
+def _imported(known: frozenset[str]) -> list[Place]:
+    """Where modules that the function was the first to import may have put values of its trace:
+    what they draw, they draw as it does."""
+    new = [sys.modules[name] for name in sys.modules.keys() - known]
+    return [
+        Place("item", Static(vars(module)), name, f"{module.__name__}.{name}")
+        for module in new
+        if isinstance(module, types.ModuleType)
+        for name, x in vars(module).items()
+        if type(x) is Tracked or (tree.children_of(x) is not None and holds_handle(x))
+    ]
 
 
 def _changed(given: Signature, leaves: Sequence[Any], known: Known) -> str:

@@ -125,6 +125,8 @@ class StandIns:
     def _handle(self, x: Any, spot: Spot) -> Any:
         if id(x) in self.known.of:  # its container stands at two places
             return x
+        if spot[0].is_fixed and isinstance(x, np.ndarray):
+            return x
         handle = self.numbers.get(spot)
         if handle is None:
             handle = self.handles.get(id(x))

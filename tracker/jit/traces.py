@@ -21,6 +21,7 @@ from tracker.jit.families import Families, Family, Special, cause_of
 from tracker.jit.interrupts import UNDISTURBED
 from tracker.jit.opaque import goes_on
 from tracker.jit.places import with_places
+from tracker.jit.pure import NOTHING, Pure
 from tracker.jit.staging import Trace
 from tracker.jit.uses import CLOCK
 from tracker.jit.varying import Varying
@@ -49,6 +50,7 @@ class Options:
     cache: bool | None
     strict: bool
     max_traces: int
+    pure: Pure = NOTHING
 
 
 class Traces:
