@@ -14,7 +14,14 @@ import numpy as np
 from tracker.errors import UnsupportedError, message
 from tracker.ir.op import LINEAR, Joint, Op
 from tracker.ops.bundle import Parts
-from tracker.ops.cotangents import as_numpy, match, tangent_product
+from tracker.ops.cotangents import (
+    TwoTerms,
+    adds_terms,
+    as_numpy,
+    evaluated,
+    match,
+    tangent_product,
+)
 from tracker.reverse import _consumers, _strong, is_doubtful
 from tracker.stage import as_recorded, forgive
 from tracker.tape import apply, wrap
@@ -77,10 +84,23 @@ def _pass(
             ts = [tangents.get(o) if type(o) is Value else None for o in value.operands]
             if all(t is None for t in ts):
                 continue
-            t = _tangent(value, ts, foreign, times)
-            if t is not None:
+            t = _by_terms(value, ts, foreign, times)
+            if type(t) is TwoTerms:
+                tangents[value] = TwoTerms(*(match(term, value.form) for term in t))
+            elif t is not None:
                 tangents[value] = t if type(t) is Parts else match(t, value.form)
-    return [tangents.get(root) for root in roots]
+    return [evaluated(tangents.get(root)) for root in roots]
+
+
+def _by_terms(value: Value, ts: list[Any], foreign: bool, times: Callable[[Any, Any], Any]) -> Any:
+    """The tangent of a value, term by term where operands have sums and the op is linear."""
+    if not any(type(t) is TwoTerms for t in ts):
+        return _tangent(value, ts, foreign, times)
+    if not adds_terms(value.op):
+        return _tangent(value, [evaluated(t) for t in ts], foreign, times)
+    heads = [t.head if type(t) is TwoTerms else t for t in ts]
+    tails = [t.tail if type(t) is TwoTerms else None for t in ts]
+    return TwoTerms(*(_tangent(value, terms, foreign, times) for terms in (heads, tails)))
 
 
 def _tangent(value: Value, ts: list[Any], foreign: bool, times: Callable[[Any, Any], Any]) -> Any:

@@ -29,12 +29,20 @@ import numpy as np
 
 from tracker.arrivals import can_hand_back, dense, handed_back, merged
 from tracker.errors import GraphUsedError, RuleError, TrackerError, message
-from tracker.ir.op import Joint, has_effect
+from tracker.ir.op import Joint, Op, has_effect
 from tracker.ir.types import Type
 from tracker.listening import Watch, current_watch, is_recording
 from tracker.ops.binary import strong_multiply
 from tracker.ops.bundle import Parts
-from tracker.ops.cotangents import FACTORED, as_numpy, contribution, project
+from tracker.ops.cotangents import (
+    FACTORED,
+    TwoTerms,
+    adds_terms,
+    as_numpy,
+    contribution,
+    evaluated,
+    project,
+)
 from tracker.ops.index import embed
 from tracker.ops.linalg.parts import embed_diagonal
 from tracker.ops.places import Piece
@@ -152,7 +160,7 @@ def _is_not_finite(c: Any) -> bool:
         return False
     if type(c) is float or type(c) is _np_float64:
         return not math.isfinite(c)
-    if type(c) is Parts:
+    if type(c) is Parts or type(c) is TwoTerms:
         return any(map(_is_not_finite, c))
     if type(c) is Piece:
         c = c.g
@@ -275,14 +283,18 @@ def _pass(
             contributions: Any = None
             g = cotangents.pop(value, None)
             mine = value in owned
+            op: Any = value.op
             if type(g) is Piece:
                 g, mine = dense(g), True
+            elif type(g) is TwoTerms and not (isinstance(op, Op) and adds_terms(op)):
+                g, mine = g.total(), True
             if keep is not None and g is not None:
-                keep[value] = g
-            op: Any = value.op
+                keep[value] = evaluated(g)
             partials = None
             if g is not None and op is not None and op is not CLOSED:
-                if plain and op.partials is not None:  # where small programs spend their time
+                if type(g) is TwoTerms:
+                    contributions = _by_terms(value, op, g, waiting, foreign, times)
+                elif plain and op.partials is not None:  # where small programs spend their time
                     partials = op.partials
                     xs = [o.data if type(o) is Value else o for o in operands]
                 elif mine and keep is None and can_hand_back(op, g):
@@ -320,7 +332,23 @@ def _pass(
                 waiting[operand] = left - 1
                 if left == 1:
                     ready.append(operand)
-    return [dense(cotangents.get(leaf)) for leaf in leaves]
+    return [evaluated(dense(cotangents.get(leaf))) for leaf in leaves]
+
+
+def _by_terms(
+    value: Value,
+    op: Any,
+    g: TwoTerms,
+    waiting: dict[Value, int],
+    foreign: bool,
+    times: Callable[[Any, Any], Any],
+) -> list[Any]:
+    """What a linear op contributes to its operands, for each term of a cotangent."""
+    heads, tails = (_contributions(value, op, term, waiting, foreign, times) for term in g)
+    return [
+        None if head is None else TwoTerms(dense(head), dense(tail))
+        for head, tail in zip(heads, tails, strict=True)
+    ]
 
 
 def _as_rules_see(operand: Any, foreign: bool, by: Value) -> Any:
@@ -337,6 +365,10 @@ def _add(cotangents: dict[Value, Any], owned: set[Value], value: Value, c: Any) 
         cotangents[value] = c
     elif type(c) is Parts:
         cotangents[value] = old.joined(c)
+    elif type(c) is TwoTerms:
+        cotangents[value] = c.plus(dense(old))
+    elif type(old) is TwoTerms:
+        cotangents[value] = old.plus(dense(c))
     elif type(c) is Piece or type(old) is Piece:
         cotangents[value], mine = merged(old, value in owned, c)
         if mine:

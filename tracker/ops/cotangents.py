@@ -1,7 +1,7 @@
 """What the rules of ops share: cotangents and tangents in the right space, products with partials.
 
 Owns: `project` (a cotangent in the space of its operand), `match` (a tangent in the space of the
-result), `vjp_from` and `jvp_from`, the rules that follow from a partial derivative.
+result), `vjp_from` and `jvp_from`, the rules that follow from a partial derivative, and `TwoTerms`.
 
 Invariant: rules are plain NumPy on whatever they are handed; zeros and ones come from `*_like` or
 `broadcast_to` of an operand, so that staging sees them.
@@ -10,13 +10,46 @@ Invariant: rules are plain NumPy on whatever they are handed; zeros and ones com
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracker.ir.op import Rule
+from tracker.ir.op import LINEAR, Op, Rule
 from tracker.tape import form_of, shape_of
 from tracker.tracked import Tracked
+
+
+class TwoTerms(NamedTuple):
+    """A cotangent or tangent as a sum that is not evaluated yet.
+
+    Where an element has nearly all of the weight of a `logsumexp`, its derivative is one less a
+    small number, which `x[k] - logsumexp(x)` has left when the one has cancelled. A pass adds up
+    heads and tails apart, through ops that are linear, and evaluates the sum at the end.
+    """
+
+    head: Any
+    tail: Any
+
+    def total(self) -> Any:
+        return self.head + self.tail
+
+    def plus(self, other: Any) -> TwoTerms:
+        """The sum with another cotangent."""
+        if type(other) is TwoTerms:
+            return TwoTerms(self.head + other.head, self.tail + other.tail)
+        return TwoTerms(self.head + other, self.tail)
+
+
+def evaluated(c: Any) -> Any:
+    """A cotangent or tangent as one term."""
+    return c.total() if type(c) is TwoTerms else c
+
+
+def adds_terms(op: Op) -> bool:
+    """Whether an op's derivative is the op itself, or sums and differences."""
+    if op.partials is None:
+        return op.jvp == LINEAR
+    return all(type(partial) is int for partial in op.partials)
 
 
 def sum_to(g: Any, shape: tuple[int, ...]) -> Any:

@@ -18,8 +18,10 @@ import numpy as np
 
 from tracker.ir.op import Expand, Joint, Op
 from tracker.ir.types import Type
+from tracker.listening import is_recording
 from tracker.ops.binary import add, divide, multiply, subtract
 from tracker.ops.comparing import equal, less, where
+from tracker.ops.cotangents import TwoTerms, evaluated
 from tracker.ops.declare import declare
 from tracker.ops.reduce import axes_of, kept, max_, sum_
 from tracker.ops.unary import absolute, exp, isfinite, log, log1p
@@ -112,10 +114,35 @@ def _logsoftmax_jvp(times: Times, t: Any, y: Any, axis: Axes) -> Any:
     return t - _sum(times(t, p), axis)
 
 
+def _has_dominant(most: Any) -> bool:
+    """Whether a row has a dominant element; taken for granted by a trace, lest it branch."""
+    return is_recording() or bool(np.any(most))
+
+
+def _logsumexp_vjp(times: Times, g: Any, y: Any, xs: Sequence[Any], axis: Axes) -> Any:
+    """g p, where p is one less the sum of the others for the dominant element."""
+    p = _weights(xs, axis)
+    most = _dominant(p, len(xs) > 1, axis)
+    if not _has_dominant(most):
+        return times(g, p)
+    rest = _sum(np.where(most, 0.0, p), axis)
+    return TwoTerms(np.where(most, g, 0.0), np.where(most, -times(g, rest), times(g, p)))
+
+
+def _logsumexp_jvp(times: Times, t: Any, y: Any, xs: Sequence[Any], axis: Axes) -> Any:
+    """sum(p t), which is the dominant element's tangent and what others differ from it."""
+    p = _weights(xs, axis)
+    most = _dominant(p, len(xs) > 1, axis)
+    if not _has_dominant(most):
+        return _sum(times(t, p), axis)
+    head = _sum(np.where(most, t, 0.0), axis)
+    return TwoTerms(head, _sum(times(t - head, p), axis))
+
+
 def _per_weight(c: Any, xs: Sequence[Any]) -> Any:
     """c / b: a derivative in log(b) as one in b; 0 where b is 0."""
     none = xs[1] == 0
-    return np.where(none, 0.0, c / np.where(none, 1.0, xs[1]))
+    return np.where(none, 0.0, evaluated(c) / np.where(none, 1.0, xs[1]))
 
 
 def _tangent(ts: Sequence[Any], xs: Sequence[Any]) -> Any:
@@ -195,6 +222,6 @@ logsumexp = _op(  # of the size of a sum, which weights b may make negative
     "logsumexp",
     _logsumexp,
     lambda x, *weights, axis: x.with_shape(kept(x.shape, axis)),
-    vjp=_vjp(lambda times, g, y, xs, axis: times(g, _weights(xs, axis))),
-    jvp=_jvp(lambda times, t, y, xs, axis: _sum(times(t, _weights(xs, axis)), axis)),
+    vjp=_vjp(_logsumexp_vjp),
+    jvp=_jvp(_logsumexp_jvp),
 )
