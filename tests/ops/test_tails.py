@@ -10,7 +10,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from conftest import PROFILE
+from pairwise import DEEP as ALL
 from tails import ROWS
 
 from tracker import gradient, jit
@@ -108,7 +108,7 @@ def wrong(found, want, kind):
 @pytest.mark.parametrize("name", ROWS)
 def test_derivatives_over_the_range(name):
     row = ROWS[name]
-    one, several = (DEEP, DEEP_PAIRS) if PROFILE == "deep" else (FEW, FEW_PAIRS)
+    one, several = (DEEP, DEEP_PAIRS) if ALL else (FEW, FEW_PAIRS)
     count = len(row.domains)
     orders, together = derivatives(row.function, count)
     compiled = jit(together)
@@ -118,7 +118,7 @@ def test_derivatives_over_the_range(name):
         xs = [np.array(x) for x in zip(*itertools.product(*each), strict=True)]
         with np.errstate(all="ignore"):
             eager = together(*xs)
-            fast = compiled(*xs) if kind is np.float64 or PROFILE == "deep" else eager
+            fast = compiled(*xs) if kind is np.float64 or ALL else eager
         for at, place in enumerate(zip(*xs, strict=True)):
             for order, d, e in zip(orders, eager, fast, strict=True):
                 want = exact(row.exact, place, order)

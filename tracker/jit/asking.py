@@ -62,11 +62,13 @@ def _watcher() -> Any:
 
 
 class Asking:
-    """While a function runs: `tell` is told, once, what it calls that is not known to be pure."""
+    """While a function that `caller` calls runs: `tell` is told, once, what it calls that is not
+    known to be pure."""
 
-    def __init__(self, tell: Callable[[str], None], pure: Pure) -> None:
+    def __init__(self, tell: Callable[[str], None], pure: Pure, caller: FrameType) -> None:
         self._tell = tell
         self._pure = pure
+        self._root: FrameType | None = caller
         self._builtins: dict[tuple[Any, str], bool] = {}
 
     def __enter__(self) -> Asking:
@@ -74,14 +76,13 @@ class Asking:
         if is_taken():
             self._tell(message(TAKEN, "Call it once while nobody profiles", ""))
         else:
-            self._root: FrameType | None = sys._getframe(1)
             sys.setprofile(self._look)
         return self
 
     def __exit__(self, *_: object) -> None:
         if not is_taken():
             sys.setprofile(self._outer)
-            self._root = None  # which holds what the run made
+        self._root = None  # which holds what the run made
 
     def _look(self, frame: FrameType, event: str, called: Any) -> None:
         if event == "c_call":

@@ -34,6 +34,7 @@ _PURE = (  # modules, and what is pure in others
     "nt._path_normpath nt._path_splitroot nt._path_splitroot_ex posix._path_normpath "
     "posix._path_splitroot_ex "
     "sys.audit sys.exc_info sys.exception sys.getdefaultencoding sys.getsizeof sys.intern "
+    "_pickle.dumps _pickle.loads pickle.dumps pickle.loads "
     "threading.local uuid.UUID zoneinfo.ZoneInfo inspect.unwrap"
 )
 _IMPURE = (  # what is not, in these
@@ -96,8 +97,9 @@ def is_pure_code(frame: FrameType) -> bool | None:
 
 def asks_for_itself(frame: FrameType) -> bool:
     """Whether what runs there, and what that calls, is no part of what the function computes: a
-    warning, a logger's work, a module that is being imported."""
-    return str(frame.f_globals.get("__name__")).partition(".")[0] in _OF_ITS_OWN
+    warning, a logger's work, a module that is being imported, signals that wait."""
+    name = str(frame.f_globals.get("__name__"))
+    return name == "tracker.jit.interrupts" or name.partition(".")[0] in _OF_ITS_OWN
 
 
 def name_of_frame(frame: FrameType) -> str:

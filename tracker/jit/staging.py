@@ -15,7 +15,8 @@ import sys
 import types
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -297,7 +298,7 @@ class _Run:
         self.listener = Stage(deferral=deferral, flags=reads.flags, compares=reads.compares)
         copies = zip(given.structures, handed, strict=True)
         self.listener.instances = {id(x): x for pair in copies for x in tree.objects_in(*pair)}
-        self.asking = Asking(self.listener.spoil, pure) if reads.asks else nullcontext()
+        self.pure = pure
         if reads.unknown:
             self.listener.spoil(reads.unknown)
         self.answers = Answers(reads.spaces)
@@ -308,6 +309,10 @@ class _Run:
         self.updates: Updates | None = None
         self.views: dict[int, ViewOf] = {}
         self.nodes: dict[int, Node] = {}
+
+    def _asking(self, caller: FrameType) -> AbstractContextManager[Any]:
+        """What watches a run that may call what is not known to be pure."""
+        return Asking(self.listener.spoil, self.pure, caller) if self.reads.asks else nullcontext()
 
     def of(
         self,
@@ -323,7 +328,7 @@ class _Run:
             try:
                 self.stand_ins.put(self.at_places, self.inputs.originals())
                 before = Before(self.reads.places)
-                with entered(self.asking, self.answers):
+                with entered(self._asking(sys._getframe()), self.answers):
                     result = f(*self.positional, **self.named)
                 watch.check()
                 plain_keys_within(result)
