@@ -27,7 +27,10 @@ _WIDE = {
 
 _BLOCK_OF_SINGLE = 1024  # elements of a float32 sum that are added up before they go to the total
 _BLOCK = 8192  # those of a float64 sum: few enough for its digits, many enough to cost no time
-_ROWS = 4  # short rows that would make a block: a float64 sum over such is added up as it comes
+# A float64 sum over shorter rows is added up as it comes: to end a block takes as long as to add up
+# some fifty elements. The first is for sums that have one row, few enough for most to be written
+# alike, however long they are.
+_LONG, _SHORT = 2048, 128
 
 
 class Fold:
@@ -77,10 +80,10 @@ class Fold:
         """How many elements are added up before they go to the total; 0: all of them."""
         if self.dtype in _WIDE:
             return _BLOCK_OF_SINGLE
-        if self.dtype.kind not in "fc" or self.count <= _BLOCK:
+        if self.dtype.kind not in "fc":
             return 0
         row: int = self.w.space[self.w.order[-1]]
-        return _BLOCK if row * _ROWS >= _BLOCK else 0
+        return _BLOCK if row >= (_SHORT if row == self.count and not self.depth else _LONG) else 0
 
     @property
     def compensated(self) -> bool:
