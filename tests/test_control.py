@@ -1,6 +1,5 @@
 """Structured control flow: the plain loop's results, eagerly and traced, and all derivatives."""
 
-import queue
 from collections import OrderedDict
 from functools import partial
 
@@ -416,10 +415,21 @@ def test_a_value_of_the_body_leaves_it_in_a_plain_loop():
 
 
 def test_a_value_of_the_body_cannot_leave_it_unseen():
+    def first():
+        found = yield
+        while True:
+            yield found
+
     def f(x):
-        seen = queue.SimpleQueue()
-        scan(lambda c, v: (c, seen.put(v * 2.0)), x, np.arange(6.0))
-        return seen.get() * x
+        seen = first()
+        next(seen)
+
+        def body(c, v):
+            seen.send(v * 2.0)
+            return c, None
+
+        scan(body, x, np.arange(6.0))
+        return next(seen) * x
 
     assert f(2.0) == 0.0
     with pytest.raises(UnsupportedError, match="used outside of it"):
