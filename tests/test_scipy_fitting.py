@@ -9,6 +9,7 @@ import pytest
 import scipy.integrate
 import scipy.optimize
 import scipy.special as sc
+from exact import solved
 
 from tracker import UnsupportedError, gradient, hessian, jit, jvp
 from tracker.scipy.integrate import fixed_quad, quad, romb
@@ -129,15 +130,6 @@ CASES = {**INTEGRALS, **FITS}
 
 
 # What each case equals, for complex parameters, too.
-
-
-def solved(conditions, start):
-    """The root of `conditions` near `start`, to rounding: Newton's method."""
-    x = np.array(start, complex)
-    for _ in range(12):
-        slopes = [(conditions(x + h) - conditions(x - h)) / 2e-6 for h in 1e-6 * np.eye(len(x))]
-        x = x - np.linalg.solve(np.transpose(slopes), conditions(x))
-    return x
 
 
 def best(p, loss="linear"):

@@ -277,7 +277,7 @@ def test_where_solvers_begin():
             np.testing.assert_allclose(found.x, np.full(np.size(begin), 2.0), rtol=1e-6)
         check_exact(
             lambda a, b=begin: optimize.fsolve(lambda x: x**3 - a, b),
-            lambda a, n=np.size(begin): a ** (1 / 3) * np.ones(n),
+            lambda a, b=begin: a ** (1 / 3) * np.ones(np.size(b)),
             2.0,
             rtol=CLOSE,
         )
@@ -311,7 +311,9 @@ STARTS = {
         np.sin(a * GRID),
         [x + 0.3],
         jac=lambda t, w: np.expand_dims(t * np.cos(w * t), 1),
-        **{"ftol": 1e-13, "xtol": 1e-13, "gtol": 1e-13},
+        ftol=1e-13,
+        xtol=1e-13,
+        gtol=1e-13,
     )[0][0],
 }
 
