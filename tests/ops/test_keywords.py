@@ -77,11 +77,8 @@ def _public(error):
 
 def _read(text):
     """A call as a function of the arrays it names, their names, and what makes copies of them."""
-    code = compile(text, text, "eval")
-    names = [name for name in ARRAYS if name in _used(code)]
-
-    def call(*arrays):
-        return eval(code, {**GIVEN, **dict(zip(names, arrays, strict=True))})
+    names = [name for name in ARRAYS if name in _used(compile(text, text, "eval"))]
+    call = eval(compile(f"lambda {', '.join(names)}: {text}", text, "eval"), {**GIVEN})
 
     def copies():
         return [np.copy(x) if isinstance(x, np.ndarray) else x for x in map(ARRAYS.get, names)]
