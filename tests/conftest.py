@@ -84,8 +84,9 @@ def compiled_quickly(request, monkeypatch):
     only; which, their text decides. Tests of what it makes of a text are marked `optimised`."""
     if request.node.get_closest_marker("optimised"):
         return
-    deep = PROFILE == "deep" and request.node.get_closest_marker("hypothesis")
-    one_of = 8 if deep else 3
+    one_of = 6
+    if PROFILE == "deep":
+        one_of = 8 if request.node.get_closest_marker("hypothesis") else 3
     compile_module = engine.compile_module
 
     def quickly(text, *, level=engine.OPTIMISED, symbols=None):

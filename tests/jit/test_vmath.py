@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pairwise import crossed
 from vmath_exact import NUMPY_NAMES, base, error, exact
 
 from tracker.jit import vmath
@@ -27,7 +28,7 @@ CASES = [(name, type) for name in vmath.NAMES for type in TYPES]
 UNARY = [case for case in CASES if vmath.NAMES[case[0]] == 1]
 BINARY = [case for case in CASES if vmath.NAMES[case[0]] == 2]
 DEEP = os.environ.get("TRACKER_HYPOTHESIS") == "deep"
-POINTS = 20_000 if DEEP else 400
+POINTS = 20_000 if DEEP else 250
 
 # One loop, as the emitter of the compiler would write it.
 
@@ -352,7 +353,7 @@ def floats(type: str) -> st.SearchStrategy[float]:
 
 @pytest.mark.parametrize("name, type", CASES)
 def test_any_float(name: str, type: str) -> None:
-    @settings(max_examples=1000 if DEEP else 20, deadline=None, database=None)
+    @settings(max_examples=1000 if DEEP else 10, deadline=None, database=None)
     @given(st.lists(st.tuples(*[floats(type)] * vmath.NAMES[name]), min_size=1, max_size=8))
     def run(rows: list[tuple[float, ...]]) -> None:
         check(name, type, *zip(*rows, strict=True))
@@ -376,8 +377,7 @@ def target(cpu: str) -> llvm.TargetMachine:
     return llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=3)
 
 
-@pytest.mark.parametrize("cpu", ["x86-64-v3", "skylake-avx512"])
-@pytest.mark.parametrize("name, type", CASES)
+@crossed(name=vmath.NAMES, type=TYPES, cpu=["x86-64-v3", "skylake-avx512"])
 def test_vectorises(name: str, type: str, cpu: str) -> None:
     text = str(optimised(loop_text(name, type), target(cpu)))
     widened = type == "float" and "fpext float" in vmath.definitions([(name, type)])

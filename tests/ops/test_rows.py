@@ -167,7 +167,7 @@ def operands(draw, row):
 
 
 @pytest.mark.parametrize("row", ELEMENTWISE)
-@settings(max_examples=min(settings.default.max_examples, 100))  # of each of many rows
+@settings(max_examples=min(settings.default.max_examples // 2, 100))  # of each of many rows
 @given(data=st.data())
 def test_elementwise(row, data):
     drawn = data.draw(operands(row))
