@@ -115,8 +115,10 @@ READ = {  # what NumPy does not let write into
 
 @pytest.mark.parametrize("name", READ)
 def test_a_view_that_is_only_read_sees_writes_into_the_whole(name):
+    read = READ[name]
+
     def f(x):
-        part = READ[name](x)
+        part = read(x)
         x[0] = x[1] * x[2]
         x *= 2.0
         return np.sum(np.sin(part))
@@ -128,9 +130,9 @@ def test_a_view_that_is_only_read_sees_writes_into_the_whole(name):
         tracker.testing.gradcheck(g, x)
     np.testing.assert_allclose(fast(x.copy()), want, rtol=1e-14)
     with pytest.raises(ValueError, match="read-only"):
-        READ[name](x)[...] = 0
+        read(x)[...] = 0
     with pytest.raises(ValueError, match="read-only"):
-        READ[name](tracker.param(x) * 1)[...] = 0
+        read(tracker.param(x) * 1)[...] = 0
 
 
 @pytest.mark.parametrize("name", [name for name in READ if name != "sliding windows"])
@@ -144,8 +146,10 @@ def test_what_numpy_does_not_let_write_into_leaves_compiled_code_so(name):
 
 @pytest.mark.parametrize("name", PARTS)
 def test_a_write_into_a_part_reaches_the_whole_where_it_does_in_numpy(name):
+    part = PARTS[name]
+
     def f(x):
-        y = PARTS[name](x)
+        y = part(x)
         y[...] = 2 * x[1, 1] - x[0, 2]
         return np.sum(x * x) + np.sum(y)
 
@@ -159,8 +163,10 @@ def test_a_write_into_a_part_reaches_the_whole_where_it_does_in_numpy(name):
 
 @pytest.mark.parametrize("name", SAME)
 def test_a_write_reaches_the_operand_where_it_does_in_numpy(name):
+    same = SAME[name]
+
     def f(x):
-        y = SAME[name](x)
+        y = same(x)
         y[0] = 100.0
         return np.sum(x * x) + np.sum(y)
 
