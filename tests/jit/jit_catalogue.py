@@ -76,7 +76,8 @@ def _axis(draw: Any, values: list[Any]) -> Step | None:
     name, axis = draw(st.sampled_from(sorted(AXIS))), draw(st.integers(0, values[i].ndim - 1))
     if name in ("repeat", "pad") and values[i].size > MOST // 4:
         return None
-    return Step(f"{name}[{axis}]", lambda x: AXIS[name](x, axis), (i,))
+    along = AXIS[name]
+    return Step(f"{name}[{axis}]", lambda x: along(x, axis), (i,))
 
 
 # Whole arrays -------------------------------------------------------------------------------------

@@ -56,8 +56,10 @@ PROGRAMS = {
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("made", MADE)
 def test_each_call_draws_what_the_plain_function_draws(made, program):
+    draw, make = PROGRAMS[program], MADE[made]
+
     def f(x):
-        return PROGRAMS[program](MADE[made](), x)
+        return draw(make(), x)
 
     fast = jit(f)
     for x in (*POINTS, *POINTS):
