@@ -11,9 +11,9 @@ import mpmath as mp
 import numpy as np
 import scipy.special as sc
 
-from tracker import nn
+from tracker import nn, special
 from tracker.ops.activation import logistic_density
-from tracker.ops.unary import one_less_square
+from tracker.ops.unary import one_less_square, sech_squared
 from tracker.tape import apply
 
 REAL = (-np.inf, np.inf)
@@ -36,6 +36,10 @@ def _log1pexp(x):
     return mp.log1p(mp.exp(x))
 
 
+def _gelu(x):
+    return x / (1 + mp.exp(-2 * mp.sqrt(2 / mp.pi) * (x + mp.mpf(0.044715) * x**3)))
+
+
 ROWS = {
     "exp": Row(np.exp, mp.exp, most=1e3),
     "exp2": Row(np.exp2, lambda x: mp.power(2, x), most=1e3),
@@ -56,7 +60,7 @@ ROWS = {
     "arctan": Row(np.arctan, mp.atan),
     "sinh": Row(np.sinh, mp.sinh, most=1e3),
     "cosh": Row(np.cosh, mp.cosh, most=1e3),
-    "tanh": Row(np.tanh, mp.tanh, most=3.0),  # 1 - y**2, see docs/conventions.md
+    "tanh": Row(np.tanh, mp.tanh, most=350.0),
     "arcsinh": Row(np.arcsinh, mp.asinh),
     "arccosh": Row(np.arccosh, mp.acosh, ((1.0, np.inf),)),
     "arctanh": Row(np.arctanh, mp.atanh, (INSIDE,)),
@@ -64,6 +68,11 @@ ROWS = {
     "logistic_density": Row(
         lambda x: apply(logistic_density, (x,)), lambda x: 1 / (2 + 2 * mp.cosh(x)), most=1e3
     ),
+    "sech_squared": Row(
+        lambda x: apply(sech_squared, (np.tanh(x), x)), lambda x: mp.sech(x) ** 2, most=350.0
+    ),
+    "gelu": Row(nn.gelu, _gelu, most=19.0),
+    "sech": Row(special.sech, mp.sech, most=700.0),
     "sigmoid": Row(nn.sigmoid, lambda x: 1 / (1 + mp.exp(-x)), most=1e3),
     "softplus": Row(nn.softplus, _log1pexp, most=1e3),
     "logsigmoid": Row(nn.logsigmoid, lambda x: -_log1pexp(-x), most=1e3),

@@ -165,9 +165,73 @@ arctan = elementwise(
 )
 sinh = elementwise(np.sinh, partials=[lambda y, x: np.cosh(x)], lower=_math("sinh"), kinds="fc")
 cosh = elementwise(np.cosh, partials=[lambda y, x: np.sinh(x)], lower=_math("cosh"), kinds="fc")
-tanh = elementwise(
-    np.tanh, partials=[lambda y, x: 1 - np.square(y)], lower=_math("tanh"), kinds="fc"
+_FLAT = 2.0**-7  # a smaller 1 - y**2 has lost digits
+_FEW = 1000  # elements, none of which is often so small
+
+
+def _sech_squared(y: Any, x: Any) -> Any:
+    slope = np.square(y)
+    if type(slope) is not np.ndarray:
+        slope = 1 - slope
+        return slope if abs(slope) >= _FLAT else _sech_squared_far(x)
+    np.subtract(1, slope, slope)
+    size = slope if slope.dtype.kind == "f" else np.abs(slope)
+    if 0 < size.size < _FEW and size.item(size.argmin()) >= _FLAT:
+        return slope
+    flat = (size < _FLAT).nonzero()
+    if len(flat[0]):
+        slope[flat] = _sech_squared_far(x[flat])
+    return slope
+
+
+def _sech_squared_of_any(y: Any, x: Any) -> Any:
+    if type(y) is np.ndarray and type(x) is np.ndarray and y.strides != x.strides:
+        y = y + np.zeros_like(x)  # which lies as a ufunc's result does
+    return _sech_squared(y, x)
+
+
+def _sech_squared_far(x: Any) -> Any:
+    e = np.exp(x * np.where(np.real(x) < 0, 2.0, -2.0))
+    return 4 * e / np.square(1 + e)
+
+
+def _sech_squared_body(e: Any, y: Any, x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return e.math("sech_squared", x)
+    one, zero = e.constant(1, x), e.constant(0, e.real(x))
+    near = e.sub(one, e.mul(y, y))
+    left = e.select(e.compare("<", e.real(x), zero), x, e.neg(x))
+    fall = e.math("exp", e.add(left, left))
+    far = e.div(e.mul(e.constant(4, x), fall), e.mul(e.add(one, fall), e.add(one, fall)))
+    flat = e.compare("<", e.abs(near), e.constant(_FLAT, e.real(x)))
+    return e.select(flat, far, near)
+
+
+def _minus_two_y(slope: Any, y: Any, x: Any) -> Any:
+    return -2 * y
+
+
+# 1 - y**2 for y = tanh(x), which is the derivative of tanh at x. It is computed from x where that
+# has the digits that y has lost.
+sech_squared = declare(
+    "sech_squared",
+    method=None,
+    entry=None,
+    infer=lambda y, x: y,
+    evaluate=_sech_squared_of_any,
+    jvp=[jvp_from(_minus_two_y), None],
+    vjp=[vjp_from(_minus_two_y, 0), None],
+    partials=[_minus_two_y, 0],
+    lower=Map(_sech_squared_body, lambda y, x: (y.dtype,) * 2, "fc", order="K"),
 )
+
+
+def _tanh_slope(y: Any, x: Any) -> Any:
+    plain = type(y) is np.ndarray and type(x) is np.ndarray
+    return _sech_squared(y, x) if plain else apply(sech_squared, (y, x))
+
+
+tanh = elementwise(np.tanh, partials=[_tanh_slope], lower=_math("tanh"), kinds="fc")
 arcsinh = elementwise(
     np.arcsinh,
     partials=[

@@ -113,6 +113,7 @@ _TABLE = {
     "sqrt": _native(power.sqrt, 0.5),
     "sigmoid": _native(exponential.sigmoid, 1.0),
     "tanh": _native(exponential.tanh, 1.0),
+    "sech_squared": _native(exponential.sech_squared, 6.0),
     "softplus": _native(logarithm.softplus, 2.0),
     "sin": _Function(trigonometric.sin, 1.0),
     "cos": _Function(trigonometric.cos, 1.0),
@@ -170,7 +171,10 @@ ABSOLUTE = frozenset({"logaddexp", "lgamma", "digamma"})
 """Functions whose zeros are no floats: the unit is that of the larger of |result| and one."""
 
 RANGE_LIMIT: Mapping[str, Mapping[str, float]] = MappingProxyType(
-    dict.fromkeys(("sin_near", "cos_near", "tan_near"), MappingProxyType(trigonometric.REACH))
+    {
+        **dict.fromkeys(("sin_near", "cos_near", "tan_near"), trigonometric.REACH),
+        "sech_squared": {"double": 353.0, "float": 43.4},  # 0 not far beyond
+    }
 )
 """The largest |x| for which a function that has a limit is right, in each format."""
 

@@ -1,4 +1,4 @@
-"""exp and what is made of one exp: exp2, expm1, sigmoid, tanh.
+"""exp and what is made of one exp: exp2, expm1, sigmoid, tanh and its derivative.
 
 Owns: the reduction `x = k ln 2 + r` with |r| <= ln 2 / 2, and the fits on that interval. Start at
 `_reduce`. Coefficients are weighted Remez fits (mpmath, 300 bits) rounded to the format.
@@ -30,6 +30,9 @@ LN2 = {
 # Where exp leaves the finite numbers for good, rounded outwards.
 LOWEST = {"double": -746.0, "float": -104.0}
 HIGHEST = {"double": 712.0, "float": 91.0}
+# Where exp(x), of doubles a quarter of it, has the exponent of half the least normal number, for
+# which `_power` gives 0.
+FAINT = {"double": -707.7, "float": -88.3}
 
 # (exp(r) - 1) / r, the first coefficient being exact: its rounding would show.
 EXP = {
@@ -180,19 +183,27 @@ def exp_parts(x: Value, exponent: int = 0) -> tuple[Value, Value, Value, Value]:
 
 
 def _minus_one(x: Value, exponent: int, rising: bool) -> tuple[Value, Value]:
-    """(exp(x) - 1) * 2**exponent as a sum; x is clamped, so that 2**(k + exponent) is normal.
+    """(exp(x) - 1) * 2**exponent as a sum; x is clamped, so that 2**(k + exponent) is normal or 0.
 
     The sum is exact for x > 0 if `rising`, else for x < 0: there the other term is the larger one.
     """
-    r, lost, word = _reduce(x, x.format.bias + exponent)
-    scale, one = _power(word, x.format), x.like(-(2.0**exponent))
+    scale, near, curve = _scaled(x, exponent)
+    one = x.like(-(2.0**exponent))
     whole, slip = quick_sum(scale, one) if rising else quick_sum(one, scale)
-    # `scale * r` is exact, and `whole` is zero or the larger: the sum loses nothing.
-    high, low = quick_sum(whole, scale * r)
+    # `near` is exact, and `whole` is zero or the larger: the sum loses nothing.
+    high, low = quick_sum(whole, near)
+    return high, fma(scale, curve, low + slip)
+
+
+def _scaled(x: Value, exponent: int) -> tuple[Value, Value, Value]:
+    """`scale`, a power of two, `near` and `curve`: exp(x) * 2**exponent is
+    scale + near + scale * curve."""
+    r, lost, word = _reduce(x, x.format.bias + exponent)
+    scale = _power(word, x.format)
     square = r * r
     base = fma(square, 0.5, lost)
     curve = fma(square * r, polynomial(r, EXPM1[x.body.precision][1:]), base)
-    return high, fma(scale, curve, low + slip)
+    return scale, scale * r, curve
 
 
 def expm1(x: Value) -> Value:
@@ -202,19 +213,43 @@ def expm1(x: Value) -> Value:
     return select(abs(x) < 2.0 ** -(x.format.fraction + 2), x, (high + low) * 2.0)
 
 
+def _minus_twice(x: Value) -> Value:
+    return at_least(abs(x) * -2.0, FAINT[x.type])
+
+
+def _tanh_parts(x: Value) -> tuple[Value, Value, Value, Value]:
+    """n / 4 and (2 + n) / 4, each as a sum, for n = exp(-2 |x|) - 1."""
+    high, low = _minus_one(_minus_twice(x), -2, rising=False)
+    most, rest = quick_sum(x.like(0.5), high)  # it is there before `low` is
+    bottom, lost = quick_sum(most, low)
+    return high, low, bottom, lost + rest
+
+
 def tanh(x: Value) -> Value:
     """-n / (2 + n) for n = exp(-2 |x|) - 1. Of floats by a fit around zero, which is shorter than
-    what it takes to keep the digits of n; further out 1 - 2 / (exp(2 |x|) + 1)."""
+    what it takes to keep the digits of n; further out 1 - 2 e / (1 + e) for e = exp(-2 |x|)."""
     if x.type == "float":
         a = abs(x)
         square = x * x
         near = fma(a * square, polynomial(square, TANH), a)
-        far = 1.0 - 2.0 / (_exp(at_most(a * 2.0, 20.0)) + 1.0)
+        e = _exp(_minus_twice(x))
+        far = fma(-e, 2.0 / (e + 1.0), 1.0)
         return copysign(select(a < 0.9, near, far), x)
-    high, low = _minus_one(at_least(abs(x) * -2.0, -44.0), 0, rising=False)
-    most, rest = quick_sum(x.like(2.0), high)  # it is there before `low` is
-    bottom, lost = quick_sum(most, low)
-    return copysign(quotient(high, low, bottom, lost + rest), x)
+    return copysign(quotient(*_tanh_parts(x)), x)
+
+
+def sech_squared(x: Value) -> Value:
+    """4 e / (1 + e)**2 for e = exp(-2 |x|), of which LLVM merges with tanh(x), where that is
+    computed, too, what the two have in common. It is 0 beyond the range it is for."""
+    down = _minus_twice(x)
+    if x.type == "float":
+        e = _exp(down)
+        double = 2.0 / (e + 1.0)
+        return e * (double * double)
+    scale, near, curve = _scaled(down, -2)
+    quarter = scale + fma(scale, curve, near)
+    inverse = 1.0 / _tanh_parts(x)[2]
+    return quarter * (inverse * inverse)
 
 
 def sigmoid(x: Value) -> Value:
