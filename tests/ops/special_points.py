@@ -144,6 +144,7 @@ DOMAINS = {
 }
 
 SAMPLES = {
+    "mills": [(0.7,), (a(0.7, -1.9),)],
     **{f"itairy_{part}": [(1,)] for part in ("ai", "bi", "ai_left", "bi_left")},
     "gammainccinv": [(0.7, 0.4)],
     "gammaincinv": [(0.7, 0.4)],

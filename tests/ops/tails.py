@@ -13,7 +13,9 @@ import scipy.special as sc
 
 from tracker import nn, special
 from tracker.ops.activation import logistic_density
-from tracker.ops.unary import one_less_square, sech_squared
+from tracker.ops.binary import cosine
+from tracker.ops.special import error
+from tracker.ops.unary import arctan_slope, one_less_square, sech_squared
 from tracker.tape import apply
 
 REAL = (-np.inf, np.inf)
@@ -64,6 +66,7 @@ ROWS = {
     "arcsinh": Row(np.arcsinh, mp.asinh),
     "arccosh": Row(np.arccosh, mp.acosh, ((1.0, np.inf),)),
     "arctanh": Row(np.arctanh, mp.atanh, (INSIDE,)),
+    "arctan_slope": Row(lambda x: apply(arctan_slope, (x,)), lambda x: 1 / (1 + x * x)),
     "one_less_square": Row(lambda x: apply(one_less_square, (x,)), lambda x: (1 - x) * (1 + x)),
     "logistic_density": Row(
         lambda x: apply(logistic_density, (x,)), lambda x: 1 / (2 + 2 * mp.cosh(x)), most=1e3
@@ -96,12 +99,21 @@ ROWS = {
     "erfi": Row(sc.erfi, mp.erfi, most=50),
     "dawsn": Row(sc.dawsn, lambda x: mp.exp(-x * x) * mp.erfi(x) * mp.sqrt(mp.pi) / 2, most=30),
     "ndtr": Row(sc.ndtr, mp.ncdf, most=50),
-    "log_ndtr": Row(sc.log_ndtr, lambda x: mp.log(mp.ncdf(x)), most=25),
+    "log_ndtr": Row(sc.log_ndtr, lambda x: mp.log1p(-mp.erfc(x / mp.sqrt(2)) / 2), most=1e3),
+    "mills": Row(
+        error.mills,
+        lambda x: mp.sqrt(2 / mp.pi) * mp.exp(-x * x / 2) / mp.erfc(-x / mp.sqrt(2)),
+        most=50,
+    ),
     "divide": Row(np.divide, lambda a, b: a / b, (REAL, REAL)),
     "multiply": Row(np.multiply, lambda a, b: a * b, (REAL, REAL)),
     "power": Row(np.power, mp.power, (POSITIVE, REAL), most=1e3),
     "float_power": Row(np.float_power, mp.power, (POSITIVE, REAL), most=1e3),
-    "arctan2": Row(np.arctan2, mp.atan2, (REAL, POSITIVE), most=1e3),
+    "arctan2": Row(np.arctan2, mp.atan2, (REAL, POSITIVE)),
+    "cosine": Row(
+        lambda a, b: apply(cosine, (a, b)), lambda a, b: a / mp.sqrt(a * a + b * b), (REAL, REAL)
+    ),
+    "hypot": Row(np.hypot, lambda a, b: mp.sqrt(a * a + b * b), (REAL, REAL)),
     "logaddexp": Row(np.logaddexp, lambda a, b: a + _log1pexp(b - a), (REAL, REAL), most=1e3),
     "logaddexp2": Row(
         np.logaddexp2,

@@ -34,6 +34,7 @@ ROWS = [
     row(unary.sin, domain=REAL, complex=True, extremes=[-40.0, -1e-300, 0.0, 40.0]),
     row(unary.cos, domain=REAL, complex=True, extremes=[-40.0, -1e-300, 0.0, 40.0]),
     row(unary.tan, domain=[(-1.2, 1.2)], complex=True, extremes=[-1e-300, 0.0, 1e-8]),
+    row(unary.arctan_slope, sample(x(2, 3)), sample(z(3)), sample(0.3), extremes=[1e100]),
     row(unary.one_less_square, sample(x(2, 3)), sample(z(3)), sample(0.3), extremes=[1e-300]),
     row(unary.arcsin, domain=INSIDE, complex=True, extremes=[-1 + 1e-15, 0.0, 1e-300]),
     row(unary.arccos, domain=INSIDE, complex=True, extremes=[-1 + 1e-15, 0.0, 1e-300]),

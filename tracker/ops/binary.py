@@ -17,9 +17,9 @@ from tracker.ir.types import Type
 from tracker.listening import listeners
 from tracker.ops.activation import sigmoid
 from tracker.ops.comparing import greater_equal, weakly
-from tracker.ops.cotangents import choosing, factored, project
-from tracker.ops.declare import declare, elementwise, implements
-from tracker.ops.dtypes import broadcast
+from tracker.ops.cotangents import choosing, factored, jvp_from, project, vjp_from
+from tracker.ops.declare import declare, elementwise, implements, map_lowering
+from tracker.ops.dtypes import broadcast, infer_ufunc
 from tracker.tape import apply, data_of, form_of
 from tracker.tracked import Tracked, install
 
@@ -207,12 +207,59 @@ float_power = elementwise(
 
 
 def _cosine(x: Any, other: Any, size: Any) -> Any:
-    """x / hypot(x, other), and 0 at the origin. Infinite sides are as long as each other, and
-    beside them finite ones are nothing."""
+    """x / size, where size is hypot(x, other), and 0 at the origin. Infinite sides are as long as
+    each other, and beside them finite ones are nothing."""
     far = np.isinf(size)
-    x, other = (np.where(far, np.clip(side, -1, 1) * np.isinf(side), side) for side in (x, other))
-    size = np.where(far, np.hypot(x, other), size)
+    if np.any(far):
+        x, other = (np.where(far, np.clip(s, -1, 1) * np.isinf(s), s) for s in (x, other))
+        size = np.where(far, np.hypot(x, other), size)
     return x / (size + (size == 0))
+
+
+def _cosine_body(e: Any, x: Any, other: Any) -> Any:
+    zero, one, size = e.constant(0, x), e.constant(1, x), e.math("hypot", x, other)
+    far = e.isinf(size)
+
+    def side(s: Any) -> Any:
+        return e.select(far, e.select(e.isinf(s), e.intrinsic("copysign", one, s), zero), s)
+
+    x, other = side(x), side(other)
+    size = e.select(far, e.intrinsic("sqrt", e.add(e.mul(x, x), e.mul(other, other))), size)
+    return e.div(x, e.select(e.compare("==", size, zero), one, size))
+
+
+def _cosine_slope(y: Any, x: Any, other: Any) -> Any:
+    """1 / size - x**2 / size**3, which would cancel."""
+    return _per_size(np.square(apply(cosine, (other, x))), x, other)
+
+
+def _cosine_slope_across(y: Any, x: Any, other: Any) -> Any:
+    return _per_size(-y * apply(cosine, (other, x)), x, other)
+
+
+def _per_size(x: Any, *sides: Any) -> Any:
+    size = np.hypot(*sides)
+    return x / (size + (size == 0))
+
+
+# x / hypot(x, other), the derivative of hypot in x.
+cosine = declare(
+    "cosine",
+    numpy=[],
+    method=None,
+    entry=None,
+    infer=infer_ufunc(np.hypot, None),
+    evaluate=lambda x, other: _cosine(x, other, np.hypot(x, other)),
+    jvp=[jvp_from(_cosine_slope), jvp_from(_cosine_slope_across)],
+    vjp=[vjp_from(_cosine_slope, 0), vjp_from(_cosine_slope_across, 1)],
+    partials=[_cosine_slope, _cosine_slope_across],
+    lower=map_lowering(np.hypot, _cosine_body, "f"),
+)
+
+
+def _hypot_slope(y: Any, x: Any, other: Any) -> Any:
+    plain = type(y) is np.ndarray and Tracked not in (type(x), type(other))
+    return _cosine(x, other, y) if plain else apply(cosine, (x, other))
 
 
 def _turned(x: Any, a: Any, b: Any) -> Any:
@@ -231,7 +278,7 @@ arctan2 = elementwise(
 )
 hypot = elementwise(
     np.hypot,
-    partials=[lambda y, a, b: _cosine(a, b, y), lambda y, a, b: _cosine(b, a, y)],
+    partials=[_hypot_slope, lambda y, a, b: _hypot_slope(y, b, a)],
     lower=lambda e, a, b: e.math("hypot", a, b),
 )
 

@@ -6,11 +6,12 @@ Partials are functions of (y, x). They use the result `y` where that avoids over
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tracker.ir.op import LINEAR, METHODS, NUMPY, UFUNCS, Map
+from tracker.ir.op import LINEAR, METHODS, NUMPY, UFUNCS, Map, Op
 from tracker.ir.types import Type
 from tracker.ops.cotangents import jvp_from, vjp_from
 from tracker.ops.create import item
@@ -122,23 +123,42 @@ def _minus_two_x(y: Any, x: Any) -> Any:
     return -2 * x
 
 
-# (1 - x) * (1 + x), whose derivative is not 0 where 1 - x and 1 + x are rounded to 1.
-one_less_square = declare(
+def _of_floats(
+    name: str, evaluate: Callable[[Any], Any], partial: Callable[..., Any], body: Any
+) -> Op:
+    """An op of one operand that is the derivative of another, with a derivative of its own that is
+    not 0 where `evaluate` rounds, overflows or underflows on the way."""
+    return declare(
+        name,
+        method=None,
+        entry=None,
+        infer=lambda x: x,
+        evaluate=evaluate,
+        jvp=[jvp_from(partial)],
+        vjp=[vjp_from(partial, 0)],
+        partials=[partial],
+        lower=Map(body, lambda x: (x.dtype,), "fc", order="K"),
+    )
+
+
+one_less_square = _of_floats(
     "one_less_square",
-    method=None,
-    entry=None,
-    infer=lambda x: x,
-    evaluate=lambda x: (1 - x) * (1 + x),
-    jvp=[jvp_from(_minus_two_x)],
-    vjp=[vjp_from(_minus_two_x, 0)],
-    partials=[_minus_two_x],
-    lower=Map(
-        lambda e, x: e.mul(e.sub(e.constant(1, x), x), e.add(e.constant(1, x), x)),
-        lambda x: (x.dtype,),
-        "fc",
-        order="K",
-    ),
+    lambda x: (1 - x) * (1 + x),
+    _minus_two_x,
+    lambda e, x: e.mul(e.sub(e.constant(1, x), x), e.add(e.constant(1, x), x)),
 )
+arctan_slope = _of_floats(
+    "arctan_slope",
+    lambda x: 1 / (1 + x * x),
+    lambda y, x: -2 * (x * y) * y,
+    lambda e, x: e.div(e.constant(1, x), e.add(e.constant(1, x), e.mul(x, x))),
+)
+
+
+def _arctan_slope(x: Any) -> Any:
+    if np.result_type(form_of(x)).kind in "biu":
+        return 1 / (1 + np.square(x))
+    return apply(arctan_slope, (x,))
 
 
 def _one_less_square(x: Any) -> Any:
@@ -161,7 +181,7 @@ arccos = elementwise(
     np.arccos, partials=[lambda y, x: -1 / _cosine_of_arcsine(x)], lower=_math("acos"), kinds="fc"
 )
 arctan = elementwise(
-    np.arctan, partials=[lambda y, x: 1 / (1 + np.square(x))], lower=_math("atan"), kinds="fc"
+    np.arctan, partials=[lambda y, x: _arctan_slope(x)], lower=_math("atan"), kinds="fc"
 )
 sinh = elementwise(np.sinh, partials=[lambda y, x: np.cosh(x)], lower=_math("sinh"), kinds="fc")
 cosh = elementwise(np.cosh, partials=[lambda y, x: np.sinh(x)], lower=_math("cosh"), kinds="fc")

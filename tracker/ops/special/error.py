@@ -12,7 +12,11 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
+from tracker.ops.cotangents import jvp_from, vjp_from
+from tracker.ops.declare import declare, map_lowering
+from tracker.ops.dtypes import infer_ufunc
 from tracker.ops.special.table import call, function, functions
+from tracker.tape import apply, form_of
 
 ROOT_PI = math.sqrt(math.pi)
 ROOT_2 = math.sqrt(2.0)
@@ -59,9 +63,39 @@ def normal_density(x: Any) -> Any:
     return np.exp(-0.5 * np.square(x)) / ROOT_2PI
 
 
+def _mills_slope(m: Any, x: Any) -> Any:
+    """-m (x + m), for x > 0; elsewhere x and m cancel, but erfcx does not overflow."""
+    right = np.real(x) > 0
+    z = np.where(right, 0.0, x) / -ROOT_2
+    scaled = sc.erfcx(z)
+    left = _erfcx_slope(scaled, z) / np.square(scaled) / ROOT_PI
+    return np.where(right, -m * (x + m), left)
+
+
+_mills = declare(
+    "mills",
+    method=None,
+    entry=None,
+    infer=infer_ufunc(sc.erfcx, None),
+    evaluate=lambda x: ROOT_2 / ROOT_PI / sc.erfcx(-x / ROOT_2),
+    jvp=[jvp_from(_mills_slope)],
+    vjp=[vjp_from(_mills_slope, 0)],
+    partials=[_mills_slope],
+    lower=map_lowering(
+        sc.erfcx,
+        lambda e, x: e.div(
+            e.constant(ROOT_2 / ROOT_PI, x), e.math("erfcx", e.div(x, e.constant(-ROOT_2, x)))
+        ),
+        "f",
+    ),
+)
+
+
 def mills(x: Any) -> Any:
     """The normal density over its distribution function, phi(x) / Phi(x)."""
-    return ROOT_2 / ROOT_PI / sc.erfcx(-x / ROOT_2)
+    if np.iscomplexobj(form_of(x)):
+        return ROOT_2 / ROOT_PI / sc.erfcx(-x / ROOT_2)
+    return apply(_mills, (x,))
 
 
 function("erf", lambda y, x: 2 / ROOT_PI * np.exp(-np.square(x)), lower=call("erf"))
