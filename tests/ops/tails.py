@@ -26,12 +26,15 @@ UNIT = (0.0, 1.0)
 
 @dataclass(frozen=True)
 class Row:
-    """A function, what it is, where it is smooth, and the largest operand that is asked for."""
+    """A function, what it is, where it is smooth, and the operands that are asked for: of magnitude
+    `least` to `most`. `orders`: the derivatives, first ones or second ones as well."""
 
     function: Callable[..., Any]
     exact: Callable[..., Any]
     domains: tuple[tuple[float, float], ...] = (REAL,)
     most: float = 1e300
+    least: float = 0.0
+    orders: int = 2
 
 
 def _log1pexp(x):
@@ -40,6 +43,26 @@ def _log1pexp(x):
 
 def _gelu(x):
     return x / (1 + mp.exp(-2 * mp.sqrt(2 / mp.pi) * (x + mp.mpf(0.044715) * x**3)))
+
+
+def _degrees(f):
+    return lambda x: f(x * mp.pi / 180)
+
+
+def _boxcox(x, p):
+    return mp.expm1(p * mp.log(x)) / p
+
+
+def _inv_boxcox(x, p):
+    return mp.exp(mp.log1p(p * x) / p)
+
+
+def _pseudo_huber(d, r):
+    return d * d * (mp.sqrt(1 + (r / d) ** 2) - 1)
+
+
+def _log_beta(a, b):
+    return mp.loggamma(a) + mp.loggamma(b) - mp.loggamma(a + b)
 
 
 ROWS = {
@@ -120,5 +143,99 @@ ROWS = {
         lambda a, b: a + mp.log1p(mp.power(2, b - a)) / mp.log(2),
         (REAL, REAL),
         most=1e3,
+    ),
+    # What SciPy has, where its own values have digits
+    "sindg": Row(sc.sindg, _degrees(mp.sin), most=1e3),
+    "cosdg": Row(sc.cosdg, _degrees(mp.cos), most=1e3),
+    "tandg": Row(sc.tandg, _degrees(mp.tan), most=1e3),
+    "cotdg": Row(sc.cotdg, _degrees(mp.cot), most=1e3, least=1e-3),
+    "sinpi": Row(sc._ufuncs._sinpi, mp.sinpi, most=1e3),
+    "cospi": Row(sc._ufuncs._cospi, mp.cospi, most=1e3),
+    "xlogy": Row(sc.xlogy, lambda x, y: x * mp.log(y), (REAL, POSITIVE), 1e3, 1e-3),
+    "xlog1py": Row(sc.xlog1py, lambda x, y: x * mp.log1p(y), (REAL, POSITIVE), 1e3, 1e-3),
+    "rel_entr": Row(sc.rel_entr, lambda x, y: x * mp.log(x / y), (POSITIVE,) * 2, 1e3, 1e-3),
+    "kl_div": Row(sc.kl_div, lambda x, y: x * mp.log(x / y) - x + y, (POSITIVE,) * 2, 1e3, 1e-3),
+    "pseudo_huber": Row(sc.pseudo_huber, _pseudo_huber, (POSITIVE, REAL), 1e3, 1e-3, orders=1),
+    "powm1": Row(sc.powm1, lambda x, y: mp.power(x, y) - 1, (POSITIVE, REAL), most=1e3),
+    "boxcox": Row(sc.boxcox, _boxcox, (POSITIVE, REAL), most=1e3),
+    "boxcox1p": Row(sc.boxcox1p, lambda x, p: _boxcox(1 + x, p), (POSITIVE, REAL), 1e3, 1e-3),
+    "inv_boxcox": Row(sc.inv_boxcox, _inv_boxcox, (POSITIVE, POSITIVE), most=1e3),
+    "inv_boxcox1p": Row(
+        sc.inv_boxcox1p, lambda x, p: _inv_boxcox(x, p) - 1, (POSITIVE, POSITIVE), most=1e3
+    ),
+    "erfinv": Row(sc.erfinv, mp.erfinv, (INSIDE,), least=1e-9),
+    "gamma": Row(sc.gamma, mp.gamma, (POSITIVE,), most=170, least=1e-30),
+    "gammaln": Row(sc.gammaln, mp.loggamma, (POSITIVE,), 50, 1e-3),
+    "loggamma": Row(sc.loggamma, mp.loggamma, (POSITIVE,), 50, 1e-3),
+    "rgamma": Row(sc.rgamma, mp.rgamma, (POSITIVE,), least=1e-9, most=100),
+    "psi": Row(sc.psi, mp.digamma, (POSITIVE,), 50, 1e-3),
+    "beta": Row(sc.beta, mp.beta, (POSITIVE, POSITIVE), least=1e-3, most=100),
+    "betaln": Row(sc.betaln, _log_beta, (POSITIVE, POSITIVE), least=1e-3, most=100),
+    "exp1": Row(sc.exp1, mp.e1, (POSITIVE,), least=1e-9, most=500),
+    "expi": Row(sc.expi, mp.ei, (POSITIVE,), least=1e-9, most=500),
+    "shi": Row(lambda x: sc.shichi(x)[0], mp.shi, (REAL,), 50, 1e-3),
+    "chi": Row(lambda x: sc.shichi(x)[1], mp.chi, (POSITIVE,), least=1e-9, most=500),
+    "si": Row(lambda x: sc.sici(x)[0], mp.si, least=1e-3, most=500),
+    "ci": Row(lambda x: sc.sici(x)[1], mp.ci, (POSITIVE,), least=1e-3, most=500),
+    "j0": Row(sc.j0, mp.j0, least=1e-3, most=100),
+    "j1": Row(sc.j1, mp.j1, least=1e-3, most=100),
+    "y0": Row(sc.y0, lambda x: mp.bessely(0, x), (POSITIVE,), least=1e-3, most=100),
+    "y1": Row(sc.y1, lambda x: mp.bessely(1, x), (POSITIVE,), 10, 0.1, orders=1),
+    "i0_scipy": Row(sc.i0, lambda x: mp.besseli(0, x), (REAL,), 50, 1e-3),
+    "i1": Row(sc.i1, lambda x: mp.besseli(1, x), (REAL,), 50, 1e-3),
+    "k0": Row(sc.k0, lambda x: mp.besselk(0, x), (POSITIVE,), 10, 0.1),
+    "k1": Row(sc.k1, lambda x: mp.besselk(1, x), (POSITIVE,), 10, 0.1),
+    "airy_ai": Row(lambda x: sc.airy(x)[0], mp.airyai, least=1e-3, most=30),
+    "airy_bi": Row(lambda x: sc.airy(x)[2], mp.airybi, least=1e-3, most=30),
+    "ellipk": Row(sc.ellipk, mp.ellipk, ((-np.inf, 1.0),), least=1e-3, most=30),
+    "ellipe": Row(sc.ellipe, mp.ellipe, ((-np.inf, 1.0),), least=1e-3, most=30),
+    "ndtri": Row(sc.ndtri, lambda p: mp.sqrt(2) * mp.erfinv(2 * p - 1), (UNIT,), least=1e-3),
+    "spence": Row(sc.spence, lambda z: mp.polylog(2, 1 - z), (POSITIVE,), least=1e-3, most=30),
+    "fresnel_s": Row(lambda x: sc.fresnel(x)[0], mp.fresnels, least=1e-3, most=10),
+    "fresnel_c": Row(lambda x: sc.fresnel(x)[1], mp.fresnelc, least=1e-3, most=10),
+}
+
+# Ops without a row, by the reason.
+EXCUSED = {
+    "piecewise: not of the magnitude of the operands, or with jumps and kinks": (
+        *("absolute", "fabs", "copysign", "heaviside", "maximum", "minimum", "fmax", "fmin"),
+        *("remainder", "fmod", "huber"),
+    ),
+    "of complex values, or scaled ones whose scale is that of SciPy": (
+        *("hankel1", "hankel2", "hankel1e", "hankel2e", "wofz", "jve", "yve", "kelvin_be"),
+        *("kelvin_ke", "kelvin_be_slope", "kelvin_ke_slope", "modfresnelp_f", "modfresnelp_k"),
+        *("modfresnelm_f", "modfresnelm_k", "airye_ai", "airye_ai_slope", "airye_bi"),
+        *("airye_bi_slope", "erfcinv", "wrightomega"),
+    ),
+    "oscillating, or as smooth as a row of its kin: differences at ordinary points": (
+        *("airy_ai_slope", "airy_bi_slope", "itairy_ai", "itairy_bi", "itairy_ai_left"),
+        *("itairy_bi_left", "ber", "bei", "berp", "beip", "ker", "kei", "kerp", "keip"),
+        *("pbwa_value", "pbwa_slope", "itj0y0_j", "itj0y0_y", "iti0k0_i", "iti0k0_k"),
+        *("it2j0y0_j", "it2j0y0_y", "it2i0k0_i", "it2i0k0_k", "itstruve0", "it2struve0"),
+        *("itmodstruve0", "ellipj_sn", "ellipj_cn", "ellipj_dn", "ellipj_ph", "tklmbda", "owens_t"),
+        *("besselpoly", "log_wright_bessel", "nrdtrimn", "nrdtrisd", "ndtri_exp", "zetac"),
+    ),
+    "a derivative in an order or degree, by interpolation or quadrature": (
+        *("jv", "yv", "iv", "ive", "kv", "kve", "struve", "modstruve", "hyp0f1", "hyp1f1"),
+        *("hyp2f1", "wright_bessel", "binom", "poch", "zeta", "riemann_zeta", "eval_legendre"),
+        *("eval_chebyt", "eval_chebyu", "eval_chebyc", "eval_chebys", "eval_sh_legendre"),
+        *("eval_sh_chebyt", "eval_sh_chebyu", "eval_laguerre", "eval_genlaguerre"),
+        *("eval_gegenbauer", "eval_jacobi", "eval_sh_jacobi"),
+    ),
+    "a distribution of several parameters, or its inverse": (
+        *("gammainc", "gammaincc", "gammaincinv", "gammainccinv", "betainc", "betaincc"),
+        *("betaincinv", "betainccinv", "btdtria", "btdtrib", "gdtr", "gdtrc", "gdtria", "gdtrib"),
+        *("gdtrix", "chdtr", "chdtrc", "chdtri", "chdtriv", "fdtr", "fdtrc", "fdtri", "fdtridfd"),
+        *("stdtr", "stdtrit", "stdtridf", "bdtrik", "bdtrin", "nbdtrik", "nbdtrin", "pdtrik"),
+        *("chndtr", "chndtrix", "chndtridf", "chndtrinc", "ncfdtr", "ncfdtridfn", "ncfdtridfd"),
+        *("ncfdtrinc", "ncfdtri", "nctdtr", "nctdtridf", "nctdtrinc", "nctdtrit", "kolmogorov"),
+        *("kolmogi", "voigt_profile"),
+    ),
+    "an integral of several parameters, of which mpmath's is as slow as its derivative": (
+        *("elliprf", "elliprc", "elliprd", "elliprj", "elliprg", "ellipkm1", "ellipkinc"),
+        *("ellipeinc", "agm"),
+    ),
+    "a scaled Bessel function, whose slope far out is a series: `special_points.ACCURACY`": (
+        *("i0e", "i1e", "k0e", "k1e"),
     ),
 }
