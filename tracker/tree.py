@@ -135,11 +135,11 @@ def opened(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
 
 
 def objects_in(structure: Structure, x: Any) -> Iterator[Any]:
-    """The objects of the user's own classes that are containers in `x`, of this structure."""
-    if not structure.children:
+    """The objects of the user's own classes that are containers in `x`, of this structure, but for
+    containers in whose place there is None, as in gradients."""
+    parts = opened(x) if structure.children else None
+    if parts is None:
         return
-    parts = opened(x)
-    assert parts is not None
     if children_of(x) is None:
         yield x
     for below, child in zip(structure.children, parts[1], strict=True):

@@ -289,6 +289,8 @@ def close(a: Any, b: Any, tolerance: float) -> bool:
         return all(close(x, y, tolerance) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict):
         return close(list(a.values()), list(b.values()), tolerance)
+    if is_dataclass(a):
+        return close(vars(a), vars(b), tolerance)
     try:
         assert_same(np.asarray(a), np.asarray(b), "", tolerance)
     except AssertionError:

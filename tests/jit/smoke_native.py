@@ -30,7 +30,8 @@ from tracker.jit.signature import (
 F8 = np.dtype("f8")
 Point = namedtuple("Point", "x y")
 JITTED = native_callable.make_type(
-    "smoke_native.Jitted", {"__repr__": lambda self: "<jitted>", "answer": property(lambda s: 42)}
+    "tracker.smoke_native.Jitted",
+    {"__repr__": lambda self: "<jitted>", "answer": property(lambda s: 42)},
 )
 
 

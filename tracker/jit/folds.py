@@ -30,7 +30,7 @@ _BLOCK = 8192  # those of a float64 sum: few enough for its digits, many enough 
 # A float64 sum over shorter rows is added up as it comes: to end a block takes as long as to add up
 # some fifty elements. The first is for sums that have one row, few enough for most to be written
 # alike, however long they are.
-_LONG, _SHORT = 2048, 128
+_LONG, _SHORT = 2048, 32
 
 
 class Fold:
