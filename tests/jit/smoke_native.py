@@ -409,7 +409,7 @@ def check_type():
     f = compiled(NOTHING, (1.0,), [ConstOut("hit")])
     assert callable(f) and repr(f) == "<jitted>" and f.answer == 42
     f.note = "kept"
-    assert vars(f) == {"note": "kept"} and type(f).__module__ == "smoke_native"
+    assert vars(f) == {"note": "kept"} and type(f).__module__ == "tracker.smoke_native"
     assert_raises(TypeError, JITTED)
     assert_raises(TypeError, type, "Sub", (JITTED,), {})
     assert_raises(TypeError, copy.copy, f)
