@@ -563,8 +563,11 @@ REBUILT = {
     "full rank": (GENERAL, x(4, 4)),
     "rank 3": (HERMITIAN, np.diag([3.0, 2, 1, 0])),
     "rank 2": (GENERAL, x(4, 2) @ x(2, 4, seed=1)),
-    # Of entries that are rounded: where they cancel, some kernels find exact zeros, which warn.
     "rank 1": (GENERAL, np.outer(np.sqrt([2.0, 3, 5, 7]), [1.0, -1.1, 1.3, 2.1])),
+    # Where entries cancel exactly, some kernels find exact zeros, and others small numbers.
+    "integers": (GENERAL, np.outer([1.0, 2, 3, 4], [1.0, -1, 1, 2])),
+    "ones": (GENERAL, np.ones((4, 4))),
+    "ones of 5 by 3": (GENERAL, np.ones((5, 3))),
     "rank 2 of 5 by 4": (GENERAL, x(5, 2) @ x(2, 4, seed=1)),
     "rank 3 of 4 by 5": (GENERAL, x(4, 3) @ x(3, 5, seed=1)),
     "complex, rank 1": (GENERAL, z(3, 1) @ z(1, 3)),

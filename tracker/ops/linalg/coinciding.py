@@ -20,7 +20,7 @@ from tracker.listening import current_stage
 from tracker.ops.create import identity
 from tracker.ops.linalg.parts import column, epsilon
 from tracker.stage import Unstructured
-from tracker.tape import apply
+from tracker.tape import apply, form_of
 
 
 def gaps_of(values: Any, a: Any, followed: Any = None) -> tuple[Any, Any]:
@@ -53,6 +53,23 @@ def _others(near: Any) -> Any:
 def null_of(values: Any, a: Any) -> Any:
     """Which values are zero up to rounding."""
     return np.abs(values) <= _largest(values) * (max(a.shape[-2:]) * epsilon(a))
+
+
+def without_accidental_zeros(s: Any, a: Any) -> Any:
+    """Singular values, some of which are exactly 0 because rounding made them so, as some BLAS
+    kernels do where others give 1e-32: tiny numbers in their place, all different, so that
+    `(u * s) @ vh` leaves a trace of how their vectors move. Zeros that rows and columns of zeros
+    explain stay: to these, code may compare.
+    """
+    if bool(np.all(s != 0)):
+        return s
+    used = a != 0
+    rows, columns = (np.count_nonzero(np.any(used, axis=axis), axis=-1) for axis in (-1, -2))
+    k = np.shape(s)[-1]
+    made = (s == 0) & (np.arange(k) < np.expand_dims(np.minimum(rows, columns), -1))
+    facts = np.finfo(form_of(s).dtype)
+    tiny = np.arange(k, 0, -1, dtype=facts.dtype) * (facts.tiny / facts.eps**2)
+    return s + np.where(made, tiny, np.zeros_like(tiny))
 
 
 def pairs_of(null: Any) -> Any:

@@ -38,6 +38,7 @@ from tracker.ops.linalg.coinciding import (
     warn_coinciding,
     warn_unequal,
     warn_vanishing,
+    without_accidental_zeros,
 )
 from tracker.ops.linalg.parts import (
     as_array,
@@ -351,7 +352,7 @@ def _turns(d: Any, s: Any, a: Any) -> tuple[Any, Any]:
 
 def _svd_jvp(t: Any, y: Any, a: Any, *, full: bool) -> Any:
     s, u, vh = _cut(y, _svd_shapes(a, full))
-    s = real(s)
+    s = without_accidental_zeros(real(s), a)
     k = min(a.shape[-2:])
     u1, v1 = u[..., :k], adjoint(vh[..., :k, :])
     d = adjoint(u1) @ t @ v1
@@ -390,7 +391,7 @@ def _svd_vjp(g: Any, y: Any, a: Any, *, full: bool) -> Any:
     (u - u^H + v - v^H) / (s[j] - s[i]) and (u - u^H - v + v^H) / (s[j] + s[i])."""
     s, u, vh = _cut(y, _svd_shapes(a, full))
     gs, gu, gvh = _cut(g, _svd_shapes(a, full))
-    s, gs = real(s), real(gs)
+    s, gs = without_accidental_zeros(real(s), a), real(gs)
     k = min(a.shape[-2:])
     v = adjoint(vh)
     gu, gv = _reduced(gu, u, k), _reduced(adjoint(gvh), v, k)
@@ -517,7 +518,7 @@ def svd_(
         return _SVD(u, w * sign, adjoint(u * np.expand_dims(sign, -2)))
     shapes = _svd_shapes(a, bool(full_matrices))
     s, u, vh = _cut(apply(svd, (a,), {"full": bool(full_matrices)}), shapes)
-    return _SVD(u, real(s), vh)
+    return _SVD(u, without_accidental_zeros(real(s), a), vh)
 
 
 @implements(np.linalg.svdvals)
