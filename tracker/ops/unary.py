@@ -185,22 +185,31 @@ arctan = elementwise(
 )
 sinh = elementwise(np.sinh, partials=[lambda y, x: np.cosh(x)], lower=_math("sinh"), kinds="fc")
 cosh = elementwise(np.cosh, partials=[lambda y, x: np.sinh(x)], lower=_math("cosh"), kinds="fc")
-_FLAT = 2.0**-7  # a smaller 1 - y**2 has lost digits
-_FEW = 1000  # elements, none of which is often so small
+_LOST = {2: 2.0**-4, 4: 2.0**-10}  # by bytes: a smaller 1 - y**2 has lost almost half of its digits
+_LOST_OF_LONG = 2.0**-20
+_BLOCK = 1 << 15  # elements that are looked at together: their parts take little memory
+
+
+def _lost(dtype: np.dtype[Any]) -> float:
+    return _LOST.get(dtype.itemsize // (2 if dtype.kind == "c" else 1), _LOST_OF_LONG)
 
 
 def _sech_squared(y: Any, x: Any) -> Any:
     slope = np.square(y)
     if type(slope) is not np.ndarray:
         slope = 1 - slope
-        return slope if abs(slope) >= _FLAT else _sech_squared_far(x)
+        lost = _lost(slope.dtype) if isinstance(slope, np.generic) else _LOST_OF_LONG
+        return slope if abs(slope) >= lost else _sech_squared_far(x)
     np.subtract(1, slope, slope)
-    size = slope if slope.dtype.kind == "f" else np.abs(slope)
-    if 0 < size.size < _FEW and size.item(size.argmin()) >= _FLAT:
+    lost, is_real = _lost(slope.dtype), slope.dtype.kind == "f"
+    if not slope.size or (is_real and slope.item(slope.argmin()) >= lost):
         return slope
-    flat = (size < _FLAT).nonzero()
-    if len(flat[0]):
-        slope[flat] = _sech_squared_far(x[flat])
+    flags, modes = ["external_loop", "buffered"], [["readwrite"], ["readonly"]]
+    with np.nditer([slope, x], flags, modes, buffersize=_BLOCK) as blocks:  # type: ignore[arg-type]
+        for part, at in blocks:
+            far = ((part if is_real else np.abs(part)) < lost).nonzero()[0]
+            if far.size:
+                part[far] = _sech_squared_far(at[far])
     return slope
 
 
@@ -223,7 +232,7 @@ def _sech_squared_body(e: Any, y: Any, x: Any) -> Any:
     left = e.select(e.compare("<", e.real(x), zero), x, e.neg(x))
     fall = e.math("exp", e.add(left, left))
     far = e.div(e.mul(e.constant(4, x), fall), e.mul(e.add(one, fall), e.add(one, fall)))
-    flat = e.compare("<", e.abs(near), e.constant(_FLAT, e.real(x)))
+    flat = e.compare("<", e.abs(near), e.constant(_lost(x.dtype), e.real(x)))
     return e.select(flat, far, near)
 
 
