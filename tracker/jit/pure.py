@@ -28,7 +28,7 @@ _PURE = (  # modules, and what is pure in others
     "numbers operator _operator pprint random _random re re._constants _sre reprlib statistics "
     "_statistics string _string struct _struct textwrap types typing _typing typing_extensions "
     "unicodedata warnings _warnings weakref _weakref _weakrefset zlib "
-    "__future__ _io.BytesIO _io.StringIO _thread.LockType _thread.RLock _thread._local "
+    "__future__ _cyutility _io.BytesIO _io.StringIO _thread.LockType _thread.RLock _thread._local "
     "_thread.allocate_lock _thread.lock _ctypes._CData _ctypes.Array _ctypes.Structure "
     "_ctypes.Union _ctypes._Pointer _ctypes._SimpleCData nt.fspath posix.fspath os.fspath "
     "nt._path_normpath nt._path_splitroot nt._path_splitroot_ex posix._path_normpath "
