@@ -98,6 +98,15 @@ def compiled_quickly(request, monkeypatch):
 
 
 @pytest.fixture
+def uncollected():
+    """The cyclic collector is off: what goes, goes by its reference count."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Where compiled code is kept, for this test."""
     monkeypatch.setenv("TRACKER_CACHE", "1")

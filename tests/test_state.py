@@ -218,15 +218,6 @@ def test_a_nan_is_still_made_strong_when_a_pass_frees():
     assert not np.any(np.isnan(x.grad))
 
 
-@pytest.fixture
-def uncollected():
-    """The cyclic collector is off: what goes, goes by its reference count."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
 def written_into(p):
     p[0] = 2.0
     p[1:] *= 2.0

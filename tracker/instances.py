@@ -96,7 +96,7 @@ def attributes(x: Any) -> dict[str, Any]:
 
 
 def own_dict(x: Any) -> dict[str, Any]:
-    """The dict of an object's attributes; an empty one if it has none."""
+    """The attributes in an object's own dict, if it has one; no code of the user's runs."""
     try:
         found: dict[str, Any] = object.__getattribute__(x, "__dict__")
     except AttributeError:

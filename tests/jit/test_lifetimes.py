@@ -1,6 +1,5 @@
 """What a jitted function keeps, and for how long."""
 
-import gc
 import weakref
 
 import numpy as np
@@ -13,15 +12,6 @@ from tracker.jit.background import drain
 
 X = np.ones(3)
 BOUND = 12
-
-
-@pytest.fixture
-def uncollected():
-    """The cyclic collector is off: what goes, goes by its reference count."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.fixture

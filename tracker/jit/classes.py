@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tracker import tree
+from tracker.instances import own_dict
 from tracker.jit.compared import Static
 from tracker.jit.inspection import is_data_descriptor
 from tracker.jit.installed import HEAP
 from tracker.jit.mentioned import Mentioned
-from tracker.jit.places import Place, has_dict, lent, own_dict
+from tracker.jit.places import Place, has_dict, lent
 
 
 class Classes:

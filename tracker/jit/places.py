@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from tracker import tree
+from tracker.instances import own_dict
 from tracker.jit.compared import NESTED, Compared, Static, is_changing, items_of
 from tracker.jit.lent import Lent
 from tracker.jit.signature import (
@@ -190,15 +191,6 @@ def has_dict(x: Any) -> bool:
 def attributes_of(x: Any) -> Mapping[str, Any]:
     """The attributes that an object has of its own."""
     return vars(x) if has_dict(x) else {}
-
-
-def own_dict(x: Any) -> dict[str, Any]:
-    """The attributes of an object itself; no code of the user's runs."""
-    try:
-        found: dict[str, Any] = object.__getattribute__(x, "__dict__")
-    except AttributeError:
-        return {}
-    return found
 
 
 def written_in_c(x: Any, name: str) -> Callable[..., Any]:

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracker import tree
+from tracker.instances import own_dict
 from tracker.jit.answers import QUESTIONS, Space
 from tracker.jit.asking import Unproven
 from tracker.jit.caches import emptied
@@ -54,7 +55,7 @@ from tracker.jit.installed import HEAP, PLAIN, Installed
 from tracker.jit.libraries import OURS, is_installed, is_library, is_library_code
 from tracker.jit.mentioned import Mentioned
 from tracker.jit.opaque import goes_on
-from tracker.jit.places import OF_C, Kind, Place, children_of, has_dict, lent, own_dict
+from tracker.jit.places import OF_C, Kind, Place, children_of, has_dict, lent
 from tracker.jit.pure import NOTHING, Pure
 from tracker.jit.putting import Replaced, logs
 from tracker.jit.reflection import Names, names_given, names_in, names_of

@@ -28,6 +28,7 @@ import numpy as np
 
 from tracker import tree
 from tracker.draws import Journal
+from tracker.instances import own_dict
 from tracker.jit.compared import Static
 from tracker.jit.inputs import Inputs
 from tracker.jit.lasting import at_places
@@ -41,7 +42,6 @@ from tracker.jit.places import (
     is_record,
     leaf_nodes,
     lent,
-    own_dict,
     structure_at,
     written_in_c,
 )
