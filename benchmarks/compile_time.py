@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import tracker
-from tracker.jit import engine
+from tracker.jit.llvm import engine
 
 
 def loop(n: int) -> Any:

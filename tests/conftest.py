@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tracker import listening
 from tracker.ir import op
-from tracker.jit import cache, engine
-from tracker.jit.background import drain
+from tracker.jit.llvm import engine, object_cache
+from tracker.jit.runtime.compile_queue import drain
 from tracker.ops import special  # noqa: F401  (declared late otherwise: in the middle of a test)
 from tracker.scipy import signal as _signal  # noqa: F401  (as above)
 from tracker.scipy import special as _special  # noqa: F401  (as above)
+from tracker.tape import observers
 
 os.environ["TRACKER_CACHE"] = "0"  # tests compile, but for those that ask for `folder`
 
@@ -55,8 +55,8 @@ settings.load_profile(PROFILE)
 def _state():
     """Everything global that a test could leave changed."""
     return {
-        "listeners": len(listening.listeners),
-        "stage": listening.current_stage(),
+        "listeners": len(observers.listeners),
+        "stage": observers.current_stage(),
         "np.errstate": (np.geterr(), np.geterrcall()),
         "np.printoptions": np.get_printoptions(),
         "ops": dict(op.OPS),
@@ -111,6 +111,6 @@ def folder(tmp_path, monkeypatch):
     """Where compiled code is kept, for this test."""
     monkeypatch.setenv("TRACKER_CACHE", "1")
     monkeypatch.setenv("TRACKER_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "_RECENT", 0)  # as if every call were in a process of its own
-    monkeypatch.setattr(cache, "_recent", {})
-    return tmp_path / "cache" / f"tracker-{cache._FORMAT}"
+    monkeypatch.setattr(object_cache, "_RECENT", 0)  # as if every call were in a process of its own
+    monkeypatch.setattr(object_cache, "_recent", {})
+    return tmp_path / "cache" / f"tracker-{object_cache._FORMAT}"

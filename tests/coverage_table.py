@@ -22,7 +22,7 @@ import tracker.scipy.special
 from tracker.ir.op import CONSTANT, NUMPY, REFUSED, UFUNCS
 from tracker.ops import special  # noqa: F401  (enters SciPy's ufuncs in the registry)
 from tracker.scipy import OURS
-from tracker.scipy._hosted import UNTRACKED
+from tracker.scipy._bridge.callback import UNTRACKED
 
 PAGE = Path(__file__).parent.parent / "docs" / "coverage.md"
 UNACCOUNTED = "unaccounted for"

@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy._core._multiarray_umath as _multiarray
 
-from tracker.jit import engine, lower
+from tracker.jit.codegen import lower
+from tracker.jit.llvm import engine
 
 _capsule = ctypes.pythonapi.PyCapsule_New
 _capsule.restype = ctypes.py_object

@@ -50,7 +50,7 @@ print("begun", flush=True)
 """
 CHOICES = """
 import ctypes
-from tracker.jit import engine
+from tracker.jit.llvm import engine
 
 text = '''
 define void @f(ptr %x, ptr %y) {

@@ -11,110 +11,35 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "tracker"
 
-# Each layer may import from the layers before it (and from within itself).
-LAYERS = [
-    {"tracker.errors", "tracker.errstate", "tracker.records", "tracker.versions", "tracker.weak"},
-    {"tracker.arraylikes", "tracker.instances", "tracker.liveness", "tracker.snapshots"},
-    {"tracker.config", "tracker.tree", "tracker.standing"},
+# Each floor is a set of rooms (folders, or files at the top). A room imports only rooms of the
+# floors before its own, and itself: the longest name that begins a module's name is its room.
+FLOORS = [
+    {"tracker.errors"},
+    {"tracker.support"},
+    {"tracker.config", "tracker.tree"},
     {"tracker.ir"},
-    {"tracker.attribution", "tracker.values"},
-    {"tracker.last_uses"},
-    {"tracker.deferral"},
-    {"tracker.listening"},
-    {"tracker.stage"},
+    {"tracker.ir.passes"},
+    {"tracker.ir.passes.loops"},
     {"tracker.tape"},
-    {"tracker.overwriting"},
-    {"tracker.tracked", "tracker.leaving"},
-    {"tracker.conversions", "tracker.originals"},
-    {"tracker.ops"},
-    {"tracker.attributes", "tracker.mutation", "tracker.draws", "tracker.recorders"},
-    {"tracker.views"},
-    {"tracker.arrivals", "tracker.origins"},
-    {"tracker.reverse"},
-    {"tracker.forward", "tracker.replay"},
-    {"tracker.leaves"},
-    {"tracker.params"},
-    {"tracker.wrapping"},
-    {"tracker.pullbacks", "tracker.gradients"},
-    {"tracker.call_ops"},
-    {"tracker.differences", "tracker.calls", "tracker.rules"},
+    {"tracker.ops.declare"},
+    {"tracker.ops", "tracker.array_api"},
+    {"tracker.random"},
+    {"tracker.autodiff"},
     {"tracker.testing"},
-    {"tracker.cuts", "tracker.recompute"},
+    {"tracker.jit.vmath", "tracker.jit.llvm"},
+    {"tracker.jit.guards"},
+    {"tracker.jit.runtime", "tracker.jit.discovery"},
+    {"tracker.jit.abi", "tracker.jit.scalar", "tracker.jit.schedule", "tracker.jit.tracing"},
+    {"tracker.jit.lapack"},
+    {"tracker.jit.codegen", "tracker.jit.kernels"},
+    {"tracker.jit.pipeline"},
+    {"tracker.jit.dispatch"},
     {"tracker.jit"},
     {"tracker.control"},
-    {"tracker.vmapping"},
-    {"tracker.jacobians"},
-    {"tracker.numpy"},
-    {"tracker.special", "tracker.scipy", "tracker.nn", "tracker.optim", "tracker.debug"},
+    {"tracker.transforms"},
+    {"tracker.numpy", "tracker.debug", "tracker.nn", "tracker.optim"},
+    {"tracker.scipy", "tracker.special"},
     {"tracker"},
-]
-# Inside the compiler: lower files never import higher ones.
-JIT_LAYERS = [
-    {
-        "borrowed",
-        "caches",
-        "collecting",
-        "probing",
-        "vmath",
-        "portable",
-        "sharing",
-        "uses",
-        "division",
-        "rare",
-        "compared",
-        "lent",
-        "signature",
-        "conditions",
-        "strides",
-        "structs",
-        "writer",
-        "index",
-        "interrupts",
-    },
-    {"locking", "fastcode", "support"},
-    {"engine"},
-    {"orders", "unusual"},
-    {"strips"},
-    {"libraries", "pure", "reflection"},
-    {"answers", "asking", "installed", "opaque"},
-    {"mentioned", "raised"},
-    {"places", "classes", "reads", "hidden", "putting", "inspection", "standins", "varying"},
-    {"inputs", "held"},
-    {"lasting"},
-    {"state"},
-    {"scalars"},
-    {"bits", "networks"},
-    {"emit", "arcs", "complexes", "building", "arguments", "results", "cache"},
-    {"writes", "updates", "staging"},
-    {"entry", "memory", "lifting", "dispatch"},
-    {"native"},
-    {"callable", "blas", "parallel"},
-    {"callbacks", "lending", "sorting", "selecting", "searching", "dense"},
-    {"layout"},
-    {"lowered", "chains", "pausing", "overwriting"},
-    {"rows", "running", "modules", "routines", "program"},
-    {"inplace", "accounts"},
-    {"storing", "guests"},
-    {"weighing"},
-    {"plan"},
-    {"multiply", "rowcode"},
-    {"products", "partition", "structured", "scratch"},
-    {"taking"},
-    {"folds", "scattering", "flat"},
-    {"elements"},
-    {"loops"},
-    {"registers"},
-    {"unrolled"},
-    {"lower"},
-    {"carrying", "relinking"},
-    {"pipeline", "recall", "binding", "explain"},
-    {"executor", "compiling"},
-    {"background"},
-    {"families"},
-    {"first_calls", "odd_calls", "traces"},
-    {"jitted"},
-    {"kept"},
-    {"decorator", "export"},
 ]
 
 
@@ -170,37 +95,33 @@ def _imports(path):
             yield name, id(node) in inner, id(node) in typing_only
 
 
-def layer(module, layers, prefix=""):
-    """The number of the layer whose entry is the longest prefix of the module's name."""
-    best, found = "", None
-    for number, group in enumerate(layers):
-        for entry in group:
-            full = prefix + entry
-            if (module == full or module.startswith(full + ".")) and len(full) > len(best):
-                best, found = full, number
-    return found
+def room_of(module):
+    """The floor and the name of the room that a module is in."""
+    rooms = [(len(room), floor, room) for floor, rooms in enumerate(FLOORS) for room in rooms]
+    _, floor, room = max(r for r in rooms if f"{module}.".startswith(f"{r[2]}."))
+    return floor, room
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)
 def test_imports_point_one_way(path):
     module = name_of(path)
-    for target, _, typing_only in imports(path):
-        if not target.startswith("tracker") or typing_only:
-            continue
-        assert layer(target, LAYERS) <= layer(module, LAYERS), f"{module} imports {target}"
-        if module.startswith("tracker.jit.") and target.startswith("tracker.jit."):
-            mine = layer(module, JIT_LAYERS, "tracker.jit.")
-            theirs = layer(target, JIT_LAYERS, "tracker.jit.")
-            assert mine is not None, f"{module} has no layer; give it one in JIT_LAYERS"
-            assert theirs is not None, f"{target} has no layer; give it one in JIT_LAYERS"
-            assert theirs <= mine, f"{module} imports {target}"
+    floor, room = room_of(module)
+    for target, _, _ in imports(path):
+        if target.startswith("tracker"):
+            below, theirs = room_of(target)
+            assert theirs == room or below < floor, f"{module} imports {target}"
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)
 def test_llvmlite_and_ctypes_have_their_place(path):
     places = {
-        "llvmlite": {"tracker.jit.engine"},
-        "ctypes": {"tracker.jit.native", "tracker.jit.callable", "tracker.jit.lent"},
+        "llvmlite": {"tracker.jit.llvm.engine"},
+        "ctypes": {
+            "tracker.jit.abi.loader",
+            "tracker.jit.runtime.c_symbols",
+            "tracker.jit.abi.native_callable",
+            "tracker.jit.guards.class_guard",
+        },
     }
     for target, _, _ in imports(path):
         for package, allowed in places.items():
@@ -213,15 +134,15 @@ def test_late_imports_are_only_those_that_spare_others_the_time():
     the first call of a jitted function."""
     lazy = {
         "tracker",
-        "tracker.control.stepping",
-        "tracker.draws",
-        "tracker.instances",  # where the libraries are, is asked when a class is first looked at
-        "tracker.jit.blas",  # another process is asked about a library that somebody names
-        "tracker.jit.decorator",
-        "tracker.jit.jitted",
-        "tracker.jit.traces",
+        "tracker.control.step_runner",
+        "tracker.random.draw_ops",
+        "tracker.support.instances",  # where libraries are: asked when a class is first looked at
+        "tracker.jit.runtime.blas",  # another process is asked about a library that somebody names
+        "tracker.jit.api",
+        "tracker.jit.dispatch.jitted",
+        "tracker.jit.dispatch.trace_cache",
         "tracker.nn.activations",  # gelu without approximation takes SciPy's erfc
-        "tracker.ops.ufuncs",
+        "tracker.ops.ufunc_protocol",
     }
     for path in modules():
         if name_of(path) in lazy:
@@ -248,9 +169,9 @@ def test_the_filters_of_warnings_are_the_users():
     """They belong to the process: a thread that compiles and sets them aside for a while may put
     back what another one did."""
     users = {
-        "tracker.differences",
+        "tracker.autodiff.finite_differences",
         "tracker.testing",
-        "tracker.attribution",
+        "tracker.support.source_lines",
     }  # called by users; as they are, at import
     for path in modules():
         if name_of(path) not in users:

@@ -2,13 +2,33 @@
 
 import importlib
 
-from tracker import attributes as _attributes  # noqa: F401  (gives Tracked what it says of itself)
-from tracker import mutation as _mutation  # noqa: F401  (gives Tracked its subscripts)
+from tracker import array_api as _attributes  # noqa: F401  (gives Tracked what it says of itself)
 from tracker import tree
-from tracker import views as _views  # noqa: F401  (and its other views)
+from tracker.autodiff.checkpoint import checkpoint, forwarddiff
+from tracker.autodiff.custom_rules import (
+    collect,
+    custom_gradient,
+    frule,
+    nobacksies,
+    rrule,
+    scalar_rule,
+    stack,
+    track,
+)
+from tracker.autodiff.gradients import gradient, value_and_grad, withgradient
+from tracker.autodiff.leaves import back, grad, isleaf, istracked, param, update, zero_grad
+from tracker.autodiff.params import Grads, Params
+from tracker.autodiff.pullbacks import forward, jvp, pullback, pushforward
+from tracker.autodiff.stop_gradient import (
+    data,
+    hook,
+    ignore_derivatives,
+    isderiving,
+    non_differentiable,
+    showgrad,
+)
 from tracker.config import config
 from tracker.control import cond, fori_loop, scan, switch, while_loop
-from tracker.cuts import data, hook, ignore_derivatives, isderiving, non_differentiable, showgrad
 from tracker.errors import (
     CompileError,
     ComplexLossError,
@@ -23,8 +43,11 @@ from tracker.errors import (
     TrackerError,
     UnsupportedError,
 )
-from tracker.gradients import gradient, value_and_grad, withgradient
-from tracker.jacobians import (
+from tracker.jit.api import jit, trace
+from tracker.ops.indexing import inplace as _mutation  # noqa: F401  (gives Tracked its subscripts)
+from tracker.ops.indexing import views as _views  # noqa: F401  (and its other views)
+from tracker.tape.tracked import Tracked
+from tracker.transforms.jacobians import (
     diaghessian,
     hessian,
     hessian_reverse,
@@ -32,23 +55,7 @@ from tracker.jacobians import (
     jacobian,
     withjacobian,
 )
-from tracker.jit.decorator import jit, trace
-from tracker.leaves import back, grad, isleaf, istracked, param, update, zero_grad
-from tracker.params import Grads, Params
-from tracker.pullbacks import forward, jvp, pullback, pushforward
-from tracker.recompute import checkpoint, forwarddiff
-from tracker.rules import (
-    collect,
-    custom_gradient,
-    frule,
-    nobacksies,
-    rrule,
-    scalar_rule,
-    stack,
-    track,
-)
-from tracker.tracked import Tracked
-from tracker.vmapping import vmap
+from tracker.transforms.vmap import vmap
 
 
 def __getattr__(name: str) -> object:
@@ -58,7 +65,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(testing, name)
     if name == "export":
-        from tracker.jit.support import no_export, why_not
+        from tracker.jit.runtime.availability import no_export, why_not
 
         if why_not():
             return no_export

@@ -7,7 +7,7 @@ Owns: `Settings`, `current()`, `dump`, and `config`, which users call. Variables
     TRACKER_THREADS=n       long loops are shared by n threads (default: the processors we may use)
     TRACKER_DUMP=trace,ir,llvm,asm   print these stages of everything that is compiled, to stderr
 
-(TRACKER_BLAS is read by `jit/blas.py`, where its values are explained.)
+(TRACKER_BLAS is read by `jit/runtime/blas.py`, where its values are explained.)
 
 Invariants: an unknown name or value is an error that lists the valid ones; a scope restores what it
 found, also on an exception; a change is seen by its own thread and context only.
@@ -22,7 +22,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from tracker.records import names, record, replace
+from tracker.support.structs import names, record, replace
 
 P = ParamSpec("P")
 R = TypeVar("R")

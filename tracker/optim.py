@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracker import tree
+from tracker.autodiff.boundary import trained
 from tracker.errors import message
-from tracker.ops.create import item
-from tracker.ops.entries import as_array
-from tracker.tape import apply, form_of
-from tracker.wrapping import trained
+from tracker.ops.declare.arguments import as_array
+from tracker.ops.shape.create import item
+from tracker.tape.record import apply, form_of
 
 Rate = float | Callable[[Any], Any]
 

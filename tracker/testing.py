@@ -5,8 +5,9 @@ that a user registered), `check_op` (an op's declaration against NumPy, differen
 `numerical_jvp`, `CHECKS` (the checks that
 `check_op` runs). Start at `check_derivatives`.
 
-How differences are taken is in `differences.py`. Where that of one step disagrees with a
-derivative, more steps are taken, at last nearer ones: there may be a kink or a jump in between.
+How differences are taken is in `autodiff/finite_differences.py`. Where that of one step disagrees
+with a derivative, more steps are taken, at last nearer ones: there may be a kink or a jump in
+between.
 
 Invariant: arguments are copied before every call of the function under test.
 """
@@ -21,7 +22,9 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.differences import (
+from tracker.autodiff.boundary import with_all_arrays
+from tracker.autodiff.custom_rules import rules_of, track
+from tracker.autodiff.finite_differences import (
     NEARER,
     ONE_STEP,
     STEPS,
@@ -40,15 +43,13 @@ from tracker.differences import (
     widen,
     zero,
 )
+from tracker.autodiff.leaves import data
+from tracker.autodiff.pullbacks import jvp, pullback, pushforward
 from tracker.errors import NotScalarError, message
 from tracker.ir.op import Op
 from tracker.ir.types import type_of
-from tracker.leaves import data
-from tracker.ops.bundle import parts_of
-from tracker.pullbacks import jvp, pullback, pushforward
-from tracker.rules import rules_of, track
-from tracker.tape import apply
-from tracker.wrapping import with_all_arrays
+from tracker.ops.declare.bundle import parts_of
+from tracker.tape.record import apply
 
 # Functions ----------------------------------------------------------------------------------------
 

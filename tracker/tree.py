@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from tracker import instances
-from tracker.arraylikes import offers_array
 from tracker.errors import UnsupportedError, message
-from tracker.records import record
+from tracker.support import instances
+from tracker.support.array_likes import offers_array
+from tracker.support.structs import record
 
 
 @record(frozen=True)

@@ -2,13 +2,14 @@
 
 import pytest
 
-from tracker.ir import periods, repeats
+from tracker.ir.passes import loop_limits
+from tracker.ir.passes.loops import recurrences, repeat_detection
 
 
 @pytest.fixture
 def eager_to_roll(monkeypatch):
     """Short programs are rolled, too."""
-    monkeypatch.setattr(repeats, "SHORT", 10)
-    monkeypatch.setattr(repeats, "PAYS", 10)
-    monkeypatch.setattr(periods, "PAYS", 10)
-    monkeypatch.setattr(periods, "_IN_REGISTERS", 1)
+    monkeypatch.setattr(loop_limits, "SHORT", 10)
+    monkeypatch.setattr(repeat_detection, "PAYS", 10)
+    monkeypatch.setattr(recurrences, "PAYS", 10)
+    monkeypatch.setattr(recurrences, "_IN_REGISTERS", 1)

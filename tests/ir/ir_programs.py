@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import tracker.ops  # noqa: F401  (declares the ops)
 from tracker.ir.graph import Const, Eqn, Function, Guard, Var
-from tracker.ir.keys import const_key, params_key
 from tracker.ir.op import OPS
+from tracker.ir.structural_keys import const_key, params_key
 from tracker.ir.types import DTYPES, PYTHON, Type, type_of
 
 # Anything that has a text -------------------------------------------------------------------------

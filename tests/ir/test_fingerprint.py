@@ -13,7 +13,7 @@ from tracker.ir.fingerprint import fingerprint
 from tracker.ir.graph import Const, Eqn, Function, Guard, Var
 from tracker.ir.op import OPS
 from tracker.ir.text import parse
-from tracker.records import replace
+from tracker.support.structs import replace
 
 TEXT = """
 function f(x: f64[3], k: f64[]) {

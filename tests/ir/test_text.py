@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 
 from tracker.errors import IRError
-from tracker.ir.dot import dot
 from tracker.ir.graph import Const, Eqn, Function, Var
-from tracker.ir.keys import const_key
+from tracker.ir.graphviz import dot
 from tracker.ir.op import OPS
+from tracker.ir.structural_keys import const_key
 from tracker.ir.text import parse, print_function
 from tracker.ir.types import Type
 

@@ -11,7 +11,7 @@ from tracker.ir.op import OPS
 from tracker.ir.text import parse
 from tracker.ir.types import Type
 from tracker.ir.verify import verify
-from tracker.records import replace
+from tracker.support.structs import replace
 
 F64 = np.dtype(float)
 VECTOR = Type((3,), F64)

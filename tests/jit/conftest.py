@@ -1,11 +1,11 @@
-"""Fixtures for the tests of what a trace puts off (`put_off.py`)."""
+"""Fixtures for the tests of what a trace puts off (`lazy_arrays.py`)."""
 
 import gc
 
 import pytest
 
-from tracker import values
-from tracker.jit import first_calls
+from tracker.jit.dispatch import first_call
+from tracker.tape import value as values
 
 
 @pytest.fixture
@@ -30,6 +30,6 @@ def computed(monkeypatch):
 @pytest.fixture
 def machine_code(monkeypatch):
     """What is put off is left to machine code, however little it is."""
-    monkeypatch.setattr(first_calls, "SOON", 0)
-    monkeypatch.setattr(first_calls, "APIECE", 0)
-    monkeypatch.setattr(first_calls, "EACH", 0)
+    monkeypatch.setattr(first_call, "SOON", 0)
+    monkeypatch.setattr(first_call, "APIECE", 0)
+    monkeypatch.setattr(first_call, "EACH", 0)

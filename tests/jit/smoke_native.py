@@ -1,6 +1,7 @@
 """Hand-written plans, and the checks of native calls that need only NumPy and llvmlite.
 
-`python tests/jit/smoke_native.py` runs every check in any Python; `test_native.py` runs them too.
+`python tests/jit/smoke_native.py` runs every check in any Python; `abi/test_native_callable.py`
+runs them too.
 """
 
 import copy
@@ -11,13 +12,12 @@ import weakref
 from collections import OrderedDict, namedtuple
 
 import numpy as np
-from at_once import at_once
+from concurrently import at_once
 
 from tracker import tree
-from tracker.jit import callable as native_callable
-from tracker.jit import native
-from tracker.jit.entry import Running
-from tracker.jit.signature import (
+from tracker.jit.abi import loader, native_callable
+from tracker.jit.abi.entry import Running
+from tracker.jit.guards.signature import (
     ArrayOut,
     ConstOut,
     InputOut,
@@ -101,7 +101,7 @@ done:
 
 def entry(text, args, leaves, structure=tree.LEAF, kwargs=None, **options):
     signature, _ = signature_of(args, kwargs or {})
-    return native.compile_entry(text, signature, Outputs(structure, tuple(leaves)), **options)
+    return loader.compile_entry(text, signature, Outputs(structure, tuple(leaves)), **options)
 
 
 def jitted(*entries, cls=JITTED, fallback=slow):
@@ -288,7 +288,7 @@ def check_statics():
     for value, others in ((10**30, [10**30 + 1, 1.0]), (0.0, [-0.0, 1.0, 0]), (1, [True, 1.0, 2])):
         signature, _ = signature_of((value,), {}, static)
         hit = Outputs(tree.LEAF, (ConstOut("hit"),))
-        f = jitted(native.compile_entry(NOTHING, signature, hit))
+        f = jitted(loader.compile_entry(NOTHING, signature, hit))
         assert f(type(value)(str(value))) == "hit"
         for other in others:
             assert took_slow_path(f(other)), other
@@ -318,7 +318,7 @@ def check_outputs():
     assert a is token and b is x and c is d["k"] and d[2] is None
     np.testing.assert_array_equal(c, 2 * x)
     built = Outputs(shape_of(Bag([0.0])), (ScalarOut(float),), lambda s, kids: (s.cls, kids))
-    g = jitted(native.compile_entry(copying((0, 1)), signature_of((1.0,), {})[0], built))
+    g = jitted(loader.compile_entry(copying((0, 1)), signature_of((1.0,), {})[0], built))
     assert g(7.0) == (Bag, (7.0,))
 
 
@@ -377,7 +377,7 @@ def check_exceptions():
     broken = Outputs(
         shape_of(([0, 0], Bag([0, 0]))), (ArrayOut(F8, (3,)), InputOut(0)) * 2, refuses
     )
-    h = jitted(native.compile_entry(NOTHING, signature_of((x,), {})[0], broken))
+    h = jitted(loader.compile_entry(NOTHING, signature_of((x,), {})[0], broken))
     for _ in range(100):
         assert_raises(OSError, h, x)
     assert sys.getrefcount(x) == before

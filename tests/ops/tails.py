@@ -12,11 +12,11 @@ import numpy as np
 import scipy.special as sc
 
 from tracker import nn, special
-from tracker.ops.activation import logistic_density
-from tracker.ops.binary import cosine
+from tracker.ops.elementwise.activation import logistic_density
+from tracker.ops.elementwise.binary import cosine
+from tracker.ops.elementwise.unary import arctan_slope, one_less_square, sech_squared
 from tracker.ops.special import error
-from tracker.ops.unary import arctan_slope, one_less_square, sech_squared
-from tracker.tape import apply
+from tracker.tape.record import apply
 
 REAL = (-np.inf, np.inf)
 POSITIVE = (0.0, np.inf)

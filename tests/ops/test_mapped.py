@@ -5,8 +5,8 @@ import pytest
 from test_rows import ROWS
 
 from tracker import vmap
-from tracker.ops.bundle import parts_of
-from tracker.tape import apply, data_of
+from tracker.ops.declare.bundle import parts_of
+from tracker.tape.record import apply, data_of
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if r.samples], ids=lambda r: r.op.name)

@@ -4,8 +4,8 @@ Each means the plain Python loop or branch that its docstring shows, and that is
 while a function is being traced (for `jit`, `vmap`), the body is traced once and stays a loop,
 so that compiling does not depend on the number of steps. Start at `scan`.
 
-Owns: the public functions; structures become flat lists here, and the ops in `loops.py`,
-`whiles.py` and `branches.py` see these only.
+Owns: the public functions; structures become flat lists here, and the ops in `loop.py`,
+`while_loop.py` and `branch.py` see these only.
 
 Invariant: where a body cannot be traced once for all steps (it writes into arrays outside, changes
 what it reads, changes shapes, or takes other Python branches at later steps), the plain Python loop
@@ -21,19 +21,19 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
-from tracker.control.backward import looked_at
-from tracker.control.branches import run_branch
-from tracker.control.carries import Flat, carried, only_read, put_back, settle
-from tracker.control.loops import run_loop
-from tracker.control.nested import cut, nest, unchanged
-from tracker.control.whiles import run_while
+from tracker.control.body import cut, nest, unchanged
+from tracker.control.branch import run_branch
+from tracker.control.carry_types import Flat, carried, only_read, put_back, settle
+from tracker.control.loop import run_loop
+from tracker.control.loop_pullback import looked_at
+from tracker.control.while_loop import run_while
 from tracker.errors import UnsupportedError, message
 from tracker.ir.types import type_of
-from tracker.listening import current_stage
-from tracker.replay import PathLeft
-from tracker.stage import Unstructured
-from tracker.tape import data_of, form_of, value_of
-from tracker.tracked import Tracked
+from tracker.tape.observers import current_stage
+from tracker.tape.record import data_of, form_of, value_of
+from tracker.tape.replay import PathLeft
+from tracker.tape.tracer import Unstructured
+from tracker.tape.tracked import Tracked
 
 __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracker.debug.drawing import draw
-from tracker.debug.nans import nan_check
-from tracker.debug.tapes import tape
+from tracker.debug.draw import draw
+from tracker.debug.nan_check import nan_check
+from tracker.debug.tape import tape
 from tracker.errors import UnsupportedError, message
-from tracker.ir import dot as _dot
-from tracker.jit.decorator import trace
+from tracker.ir import graphviz as _dot
+from tracker.jit.api import trace
 
 __all__ = ["dot", "draw", "explain", "nan_check", "tape"]
 

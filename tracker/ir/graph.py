@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, ClassVar
 
-from tracker.ir.op import Branch, Host, Loop, Op, Routine, While, has_effect
+from tracker.ir.lowering import Branch, Host, Loop, Routine, While
+from tracker.ir.op import Op, has_effect
 from tracker.ir.types import Type, type_of
-from tracker.records import field, record
+from tracker.support.structs import field, record
 
 
 class Var:

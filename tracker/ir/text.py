@@ -36,9 +36,9 @@ from typing import Any
 import numpy as np
 
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, name_variables, variables
-from tracker.ir.literal import print_type, print_value, read_number, read_scalar
+from tracker.ir.lexer import NAME, Line, Lines
+from tracker.ir.literals import print_type, print_value, read_number, read_scalar
 from tracker.ir.op import OPS, Op
-from tracker.ir.scan import NAME, Line, Lines
 from tracker.ir.types import DTYPES, PYTHON, Bundle, Type
 
 RESERVED = frozenset(

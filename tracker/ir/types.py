@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from tracker.errors import IRError
-from tracker.records import record
+from tracker.support.structs import record
 
 NAMES = {
     np.dtype(np.bool_): "bool",

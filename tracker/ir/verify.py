@@ -19,8 +19,8 @@ import numpy as np
 
 from tracker.errors import REFUSALS, IRError
 from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
-from tracker.ir.keys import params_key
-from tracker.ir.literal import print_value
+from tracker.ir.literals import print_value
+from tracker.ir.structural_keys import params_key
 from tracker.ir.text import Printer
 from tracker.ir.types import Type, type_of
 

@@ -1,4 +1,4 @@
-"""The compiler. `decorator.py` is where a call comes in; `compiling.py` shows the way through.
+"""The compiler. `api.py` is where a call comes in; `jit/pipeline/compile.py` shows the way through.
 
 Nothing here imports llvmlite until something is compiled.
 """

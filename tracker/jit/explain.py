@@ -9,17 +9,17 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tracker.ir.graph import Const, Eqn, Guard
-from tracker.ir.op import Loop
+from tracker.ir.lowering import Loop
 from tracker.ir.types import Bundle
-from tracker.jit import blas
-from tracker.jit.accounts import Account, accounts, space_text
-from tracker.jit.layout import Control, Kernel, Plan
-from tracker.jit.partition import Segment, partition
-from tracker.jit.places import names_of
+from tracker.jit.guards.matching import names_of
+from tracker.jit.pipeline.partition import Segment, partition
+from tracker.jit.runtime import blas
+from tracker.jit.schedule.loop_fusion import Account, accounts, space_text
+from tracker.jit.schedule.plan_data import Control, Kernel, Plan
 
 if TYPE_CHECKING:
-    from tracker.jit.binding import Compiled, Piece
-    from tracker.jit.families import Special
+    from tracker.jit.dispatch.specialization import Special
+    from tracker.jit.pipeline.link import Compiled, Piece
 
 
 def explain(name: str, special: Special, specials: Sequence[Special]) -> str:

@@ -21,24 +21,26 @@ from typing import Any
 import numpy as np
 
 from tracker import tree
+from tracker.autodiff.gradients import value_and_grad
 from tracker.config import config
 from tracker.errors import CompileError, message
-from tracker.gradients import value_and_grad
 from tracker.ir.graph import Function, Var
 from tracker.ir.types import Type
-from tracker.jit import blas, engine, portable
-from tracker.jit.carrying import planned
-from tracker.jit.conditions import Flags
-from tracker.jit.jitted import plain_of
-from tracker.jit.layout import Slots
-from tracker.jit.lower import lower
-from tracker.jit.partition import host_reasons
-from tracker.jit.pipeline import optimise
-from tracker.jit.scalars import memory_type
-from tracker.jit.staging import Staged, stage
-from tracker.jit.strides import c_strides
-from tracker.records import record
-from tracker.tape import data_of
+from tracker.jit.codegen.lower import lower
+from tracker.jit.dispatch.jitted import plain_of
+from tracker.jit.guards.conditions import Flags
+from tracker.jit.kernels import portable_blas
+from tracker.jit.llvm import engine
+from tracker.jit.pipeline.loop_carried import planned
+from tracker.jit.pipeline.partition import host_reasons
+from tracker.jit.pipeline.passes import optimise
+from tracker.jit.runtime import blas
+from tracker.jit.scalar.values import memory_type
+from tracker.jit.schedule.plan_data import Slots
+from tracker.jit.tracing.trace import Staged, stage
+from tracker.ops.shape.memory_order import c_strides
+from tracker.support.structs import record
+from tracker.tape.record import data_of
 
 _C = {
     "float64": "double",
@@ -253,7 +255,7 @@ def _texts(name: str, staged: Staged, function: Function, own: int) -> list[str]
     )
     plan = planned(function, [c_strides(v.type.shape) for v in variables])
     lowered = lower(plan, slots)
-    lost = portable.missing({*lowered.symbols, *(loop.symbol for loop in lowered.borrowed)})
+    lost = portable_blas.missing({*lowered.symbols, *(loop.symbol for loop in lowered.borrowed)})
     if lost:
         raise CompileError(
             message(
@@ -265,7 +267,9 @@ def _texts(name: str, staged: Staged, function: Function, own: int) -> list[str]
     bits = 64 if library is None else library.int_bits
     texts = [lowered.text + _wrapper(name, staged, variables, results, n, own)]
     texts += [loops.text for loops in lowered.loops]
-    return [portable.with_definitions(text, _called(text, lowered.symbols), bits) for text in texts]
+    return [
+        portable_blas.with_definitions(text, _called(text, lowered.symbols), bits) for text in texts
+    ]
 
 
 def _called(text: str, symbols: frozenset[str]) -> set[str]:

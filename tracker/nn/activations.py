@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ops.activation import sigmoid as sigmoid_op
-from tracker.ops.entries import as_array
-from tracker.ops.softmax import logsoftmax as logsoftmax_op
-from tracker.ops.softmax import logsumexp as logsumexp_op
-from tracker.ops.softmax import of_real
-from tracker.ops.softmax import softmax as softmax_op
-from tracker.tape import apply
+from tracker.ops.declare.arguments import as_array
+from tracker.ops.elementwise.activation import sigmoid as sigmoid_op
+from tracker.ops.reduce.softmax import logsoftmax as logsoftmax_op
+from tracker.ops.reduce.softmax import logsumexp as logsumexp_op
+from tracker.ops.reduce.softmax import of_real
+from tracker.ops.reduce.softmax import softmax as softmax_op
+from tracker.tape.record import apply
 
 Axis = int | tuple[int, ...] | None
 

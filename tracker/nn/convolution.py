@@ -1,7 +1,7 @@
 """Convolution and pooling in the layout NCHW, for one to three spatial dimensions.
 
 Owns: `conv`, `depthwiseconv`, `maxpool`, `meanpool`. All are views of the padded input as windows
-(`ops/windows.py`), which a matrix product, a maximum or a mean then takes together. Start at
+(`ops/shape/windows.py`), which a matrix product, a maximum or a mean then takes together. Start at
 `conv`.
 """
 
@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import message
-from tracker.ops.entries import as_array
-from tracker.ops.reduce import max_
-from tracker.ops.windows import places_of, windows
-from tracker.tape import apply, form_of
+from tracker.ops.declare.arguments import as_array
+from tracker.ops.reduce.reduce import max_
+from tracker.ops.shape.windows import places_of, windows
+from tracker.tape.record import apply, form_of
 
 Size = int | Sequence[int]
 Padding = int | str | Sequence[int] | Sequence[tuple[int, int]]

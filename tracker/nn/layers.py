@@ -11,8 +11,8 @@ import numpy as np
 
 from tracker.errors import message
 from tracker.nn.activations import logsoftmax
-from tracker.ops.entries import as_array
-from tracker.tape import data_of, form_of
+from tracker.ops.declare.arguments import as_array
+from tracker.tape.record import data_of, form_of
 
 
 def dropout(x: Any, p: float, *, rng: Any) -> Any:

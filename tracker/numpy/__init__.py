@@ -32,11 +32,11 @@ from typing import Any
 
 import numpy as _numpy
 
-from tracker.listening import is_following as _is_following
 from tracker.numpy import _calling, _iterating, _making, fft, lib, linalg, random  # noqa: F401
 from tracker.numpy._tracking import lenient as _lenient
 from tracker.numpy._tracking import making as _making_of
 from tracker.numpy._ufuncs import Ufunc as _Ufunc
+from tracker.tape.observers import is_following as _is_following
 
 _FRESH = (
     *("append", "block", "bmat", "choose", "column_stack", "concat"),

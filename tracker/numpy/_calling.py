@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from tracker.listening import is_following
 from tracker.numpy._making import array
-from tracker.ops.create import buffer, joined
-from tracker.tape import data_of, holds_tracked
-from tracker.tracked import Tracked
+from tracker.ops.shape.create import buffer, joined
+from tracker.tape.observers import is_following
+from tracker.tape.record import data_of, holds_tracked
+from tracker.tape.tracked import Tracked
 
 NAMES = (
     *("apply_along_axis", "apply_over_axes", "isscalar", "ndenumerate", "piecewise", "vectorize"),

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from tracker.errors import UnsupportedError, message
-from tracker.ops.create import joined
-from tracker.ops.entries import as_array
-from tracker.tape import form_of, holds_tracked
-from tracker.tracked import Tracked
+from tracker.ops.declare.arguments import as_array
+from tracker.ops.shape.create import joined
+from tracker.tape.record import form_of, holds_tracked
+from tracker.tape.tracked import Tracked
 
 NAMES = ("broadcast", "nditer")
 _WALKED = {"multi_index", "c_index", "f_index", "refs_ok", "zerosize_ok"}

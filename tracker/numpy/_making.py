@@ -18,16 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from tracker.conversions import whole
-from tracker.listening import is_following, is_recording
 from tracker.numpy._tracking import is_conversion, trackable
-from tracker.ops import constructors
-from tracker.ops.constructors import in_dtype, tracked_array
-from tracker.ops.create import buffer, filled, ones_like, zeros_like
-from tracker.ops.shape import memory_axes
-from tracker.ops.storing import as_stored
-from tracker.tape import as_numbers, form_of, holds_tracked
-from tracker.tracked import Tracked
+from tracker.ops.declare.casting import as_stored
+from tracker.ops.shape import constructors
+from tracker.ops.shape.constructors import in_dtype, tracked_array
+from tracker.ops.shape.create import buffer, filled, ones_like, zeros_like
+from tracker.ops.shape.shape import memory_axes
+from tracker.tape.conversions import whole
+from tracker.tape.observers import is_following, is_recording
+from tracker.tape.record import as_numbers, form_of, holds_tracked
+from tracker.tape.tracked import Tracked
 
 NAMES = (
     *("arange", "array", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray", "c_"),

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from tracker.conversions import whole
 from tracker.errors import ConversionError
 from tracker.ir.op import NUMPY
-from tracker.listening import is_following
-from tracker.ops.create import buffer, joined
-from tracker.tracked import Tracked
+from tracker.ops.shape.create import buffer, joined
+from tracker.tape.conversions import whole
+from tracker.tape.observers import is_following
+from tracker.tape.tracked import Tracked
 
 Function = Callable[..., Any]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from tracker.ops.create import joined
-from tracker.ops.ufuncs import protocol
-from tracker.tracked import Tracked
+from tracker.ops.shape.create import joined
+from tracker.ops.ufunc_protocol import protocol
+from tracker.tape.tracked import Tracked
 
 _NONE: Any = object()  # stands for an argument that is not given
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy.random as _own
 
-from tracker.recorders import GLOBALS as _GLOBALS
-from tracker.recorders import Generator, RandomState, default_rng  # noqa: F401
+from tracker.random.generators import GLOBALS as _GLOBALS
+from tracker.random.generators import Generator, RandomState, default_rng  # noqa: F401
 
 globals().update(
     (_name, _GLOBALS.get(_name, globals().get(_name, getattr(_own, _name))))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.rules import scalar_rule, track
+from tracker.autodiff.custom_rules import scalar_rule, track
 
 __all__ = [
     "abs2",

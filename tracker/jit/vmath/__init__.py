@@ -64,7 +64,7 @@ from types import MappingProxyType
 
 from tracker.jit.vmath import trigonometric
 from tracker.jit.vmath.text import DOUBLE, FORMATS, Body, Value
-from tracker.records import record
+from tracker.support.structs import record
 
 
 class _Subject:
@@ -82,9 +82,9 @@ class _Subject:
         return build
 
 
-bessel, gamma, normal, special = map(_Subject, ("bessel", "gamma", "normal", "special"))
+bessel, gamma, normal, special = map(_Subject, ("bessel_i", "gamma", "normal", "erf"))
 exponential, logarithm, power = map(_Subject, ("exponential", "logarithm", "power"))
-hyperbolic, inverse, second = map(_Subject, ("hyperbolic", "inverse", "second"))
+hyperbolic, inverse, second = map(_Subject, ("hyperbolic", "inverse_trig", "bessel_k"))
 
 
 @record(frozen=True)

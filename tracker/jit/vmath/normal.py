@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 
+from tracker.jit.vmath.erf import erf_near
 from tracker.jit.vmath.exponential import exp_parts
 from tracker.jit.vmath.logarithm import log, log1p
-from tracker.jit.vmath.special import erf_near
 from tracker.jit.vmath.text import (
     Value,
     at_most,

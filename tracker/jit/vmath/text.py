@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from tracker.records import record
+from tracker.support.structs import record
 
 
 @record(frozen=True)

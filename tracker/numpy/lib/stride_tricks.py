@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib import stride_tricks as _own
 
 from tracker.errors import UnsupportedError, message
-from tracker.tracked import Tracked
+from tracker.tape.tracked import Tracked
 
 
 def as_strided(

@@ -25,7 +25,7 @@ from tracker.ops.special.table import (
     of_reals,
     ufunc_named,
 )
-from tracker.tape import form_of
+from tracker.tape.record import form_of
 
 _COUNT = f"n, the order, {WHOLE}"
 Function = Callable[..., Any]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.ops.activation import logistic_density
+from tracker.ops.elementwise.activation import logistic_density
 from tracker.ops.special.table import call, function
-from tracker.tape import apply
+from tracker.tape.record import apply
 
 _LN2, _LN10, _DEG = math.log(2.0), math.log(10.0), math.pi / 180
 

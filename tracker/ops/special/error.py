@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import scipy.special as sc
 
-from tracker.ops.cotangents import jvp_from, vjp_from
-from tracker.ops.declare import declare, map_lowering
-from tracker.ops.dtypes import infer_ufunc
+from tracker.ops.declare.declare import declare, map_lowering
+from tracker.ops.declare.dtypes import infer_ufunc
+from tracker.ops.declare.rule_helpers import jvp_from, vjp_from
 from tracker.ops.special.table import call, function, functions
-from tracker.tape import apply, form_of
+from tracker.tape.record import apply, form_of
 
 ROOT_PI = math.sqrt(math.pi)
 ROOT_2 = math.sqrt(2.0)

@@ -2,8 +2,8 @@
 
 Owns: `function` (one result), `functions` (several results: one op for each of them).
 
-A derivative is a function of (result, *arguments) as in `ops/unary.py`, a number where it is
-constant, or a string: the argument's name and why, when there is no derivative in it. Such an
+A derivative is a function of (result, *arguments) as in `ops/elementwise/unary.py`, a number where
+it is constant, or a string: the argument's name and why, when there is no derivative in it. Such an
 argument may be an integer or untracked; a derivative that reaches it otherwise is refused by that
 name. A `Parameter` is a derivative in an order or degree.
 
@@ -23,16 +23,17 @@ from scipy.special import _ufuncs
 
 from tracker.errors import UnsupportedError, message
 from tracker.ir.graph import Const
-from tracker.ir.op import NUMPY, UFUNCS, Map, Op, Rule, define
+from tracker.ir.lowering import Map
+from tracker.ir.op import NUMPY, UFUNCS, Op, Rule, define
 from tracker.ir.types import Type
-from tracker.ops.binary import strong_multiply
-from tracker.ops.cotangents import match, partial_product, project, tangent_product
-from tracker.ops.create import to_discrete
-from tracker.ops.declare import Body, map_lowering
-from tracker.ops.dtypes import broadcast, infer_ufunc, loop_dtypes
-from tracker.ops.lent import LENDABLE, lent
-from tracker.ops.shape import broadcast_to
-from tracker.tape import apply, data_of, form_of
+from tracker.ops.declare.declare import Body, map_lowering
+from tracker.ops.declare.dtypes import broadcast, infer_ufunc, loop_dtypes
+from tracker.ops.declare.foreign_ufuncs import LENDABLE, lent
+from tracker.ops.declare.rule_helpers import match, partial_product, project, tangent_product
+from tracker.ops.elementwise.binary import strong_multiply
+from tracker.ops.shape.create import to_discrete
+from tracker.ops.shape.shape import broadcast_to
+from tracker.tape.record import apply, data_of, form_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import scipy.cluster
 
-from tracker.scipy._passing import passing
+from tracker.scipy._bridge.fallback import passing
 from tracker.scipy.cluster import hierarchy as hierarchy
 from tracker.scipy.cluster import vq as vq
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import scipy.cluster.hierarchy
 
-from tracker.scipy._passing import passing
+from tracker.scipy._bridge.fallback import passing
 
 __getattr__ = passing(scipy.cluster.hierarchy)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import scipy.sparse
 
-from tracker.scipy._passing import passing
+from tracker.scipy._bridge.fallback import passing
 from tracker.scipy.sparse import _products  # noqa: F401  (for its effect)
 from tracker.scipy.sparse import linalg as linalg
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from tracker.scipy._linear_maps import Linear
-from tracker.scipy._passing import no_rule
-from tracker.standing import settled
-from tracker.tracked import Tracked, install
+from tracker.scipy._bridge.fallback import no_rule
+from tracker.scipy._bridge.linear_map import Linear
+from tracker.tape.placeholders import settled
+from tracker.tape.tracked import Tracked, install
 
 
 def times(a: Any) -> Linear:

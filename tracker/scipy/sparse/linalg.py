@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse.linalg
 
+from tracker.autodiff.custom_rules import custom_gradient
 from tracker.errors import UnsupportedError, message
-from tracker.ops.cotangents import project
-from tracker.rules import custom_gradient
-from tracker.scipy._hosted import call_back
-from tracker.scipy._linear_maps import Linear
-from tracker.scipy._passing import as_array, is_tracked, passing
+from tracker.ops.declare.rule_helpers import project
+from tracker.scipy._bridge.callback import call_back
+from tracker.scipy._bridge.fallback import as_array, is_tracked, passing
+from tracker.scipy._bridge.linear_map import Linear
 
 __getattr__ = passing(scipy.sparse.linalg)
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.spatial
 
-from tracker.scipy._checks import unless
-from tracker.scipy._dropin import drop_in
-from tracker.scipy._passing import as_array, passing
+from tracker.scipy._bridge.checks import unless
+from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy._bridge.fallback import as_array, passing
 from tracker.scipy.spatial import distance as distance
 from tracker.scipy.spatial import transform as transform
 

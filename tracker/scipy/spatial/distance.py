@@ -15,13 +15,13 @@ import scipy
 import scipy.spatial.distance
 import scipy.special
 
-from tracker.leaves import data
-from tracker.scipy._checks import unless
-from tracker.scipy._dropin import drop_in
-from tracker.scipy._hosted import untracked
-from tracker.scipy._norms import norm as _norm
-from tracker.scipy._passing import as_array, no_rule, passing
-from tracker.versions import version_of
+from tracker.autodiff.leaves import data
+from tracker.scipy._bridge.callback import untracked
+from tracker.scipy._bridge.checks import unless
+from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy._bridge.fallback import as_array, no_rule, passing
+from tracker.scipy.linalg.norm import norm as _norm
+from tracker.support.numpy_version import version_of
 
 _OF_BOOLEANS = ("dice", "hamming", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
 _QUESTIONS = ("is_valid_dm", "is_valid_y", "num_obs_dm", "num_obs_y")

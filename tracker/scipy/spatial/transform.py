@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import scipy.spatial.transform
 
+from tracker.autodiff.leaves import data
 from tracker.errors import UnsupportedError, message
-from tracker.leaves import data
-from tracker.scipy._passing import as_array, is_tracked, no_rule, passing
+from tracker.scipy._bridge.fallback import as_array, is_tracked, no_rule, passing
 
 __getattr__ = passing(scipy.spatial.transform)
 _NEAR = 1e-6  # squares of angles up to which series are used

@@ -1,0 +1,228 @@
+"""Passes: text before, text after."""
+
+import textwrap
+
+import ir_programs as programs
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracker.errors import IRError
+from tracker.ir.graph import Eqn, Function, Var
+from tracker.ir.op import OPS
+from tracker.ir.passes.cleanup import common_subexpressions, constant_folding, dead_code
+from tracker.ir.passes.expand import expand
+from tracker.ir.passes.manager import Pass, run
+from tracker.ir.passes.simplify import simplify
+from tracker.ir.text import parse
+from tracker.ir.types import Type
+from tracker.support.structs import replace
+
+ALL = [simplify, constant_folding, common_subexpressions, dead_code]
+
+
+def check(each, before, after):
+    before, after = (str(parse(textwrap.dedent(text))) for text in (before, after))
+    assert str(run(parse(before), [each], check=True)) == after
+
+
+def test_dead_code():
+    check(
+        dead_code,
+        """
+        function f(x: f64[3]) {
+          a: f64[3] = sin x
+          b: f64[3] = cos x
+          c: f64[3] = negative a
+          d: f64[] = sum b {axis=(0,), keepdims=False}
+          e: bool[] = greater d 0.0
+          guard bool e == True  # m.py:1
+          g: f64[3] = exp c
+          return (a)
+        }""",
+        """
+        function f(x: f64[3]) {
+          a: f64[3] = sin x
+          b: f64[3] = cos x
+          d: f64[] = sum b {axis=(0,), keepdims=False}
+          e: bool[] = greater d 0.0
+          guard bool e == True  # m.py:1
+          return (a)
+        }""",
+    )
+
+
+def test_dead_code_in_nested_functions():
+    check(
+        dead_code,
+        """
+        function f(x: f64[3]) {
+          function unused(a: f64[3]) {
+            return (a)
+          }
+          return (x)
+        }""",
+        """
+        function f(x: f64[3]) {
+          return (x)
+        }""",
+    )
+
+
+def test_passes_go_into_nested_functions():
+    op = replace(OPS["sin"], name="call", infer=lambda x, *, body: x)
+    inner = parse("function g(a: f64[3]) {\n b: f64[3] = sin a\n return (a)\n}")
+    x, y = Var(Type((3,), np.dtype(float)), "x"), Var(Type((3,), np.dtype(float)), "y")
+    function = Function("f", (x,), (), (Eqn(op, (x,), {"body": inner}, y),), (y,), {"g": inner})
+    after = run(function, ALL, check=True)
+    (eqn,) = after.eqns
+    assert eqn.params["body"] is after.functions["g"]
+    assert not after.functions["g"].body and inner.body
+
+
+def test_common_subexpressions():
+    check(
+        common_subexpressions,
+        """
+        function f(x: f64[3], n: i64[]) {
+          a: f64[3] = multiply x 2.0
+          b: f64[3] = multiply x 2.0
+          c: f64[3] = multiply 2.0 x
+          d: f64[] = sum a {axis=(0,), keepdims=False}
+          guard int n == 3
+          e: f64[] = sum b {axis=(0,), keepdims=False}
+          g: f64[1] = sum b {axis=(0,), keepdims=True}
+          guard int n == 3
+          guard int n == 4
+          return (a, b, c, d, e, g)
+        }""",
+        """
+        function f(x: f64[3], n: i64[]) {
+          a: f64[3] = multiply x 2.0
+          c: f64[3] = multiply 2.0 x
+          d: f64[] = sum a {axis=(0,), keepdims=False}
+          guard int n == 3
+          g: f64[1] = sum a {axis=(0,), keepdims=True}
+          guard int n == 4
+          return (a, a, c, d, d, g)
+        }""",
+    )
+
+
+def test_literals_are_common_only_if_type_and_bits_are():
+    check(
+        common_subexpressions,
+        """
+        function f(x: f64[3]) {
+          a: f64[3] = add x 0.0
+          b: f64[3] = add x -0.0
+          c: f64[3] = add x 0
+          d: f64[3] = add x f64(0.0)
+          e: f64[3] = add x nan
+          g: f64[3] = add x nan
+          h: f64[3] = add x nan:010000000000f87f
+          return (a, b, c, d, e, g, h)
+        }""",
+        """
+        function f(x: f64[3]) {
+          a: f64[3] = add x 0.0
+          b: f64[3] = add x -0.0
+          c: f64[3] = add x 0
+          d: f64[3] = add x f64(0.0)
+          e: f64[3] = add x nan
+          h: f64[3] = add x nan:010000000000f87f
+          return (a, b, c, d, e, e, h)
+        }""",
+    )
+
+
+@pytest.mark.parametrize("each", [common_subexpressions, constant_folding])
+def test_what_may_hold_state_is_left_alone(each):
+    op = replace(OPS["sin"], evaluate=lambda x, *, rng: rng.random())
+    function = parse(
+        "function f() {\n a: f64[] = sin f64(1.0)\n b: f64[] = sin f64(1.0)\n return (a, b)\n}"
+    )
+    rng = np.random.default_rng()
+    body = tuple(Eqn(op, e.operands, {"rng": rng}, e.out) for e in function.eqns)
+    function = replace(function, body=body)
+    assert each(function) is function
+
+
+def test_constant_folding():
+    check(
+        constant_folding,
+        """
+        function f(x: f64[3]) {
+          a: f64[] = multiply f64(2.0) 3.0
+          b: f64[] = exp a
+          c: float = add 1.0 2
+          d: int = multiply 3 4
+          e: bool[] = greater b 1
+          guard bool e == True
+          guard bool e == False
+          guard int f64(nan) == 1
+          g: f64[3] = broadcast_to a {shape=(3,)}
+          h: f64[] = divide f64(1.0) 0.0
+          i: float = divide 1.0 0.0
+          j: f32[] = divide f32(0.0) f32(0.0)
+          k: f64[3] = multiply g c
+          return (b, d, h, i, j, k)
+        }""",
+        """
+        function f(x: f64[3]) {
+          guard bool bool(True) == False
+          guard int f64(nan) == 1
+          g: f64[3] = broadcast_to f64(6.0) {shape=(3,)}
+          i: float = divide 1.0 0.0
+          k: f64[3] = multiply g 3.0
+          return (f64(403.4287934927351), 12, f64(inf), i, f32(nan:0000c0ff), k)
+        }""",
+    )
+
+
+def test_the_driver_verifies_and_dumps():
+    function = parse("function f(x: f64[3]) {\n a: f64[3] = sin x\n return (x)\n}")
+    broken = Pass("broken", lambda f: replace(f, outputs=(Var(f.inputs[0].type, "v"),)))
+    seen = []
+    with pytest.raises(IRError, match="v is used"):
+        run(function, [dead_code, broken], check=True, dump=lambda *each: seen.append(each))
+    assert [name for name, _ in seen] == ["dead_code", "broken"]
+    assert str(seen[0][1]) == "function f(x: f64[3]) {\n  return (x)\n}"
+    assert run(function, [broken]).outputs[0].name == "v"
+
+
+def test_in_what_it_gave_a_pass_is_not_asked_again():
+    asked = []
+    look = Pass("look", lambda f: asked.append(f) or f)
+    anew = Pass("anew", lambda f: replace(f, body=f.body))
+    f = parse("function f(x: f64[3]) {\n a: f64[3] = sin x\n return (a)\n}")
+    run(f, [look, look, dead_code, look, anew, look])
+    assert asked[0] is f and len(asked) == 2
+
+
+@pytest.mark.parametrize("each", ALL)
+def test_what_cannot_be_improved_is_handed_back(each):
+    function = parse("function f(x: f64[3]) {\n a: f64[3] = sin x\n return (a)\n}")
+    assert each(function) is function
+
+
+@settings(deadline=None, max_examples=300)
+@given(programs.programs(), st.integers(0, 2**32))
+def test_no_pass_changes_a_value(function, seed):
+    values = programs.arguments(function, seed)
+    expected, before = programs.evaluate(function, values), str(function)
+    for each in ALL:
+        function = run(function, [each], check=True)
+        for a, b in zip(expected, programs.evaluate(function, values), strict=True):
+            assert programs.same_bits(a, b), f"{each.name}: {a} became {b}\n{before}\n{function}"
+
+
+def test_an_expansion_of_another_type_is_an_error():
+    """Compiled code would read its bytes as what they are not."""
+    said = Var(Type((3,), np.dtype(np.complex64)))
+    x = Var(Type((3,), np.dtype(np.float64)))
+    params = {"axis": 0, "inverse": False, "norm": "backward"}
+    function = Function("f", (x,), (), (Eqn(OPS["fourier"], (x,), params, said, ""),), (said,))
+    with pytest.raises(IRError, match=r"fourier gives c64\[3\], and is expanded to c128\[3\]"):
+        expand(function)

@@ -1,0 +1,62 @@
+"""What is sorted, and whose order is asked for, is sorted once."""
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker.ir.passes.cleanup import common_subexpressions, dead_code
+from tracker.ir.passes.expand import expand
+from tracker.ir.passes.manager import run
+from tracker.ir.passes.sort_sharing import sort_once
+
+RNG = np.random.default_rng(0)
+MATRIX = RNG.integers(0, 5, (6, 7)) * 1.0
+
+
+def sorts(f, *args):
+    """How often something is put in order."""
+    passes = [sort_once, expand, common_subexpressions, dead_code]
+    function = run(tracker.trace(f, *args), passes, check=True)
+    return sum(eqn.op.name in ("order", "ordered") for eqn in function.eqns)
+
+
+def slope(axis):
+    weights = RNG.standard_normal(MATRIX.shape)
+    return lambda x: tracker.gradient(lambda x: np.sum(np.sort(x, axis) ** 3 * weights), x)[0]
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "count"),
+    [
+        (slope(0), MATRIX, 1),
+        (slope(1), MATRIX, 1),
+        (lambda x: (np.sort(x), np.argsort(x, kind="stable")), MATRIX[0], 1),
+        (
+            lambda x: (np.sort(x), np.argsort(x, kind="stable")),
+            MATRIX[0] * (1 + 1j),
+            3,
+        ),  # by three keys
+        (lambda x: (np.sort(x), np.argsort(x, kind="stable")), np.arange(7)[::-1] % 3, 1),
+        (lambda x: (np.sort(x, 0), np.argsort(x, 1, kind="stable")), MATRIX, 2),
+        (lambda x: (np.sort(x), np.argsort(-x, kind="stable")), MATRIX, 2),
+        (lambda x: np.sort(x), MATRIX, 1),
+    ],
+)
+def test_it_is_sorted_once(f, x, count):
+    assert sorts(f, x) == count
+    fast = tracker.jit(f)
+    fast(x)
+    want, have = f(x), fast(x)
+    for a, b in zip(tracker.tree.leaves(have), tracker.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-14)
+
+
+def test_numbers_are_those_of_a_stable_sort():
+    """Zeros of both signs and NaNs, as NumPy's."""
+    x = np.array([1.0, 0.0, np.nan, -0.0, -np.inf, 0.0, -0.0, np.inf, np.nan])
+    fast = tracker.jit(lambda x: (np.sort(x), np.argsort(x, kind="stable")))
+    fast(x)
+    have, order = fast(x)
+    np.testing.assert_array_equal(have, np.sort(x, kind="stable"))
+    np.testing.assert_array_equal(order, np.argsort(x, kind="stable"))
+    np.testing.assert_array_equal(np.signbit(have[:7]), np.signbit(np.sort(x, kind="stable")[:7]))

@@ -1,0 +1,55 @@
+"""The index of a part of a part, beside NumPy's answer."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from tracker.ir.index_arithmetic import part_of_part
+from tracker.ops.indexing.canonical import canonical
+
+
+@st.composite
+def parts(draw):
+    """A shape, an index into it, and an index into that part."""
+    shape = draw(npst.array_shapes(min_dims=1, max_dims=4, max_side=6))
+    outer = canonical(_tuple(draw(_indices(shape))), shape)
+    rest = np.empty(shape)[outer].shape
+    return shape, outer, canonical(_tuple(draw(_indices(rest))), rest)
+
+
+def _indices(shape):
+    return npst.basic_indices(shape, allow_newaxis=True, allow_ellipsis=False, max_dims=6)
+
+
+def _tuple(index):
+    return index if isinstance(index, tuple) else (index,)
+
+
+@given(parts())
+def test_a_part_of_a_part_is_a_part(drawn):
+    shape, outer, inner = drawn
+    x = np.arange(np.prod(shape)).reshape(shape)
+    index = part_of_part(outer, inner, shape)
+    if index is None:
+        assert 0 in x[outer].shape or 0 in x[outer][inner].shape
+        return
+    assert np.array_equal(x[index], x[outer][inner])
+    assert index == canonical(index, shape)
+
+
+@pytest.mark.parametrize(
+    "outer, inner, found",
+    [
+        ((slice(9, None, -1),), (2,), (7,)),
+        ((slice(9, None, -1),), (slice(0, 10, 3),), (slice(9, None, -3),)),
+        ((slice(9, None, -1),), (slice(9, None, -1),), (slice(0, 10, 1),)),
+        ((slice(1, 9, 2),), (None, slice(1, 3, 1)), (None, slice(3, 7, 2))),
+        ((None, 3), (0,), (3,)),
+        ((None, 3), (slice(0, 0, 1),), None),
+        ((slice(2, 8, 1),), (slice(0, 0, 1),), None),
+    ],
+)
+def test_examples(outer, inner, found):
+    assert part_of_part(outer, inner, (10,)) == found

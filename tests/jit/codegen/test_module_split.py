@@ -1,0 +1,134 @@
+"""Which loops are optimised, and that results do not depend on it."""
+
+import numpy as np
+import pytest
+from pairwise import crossed
+
+import tracker
+from tracker.jit.codegen import module_split
+from tracker.jit.codegen.module_split import Work, busy
+from tracker.jit.llvm import engine, object_cache
+
+pytestmark = pytest.mark.optimised
+
+RNG = np.random.default_rng(0)
+
+
+def work(**loops):
+    return {name: Work(*each) for name, each in loops.items()}
+
+
+def test_what_is_over_soon_is_optimised_whole():
+    assert busy(work(a=(1000, 5000), b=(10, 10)), 1000) is None
+
+
+def test_loops_that_hardly_show_are_not_optimised():
+    loops = work(long=(10**6, 10**7), short=(300, 9000), small=(400, 400), more=(20_000, 20_000))
+    assert busy(loops, 0) == {"long", "more"}
+
+
+def test_many_loops_that_hardly_show_do_show():
+    loops = work(long=(10**6, 10**7), **{f"k{i}": (1000, 1000) for i in range(50)})
+    found = busy(loops, 0)
+    assert "long" in found and 35 < len(found) < 45
+
+
+def test_what_is_not_a_loop_counts():
+    assert busy(work(a=(300, 9000)), 10**7) == set()
+
+
+def softmax_regression(w, b, x, y):
+    z = np.tanh(x @ w + b)
+    z = z - np.max(z, axis=1, keepdims=True)
+    loss = np.log(np.sum(np.exp(z), axis=1)) - np.sum(z * y, axis=1)
+    return np.mean(loss) + np.sum(np.sin(w) ** 2) + np.sum(np.abs(b) ** 1.5)
+
+
+def scattered(w, b, x, y):
+    total = np.zeros_like(w)
+    total[np.arange(len(w)) % 5] = np.exp(w)
+    return np.sum(np.sort(np.cumsum(x @ (total + w), axis=0), axis=1) * y) + np.linalg.norm(b)
+
+
+def looped(w, b, x, y):
+    for _ in range(20):
+        b = np.cos(b) + np.sum(x @ (w * 0.1), axis=0) / len(x)
+    return np.sum(b * b) + np.mean(np.where(y > 0, np.log1p(np.abs(y)), np.arctan(y)))
+
+
+def arguments(dtype, rows=900):
+    shapes = [(20, 12), (12,), (rows, 20), (rows, 12)]
+    return [RNG.normal(size=shape).astype(dtype) for shape in shapes]
+
+
+@pytest.fixture
+def levels(monkeypatch):
+    """The levels of the modules of kernels that LLVM is asked to compile."""
+    seen = []
+    original = engine.compile_module
+
+    def noted(text, *, level=3, **options):
+        if level and "@k" in text:  # not what all calls share
+            seen.append(level)
+        return original(text, level=level, **options)
+
+    monkeypatch.setattr(engine, "compile_module", noted)
+    monkeypatch.setattr(object_cache, "_recent", {})
+    return seen
+
+
+@crossed(
+    f=[softmax_regression, scattered, looped],
+    limits=[(1, 1), (1, 1000), (1, 10**9)],
+    dtype=[np.float64, np.float32],
+)
+def test_results(f, dtype, limits, monkeypatch):
+    for name, limit in zip(("_RUNS_LONG", "_HARDLY"), limits, strict=True):
+        monkeypatch.setattr(module_split, name, limit)
+    args = arguments(dtype)
+    fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
+    rtol = 1e-3 if dtype == np.float32 else 1e-9
+    want = tracker.withgradient(f, *args)
+    for _ in range(2):
+        got = fast(*args)
+        np.testing.assert_allclose(got.val, want.val, rtol=rtol)
+        for a, b in zip(got.grad, want.grad, strict=True):
+            np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * np.max(np.abs(b)))
+
+
+def test_a_long_plan_is_three_modules(levels, monkeypatch):
+    monkeypatch.setenv("TRACKER_CACHE", "0")
+    args = arguments(np.float64, rows=9000)
+    tracker.jit(lambda *a: tracker.withgradient(softmax_regression, *a), strict=True)(*args)
+    assert levels == [3, 2, 1]
+
+
+def test_a_short_one_is_one(levels, monkeypatch):
+    monkeypatch.setenv("TRACKER_CACHE", "0")
+    args = arguments(np.float64, rows=50)
+    tracker.jit(lambda *a: tracker.withgradient(softmax_regression, *a), strict=True)(*args)
+    assert levels == [3]
+
+
+def test_they_can_be_read(monkeypatch):
+    monkeypatch.setattr(module_split, "_RUNS_LONG", 1)
+    args = arguments(np.float64, rows=2000)
+    fast = tracker.jit(lambda *a: tracker.withgradient(softmax_regression, *a))
+    fast(*args)
+    assert "define" in fast.llvm(*args) and fast.asm(*args)
+
+
+def test_loops_within_loops_share_text():
+    """Bodies have loops of their own, which differ in numbers only."""
+
+    def autocorrelation(x):
+        y = np.zeros_like(x)
+        for k in range(len(x)):
+            for n in range(len(x) - k):
+                y[k] += x[n + k] * x[n]
+        return y
+
+    x = np.random.default_rng(0).normal(size=64)
+    compiled = tracker.jit(autocorrelation)
+    compiled(x)
+    np.testing.assert_allclose(compiled(x), autocorrelation(x), rtol=1e-12)

@@ -1,0 +1,101 @@
+"""Loops over strips of columns: which kernels take them, and that each point comes once."""
+
+import importlib
+
+import numpy as np
+import pytest
+from pairwise import crossed
+
+import tracker
+from tracker.jit.codegen.loop_order import TILE, is_crossed, may_be_cut
+
+
+@pytest.mark.parametrize(
+    ("space", "reads", "writes", "crossed"),
+    [
+        ((300, 300), [{0: 300, 1: 1}, {0: 1, 1: 300}], [{0: 300, 1: 1}], False),  # only read across
+        ((300, 300), [{0: 300, 1: 1}, {0: 1, 1: 300}], [{0: 1, 1: 300}], True),
+        ((512, 512), [{0: 512, 1: 1}, {0: 1, 1: 512}], [{0: 512, 1: 1}], True),  # whole pages
+        ((512, 4 * TILE - 1), [{0: 1, 1: 512}], [{0: 1, 1: 512}], False),  # too few columns
+        ((TILE - 1, 512), [{0: 1, 1: 512}], [{0: 1, 1: 512}], False),  # too few rows
+        ((512, 512), [{0: 512, 1: 1}], [{1: 512}], False),  # the same for all rows
+        ((512,), [{0: 512}], [{0: 512}], False),
+    ],
+)
+def test_what_is_written_across_or_lies_in_pages_is_crossed(space, reads, writes, crossed):
+    order = tuple(range(len(space)))
+    assert is_crossed(space, [*reads, *writes], writes, order) is crossed
+
+
+loops = importlib.import_module("tracker.jit.codegen.loop_nest")  # `tracker.jit` is the function
+
+
+@pytest.fixture
+def cut(monkeypatch):
+    """Whether each kernel that is crossed went over strips, in the order they were written."""
+    found = []
+
+    def asked(*args):
+        found.append(may_be_cut(*args))
+        return found[-1]
+
+    monkeypatch.setattr(loops, "may_be_cut", asked)
+    return found
+
+
+def crossing(a, b):
+    return np.tanh(a) * b.T + a
+
+
+@crossed(
+    dtype=[np.float64, np.float32, np.complex128, np.int64],
+    shape=[(512, 4 * TILE), (512, 4 * TILE + 3), (1024, 321)],
+    threads=[1, 2],
+)
+def test_every_point_comes_once(dtype, shape, threads, cut):
+    rng = np.random.default_rng(1)
+    a = rng.uniform(1, 9, shape).astype(dtype)
+    b = rng.uniform(1, 9, shape[::-1]).astype(dtype)
+    f = tracker.jit(crossing)
+    with tracker.config(threads=threads):
+        for _ in range(2):
+            np.testing.assert_allclose(f(a, b), crossing(a, b), rtol=1e-5)
+    assert all(cut)
+    assert cut
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_sums_are_those_of_numpy(axis, threads):
+    rng = np.random.default_rng(2)
+    a = rng.uniform(0, 1, (512, 1030)).astype(np.float32)
+    b = rng.uniform(0, 1, (1030, 512)).astype(np.float32)
+    f = tracker.jit(lambda a, b: np.sum(a * b.T, axis=axis))
+    exact = np.sum(a.astype(float) * b.T, axis=axis)
+    with tracker.config(threads=threads):
+        for _ in range(2):
+            np.testing.assert_allclose(f(a, b), exact, rtol=5e-6)
+
+
+@pytest.mark.parametrize("n", [4 * TILE, 4 * TILE + 1, 515])
+def test_gradients_that_are_written_across(n, cut):
+    a, b = np.random.default_rng(3).normal(size=(2, n, n))
+
+    def loss(a, b):
+        return np.sum(np.tanh(a) * b.T)
+
+    f = tracker.jit(tracker.value_and_grad(loss, argnums=(0, 1)))
+    for _ in range(2):
+        value, (da, db) = f(a, b)
+        np.testing.assert_allclose(value, loss(a, b), rtol=1e-9)
+        np.testing.assert_allclose(da, b.T / np.cosh(a) ** 2, rtol=1e-9)
+        np.testing.assert_allclose(db, np.tanh(a).T, rtol=1e-9)
+    assert any(cut)
+
+
+def test_a_stack_of_matrices_has_strips_in_each(cut):
+    a = np.random.default_rng(4).normal(size=(3, 512, 512))
+    f = tracker.jit(lambda a: a + a.transpose(0, 2, 1))
+    for _ in range(2):
+        np.testing.assert_array_equal(f(a), a + a.transpose(0, 2, 1))
+    assert any(cut)

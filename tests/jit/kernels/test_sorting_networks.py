@@ -1,0 +1,62 @@
+"""Networks that sort many rows at a time: each length, each width, ties, what lies at the end."""
+
+import itertools
+
+import numpy as np
+import pytest
+from test_compiled_sort import numbers
+
+from tracker import jit
+from tracker.jit.kernels import sorting_networks
+
+
+def test_eights_are_put_in_order():
+    """A network that sorts all zeros and ones sorts everything."""
+    for bits in itertools.product((0, 1), repeat=8):
+        v = list(bits)
+        for i, j in sorting_networks._SORTED:
+            v[i], v[j] = min(v[i], v[j]), max(v[i], v[j])
+        assert v == sorted(bits)
+
+
+@pytest.mark.parametrize("n", [2, 7, 8, 9, 16, 33, 100, 129])
+@pytest.mark.parametrize("kind", ["f8", "f4", "i2", "u1"])
+def test_rows(n, kind):
+    assert sorting_networks.fits(8 * np.dtype(kind).itemsize, 19, n, True)
+    x = numbers((19, n), kind)
+    for f in (lambda x: np.sort(x, axis=1), lambda x: np.argsort(x, axis=1, kind="stable")):
+        compiled = jit(f)
+        for given in (x, x[::-1, ::-1].copy(), np.sort(x, axis=1)):
+            np.testing.assert_array_equal(compiled(given), f(given))
+
+
+@pytest.mark.parametrize("rows", [3, 4, 7, 8, 15, 16, 17])
+@pytest.mark.parametrize("kind", ["f8", "f4", "u1"])
+def test_any_number_of_rows(rows, kind):
+    """Four at a time, eight or sixteen; eight keys of each at a time, and what is left."""
+    assert sorting_networks.fits(8 * np.dtype(kind).itemsize, rows, 90, True) == (rows > 3)
+    for n in (77, 80):
+        x = numbers((rows, n), kind)
+        for f in (lambda x: np.sort(x, axis=1), lambda x: np.argsort(x, axis=1, kind="stable")):
+            compiled = jit(f)
+            for given in (x, x[::-1, ::-1].copy()):
+                np.testing.assert_array_equal(compiled(given), f(given))
+
+
+@pytest.mark.parametrize(
+    "bits, values, most", [(64, True, 2048), (32, False, 2048), (64, False, 512)]
+)
+def test_longer_rows_and_few_rows_go_digit_by_digit(bits, values, most):
+    assert sorting_networks.fits(bits, 16, most, values)
+    assert not sorting_networks.fits(bits, 16, most + 1, values)
+    assert not sorting_networks.fits(bits, 7, most, values)
+    assert not sorting_networks.fits(bits, 3, 8, values)
+
+
+def test_zeros_keep_their_signs():
+    x = np.tile([0.0, -0.0, 1.0, -0.0, np.nan, -1.0, 0.0], (20, 1))
+    f = jit(lambda x: np.sort(x, axis=1))
+    for _ in range(2):
+        got = f(x)
+        np.testing.assert_array_equal(got, np.sort(x, axis=1))
+        assert np.all(np.sum(np.signbit(got[:, :6]), axis=1) == 3)

@@ -1,0 +1,150 @@
+"""Compiled code calls the inner loops of SciPy's own ufuncs."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.special as sc
+from jit_programs import assert_same
+
+from tracker import CompileError, gradient, jit
+from tracker.jit import export as export_module
+from tracker.jit.abi import loader
+from tracker.jit.runtime import ufunc_loops
+
+X = np.linspace(0.1, 0.9, 7)
+CALLS = {
+    "one": lambda x: sc.spence(x),
+    "two": lambda x: sc.gammainc(x + 1, 2.5),
+    "three": lambda x: sc.betainc(2.0, x, 0.25),
+    "several results": lambda x: sc.airy(x),
+    "of complex numbers": lambda x: sc.wofz(x + 1j),
+    "of which we have the real form": lambda x: sc.psi(x + 1j),
+    "several complex results": lambda x: sc.airy(x * 1j),
+    "an integer": lambda x: sc.kn(2, x),
+    "any zeta": lambda x: sc.zeta(x + 2, 1.5),
+    "a number": lambda x: sc.jv(0.5, x[3]),
+    "an array of no axes": lambda x: sc.jv(np.sum(x), x[3]),
+    "inside another loop": lambda x: np.sum(sc.gammaincc(x[:, None], x) ** 2, axis=0),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", CALLS)
+def test_numbers_are_scipys_own(name, dtype):
+    f, x = CALLS[name], X.astype(dtype)
+    compiled = jit(f)
+    first, want = compiled(x), f(x)
+    assert_same(first, want)
+    assert_same(compiled(x), want, tolerance=1e-6 if name == "inside another loop" else 0)
+    assert "one native call" in compiled.explain(x)
+
+
+def test_equal_calls_are_one():
+    compiled = jit(lambda x: sc.spence(x) + sc.spence(x))
+    compiled(X)
+    assert_same(compiled(X), 2 * sc.spence(X), tolerance=0)
+
+
+MANY = np.linspace(0.1, 0.9, 600)
+OF_MANY = {
+    "one": lambda x: sc.spence(x) * 2,
+    "a number beside them": lambda x: sc.gammainc(x + 1, 2.5),
+    "a value beside them": lambda x: sc.gammainc(x[0], x),
+    "three": lambda x: sc.betainc(2.0, x, 0.25),
+    "several results": lambda x: sc.airy(x),
+    "of complex numbers": lambda x: sc.wofz(x + 1j),
+    "of which we have the real form": lambda x: sc.psi(x + 1j),
+    "an integer": lambda x: sc.kn(2, x),
+    "a table of two": lambda x: sc.gammaincc(x[:30, None], x[:20]),
+    "not in C order": lambda x: sc.jv(x.reshape(20, 30).T, x.reshape(30, 20)[::-1].T[:, ::-1].T),
+    "inside of sums": lambda x: np.sum(sc.j0(x) * x),
+    "a derivative": lambda x: gradient(lambda x: np.sum(sc.j0(x) * sc.betaln(x, 2.0)), x)[0],
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", OF_MANY)
+def test_arrays_of_many_elements_are_one_call(name, dtype):
+    f, x = OF_MANY[name], MANY.astype(dtype)
+    compiled = jit(f)
+    compiled(x)
+    assert_same(compiled(x), f(x), tolerance=1e-5 if dtype == np.float32 else 1e-12)
+    assert "one native call" in compiled.explain(x)
+
+
+def test_gradients():
+    def loss(a, x):
+        return np.sum(sc.betainc(a, 2.0, x) + sc.gammainc(a, x))
+
+    a = np.linspace(0.5, 2.0, 7)
+    compiled = jit(lambda a, x: gradient(loss, a, x))
+    compiled(a, X)
+    assert_same(compiled(a, X), gradient(loss, a, X), tolerance=1e-12)
+
+
+def test_a_long_python_loop():
+    def f(x):
+        for i in range(300):
+            x = sc.gammainc(x + 1, 0.5 + 0.01 * i)
+        return x
+
+    compiled = jit(f)
+    compiled(0.3)
+    assert_same(compiled(0.3), f(0.3), tolerance=1e-14)
+
+
+def test_errors_that_scipy_is_told_to_raise():
+    compiled = jit(lambda x: sc.spence(x))
+    compiled(X)
+    assert np.isnan(compiled(-X)).all()
+    with sc.errstate(all="raise"), pytest.raises(sc.SpecialFunctionError, match="spence"):
+        compiled(-X)
+    with sc.errstate(all="warn"), pytest.warns(sc.SpecialFunctionWarning, match="spence"):
+        assert np.isnan(compiled(-X)).all()
+    assert_same(compiled(X), sc.spence(X), tolerance=0)
+
+
+def test_object_files_cannot_have_them(tmp_path):
+    with pytest.raises(CompileError, match=r"calls ufunc\.spence.*cannot go into an object file"):
+        export_module.export(lambda x: np.sum(sc.spence(x)), X, path=tmp_path / "f", name="f")
+
+
+def test_a_loop_that_there_is_not():
+    with pytest.raises(CompileError, match="no loop for dd"):
+        ufunc_loops.find(sc.spence, [np.dtype(float)] * 2)
+    python = np.frompyfunc(lambda x: x, 1, 1)
+    with pytest.raises(CompileError, match="no loop for O"):
+        ufunc_loops.find(python, [np.dtype(object)])
+
+
+def test_ufuncs_of_one_name_are_told_apart():
+    own, scipys = (ufunc_loops.find(module.log1p, [np.dtype(float)]) for module in (np, sc))
+    assert own is ufunc_loops.find(np.log1p, [np.dtype(float)])
+    assert own.symbol != scipys.symbol
+    addresses = loader.loop_symbols([own, scipys])
+    assert addresses[own.symbol] != addresses[scipys.symbol]
+
+
+def test_a_ufunc_that_lies_otherwise_in_memory_is_not_called(monkeypatch):
+    nothing = loader._Ufunc.from_buffer_copy(bytes(200))
+    monkeypatch.setattr(loader, "_Ufunc", SimpleNamespace(from_address=lambda _: nothing))
+    with pytest.raises(CompileError, match="lays out <ufunc 'spence'> in an unknown way"):
+        loader.loop_symbols([ufunc_loops.find(sc.spence, [np.dtype(float)])])
+
+
+def test_cached_code_finds_them_in_another_process(tmp_path):
+    program = (
+        "import numpy as np, scipy.special as sc, tracker\n"
+        "f = tracker.jit(lambda x: sc.spence(x)); x = np.array([0.25, 0.5])\n"
+        "f(x); assert (f(x) == sc.spence(x)).all()\n"
+    )
+    places = {"PYTHONPATH": str(Path(__file__).parents[3]), "TRACKER_CACHE_DIR": str(tmp_path)}
+    environment = {**os.environ, **places, "TRACKER_CACHE": "1"}
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    assert list(tmp_path.glob("*/*.o"))

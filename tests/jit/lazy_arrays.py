@@ -1,0 +1,53 @@
+"""For the tests of what a trace puts off: arrays that are large enough for that, `everything`,
+within which all that can be is put off, however small, and how much memory a call needs.
+
+Within `everything` forms lie in memory full of NaNs: whoever read one would be found out.
+"""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from counting import peak_bytes
+
+import tracker
+from tracker import jit
+from tracker.jit.dispatch import first_call
+from tracker.tape import lazy, lazy_schedule
+
+N = 1 << 18
+ARRAY = 8 * N
+LATER = 1 << 60  # bytes: NumPy computes it all
+
+
+@contextmanager
+def everything(soon=0):
+    """`soon`: how much NumPy computes on the first call, not machine code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(first_call, "SOON", soon)
+        patch.setattr(lazy_schedule, "_WORTH", 0)
+        patch.setattr(lazy, "_room", lambda size: bytearray(b"\xff" * size))
+        patch.setattr(lazy, "_blank", lazy._room(1 << 16))
+        patch.setattr(lazy, "LARGE", 0)
+        yield
+
+
+def arrays(count, n=N):
+    rng = np.random.default_rng(count)
+    return [rng.normal(size=n) for _ in range(count)]
+
+
+def same(f, *args, calls=2, tolerance=1e-12):
+    """A compiled function's calls, the first one too, give what the plain one does."""
+    want = f(*(np.array(x) for x in args))
+    fast = jit(f)
+    for _ in range(calls):
+        have = fast(*(np.array(x) for x in args))
+        for a, b in zip(tracker.tree.leaves(have), tracker.tree.leaves(want), strict=True):
+            assert type(a) is type(b)
+            np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+    return fast
+
+
+def peak(f, *args):
+    return peak_bytes(lambda: f(*args)) / ARRAY

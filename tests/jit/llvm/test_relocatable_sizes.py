@@ -1,0 +1,410 @@
+"""Another shape of a compiled function needs no compiling, and gives its own results."""
+
+import struct
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker.jit.llvm import engine, object_cache
+from tracker.jit.llvm.relocatable_sizes import lift
+
+RNG = np.random.default_rng(0)
+
+
+def smooth(x, w):
+    return np.sum(np.tanh(x * w + 0.3) * np.exp(-(x**2)))
+
+
+def slices(x, w):
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - w[:-1]) ** 2)
+
+
+def near(x, w):
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (12.0 - w[:-1]) ** 2)
+
+
+def average(x, w):
+    return np.mean(x * w) + np.sum(x) / len(x) + np.var(w)
+
+
+def padded(x, w):
+    y = np.zeros_like(x)
+    y[3:] = x[:-3] * w[3:]
+    return np.sum(y * np.roll(x, 5))
+
+
+def reversed_(x, w):
+    return np.sum(np.cos(x[::-1] * w) * np.concatenate([w[200:], w[:200]]))
+
+
+def far(x, w):
+    return np.sum(np.sin(x * 1e6) * w)
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """The texts that LLVM is asked to compile."""
+    texts = []
+    original = engine.compile_module
+
+    def noted(text, **options):
+        texts.append(text)
+        return original(text, **options)
+
+    monkeypatch.setattr(engine, "compile_module", noted)
+    monkeypatch.setattr(object_cache, "_recent", {})
+    monkeypatch.setenv("TRACKER_CACHE", "0")
+    return texts
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "f", [smooth, slices, average, padded, reversed_, far], ids=lambda f: f.__name__
+)
+def test_vectors_of_another_length(f, dtype, compiled):
+    def derived(*a):
+        return tracker.withgradient(f, *a)
+
+    fast = tracker.jit(derived)
+    tolerance = 1e-10 if dtype is np.float64 else 5e-4
+    for n in (3000, 3003, 2500, 6001):
+        arguments = RNG.standard_normal((2, n)).astype(dtype)
+        done = len(compiled)
+        fast(*arguments)
+        assert n == 3000 or len(compiled) == done
+        for a in (arguments, arguments * dtype(0.5)):
+            got, want = fast(*a), derived(*a)
+            np.testing.assert_allclose(got.val, want.val, rtol=tolerance, atol=tolerance)
+            for x, y in zip(got.grad, want.grad, strict=True):
+                assert x.shape == (n,) and x.dtype == dtype
+                np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
+    assert fast.cache_info().slow == 4
+
+
+def logistic(x, w):
+    z = x @ w
+    return np.mean(np.logaddexp(0.0, z) - 0.3 * z)
+
+
+def centred(x, w):
+    y = x * w
+    y = y - np.mean(y, axis=0)
+    return np.sum(np.sqrt(1.0 + np.cumsum(y, axis=0) ** 2))
+
+
+@pytest.mark.parametrize("f, most", [(logistic, 5000), (centred, 1600)])
+def test_wherever_scratch_comes_from_the_text_is_one(f, most, compiled):
+    """A few kilobytes are on the stack, some are malloc's, many are kept, as are large results; in
+    a call of some length other threads run, and matrices of middling size are cut for BLAS."""
+
+    def derived(*a):
+        return tracker.withgradient(f, *a)
+
+    fast = tracker.jit(derived)
+    w = RNG.standard_normal(20)
+    with tracker.config(threads=1):
+        for rows in (170, 200, 1000, most, 300):
+            x = RNG.standard_normal((rows, 20))
+            done = len(compiled)
+            for k in (1.0, -0.5):
+                got, want = fast(x * k, w), derived(x * k, w)
+                np.testing.assert_allclose(got.val, want.val, rtol=1e-10)
+                for a, b in zip(got.grad, want.grad, strict=True):
+                    np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+            new = [text for text in compiled[done:] if "@plan(" in text or "@k0(" in text]
+            assert rows == 170 or not new
+
+
+def test_every_call_that_may_take_long_lets_other_threads_run():
+    """Loops, BLAS, stacks of products, routines, blocks of zeros; nothing that is over at once."""
+    stack = np.ones((200, 30, 30))
+    long = [
+        (lambda a: np.sum(np.tanh(a)), stack),
+        (lambda a: a @ a, stack),
+        (lambda a: a @ a, np.ones((90, 90))),
+        (np.linalg.cholesky, np.eye(90)),
+        (lambda a: tracker.gradient(np.trace, a)[0], np.eye(90)),
+    ]
+    for f, a in long:
+        fast = tracker.jit(f)
+        fast(a)
+        assert "PyEval_SaveThread" in fast.llvm(a)
+    quick = tracker.jit(lambda x: x[0] * np.sin(x[1]))
+    quick(np.ones(3))
+    assert "PyEval_SaveThread" not in quick.llvm(np.ones(3))
+
+
+def test_more_rows(compiled):
+    def f(w, b, x, y):
+        z = np.maximum(x @ w + b, 0.0)
+        return np.mean((np.sum(z, axis=1) - y) ** 2)
+
+    fast = tracker.jit(lambda *a: tracker.gradient(f, *a))
+    w, b = RNG.standard_normal((20, 30)), RNG.standard_normal(30)
+    for n in (300, 340, 290):
+        x, y = RNG.standard_normal((n, 20)), RNG.standard_normal(n)
+        done = len(compiled)
+        fast(w, b, x, y)
+        assert n == 300 or len(compiled) == done
+        for got, want in zip(fast(w, b, x, y), tracker.gradient(f, w, b, x, y), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+
+
+def columns(x, w):
+    return np.sum(np.tanh(x * w) * np.exp(-(x**2)))
+
+
+def rows(x, w):
+    return np.sum((x[1:] - x[:-1]) ** 2 * w)
+
+
+@pytest.mark.parametrize("f", [columns, rows], ids=lambda f: f.__name__)
+def test_matrices_of_another_width(f, compiled):
+    fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
+    for shape in ((200, 300), (210, 301), (150, 640)):  # the parts of threads are small numbers
+        x, w = RNG.standard_normal(shape), RNG.standard_normal(shape[1])
+        done = len(compiled)
+        fast(x, w)
+        assert shape == (200, 300) or len(compiled) == done
+        got, want = fast(x, w), tracker.withgradient(f, x, w)
+        np.testing.assert_allclose(got.val, want.val, rtol=1e-10)
+        for a, b in zip(got.grad, want.grad, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+def pairs(x, w):
+    apart = x[:, None] - x[None, :]
+    return np.sum(w[:, None] * w / np.sqrt(apart**2 + 0.1))
+
+
+@pytest.mark.parametrize("f", [smooth, slices, pairs, average], ids=lambda f: f.__name__)
+def test_short_vectors(f, compiled):
+    fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
+    for n in (50, 63, 47, 101):
+        x, w = RNG.standard_normal((2, n))
+        done = len(compiled)
+        fast(x, w)
+        assert n == 50 or len(compiled) == done
+        got, want = fast(x, w), tracker.withgradient(f, x, w)
+        np.testing.assert_allclose(got.val, want.val, rtol=1e-10)
+        for a, b in zip(got.grad, want.grad, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+def test_which_extents_are_equal_is_no_part_of_the_code(compiled):
+    def loss(w, b, v, x):
+        return np.mean((np.tanh(x @ w + b) @ v) ** 2)
+
+    fast = tracker.jit(lambda *a: tracker.gradient(loss, *a))
+    first = (60, 70, 90)
+    for rows, inputs, units in (first, (50, 50, 70), (70, 70, 80)):
+        w, v = RNG.standard_normal((inputs, units)), RNG.standard_normal((units, 20))
+        b, x = RNG.standard_normal(units), RNG.standard_normal((rows, inputs))
+        done = len(compiled)
+        fast(w, b, v, x)
+        assert (rows, inputs, units) == first or len(compiled) == done
+        for got, want in zip(fast(w, b, v, x), tracker.gradient(loss, w, b, v, x), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads(threads, compiled):
+    fast = tracker.jit(lambda x, w: tracker.withgradient(smooth, x, w))
+    with tracker.config(threads=threads):
+        for n in (300_000, 310_001, 400_007):
+            x, w = RNG.standard_normal((2, n))
+            done = len(compiled)
+            fast(x, w)
+            assert n == 300_000 or len(compiled) == done
+            got, want = fast(x, w), tracker.withgradient(smooth, x, w)
+            np.testing.assert_allclose(got.val, want.val, rtol=1e-11)
+            for a, b in zip(got.grad, want.grad, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+
+
+def test_the_first_shape_still_works_after_the_second():
+    fast = tracker.jit(lambda x: x * 2.0 + np.mean(x))
+    arrays = [RNG.standard_normal(n) for n in (1000, 1001, 1002)]
+    for x in arrays + arrays:
+        np.testing.assert_allclose(fast(x), x * 2.0 + np.mean(x), rtol=1e-13, atol=1e-15)
+    assert fast.cache_info().slow == 3
+
+
+def test_what_a_shape_keeps():
+    fast = tracker.jit(lambda x: x * 2.0 + np.mean(x))
+    arrays = [RNG.standard_normal(n) for n in (1000, 1001)]
+    for x in arrays + arrays:
+        assert len(fast(x)) == len(x)
+    one, other = (
+        special.compiled.pieces[0]
+        for family in fast._jitted.families.values()
+        for special in family.specials
+    )
+    assert one.modules[0].text is other.modules[0].text
+    assert one.modules[0].object_code is other.modules[0].object_code
+    for piece in (one, other):
+        assert not {"plan", "stages"} & vars(piece.program).keys()
+    assert "kernel" in fast.explain(arrays[0]) and "plan" in vars(one.program)
+
+
+KERNEL = """\
+define internal void @k0(ptr noalias %p0) {
+  %acc0 = alloca [500 x i64]
+  br label %loop
+loop:
+  %i = phi i64 [ 200, %pre ], [ %nv1, %latch ]
+  %a = mul nsw i64 %i, 1000
+  %b = add nsw i64 %a, 1000
+  %c = getelementptr inbounds double, ptr %p0, i64 1000
+  %d = fmul contract double %x, 0x3FB999999999999A
+  %e = fadd contract float 0x3FB99999A0000000, 0x4000000000000000
+  %nv1 = add nuw nsw i64 %i, 1
+  %cv1 = icmp ult i64 %nv1, 300
+  br i1 %cv1, label %loop, label %done
+}"""
+
+
+def test_what_is_taken_out_and_what_stays():
+    text, tables = lift(KERNEL)
+    for line in (
+        "%acc0 = alloca [500 x i64]",
+        "%size.0 = load i64, ptr getelementptr (i64, ptr @sizes.k0, i64 0)",
+        "phi i64 [ %size.0, %pre ]",
+        "%size.1.far = add nuw nsw i64 %size.1, 9",
+        "%a = mul nsw i64 %i, %size.1.far",
+        "%b = add nsw i64 %a, %size.2",
+        "ptr %p0, i64 %size.3",
+        "%d = fmul contract double %x, %size.4",
+        "%e = fadd contract float %size.5, 0x4000000000000000",
+        "%nv1 = add nuw nsw i64 %i, 1\n",
+        "%cv1 = icmp ult i64 %nv1, %size.6",
+    ):
+        assert line in text
+    want = struct.pack("<qqqqdfxxxxq", 200, 991, 1000, 1000, 0.1, np.float32(0.1), 300)
+    assert tables == {"sizes.k0": want}
+    other, _ = lift(KERNEL.replace("300", "301").replace("999A", "999B"))
+    assert other == text
+
+
+def test_whether_a_loop_is_short_stays():
+    texts = {n: lift(KERNEL.replace("300", str(n)))[0] for n in (9, 10, 100, 128, 129, 1000)}
+    assert texts[10] == texts[100] == texts[128] != texts[129] == texts[1000]
+    assert "label %done, !llvm.loop !4" in texts[10]
+    assert "label %done, !llvm.loop" not in texts[129]
+    assert "icmp ult i64 %nv1, 9\n" in texts[9]
+
+
+def test_functions_of_others_and_long_ones_stay():
+    assert lift(KERNEL.replace("@k0", "@vm.exp")) == (KERNEL.replace("@k0", "@vm.exp"), {})
+    many = KERNEL.replace("  br label %loop\n", "  store i64 1000, ptr %p0\n" * 3000, 1)
+    assert lift(many) == (many, {})
+
+
+def softmax_squares(x, w):
+    e = np.exp(x - np.max(x))
+    return np.sum((e / np.sum(e)) ** 2 * w)
+
+
+@pytest.mark.parametrize("f", [smooth, softmax_squares], ids=lambda f: f.__name__)
+def test_math_of_small_vectors_is_a_loop_for_any_length(f, compiled):
+    fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
+    for n in (10, 12, 17, 31):
+        x, w = RNG.standard_normal((2, n))
+        done = len(compiled)
+        for _ in range(2):
+            got, want = fast(x, w), tracker.withgradient(f, x, w)
+            np.testing.assert_allclose(got.val, want.val, rtol=1e-12)
+            for a, b in zip(got.grad, want.grad, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+        assert n == 10 or len(compiled) == done
+
+
+def outer(x, w):
+    return np.sum((x[:, None] - w) ** 2) + np.dot(x, w) + np.std(x)
+
+
+@pytest.mark.parametrize("f", [near, average, outer], ids=lambda f: f.__name__)
+def test_small_arrays_are_unrolled_unless_they_come_in_other_lengths(f, compiled):
+    fast = tracker.jit(lambda *a: tracker.withgradient(f, *a))
+    for n in (12, 13, 17, 14, 30, 31):
+        x, w = RNG.standard_normal((2, n))
+        compiled.clear()
+        for _ in range(2):
+            got, want = fast(x, w), tracker.withgradient(f, x, w)
+            np.testing.assert_allclose(got.val, want.val, rtol=1e-12)
+            for a, b in zip(got.grad, want.grad, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+        assert n < 14 or not any("@entry(" in text for text in compiled)
+    kernels = [fast.explain(*RNG.standard_normal((2, n))).count("kernel ") for n in (12, 13)]
+    assert kernels[0] < kernels[1]
+
+
+@tracker.custom_gradient(host=True)
+def thrice(x):
+    return x * 3.0, lambda g: (g * 3.0,)
+
+
+def test_small_arrays_of_several_lengths_beside_numpy(compiled):
+    """Parts of a function that NumPy's calls are between."""
+
+    def f(x):
+        y = thrice(x[1:] - 12.0 * x[:-1])
+        return np.sum((y - np.mean(y)) ** 2)
+
+    fast = tracker.jit(lambda x: tracker.withgradient(f, x))
+    for n in (12, 13, 18, 14, 30, 31):
+        x = RNG.standard_normal(n)
+        compiled.clear()
+        for _ in range(2):
+            got, want = fast(x), tracker.withgradient(f, x)
+            np.testing.assert_allclose(got.val, want.val, rtol=1e-12)
+            np.testing.assert_allclose(got.grad[0], want.grad[0], rtol=1e-11, atol=1e-12)
+        assert n < 14 or not any("@entry(" in text for text in compiled)
+    assert "host" in fast.explain(x)
+
+
+def test_small_vectors_of_math_and_what_is_unrolled_beside_them():
+    """A product of small matrices, writes and single elements in registers; exp in a loop."""
+
+    def f(a, x):
+        y = np.exp(a @ x)
+        y[2] = x[0] * y[1]
+        b = np.reshape(y, (2, 6)) @ np.reshape(x, (6, 2))
+        return np.sum(np.linalg.inv(b + 9.0 * np.eye(2)) * b) + np.sum(np.sin(y[::-1]) * x)
+
+    a, x = RNG.standard_normal((12, 12)) * 0.1, RNG.standard_normal(12)
+    fast = tracker.jit(lambda *args: tracker.withgradient(f, *args))
+    for _ in range(2):
+        got, want = fast(a, x), tracker.withgradient(f, a, x)
+        np.testing.assert_allclose(got.val, want.val, rtol=1e-11)
+        for g, h in zip(got.grad, want.grad, strict=True):
+            np.testing.assert_allclose(g, h, rtol=1e-10, atol=1e-12)
+
+
+def test_a_row_that_is_unrolled_of_a_vector_that_is_not():
+    """The vector is made in the loop of exp; the row, in registers, reads what is kept."""
+
+    def f(a, x):
+        return a * (x + 1.0) + np.sum(np.sin(np.exp(x)))
+
+    a, x = RNG.standard_normal((1, 9)), RNG.standard_normal(9)
+    fast = tracker.jit(f)
+    for _ in range(2):
+        np.testing.assert_allclose(fast(a, x), f(a, x), rtol=1e-13)
+
+
+FOLDS = {
+    "added": lambda a, x: np.sum(a, axis=0) + np.sin(np.exp(x)),
+    "an element": lambda a, x: (np.max(a, axis=0) * x)[2] + np.sum(np.sin(np.exp(x))),
+    "where": lambda a, x: np.argmax(a, axis=0)[1] + np.sum(np.sin(np.exp(x))),
+    "all": lambda a, x: np.where(np.all(a > 0, axis=0), np.exp(x), np.sin(np.exp(x))),
+}
+
+
+@pytest.mark.parametrize("f", FOLDS.values(), ids=FOLDS)
+def test_folds_of_a_few_rows_that_give_a_vector_that_is_not_unrolled(f):
+    a, x = RNG.standard_normal((2, 9)), RNG.standard_normal(9)
+    fast = tracker.jit(f)
+    for _ in range(2):
+        np.testing.assert_allclose(fast(a, x), f(a, x), rtol=1e-13)

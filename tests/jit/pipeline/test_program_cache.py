@@ -1,0 +1,257 @@
+"""What a program was lowered to is found by the next process, and never by another program."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker.control import scan
+from tracker.jit.llvm import engine
+from tracker.jit.pipeline import program_cache
+from tracker.jit.runtime import blas
+from tracker.jit.runtime.compile_queue import drain
+
+X = np.linspace(0.1, 1.7, 12).reshape(3, 4)
+W = np.linspace(-1.0, 1.0, 8).reshape(4, 2)
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """What programs were lowered by the compiler, and not found."""
+    programs = []
+    real = program_cache.Program.lowered.fget
+
+    def lowered(program):
+        programs.append(program)
+        return real(program)
+
+    monkeypatch.setattr(program_cache.Program, "lowered", property(lowered))
+    return programs
+
+
+def programs(folder):
+    return sorted(folder.glob("*.program"))
+
+
+def straight(x, w):
+    return np.sum(np.tanh(x) * np.exp(-x)) * 0.5
+
+
+def products(x, w):
+    return np.sum(np.tanh(x @ w) ** 2)
+
+
+def solved(x, w):
+    return np.sum(np.linalg.solve(w.T @ w + np.eye(2), x[:2, 0]))
+
+
+def looped(x, w):
+    return np.sum(scan(lambda c, row: (np.sin(c) * 0.3 + row, None), x[0], x)[0])
+
+
+def repeated(x, w):
+    y = x[0]
+    for row in range(40):
+        y = np.sin(y) * 0.9 + x[row % 3]
+    return np.sum(y)
+
+
+def guarded(x, w):
+    return np.sum(x) if np.sum(x) > 0.0 else np.sum(x * x)
+
+
+def gathered(x, w):
+    return np.sum(x[:, np.array([2, 0, 2])] ** 2)
+
+
+def captured(x, w):
+    return np.sum(x * X)
+
+
+def written(x, w):
+    y = x * 2.0
+    y[1:, ::2] = 3.0 * x[:2, 1::2]
+    return np.sum(y * y)
+
+
+FUNCTIONS = {
+    f.__name__: f
+    for f in (
+        straight, products, solved, looped, repeated, guarded, gathered, captured, written
+    )
+}  # fmt: skip
+
+
+def gradient(f):
+    return tracker.jit(lambda x, w: tracker.withgradient(lambda y: f(y, w), x))
+
+
+def run(fast, *args):
+    first = fast(*args)
+    drain()
+    return first, fast(*args)
+
+
+def assert_same(a, b):
+    for one, other in zip(a, b, strict=True):
+        assert np.array_equal(one[0], other[0])
+        assert np.array_equal(one[1], other[1])
+
+
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_the_second_time_nothing_is_lowered(folder, made, f):
+    first = run(gradient(f), X, W)
+    assert len(made) == 1
+    assert len(programs(folder)) == 1
+    assert_same(run(gradient(f), X, W), first)
+    assert len(made) == 1
+
+
+def test_what_differs_is_lowered(folder, made, monkeypatch):
+    calls = [
+        (gradient(straight), X, W),
+        (gradient(straight), X[:2], W),  # another shape
+        (gradient(straight), X.astype(np.float32), W),  # dtype
+        (gradient(straight), np.asfortranarray(X), W),  # layout
+        (gradient(straight), X[:, ::2], W),
+        (gradient(lambda x, w: straight(x, w) * 2.0), X, W),  # program
+        (tracker.jit(lambda x, w: straight(x, w)), X, W),
+    ]
+    for count, (fast, *args) in enumerate(calls, 1):
+        run(fast, *args)
+        assert len(made) == count
+    changes = [
+        (program_cache, "_source", lambda: "other files"),
+        (engine, "host", lambda: "another machine"),
+        (np, "__version__", "99"),
+    ]
+    for count, (place, name, value) in enumerate(changes, len(calls) + 1):
+        monkeypatch.setattr(place, name, value)
+        run(gradient(straight), X, W)
+        assert len(made) == count
+    with tracker.config(threads=3):
+        run(gradient(straight), X, W)
+    assert len(made) == count + 1
+
+
+def test_a_captured_array_is_not_part_of_the_program(folder, made):
+    def over(array):
+        return tracker.jit(lambda x: np.sum(x * array))
+
+    first, second = X + 1.0, X * 3.0
+    assert run(over(first), X)[1] == pytest.approx(np.sum(X * first))
+    assert run(over(second), X)[1] == pytest.approx(np.sum(X * second))
+    assert len(made) == 1
+
+
+def test_another_blas_is_another_program(folder, made, monkeypatch):
+    run(gradient(products), X, W)
+    run(gradient(straight), X, W)
+    monkeypatch.setenv("TRACKER_BLAS", "off")
+    assert blas.find() is None
+    run(gradient(straight), X, W)
+    assert len(made) == 2  # it has no use for BLAS
+    run(gradient(products), X, W)
+    assert len(made) == 3
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:-1],
+        lambda data: data[:-4] + b"\0\1\2\3",
+        lambda data: b"{}\n" + data,
+        lambda data: os.urandom(4096),
+    ],
+)
+def test_a_damaged_file_is_replaced(folder, made, damage):
+    expected = run(gradient(straight), X, W)
+    (path,) = programs(folder)
+    good = path.read_bytes()
+    path.write_bytes(damage(good))
+    assert_same(run(gradient(straight), X, W), expected)
+    assert len(made) == 2
+    assert path.read_bytes() == good
+
+
+@pytest.mark.parametrize("fact", ["level", "lengths", "loops", "symbols", "scratch"])
+def test_a_file_that_lacks_something_is_replaced(folder, made, fact):
+    expected = run(gradient(straight), X, W)
+    (path,) = programs(folder)
+    good = path.read_bytes()
+    header, _, data = good.partition(b"\n")
+    facts = json.loads(header)
+    del facts[fact]
+    path.write_bytes(json.dumps(facts).encode() + b"\n" + data)
+    assert_same(run(gradient(straight), X, W), expected)
+    assert len(made) == 2
+    assert path.read_bytes() == good
+
+
+def test_what_is_shown_or_checked_takes_every_step(folder, made, capsys):
+    run(gradient(straight), X, W)
+    with tracker.config(dump="ir"):
+        run(gradient(straight), X, W)
+    assert "function" in capsys.readouterr().err
+    with tracker.config(check=True):
+        run(gradient(straight), X, W)
+    assert len(made) == 3
+
+
+def test_what_was_found_can_be_explained(folder, made):
+    texts = []
+    for _ in range(2):
+        fast = gradient(products)
+        run(fast, X, W)
+        lines = fast.explain(X, W).splitlines()
+        texts.append([line for line in lines if "times:" not in line])
+        assert "define" in fast.llvm(X, W)
+        assert str(fast.ir(X, W)).startswith("function")
+    assert texts[0] == texts[1]
+    assert len(made) == 1
+
+
+def test_what_numpy_must_do_has_no_file(folder):
+    def hosted(x):
+        return np.sum(x.astype(np.longdouble) * 2)
+
+    fast = tracker.jit(hosted)
+    assert run(fast, X)[1] == pytest.approx(hosted(X))
+    assert "host:" in fast.explain(X)
+    assert not programs(folder)
+
+
+def test_no_folder_no_files(folder, monkeypatch, made):
+    monkeypatch.setenv("TRACKER_CACHE", "0")
+    run(gradient(straight), X, W)
+    run(gradient(straight), X, W)
+    assert len(made) == 2
+    assert not folder.exists()
+
+
+PROGRAM = """
+import sys, numpy as np, tracker
+f = tracker.jit(lambda x: tracker.withgradient(lambda y: np.sum(np.tanh(y @ y) * y), x))
+x = np.linspace(0.0, 1.0, 400).reshape(20, 20)
+f(x)
+value, (gradient,) = f(x)
+late = ("schedule.plan", "codegen.lower", "scalar.real", "pipeline.partition")
+print(value.tobytes(), gradient.tobytes(), [m for m in late if f"tracker.jit.{m}" in sys.modules])
+"""
+
+
+def test_the_second_process_does_not_read_the_compiler(folder):
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+        ).stdout
+        for _ in range(2)
+    ]
+    late = "['schedule.plan', 'codegen.lower', 'scalar.real', 'pipeline.partition']\n"
+    assert outputs[0].endswith(late)
+    assert outputs[1] == outputs[0].replace(late, "[]\n")

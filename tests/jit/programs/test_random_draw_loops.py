@@ -1,0 +1,283 @@
+"""Loops whose steps draw random numbers, or call Python: rolled, and in the plain order."""
+
+import numpy as np
+import pytest
+from jit_programs import assert_same
+
+from tracker import custom_gradient, gradient, jit, ngradient
+from tracker.control import scan
+from tracker.jit.kernels import python_callbacks
+from tracker.jit.runtime.compile_queue import drain
+
+N = 160  # steps: their equations are long enough for a loop
+X = np.array([0.3, -0.2, 0.9])
+
+
+@pytest.fixture(params=["machine code", "executor"])
+def by(request, monkeypatch):
+    """Who makes host calls: only machine code has loops of them."""
+    if request.param == "executor":
+        monkeypatch.setattr(python_callbacks, "_SMALL", -1)
+    return request.param
+
+
+def _diffusion(x, r):
+    for _ in range(N):
+        x = x - 0.1 * x + 0.2 * r.normal(size=3)
+    return x
+
+
+def _written(x, r):
+    out = np.zeros((N, 3), like=x)
+    for t in range(N):
+        x = x * np.exp(0.1 * r.normal(size=3) - 0.005)
+        out[t] = x
+    return out
+
+
+def _metropolis(x, r):
+    for _ in range(N):
+        y = x + 0.5 * r.normal(size=3)
+        accepts = np.log(r.random()) < np.sum(x * x) - np.sum(y * y)
+        x = np.where(accepts, y, x)
+    return x
+
+
+def _around(x, r):
+    first = r.normal()
+    for _ in range(N):
+        x = np.sin(x) + r.normal() * first
+    last = r.normal(size=3)
+    for _ in range(N):
+        x = np.cos(x) + r.random(3) * last
+    return x, r.normal(), first
+
+
+def _only_drawn(x, r):
+    y = np.zeros(3)
+    for _ in range(3 * N):
+        r.normal()
+        y = y + r.normal()
+    return x * 2.0
+
+
+def _unread(x, r):
+    for _ in range(4 * N):
+        r.integers(5)
+    return x + r.normal()
+
+
+def _means(x, r):
+    for _ in range(N):
+        x = r.normal(0.9 * x, np.abs(x) + 0.1)
+    return x
+
+
+def _condition(x, r):
+    for _ in range(N):
+        x = 0.9 * x + r.normal(size=3)
+    return x if x[0] > 1 else -10.0 * x + r.normal()
+
+
+def _conditions(x, r):
+    for _ in range(N):
+        y = r.random()
+        x = x + y
+        if y < 0.002:
+            x = -x
+    return x, r.random()
+
+
+def _nested(x, r):
+    for _ in range(12):
+        y = r.normal(size=3)
+        for _ in range(20):
+            x = x + 0.01 * r.normal() * y
+    return x
+
+
+def _by_scan(x, r):
+    return scan(lambda c, _: (0.9 * c + r.normal(size=3), c[0]), x, None, length=N)
+
+
+def _backwards(x, r):
+    rows = [x * t for t in range(N)]
+    for t in reversed(range(N)):
+        x = x * 0.9 + rows[t] * r.normal()
+    return x
+
+
+def _shuffled(x, r):
+    for _ in range(N):
+        order = r.permutation(3)
+        x = 0.5 * x[order] + r.normal(size=3)
+    return x
+
+
+PROGRAMS = {
+    name.strip("_"): f
+    for name, f in list(globals().items())
+    if name.startswith("_") and callable(f) and f.__code__.co_varnames[:2] == ("x", "r")
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_numbers_are_the_plain_function_s(by, name):
+    f = PROGRAMS[name]
+    g = jit(f, max_traces=16)
+    ours, plain = np.random.default_rng(5), np.random.default_rng(5)
+    for turn in range(9):
+        x = X + 0.1 * turn
+        assert_same(g(x, ours), f(x, plain))
+        assert ours.bit_generator.state == plain.bit_generator.state
+        drain()
+
+
+@pytest.mark.parametrize("name", sorted({*PROGRAMS} - {"conditions", "backwards"}))
+def test_loops_are_loops(name):
+    g = jit(PROGRAMS[name])
+    r = np.random.default_rng(0)
+    for _ in range(2):
+        g(X, r)
+    shown = g.explain(X, r)
+    assert "one native call" in shown
+    assert "loop of" in shown
+    assert shown.count("host: draw") < N
+
+
+def test_two_generators_are_not_taken_for_one():
+    def f(x, r, s):
+        for _ in range(N):
+            x = x * 0.9 + r.normal()
+        for _ in range(N):
+            x = x * 0.9 + s.normal()
+        for _ in range(N):
+            x = x * 0.9 + s.normal() - r.normal()
+        return x
+
+    g = jit(f)
+    ours, plain = ([np.random.default_rng(k) for k in (1, 2)] for _ in range(2))
+    for _ in range(4):
+        assert_same(g(X, *ours), f(X, *plain))
+        drain()
+    assert "loop of" in g.explain(X, *ours)
+
+
+def test_generators_of_the_same_bits():
+    bits = [np.random.PCG64(3) for _ in range(2)]
+    ours, plain = ([np.random.Generator(each) for _ in range(2)] for each in bits)
+
+    def f(x, r, s):
+        for _ in range(N):
+            x = x * 0.9 + r.normal(size=3) * s.random()
+        return x
+
+    g = jit(f)
+    for _ in range(4):
+        assert_same(g(X, *ours), f(X, *plain))
+        drain()
+    assert "loop of" in g.explain(X, *ours)
+
+
+@pytest.mark.parametrize("r", [np.random, np.random.RandomState(3)], ids=["global", "RandomState"])
+def test_old_generators(r):
+    def f(x):
+        for _ in range(N):
+            x = 0.9 * x + r.normal()
+        return x
+
+    g = jit(f)
+    seed = r.seed
+    for turn in range(4):
+        seed(turn)
+        found = g(X)
+        seed(turn)
+        assert_same(found, f(X))
+        drain()
+
+
+@pytest.mark.parametrize("name", ["diffusion", "written", "means", "nested", "by_scan"])
+def test_gradients_follow_the_draws(name):
+    f = PROGRAMS[name]
+
+    def loss(x, seed):
+        found = f(x, np.random.default_rng(seed))
+        return sum(np.sum(np.sin(part)) for part in (found if type(found) is tuple else (found,)))
+
+    r = np.random.default_rng(7)
+
+    def with_given(x):
+        found = f(x, r)
+        return sum(np.sum(np.sin(part)) for part in (found if type(found) is tuple else (found,)))
+
+    g = jit(lambda x: gradient(with_given, x)[0])
+    for turn in range(4):
+        r.bit_generator.state = np.random.default_rng(turn).bit_generator.state
+        found = g(X)
+        np.testing.assert_allclose(
+            found, ngradient(lambda x, turn=turn: loss(x, turn), X)[0], rtol=1e-5, atol=1e-7
+        )
+        drain()
+
+
+def test_what_was_drawn_in_a_loop_before_a_condition_fails_is_drawn_again():
+    g = jit(_condition)
+    ours, plain = np.random.default_rng(2), np.random.default_rng(2)
+    for _ in range(20):
+        assert_same(g(X, ours), _condition(X, plain))
+        drain()
+    assert "2 trace(s)" in g.explain(X, ours)
+
+
+def test_a_rule_of_the_user_s_in_a_loop_may_raise():
+    @custom_gradient(host=True)
+    def checked(x):
+        if x > 50:
+            raise ValueError(f"{x} is much")
+        return np.sin(x), lambda c: (c * np.cos(x),)
+
+    def f(x):
+        total = x
+        for _ in range(N):
+            total = total + checked(x) * 0.1 + x
+        return total
+
+    g = jit(f)
+    for _ in range(3):
+        assert g(0.5) == f(0.5)
+        drain()
+    for _ in range(3):
+        with pytest.raises(ValueError, match=r"60\.0 is much"):
+            g(60.0)
+    assert g(0.25) == f(0.25)
+    slope = jit(lambda x: gradient(f, x)[0])
+    for x in (0.5, 0.6, 0.7):
+        np.testing.assert_allclose(slope(x), gradient(f, x)[0], rtol=1e-12)
+        drain()
+
+
+def test_a_step_s_own_callable_is_called():
+    """Rules of one name are not taken for one another."""
+
+    def made(k):
+        @custom_gradient(host=True)
+        def rule(x):
+            return k * x, lambda c: (k * c,)
+
+        return rule
+
+    one, two = made(1.0), made(2.0)
+
+    def f(x):
+        for _ in range(N):
+            x = 0.9 * one(x) + x * 0.1
+            x = np.sin(x)
+        for _ in range(N):
+            x = 0.9 * two(x) + x * 0.1
+            x = np.sin(x)
+        return x
+
+    g = jit(f)
+    for x in (0.1, 0.2, 0.3):
+        np.testing.assert_allclose(g(x), f(x), rtol=1e-12)
+        drain()

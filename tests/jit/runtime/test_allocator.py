@@ -1,0 +1,165 @@
+"""Big blocks are used again, and never while somebody still has them."""
+
+import ctypes
+import gc
+import sys
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker.jit.runtime import allocator
+
+
+@pytest.fixture(params=[allocator.LEAST, allocator.HUGE - allocator.UNIT + 8, allocator.HUGE])
+def N(request):
+    return request.param // 8 + 1000
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+@pytest.fixture
+def double(N):
+    f = tracker.jit(lambda x: x * 2.0)
+    f(np.ones(N))
+    return f
+
+
+@pytest.fixture
+def blocks():
+    """take(size) and give(address, size)."""
+    symbols = allocator.symbols()
+    take = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int64)(symbols["tk.take"])
+    give = ctypes.CFUNCTYPE(None, ctypes.c_size_t, ctypes.c_int64)(symbols["tk.give"])
+    return take, give
+
+
+def test_a_freed_result_makes_room_for_the_next(double, N):
+    x = np.arange(float(N))
+    places = set()
+    for k in range(6):
+        y = double(x + k)
+        assert np.array_equal(y, (x + k) * 2.0)
+        assert y.flags.owndata and y.base is None
+        places.add(address(y))
+        del y
+    assert len(places) == 1
+
+
+def test_results_that_live_are_left_alone(double, N):
+    x = np.arange(float(N))
+    kept = [double(x + k) for k in range(2 * allocator.SLOTS)]
+    assert len({address(y) for y in kept}) == len(kept)
+    for k, y in enumerate(kept):
+        assert np.array_equal(y, (x + k) * 2.0)
+    views = [y[5:] for y in kept]
+    del kept, y
+    gc.collect()
+    fresh = double(x)
+    for k, view in enumerate(views):
+        assert np.array_equal(view, (x[5:] + k) * 2.0)
+        assert not np.shares_memory(view, fresh)
+
+
+def test_a_result_can_be_resized(double, N):
+    y = double(np.arange(float(N)))
+    for size in (3 * N, 10, 2 * N):
+        y.resize(size, refcheck=False)
+        y[-1] = 7.0
+        assert y[1] == 2.0 and y[-1] == 7.0
+    del y
+    assert double(np.ones(N))[-1] == 2.0
+
+
+def test_results_are_seen_by_tracemalloc(double, N):
+    x = np.ones(N)
+    tracemalloc.start()
+    try:
+        y = double(x)
+        assert tracemalloc.get_traced_memory()[0] >= y.nbytes
+        del y
+        assert tracemalloc.get_traced_memory()[0] < x.nbytes
+    finally:
+        tracemalloc.stop()
+
+
+def test_scratch_that_is_big_comes_from_the_same_blocks():
+    def f(x):
+        return np.sum(np.sort(np.exp(x) @ x)) + np.sum(np.exp(x) @ np.tanh(x))
+
+    x = np.random.default_rng(0).standard_normal((700, 700)) * 0.1
+    fast = tracker.jit(f)
+    fast(x)
+    for k in range(3):
+        np.testing.assert_allclose(fast(x + k), f(x + k), rtol=1e-12)
+    plans = next(iter(fast._jitted.families.values())).specials[0].compiled.pieces
+    assert any("@tk.take" in module.text for p in plans for module in p.modules)
+
+
+def test_many_threads(double, N):
+    def work(k):
+        x = np.full(N, float(k))
+        return all(bool((double(x + i) == 2.0 * (k + i)).all()) for i in range(20))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(8)))
+
+
+@pytest.mark.parametrize("unit", [allocator.LEAST, allocator.HUGE])
+def test_blocks_of_many_sizes_go_round(blocks, unit):
+    take, give = blocks
+    for k in range(1, 3 * allocator.SLOTS):
+        size = k * unit
+        block = take(size)
+        assert block
+        ctypes.memset(block, k % 256, size)
+        give(block, size)
+    last = take(size)
+    assert last == block
+    give(last, size)
+
+
+def test_a_block_that_is_a_little_longer_serves_too(blocks):
+    take, give = blocks
+    unit = allocator.HUGE
+    others = [take(16 * unit) for _ in range(allocator.SLOTS)]  # that earlier tests have left
+    long, longer = take(17 * unit), take(20 * unit)
+    give(longer, 20 * unit)
+    short = take(16 * unit)
+    assert short != longer  # which is much longer: too much would lie idle
+    give(long, 17 * unit)
+    assert take(16 * unit - 5) == long
+    give(long, 16 * unit - 5)
+    assert take(16 * unit) == long  # it counts as no longer than what it was last
+    for block in (long, short, *others):
+        ctypes.memset(block, 1, 1)
+        give(block, 16 * unit)
+
+
+def test_no_more_is_kept_than_the_limit(blocks):
+    take, give = blocks
+    limit = allocator._limit()
+    assert limit > 0 or sys.platform != "linux"
+    size = limit // 4
+    held = [take(size) for _ in range(6)]
+    for block in held:
+        ctypes.memset(block, 7, 1)
+        give(block, size)
+    again = [take(size) for _ in range(6)]
+    # What comes from the system is clear, even if it lies where a block was before.
+    assert sum(ctypes.string_at(block, 1) == b"\7" for block in again) == 4 or not limit
+    for block in again:
+        give(block, size)
+    huge = take(limit + 1)
+    give(huge, limit + 1)
+
+
+def test_small_requests_go_to_the_c_library(blocks):
+    take, give = blocks
+    block = take(100)
+    ctypes.memset(block, 1, 100)
+    give(block, 100)

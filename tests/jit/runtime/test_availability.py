@@ -1,0 +1,119 @@
+"""Where no machine code can be made, everything works without it, and says so once."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tracker.errors import CompileError
+from tracker.jit.abi import loader
+from tracker.jit.guards import class_guard
+from tracker.jit.runtime import availability
+
+NO_LLVM = "sys.modules['llvmlite'] = None"
+NO_LOCK = "sys._is_gil_enabled = lambda: False"
+BUILD = "sys.version = '3.13.0 experimental free-threading build (main)'"
+IS = "{**vars(sys.implementation), 'name': 'pypy'}"
+OTHER = f"import types; sys.implementation = types.SimpleNamespace(**{IS})"
+WRONG = "from tracker.jit.runtime import cpython_layout as structs; structs.VALUE += 8"
+PLACES = {
+    NO_LLVM: "Install it: pip install llvmlite",
+    NO_LOCK: "this is free-threaded cpython",
+    BUILD: "this is free-threaded cpython 3.13.0",
+    OTHER: "this is pypy",
+    WRONG: "lays out float",
+}
+PROGRAM = """
+import pickle, sys, warnings
+import numpy as np
+{place}
+import tracker
+x = np.arange(3.0)
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    @tracker.jit
+    def f(x, k=2.0):
+        return np.sum(np.sin(x) * k)
+    g = tracker.jit(lambda x: x * f(x), static="x")
+class Model:
+    @tracker.jit
+    def loss(self, x):
+        return np.sum(x * x)
+(one,) = told
+assert one.category is RuntimeWarning and one.filename == "<string>", one
+print(one.message)
+plain = f.__wrapped__
+assert f(x) == f(x, k=2.0) == plain(x) and (g(x) == x * plain(x)).all()
+assert Model().loss(x) == Model.loss(None, x) == 5.0
+assert tracker.value_and_grad(f)(x)[0] == plain(x)
+for derivative in (tracker.gradient, tracker.hessian, tracker.jacobian):
+    np.testing.assert_array_equal(derivative(f, x), derivative(plain, x))
+assert np.allclose(tracker.jit(lambda x: tracker.gradient(f, x)[0])(x), 2 * np.cos(x))
+assert tracker.fori_loop(0, 30_000, lambda i, y: y + i, 0.0) == 30_000 * 29_999 / 2
+assert "sin" in str(tracker.trace(f, x))
+assert f.cache_info() == (0, 0, 0, 0) and repr(f) == "<jitted f>" and not f.clear_cache()
+assert pickle.dumps(f)
+strict = tracker.jit(lambda x: x, strict=True)
+for refused in (f.ir, f.llvm, f.asm, f.explain, strict, lambda x: tracker.export(f, x, path="f")):
+    try:
+        refused(x)
+    except tracker.CompileError as error:
+        assert str(one.message).partition(": ")[2] in str(error), error
+    else:
+        raise AssertionError(refused)
+"""
+
+
+@pytest.mark.parametrize(
+    "place", PLACES, ids=["no llvmlite", "no lock", "build", "another", "layout"]
+)
+def test_all_runs_in_plain_python(place):
+    run = [sys.executable, "-c", PROGRAM.replace("{place}", place)]
+    done = subprocess.run(run, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("f and all other jitted functions run in plain Python: ")
+    assert PLACES[place] in done.stdout and done.stdout.count("\n") == 1
+
+
+def offsets():
+    names = "TYPE SIZE VALUE ITEMS CONTENTS TYPE_FLAGS DATA NDIM DIMS STRIDES DESCR FLAGS KIND"
+    versions = ["VERSION"] if loader.structs.HAS_VERSIONS else []
+    return [*names.split(), "BYTEORDER", "TYPE_NUMBER", "ITEMSIZE", *versions]
+
+
+@pytest.mark.parametrize("by", [-8, 4, 8, 16, 1 << 40])
+@pytest.mark.parametrize("name", offsets())
+def test_each_wrong_offset_is_found(monkeypatch, name, by):
+    monkeypatch.setattr(loader.structs, name, getattr(loader.structs, name) + by)
+    with pytest.raises(CompileError, match=r"lays out .*\. Upgrade tracker"):
+        loader.verify_layout()
+
+
+@pytest.mark.parametrize("name", loader.structs.FUNCTION)
+def test_each_wrong_offset_of_a_function_is_found(monkeypatch, name):
+    monkeypatch.setitem(loader.structs.FUNCTION, name, loader.structs.FUNCTION[name] + 8)
+    with pytest.raises(CompileError, match=f"lays out function {name} "):
+        loader.verify_layout()
+
+
+def test_a_wrong_offset_of_the_version_of_classes_is_found(monkeypatch):
+    monkeypatch.setattr(class_guard, "VERSION_TAG", class_guard.VERSION_TAG + 16)
+    monkeypatch.setattr(loader, "tags_tell", class_guard.tags_tell.__wrapped__)
+    with pytest.raises(CompileError, match="lays out class version "):
+        loader.verify_layout()
+
+
+def test_a_pointer_to_nowhere_is_not_followed():
+    assert loader._at(8, 16) == loader._at(2**63, 16) == b""
+    array = np.arange(3)
+    assert loader._at(array.ctypes.data, 24) == array.tobytes()
+
+
+def test_an_error_that_is_not_llvmlites_is_not_hidden(monkeypatch):
+    def import_module(_):
+        raise ImportError("no", name="tracker.jit.wrong")
+
+    monkeypatch.setattr(availability.importlib, "import_module", import_module)
+    with pytest.raises(ImportError, match="no"):
+        availability._why_not_here.__wrapped__()

@@ -1,0 +1,457 @@
+"""The first call does not wait for machine code, and every later one does."""
+
+import gc
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+import weakref
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker.errors import CompileError
+from tracker.ir.op import OPS
+from tracker.jit.abi import native_callable as native
+from tracker.jit.llvm import engine, object_cache, signals
+from tracker.jit.pipeline import compile
+from tracker.jit.runtime import compile_queue
+from tracker.jit.tracing import placeholder_swap
+from tracker.tape import observers
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known():
+    """What every compiled function needs is there, and no object code but that."""
+    tracker.jit(lambda x: x + 1.0)(1.0)
+    compile_queue.drain()
+    object_cache._recent.clear()
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """LLVM waits until the event is set; `entered` once it has been asked."""
+    go, entered = threading.Event(), threading.Event()
+    real = engine.compile_module
+
+    def compile_module(*args, **kwargs):
+        entered.set()
+        assert go.wait(60)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(engine, "compile_module", compile_module)
+    yield go, entered
+    go.set()
+    compile_queue.drain()
+
+
+def loss(x):
+    return np.sum(np.sin(x) * x)
+
+
+def test_the_first_call_returns_before_there_is_machine_code(held):
+    go, entered = held
+    f = tracker.jit(lambda x: tracker.gradient(loss, x)[0])
+    x = np.linspace(0.0, 1.0, 7)
+    plain = np.sin(x) + x * np.cos(x)
+    np.testing.assert_allclose(f(x), plain, rtol=1e-14)
+    assert entered.wait(60)
+    assert not native.entries(f)
+    results = []
+    second = threading.Thread(target=lambda: results.append(f(x)))
+    second.start()
+    second.join(0.05)
+    assert second.is_alive()  # it waits
+    go.set()
+    second.join()
+    np.testing.assert_allclose(results[0], plain, rtol=1e-14)
+    assert len(native.entries(f)) == 1
+    assert f.cache_info().traces == 1
+
+
+def test_looking_at_a_function_waits(held):
+    go, _ = held
+    f = tracker.jit(loss)
+    f(np.ones(3))
+    threading.Timer(0.05, go.set).start()
+    assert "one native call" in f.explain(np.ones(3))
+
+
+def test_branches_are_compiled_one_after_the_other():
+    f = tracker.jit(lambda x: np.sum(x) if x[0] > 0 else np.sum(x * x))
+    for x in (np.ones(4), -np.ones(4), 2 * np.ones(4), -2 * np.ones(4)):
+        assert f(x) == (np.sum(x) if x[0] > 0 else np.sum(x * x))
+    assert len(native.entries(f)) == 2
+
+
+def test_many_functions_at_once_do_some_of_the_work_themselves(held):
+    go, _ = held
+    fs = [tracker.jit(lambda x, k=k: np.sum(x) * k) for k in range(compile_queue._MOST)]
+    assert [f(np.ones(2)) for f in fs] == [2.0 * k for k in range(compile_queue._MOST)]
+    more = tracker.jit(lambda x: np.sum(x) - 1.0)
+    threading.Timer(0.05, go.set).start()
+    assert more(np.ones(2)) == 1.0
+    assert native.entries(more)
+    assert [f(np.ones(2)) for f in fs] == [2.0 * k for k in range(compile_queue._MOST)]
+
+
+@pytest.mark.parametrize("settings", [{"threads": 1}, {"check": True}])
+def test_who_wants_one_thread_gets_one(settings):
+    f = tracker.jit(loss)
+    with tracker.config(**settings):
+        f(np.ones(3))
+    assert native.entries(f)
+
+
+def test_an_error_of_the_compiler_is_raised_by_those_who_need_its_work(monkeypatch):
+    def refuse(*_, **__):
+        raise CompileError("no")
+
+    f = tracker.jit(loss)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "compile_module", refuse)
+        assert f(np.ones(3)) == pytest.approx(3 * np.sin(1.0))
+        compile_queue.drain()
+    lengths = set()
+    for _ in range(3):
+        with pytest.raises(CompileError, match="no") as raised:
+            f(np.ones(3))
+        lengths.add(len(raised.traceback))
+    assert len(lengths) == 1
+
+
+def test_a_job_keeps_nothing_alive():
+    class Model:
+        def __init__(self):
+            self.w = np.ones(3)
+
+        def loss(self, x):
+            return np.sum(self.w * x)
+
+    model = Model()
+    gone = weakref.ref(model)
+    f = tracker.jit(model.loss)
+    f(np.ones(3))
+    f(np.ones(3))
+    compile_queue.drain()
+    del f, model
+    gc.collect()
+    assert gone() is None
+
+
+def test_many_threads_meet_a_function_that_is_being_compiled(held):
+    go, _ = held
+    f = tracker.jit(loss)
+    x = np.linspace(0.0, 1.0, 5)
+    f(x)
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(f(x))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    go.set()
+    for thread in threads:
+        thread.join()
+    np.testing.assert_allclose(results, [loss(x)] * 8, rtol=1e-14)
+    assert len(native.entries(f)) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+def test_a_fork_waits_for_the_compiler():
+    f = tracker.jit(lambda x: tracker.gradient(loss, x)[0])
+    x = np.linspace(0.0, 1.0, 9)
+    first = f(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads that could be waited for
+        child = os.fork()
+    if child == 0:
+        os._exit(0 if np.allclose(f(x), first) and native.entries(f) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+def test_a_fork_while_other_threads_compile_and_forget():
+    """What they have begun, or only asked for, or free just then, is no lock in the child."""
+    x, over = np.linspace(0.0, 1.0, 9), threading.Event()
+
+    def compile_others():
+        for k in itertools.count(2.5):
+            if over.is_set():
+                break
+            f = tracker.jit(lambda x, k=k: np.sum(np.sin(x * k)))
+            f(x)
+            f(x)
+
+    threads = [threading.Thread(target=compile_others) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for k in range(8):
+            f = tracker.jit(lambda x, k=k: np.sum(np.cos(x) * k))
+            first = f(x)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of threads, waited for above
+                child = os.fork()
+            if child == 0:
+                signal.alarm(60)
+                g = tracker.jit(lambda x, k=k: np.sum(np.exp(x) * k))
+                right = np.allclose([f(x), g(x), g(x)], [first, *[np.sum(np.exp(x) * k)] * 2])
+                os._exit(0 if right else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+def test_a_job_that_had_not_begun_is_done_by_the_child_itself(monkeypatch):
+    with compile_queue._COMPILING:  # another thread would have it, until the fork
+        job = compile_queue.later(os.getpid)
+        compile_queue.begin(job)
+        threads = list(compile_queue._threads)
+        monkeypatch.setattr(compile_queue, "_threads", [])  # it began after those were waited for
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            os._exit(0 if job.result() == job.result() == os.getpid() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert job.result() == os.getpid()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_program_may_end_meanwhile():
+    code = (
+        "import tracker, numpy as np\n"
+        "fs = [tracker.jit(lambda x, k=k: np.sum(np.sin(x) ** k)) for k in range(2, 6)]\n"
+        "print([round(float(f(np.ones(3))), 3) for f in fs])\n"
+    )
+    run = [sys.executable, "-W", "error", "-c", code]
+    started = time.perf_counter()
+    out = subprocess.run(run, capture_output=True, text=True, timeout=300, check=True)
+    assert out.stdout.startswith("[2.124, ")
+    assert out.stderr == "", f"after {time.perf_counter() - started} s"
+
+
+def test_a_call_does_not_wait_for_the_interpreters_lock_while_a_job_begins(monkeypatch):
+    order = []
+
+    def seen():
+        order.append("job")
+
+    monkeypatch.setattr(compile_queue, "_GRACE", 0.2)
+    job = compile_queue.later(seen)
+    compile_queue.begin(job)
+    order.append("caller")
+    job.wait()
+    assert order == ["caller", "job"]
+
+
+def test_a_job_that_was_interrupted_is_done_by_the_next_who_asks():
+    """Before it had a thread, or while the one who asked did the work."""
+    outcomes = [KeyboardInterrupt(), 2.0]
+
+    def work():
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    job = compile_queue.later(work)
+    with pytest.raises(KeyboardInterrupt):
+        job.wait()
+    assert not job.has_result
+    assert job.result() == 2.0 == job.result() and not outcomes
+
+
+def test_an_interrupt_before_the_compiling_thread_has_begun(monkeypatch):
+    f = tracker.jit(loss)
+    x = np.linspace(0.0, 1.0, 7)
+
+    def interrupted(thread):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            f(x)
+    assert f(x) == loss(x)
+    assert len(native.entries(f)) == 1 and f.cache_info().traces == 1
+
+
+class TooLate(Exception):
+    """What a signal handler raises."""
+
+
+UNTIMELY = [TooLate, KeyboardInterrupt, MemoryError, RecursionError, TimeoutError]
+
+
+@pytest.mark.parametrize("error", UNTIMELY)
+@pytest.mark.parametrize("settings", [{}, {"threads": 1}], ids=["beside", "at once"])
+def test_what_is_raised_while_a_call_compiles_is_that_calls(monkeypatch, error, settings):
+    real, outcomes = compile.compile_call, [error]
+
+    def compile_call(*args, **kwargs):
+        if outcomes:
+            raise outcomes.pop()
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(compile, "compile_call", compile_call)
+    monkeypatch.setattr(compile_queue, "_has_thread", lambda job: False)
+    f = tracker.jit(loss)
+    with tracker.config(**settings):
+        with pytest.raises(error):
+            f(np.ones(3))
+        assert [f(np.ones(3)) for _ in range(3)] == [loss(np.ones(3))] * 3
+        assert len(native.entries(f)) == 1 and not outcomes
+
+
+def test_what_is_raised_in_the_compiling_thread_is_nobodys(monkeypatch):
+    real, outcomes = compile.compile_call, [MemoryError]
+
+    def compile_call(*args, **kwargs):
+        if outcomes:
+            raise outcomes.pop()
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(compile, "compile_call", compile_call)
+    f = tracker.jit(loss)
+    f(np.ones(3))
+    compile_queue.drain()
+    assert not outcomes
+    assert f(np.ones(3)) == loss(np.ones(3)) and len(native.entries(f)) == 1
+
+
+@pytest.mark.parametrize("error", UNTIMELY)
+def test_no_exception_that_happens_to_come_is_taken_for_a_refusal(monkeypatch, error):
+    """Not even where the compiler asks whether an op takes what it is given."""
+
+    def infer(*_, **__):
+        raise error
+
+    x = np.linspace(0.1, 1.0, 4)
+    f = tracker.jit(lambda x: np.sum(np.arctan(x) * 2.0))
+    with monkeypatch.context() as patch, tracker.config(threads=1):
+        patch.setattr(OPS["arctan"], "infer", infer)
+        with pytest.raises(error):
+            f(x)
+    assert f(x) == f(x) == np.sum(np.arctan(x) * 2.0)
+    compile_queue.drain()
+    assert f.cache_info()[::3] == (1, 0)
+
+
+WEIGHT = np.linspace(0.5, 1.5, 4)
+FOLDER = os.path.dirname(tracker.__file__)
+
+
+class Interruption:
+    """A signal at the n-th line of the package that runs."""
+
+    def __init__(self, at):
+        self.left = at
+
+    def look(self, frame, event, _):
+        if not frame.f_code.co_filename.startswith(FOLDER):
+            return None
+        self.left -= event == "line"
+        if self.left == 0:
+            signal.raise_signal(signal.SIGUSR1)
+        return self.look
+
+
+def interrupted(f, at, *args):
+    """How many lines were left when a call that a signal interrupts there had ended."""
+    watch, before = Interruption(at), sys.gettrace()
+    sys.settrace(watch.look)
+    try:
+        for _ in range(2):
+            f(*args)
+    except TooLate:
+        pass
+    finally:
+        sys.settrace(before)
+    return watch.left
+
+
+def state():
+    """What a thread's traces change while they run."""
+    return (
+        *(observers.current_stage(), list(observers.listeners), list(observers.thread.deriving)),
+        *(
+            list(placeholder_swap.OUT),
+            signals.UNDISTURBED._depth,
+            sys.getprofile(),
+            gc.get_threshold(),
+        ),
+        *(np.random.normal, signal.getsignal(signal.SIGINT), id(WEIGHT), type(WEIGHT)),
+    )
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="a system without such signals")
+def test_a_signal_handler_may_raise_anywhere(monkeypatch):
+    """In tracing and in compiling, and the next calls know nothing of it."""
+
+    def fails(*_):
+        raise TooLate
+
+    def of(k):
+        def plain(x, r):
+            x[0] *= 0.5
+            y = np.sum(np.cos(x * WEIGHT)) + r.normal()
+            return y * k if y > 0.0 else y
+
+        return plain, tracker.jit(plain)
+
+    def run(f):
+        x, generator.bit_generator.state = np.ones(4), seeded
+        return [f(x, generator), *x, generator.random()]
+
+    generator = np.random.default_rng(0)
+    seeded = generator.bit_generator.state
+    before = signal.signal(signal.SIGUSR1, fails)
+    places = random.Random(0)
+    try:
+        with tracker.config(threads=1):
+            lines = 10**9 - interrupted(of(0.5)[1], 10**9, np.ones(4), generator)
+            for k in range(1, 20):
+                plain, f = of(float(k))
+                known = state()
+                interrupted(f, places.randrange(lines), np.ones(4), generator)
+                assert state() == known
+                assert [run(f) for _ in range(3)] == [pytest.approx(run(plain))] * 3
+                slow = f.cache_info().slow
+                assert run(f) == pytest.approx(run(plain)) and f.cache_info().slow == slow
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    others = []
+
+    def ask():
+        with placeholder_swap.TURN.within(9) as is_ours:
+            others.append(is_ours)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    assert others == [True]
+
+
+def test_a_thread_that_outlives_the_main_one_compiles():
+    code = (
+        "import threading, time, tracker, numpy as np\n"
+        "def late():\n"
+        "    while threading.main_thread().is_alive(): time.sleep(0.001)\n"
+        "    f = tracker.jit(lambda x: np.sum(x * x) + 1.0)\n"
+        "    print([float(f(np.ones(3))) for _ in range(3)], f.cache_info().slow)\n"
+        "threading.Thread(target=late).start()\n"
+    )
+    run = [sys.executable, "-W", "error", "-c", code]
+    out = subprocess.run(run, capture_output=True, text=True, timeout=300, check=True)
+    assert (out.stdout, out.stderr) == ("[4.0, 4.0, 4.0] 1\n", "")

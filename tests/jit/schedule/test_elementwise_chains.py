@@ -1,0 +1,106 @@
+"""Functions of functions of arrays: what their loops are thought to take, and how they are cut."""
+
+import re
+
+import numpy as np
+import pytest
+
+from tracker import gradient, jit
+from tracker.ir.text import parse
+from tracker.jit.codegen.loop_nest import work_of
+from tracker.jit.codegen.module_split import Work, busy
+from tracker.jit.schedule.plan import make_plan
+
+FUNCTIONS = {"exp": lambda u: np.exp(-u * u), "tanh": np.tanh, "log": lambda u: np.log(u * u + 1)}
+
+
+def chain(f, count):
+    def run(u):
+        for _ in range(count):
+            u = u + 0.01 * f(u)
+        return u
+
+    return run
+
+
+def loops(f, x):
+    """The functions that each loop computes, in order."""
+    fast = jit(f)
+    fast(x), fast(x)
+    return re.findall(r"kernel over \d+, level \d+: \d+ fused \(([^)]*)\)", fast.explain(x))
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@pytest.mark.parametrize("size", [40, 3000, 200_000])
+def test_results(name, size):
+    f = chain(FUNCTIONS[name], 7)
+    x = np.random.default_rng(0).normal(size=size)
+    fast = jit(f)
+    for _ in range(3):
+        np.testing.assert_allclose(fast(x), f(x), rtol=1e-13)
+    steep = jit(lambda x: np.sum(f(x) ** 2))
+    want = gradient(lambda x: np.sum(f(x) ** 2), x)
+    np.testing.assert_allclose(gradient(steep, x), want, rtol=1e-11)
+
+
+def test_what_is_near_is_cut_after_two():
+    parts = loops(chain(np.tanh, 6), np.linspace(-1.0, 1.0, 3000))
+    assert [part.split().count("tanh") for part in parts] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("size", [100, 1 << 18])
+def test_what_is_short_or_far_is_one(size):
+    (part,) = loops(chain(np.tanh, 4), np.linspace(-1.0, 1.0, size))
+    assert part.split().count("tanh") == 4
+
+
+def test_functions_beside_one_another_are_one_loop():
+    (part,) = loops(
+        lambda x: np.exp(x) * np.tanh(x) + np.sin(x) * np.log(x * x + 1) + np.arctan(x),
+        np.linspace(-1.0, 1.0, 3000),
+    )
+    assert {"exp", "tanh", "sin", "log", "arctan"} <= set(part.split())
+
+
+def test_what_is_read_twice_is_counted_once():
+    """What each step is made of is there once, however often it is read."""
+
+    def work(count):
+        body = "".join(
+            f"  s{k}: f64[1000] = multiply x{k} x{k}\n  x{k + 1}: f64[1000] = add s{k} x{k}\n"
+            for k in range(count)
+        )
+        plan = make_plan(parse(f"function f(x0: f64[1000]) {{\n{body}  return (x{count})\n}}"))
+        (kernel,) = plan.kernels
+        return work_of(plan, kernel)
+
+    assert work(40) == 2 * work(20) == 80 * 1000
+
+
+def test_a_loop_of_much_for_each_element_is_optimised():
+    much = {"much": Work(3000, 3000 * 2000)}
+    assert busy(much, 0) == {"much"}
+    little = {"much": Work(3000, 3000 * 2000), "little": Work(100, 300)}
+    assert busy(little, 0) == {"much"}
+
+
+def test_steps_of_a_stencil_keep_what_neighbours_read_and_no_more():
+    """What is soon made of what is kept is made again where it is read."""
+
+    def around(u):
+        return np.roll(u, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 1) + np.roll(u, -1, 1) - 4 * u
+
+    def react(u, v):
+        for _ in range(4):
+            rate = u * v * v
+            u, v = (
+                u + 0.16 * around(u) - rate + 0.035 * (1 - u),
+                v + 0.08 * around(v) + rate - 0.1 * v,
+            )
+        return u + v
+
+    u, v = np.random.default_rng(0).random((2, 60, 60))
+    fast = jit(react)
+    for _ in range(3):
+        np.testing.assert_allclose(fast(u, v), react(u, v), rtol=1e-12)
+    assert fast.explain(u, v).count("kept: ") <= 3 * 3  # u, v, the rate; of three steps

@@ -1,0 +1,368 @@
+"""Compiled programs that write element by element: same numbers as the plain ones, and the same
+gradients, whoever still reads old versions; and the work and the code are those of the pieces."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jit_programs import assert_same
+
+from tracker import gradient, jit
+from tracker.jit.schedule import plan
+from tracker.jit.schedule.plan_data import TINY, Kernel
+
+# Programs -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Program:
+    """Statements that run on a list of arrays of one shape, and on a list of what was read."""
+
+    arrays: list[Any]
+    lines: list[tuple[str, Any]] = field(default_factory=list)
+
+    def __call__(self, *arrays: Any) -> Any:
+        arrays_, kept = [a.copy() for a in arrays], [1.5]
+        for _, run in self.lines:
+            run(arrays_, kept)
+        return (*arrays_, *kept[-6:])
+
+    def loss(self, *arrays: Any) -> Any:
+        total = 0.5
+        for k, y in enumerate(self(*arrays)):
+            total = total + np.sum(np.sin(y) * (1.0 + 0.1 * k))
+        return total
+
+    def __repr__(self) -> str:
+        return "\n".join(["", str(self.arrays[0].shape), *(text for text, _ in self.lines)])
+
+
+def _index(draw: Any, shape: tuple[int, ...]) -> Any:
+    """Elements, rows, columns, blocks, the same backwards or in steps."""
+    parts = []
+    for n in shape:
+        kind = draw(st.sampled_from(["int", "int", "all", "range", "step", "back"]))
+        a, b = sorted((draw(st.integers(0, n)), draw(st.integers(0, n))))
+        parts.append(
+            {
+                "int": min(a, n - 1),
+                "all": slice(None),
+                "range": slice(a, b),
+                "step": slice(a, b, 2),
+                "back": slice(b, a, -1),
+            }[kind]
+        )
+    return tuple(parts)
+
+
+def _write(draw: Any, count: int, shape: tuple[int, ...]) -> tuple[str, Any]:
+    """t[i] = what was read, a number, or another (or the same) array's elements, or a sum."""
+    t, s, k = (draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1)), _back(draw))
+    i, shift = _index(draw, shape), draw(st.integers(0, 2))
+    kind = draw(st.sampled_from(["number", "kept", "elements", "shifted", "adds", "scales"]))
+
+    def run(arrays: Any, kept: Any) -> None:
+        x = kept[-1 - k % len(kept)]
+        target = arrays[t]
+        if kind == "number":
+            target[i] = 0.25 * (k + 1)
+        elif kind == "kept":
+            target[i] = np.tanh(np.sum(x))
+        elif kind == "elements":
+            target[i] = np.sin(arrays[s][i])
+        elif kind == "shifted":
+            target[i] = np.roll(arrays[s], shift)[i] * 0.5 + arrays[s][i] * np.cos(np.sum(x))
+        elif kind == "adds":
+            target[i] += 0.5 * np.tanh(np.sum(x)) * arrays[s][i]
+        else:
+            target[i] *= 0.9
+
+    return f"{kind} a{t}[{i}] from a{s}, kept {k}, shift {shift}", run
+
+
+def _copy(draw: Any, count: int, shape: tuple[int, ...]) -> tuple[str, Any]:
+    """t[i] = s[j], of equal shapes; s may be t."""
+    t, s = draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1))
+    i, j = _index(draw, shape), _index(draw, shape)
+    if np.zeros(shape)[i].shape != np.zeros(shape)[j].shape:
+        j = tuple(0 if isinstance(part, int) else part for part in i)
+
+    def run(arrays: Any, kept: Any) -> None:
+        arrays[t][i] = arrays[s][j]
+
+    return f"a{t}[{i}] = a{s}[{j}]", run
+
+
+def _read(draw: Any, count: int, shape: tuple[int, ...]) -> tuple[str, Any]:
+    """Keep elements as they are now, or a view that sees later writes, or something computed."""
+    t, i = draw(st.integers(0, count - 1)), _index(draw, shape)
+    kind = draw(st.sampled_from(["copy", "view", "sum", "square", "flip", "whole", "dot", "scan"]))
+
+    def run(arrays: Any, kept: Any) -> None:
+        a = arrays[t]
+        made = {
+            "copy": lambda: a[i] * 1.0,
+            "view": lambda: a[i],
+            "sum": lambda: np.sum(a[i]),
+            "square": lambda: a[i] * a[i],
+            "flip": lambda: np.flip(a).reshape(-1)[3:],
+            "whole": lambda: a * 0.5 + 1,
+            "dot": lambda: np.dot(np.ravel(a[0]), np.ravel(np.copy(a)[-1])) * 0.1,
+            "scan": lambda: np.cumsum(a.T, axis=0) * 0.1,
+        }[kind]()
+        kept.append(made)
+
+    return f"keep {kind} a{t}[{i}]", run
+
+
+def _whole(draw: Any, count: int, shape: tuple[int, ...]) -> tuple[str, Any]:
+    """A new array, an old version of one, or a write by way of a view."""
+    t, s, k = draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1)), _back(draw)
+    i = _index(draw, shape)
+    kind = draw(st.sampled_from(["new", "old", "by view", "kept view", "scatter", "flat"]))
+
+    def run(arrays: Any, kept: Any) -> None:
+        if kind == "new":
+            arrays[t] = np.tanh(arrays[s] + 0.1)
+        elif kind == "old":
+            arrays[t] = np.copy(arrays[s])
+        elif kind == "by view":
+            arrays[t].T[i[::-1]] = 0.75
+        elif kind == "kept view" and np.ndim(kept[-1]):
+            arrays[t].reshape(-1)[1] = kept[-1].reshape(-1)[:1].sum()
+        elif kind == "scatter":
+            arrays[t][np.array([k % 3, 1])] = arrays[s][0] * 0.5
+        else:
+            arrays[t].reshape(-1)[k] += 0.5
+
+    return f"{kind} a{t} from a{s} {i} {k}", run
+
+
+def _back(draw: Any) -> int:
+    return draw(st.integers(0, 5))
+
+
+@st.composite
+def programs(draw: Any) -> Program:
+    shape = draw(st.sampled_from([(40,), (6, 7), (3, 5, 4), (33, 2)]))
+    count = draw(st.integers(1, 3))
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    program = Program([rng.normal(size=shape) for _ in range(count)])
+    kinds = [_write, _write, _write, _copy, _read, _read, _whole]
+    for _ in range(draw(st.integers(5, 24))):
+        program.lines.append(draw(st.sampled_from(kinds))(draw, count, shape))
+    return program
+
+
+def _copies(arrays: Any) -> list[Any]:
+    return [np.copy(a) for a in arrays]
+
+
+@given(program=programs(), unrolled=st.sampled_from([TINY, 4]))
+def test_programs(program, unrolled):
+    compiled = jit(program)
+    for scale in (1.0, 1.0, 0.5):
+        arrays = [a * scale for a in program.arrays]
+        want = program(*_copies(arrays))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(plan, "TINY", unrolled)  # long programs unroll less
+            assert_same(compiled(*_copies(arrays)), want, "result", 1e-12)
+
+
+@given(program=programs())
+def test_gradients_of_programs(program):
+    compiled, whole = jit(program.loss), jit(lambda *xs: gradient(program.loss, *xs))
+    for scale in (1.0, 0.5):
+        arrays = [a * scale for a in program.arrays]
+        want = gradient(program.loss, *_copies(arrays))
+        assert_same(gradient(compiled, *_copies(arrays)), want, "gradient of jit", 1e-11)
+        assert_same(whole(*_copies(arrays)), want, "jit of gradient", 1e-11)
+
+
+# What is planned ----------------------------------------------------------------------------------
+
+
+def _sweep(x: Any) -> Any:
+    y = x.copy()
+    for k in range(1, len(y) - 1):
+        y[k] = (y[k - 1] + y[k + 1] + np.sum(y[k : k + 3])) / 4
+    return y
+
+
+def _triangular(x: Any) -> Any:
+    """Reads rows that are final, and others that are not."""
+    a = x.reshape(7, 7).copy()
+    for i in range(7):
+        for j in range(i):
+            a[i, j] = (a[i, j] - a[i, :j] @ a[j, :j]) / (2 + a[j, j])
+    return a
+
+
+def _wholes(compiled: Any, size: int) -> list[Any]:
+    """The loops over a whole array that a compiled function's writes need."""
+    (family,) = compiled._jitted.families.values()
+    plans = [piece.plan for piece in family.specials[0].compiled.pieces]
+    steps = [step for plan in plans for level in plan.writes.values() for step in level]
+    return [s for s in steps if isinstance(s, Kernel) and math.prod(s.space) == size]
+
+
+@pytest.mark.parametrize("f", [_sweep, _triangular])
+def test_an_array_is_copied_once_however_often_it_is_written_and_read(f):
+    x = np.linspace(-1.0, 1.0, 49)
+    compiled = jit(f)
+    for given_ in (x, x + 0.5):
+        np.testing.assert_allclose(compiled(given_), f(given_), rtol=1e-12)
+    assert len(_wholes(compiled, 49)) == 1
+
+
+@pytest.mark.parametrize("f", [_sweep, _triangular])
+def test_cotangents_are_written_in_place_too(f):
+    def slope(x: Any) -> Any:
+        return gradient(lambda y: np.sum(np.sin(f(y))), x)
+
+    x, compiled = np.linspace(-1.0, 1.0, 49), jit(slope)
+    for given_ in (x, x + 0.5):
+        np.testing.assert_allclose(compiled(given_), slope(given_), rtol=1e-10)
+    assert len(_wholes(compiled, 49)) <= 2  # the array's own, and the cotangent's
+
+
+def test_a_copy_is_made_for_who_reads_the_old_array_later():
+    def f(x: Any) -> Any:
+        y, olds = x.copy(), []
+        for k in range(8):
+            if k in (2, 5):
+                olds.append(y.copy())
+            y[k] = np.sum(y[k : k + 3]) * 0.5
+        return y, olds[0] * y, olds[1] - olds[0]
+
+    x, compiled = np.linspace(-1.0, 1.0, 49), jit(f)
+    for given_ in (x, x + 0.5):
+        assert_same(compiled(given_), f(given_), "result", 1e-12)
+    assert len(_wholes(compiled, 49)) == 3
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_is_computed_of_old_numbers_is_not_computed_of_new_ones(turned):
+    """The cotangent is read at the rows, then cleared there; a sum of what was read comes later."""
+
+    def loss(x: Any) -> Any:
+        x[[0, -1]] += np.sum(x) * 0.01
+        return np.sum(np.sin((x.T @ x if turned else x @ x.T) * 0.1))
+
+    x, compiled = np.random.default_rng(0).normal(size=(5, 40)), jit(lambda x: gradient(loss, x))
+    for _ in range(2):
+        assert_same(compiled(x.copy()), gradient(loss, x.copy()), "gradient", 1e-10)
+
+
+def test_a_product_of_a_view_that_is_copied_for_somebody_else_reads_the_view():
+    def f(x: Any, y: Any) -> Any:
+        turned = (x * 1.0).T
+        return turned @ y, turned.reshape(-1) * 2.0
+
+    rng, compiled = np.random.default_rng(0), jit(f)
+    for _ in range(3):
+        x, y = rng.normal(size=(60, 50)), rng.normal(size=60)
+        assert_same(compiled(x, y), f(x, y), "result", 1e-12)
+
+
+@pytest.mark.parametrize("n", [9, 12, 20])
+def test_edges_are_copied_from_the_rows_beside_them(n, monkeypatch):
+    """What is read and what is written begin within one pointer's reach of each other."""
+    monkeypatch.setattr(plan, "TINY", 8)  # as in a long program
+
+    def halo(x, y):
+        x = x.copy()
+        x[1:-1, 1:-1] = 2.0 * y
+        x[0, 1:-1] = x[1, 1:-1]
+        x[-1, 1:-1] = x[n, 1:-1]
+        x[1:-1, 0] = x[1:-1, 1]
+        x[1:-1, -1] = -x[1:-1, n]
+        x[0, 0] = 0.5 * (x[0, 1] + x[1, 0])
+        return x
+
+    rng = np.random.default_rng(n)
+    x, y = rng.random((n + 2, n + 2)), rng.random((n, n))
+    compiled = jit(halo, strict=True)
+    for _ in range(2):
+        np.testing.assert_array_equal(compiled(x, y), halo(x, y))
+
+
+def windows(k):
+    def f(x, w):
+        n = len(x) - k + 1
+        return np.sum(
+            sum(w[i, j] * x[i : i + n, j : j + n] for i in range(k) for j in range(k)) ** 2
+        )
+
+    return f
+
+
+@pytest.mark.parametrize("n, k, pieces", [(40, 3, True), (80, 3, False), (80, 8, True)])
+def test_pieces_that_are_most_of_an_array(n, k, pieces):
+    """A few of them are one loop over the array, unless it is small."""
+    x, w = (np.random.default_rng(0).standard_normal(shape) for shape in ((n, n), (k, k)))
+    slope = jit(lambda x, w: gradient(windows(k), x, w))
+    for got, want in zip(slope(x, w), gradient(windows(k), x, w), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
+    assert ("piece by piece" in slope.explain(x, w)) == pieces
+
+
+@pytest.mark.parametrize("shape", [(77,), (7, 11)])
+def test_a_result_is_no_view_of_what_is_changed_after_it(shape):
+    def halved_twice(x):
+        x[x < 0.1] = x[x < 0.1] * 0.5
+        y = x.copy()
+        y[y < 0.1] = y[y < 0.1] * 0.5
+        return x * 1, y
+
+    fast = jit(halved_twice)
+    given = np.linspace(-1.0, 1.0, 77).reshape(shape)
+    plain = given.copy()
+    want = halved_twice(plain)
+    for _ in range(3):
+        x = given.copy()
+        for got, right in zip((*fast(x), x), (*want, plain), strict=True):
+            np.testing.assert_array_equal(got, right)
+
+
+def smoothed(x, axis):
+    rows, s = [], x[0]
+    for row in x:
+        s = 0.9 * s + 0.1 * row
+        rows.append(s)
+    return np.stack(rows, axis)
+
+
+STACKS = {
+    "rows of a loop": lambda x: smoothed(x, 0),
+    "columns of a loop": lambda x: smoothed(x, -1),
+    "numbers": lambda x: np.stack([x[i, i % 4] * i for i in range(len(x))]),
+    "both ways": lambda x: (
+        np.stack([x[:, i % 4] * (i + 1) for i in range(20)], 1) + smoothed(x, 0)[:, :1]
+    ),
+    "kinds": lambda x: np.stack([row if i % 3 else row > 0 for i, row in enumerate(x)], 1),
+    "parts of one": lambda x: np.stack([np.ravel(x)[i : i + 9] for i in range(0, 60, 2)]),
+    "one many times": lambda x: np.stack([x[0], x[1]] * 12, 1) * x[:2].T[:, :1],
+}
+
+
+@pytest.mark.parametrize("name", STACKS)
+@pytest.mark.parametrize("n", [40, 300])
+def test_many_rows_that_are_stacked_are_written_one_by_one(name, n):
+    """To choose among n rows for each element would take n times as long."""
+    f = STACKS[name]
+    x = np.random.default_rng(0).normal(size=(n, 4))
+    weights = np.random.default_rng(1).normal(size=f(x).shape)
+    fast = jit(f)
+    slopes = jit(lambda x: gradient(lambda x: np.sum(f(x) * weights), x)[0])
+    want = gradient(lambda x: np.sum(f(x) * weights), x)[0]
+    for _ in range(3):
+        np.testing.assert_allclose(fast(x), f(x), rtol=1e-13)
+        np.testing.assert_allclose(slopes(x), want, rtol=1e-12, atol=1e-13)
+    assert "written piece by piece" in fast.explain(x)

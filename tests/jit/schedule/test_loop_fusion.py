@@ -1,0 +1,93 @@
+"""Folds that run within the larger loop that computes the same: one loop instead of two, with the
+numbers of two."""
+
+import numpy as np
+import pytest
+
+import tracker
+from tracker import value_and_grad
+from tracker.jit.codegen import loop_nest
+
+RNG = np.random.default_rng(0)
+
+
+def rosenbrock(x):
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def second_differences(x):
+    return np.mean((x[2:] - 2 * x[1:-1] + x[:-2]) ** 2) + np.sum((x[1:] - x[:-1]) ** 2)
+
+
+def smooth(u):
+    return np.sum((u[1:] - u[:-1]) ** 2) + np.sum((u[:, 1:] - u[:, :-1]) ** 2)
+
+
+def farther(u):
+    """Cut at so many places that the loop asks itself where it is."""
+    shifts = (1, 2, 3, 4)
+    return sum(np.sum((u[k:, k:] - u[:-k, :-k]) ** 2) for k in shifts)
+
+
+CASES = [
+    (rosenbrock, (999,), "sum over 998"),
+    (second_differences, (200,), "mean over 198, folds sum over 199"),
+    (second_differences, (20_000,), "mean over 19998, folds sum over 19999"),
+    (smooth, (40, 50), "sum over 39x50, folds sum over 40x49"),
+    (farther, (150, 120), "sum over 149x119, folds sum over 148x118"),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("f", "shape", "folds"), CASES)
+def test_one_loop_has_the_numbers_of_two(f, shape, folds, dtype):
+    x = RNG.normal(size=shape).astype(dtype)
+    plain, fast = value_and_grad(f), tracker.jit(value_and_grad(f), strict=True)
+    for _ in range(2):
+        for got, want in zip(fast(x), plain(x), strict=True):
+            assert got.dtype == want.dtype
+            near = (1e-13 if dtype == np.float64 else 1e-6) * np.max(np.abs(want))
+            np.testing.assert_allclose(got, want, rtol=0, atol=near)
+    text = fast.explain(x)
+    assert "1 kernel(s)" in text and folds in text, text
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads_share_the_loop(threads, monkeypatch):
+    monkeypatch.setattr(loop_nest, "_LONG", 100)
+    x = RNG.normal(size=2000)
+    with tracker.config(threads=threads):
+        fast = tracker.jit(value_and_grad(rosenbrock), strict=True)
+        for got, want in zip(fast(x), value_and_grad(rosenbrock)(x), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("view", [lambda x: x[::-1], lambda x: np.repeat(x, 3)[::3]])
+def test_arguments_of_any_layout(view):
+    x = view(RNG.normal(size=500))
+    fast = tracker.jit(value_and_grad(rosenbrock), strict=True)
+    for got, want in zip(fast(x), value_and_grad(rosenbrock)(x), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_a_maximum_of_part_of_the_loop():
+    """What is beyond the guest's end would be the greatest."""
+
+    def f(x):
+        y = (x[1:] - x[:-1]) ** 2
+        return np.max(y), np.sin(np.concatenate([y, np.full(1, 1e9)]))
+
+    fast, x = tracker.jit(f, strict=True), RNG.normal(size=300)
+    for got, want in zip(fast(x), f(x), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+    assert "folds max over 299" in fast.explain(x)
+
+
+def test_what_shares_nothing_stays_apart():
+    def f(x):
+        return np.sum(x[1:] ** 2), np.exp(x)
+
+    fast, x = tracker.jit(f, strict=True), RNG.normal(size=300)
+    for got, want in zip(fast(x), f(x), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+    assert "2 kernel(s)" in fast.explain(x)

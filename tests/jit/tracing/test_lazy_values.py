@@ -1,0 +1,422 @@
+"""What a trace puts off: nobody reads memory that was not written, and the first call gives what
+the plain function does, whatever is asked for on the way."""
+
+import numpy as np
+import pytest
+from counting import peak_bytes
+from hypothesis import given
+from jit_programs import check, programs
+from lazy_arrays import ARRAY, LATER, N, arrays, everything, peak, same
+from pairwise import crossed
+
+import tracker
+from tracker import gradient, jit
+from tracker.jit.dispatch import first_call
+from tracker.jit.runtime import compile_queue
+from tracker.tape import lazy, record, tracer
+from tracker.tape import value as values
+
+pytestmark = pytest.mark.usefixtures("nothing_put_off")
+
+
+# Programs -----------------------------------------------------------------------------------------
+
+
+def call(program, *xs):
+    return program(*xs)
+
+
+def slopes(program, *xs):
+    return gradient(program.loss, *xs)
+
+
+def afresh(plain, program, *xs):
+    """A first call."""
+    return jit(lambda *xs: plain(program, *xs))(*xs)
+
+
+def agree(program, plain, compiled, soon=0):
+    for given_ in (program.arguments, program.arguments, program.others(1)):
+        with everything(soon):
+            check(
+                program,
+                plain,
+                compiled,
+                lambda given_=given_: program.copies(given_),
+                10 * program.tolerance,
+                "compiled",
+            )
+
+
+@given(program=programs("mixed"))
+def test_results(program):
+    agree(program, call, jit(program))
+
+
+@given(program=programs("mixed", most=6))
+def test_gradients(program):
+    agree(program, slopes, jit(lambda *xs: slopes(program, *xs)))
+
+
+@given(program=programs("mixed", most=6))
+def test_each_trace_by_itself(program):
+    """As above, but each call is a first one."""
+    agree(program, call, lambda *xs: afresh(call, program, *xs))
+
+
+@given(program=programs("mixed"))
+def test_results_that_numpy_computes(program):
+    """As above, by NumPy, in arrays that are overwritten when they have served."""
+    agree(program, call, lambda *xs: afresh(call, program, *xs), LATER)
+
+
+@given(program=programs("mixed", most=6))
+def test_gradients_that_numpy_computes(program):
+    agree(program, slopes, lambda *xs: afresh(slopes, program, *xs), LATER)
+
+
+@given(program=programs("mixed", most=6))
+def test_gradients_where_numbers_are_freed_at_once(program):
+    """As above, and what can be computed again is never kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tracer, "_ALLOWANCE", -1)
+        patch.setattr(tracer, "_SCAN", -1)
+        agree(program, slopes, lambda *xs: afresh(slopes, program, *xs))
+
+
+# Views and copies of what is put off --------------------------------------------------------------
+
+PARTS = {
+    "ravel of columns": lambda y: y[:, ::2].ravel(),
+    "ravel of a transpose": lambda y: y.T.ravel(),
+    "ravel as it lies": lambda y: y.T.ravel("K"),
+    "reshape": lambda y: y.reshape(3, -1, 4),
+    "reshape of a transpose": lambda y: y.T.reshape(-1),
+    "flatten": lambda y: y.flatten(),
+    "squeeze of a part": lambda y: np.squeeze(y[None])[1:],
+    "row sums by einsum": lambda y: np.einsum("...i->...", y),
+    "transpose by einsum": lambda y: np.einsum("ij->ji", y),
+    "diagonal by einsum": lambda y: np.einsum("ii->i", y[:, :6]),
+    "trace by einsum": lambda y: np.einsum("ii->", y[:, :6]),
+    "diagonal": lambda y: np.diagonal(y) * 1,
+    "broadcast": lambda y: np.broadcast_to(y[0], y.shape) * 1,
+    "copy": lambda y: y.copy(),
+    "sum": lambda y: np.sum(y, axis=0),
+    "part": lambda y: y[1:, ::-1],
+}
+
+
+@crossed(name=PARTS, soon=[0, LATER], written=["whole", "part"], result=["value", "gradient"])
+def test_what_is_a_copy_of_it_is_none_of_its_views(name, soon, written, result):
+    part = PARTS[name]
+
+    def f(x):
+        y = np.exp(x)
+        z = part(y)
+        if written == "whole":
+            y[...] = x * 2.0
+            y[1:3] *= 3.0
+        elif np.ndim(z):
+            z[...] = z * 0.5 + 1.0
+        return np.sum(z * z) + np.sum(y * y)
+
+    x = np.random.default_rng(0).normal(size=(6, 8))
+    with everything(soon):
+        same(f if result == "value" else lambda x: gradient(f, x)[0], x)
+
+
+# Large arrays -------------------------------------------------------------------------------------
+
+
+def tanh_exp(x, w, b):
+    return np.sum(np.tanh(x * w + b) * np.exp(-(x**2)))
+
+
+def rosenbrock(x):
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
+def greeks(s, k, t):
+    d = (np.log(s / k) + 0.5 * t) / np.sqrt(t)
+    return np.sum(s * np.tanh(d) - k * np.exp(-t) * np.tanh(d - np.sqrt(t)))
+
+
+CASES = [
+    (lambda *xs: tracker.withgradient(tanh_exp, *xs), 3),
+    (lambda *xs: tracker.withgradient(rosenbrock, *xs), 1),
+    (lambda x, v: tracker.hvp(rosenbrock, x, v), 2),
+    (lambda x, v: tracker.jvp(np.tanh, (x,), (v,)), 2),
+    (lambda *xs: gradient(greeks, *(np.abs(x) + 0.5 for x in xs)), 3),
+    (lambda x, w: (np.where(x > 0, x * w, 0.5).reshape(2, -1).T + 1.0, x.max()), 2),
+    (lambda x, w: np.concatenate([x, np.stack([w, x])[0] * 2.0]), 2),
+]
+
+
+@pytest.mark.parametrize(("f", "count"), CASES)
+def test_nothing_is_computed_by_numpy(f, count, computed, machine_code):
+    same(f, *arrays(count))
+    assert not computed
+
+
+@pytest.mark.parametrize(("f", "count"), CASES)
+def test_what_numpy_computes(f, count, monkeypatch):
+    monkeypatch.setattr(first_call, "SOON", LATER)
+    same(f, *arrays(count))
+
+
+def by_hand(x):
+    a, b = x[1:] - x[:-1] ** 2, 1.0 - x[:-1]
+    slope = np.zeros_like(x)
+    slope[:-1] = -400.0 * x[:-1] * a - 2.0 * b
+    slope[1:] += 200.0 * a
+    return 100.0 * np.sum(a**2) + np.sum(b**2), slope
+
+
+def test_numpy_needs_no_more_memory_than_by_hand():
+    (x,) = arrays(1, 4 * N)
+    fast = jit(lambda x: tracker.withgradient(rosenbrock, x))
+    assert peak(fast, x) <= peak(by_hand, x) + 4  # the compiler's own
+    for have, want in zip((fast(x)[0], fast(x)[1][0]), by_hand(x), strict=True):
+        np.testing.assert_allclose(have, want, rtol=1e-12, atol=1e-12)
+
+
+def test_results_are_the_callers_own(monkeypatch):
+    """Arguments are read where they lie; nothing that is given, or kept, lies there."""
+    monkeypatch.setattr(first_call, "SOON", LATER)
+    kept = []
+
+    def f(x, y):
+        z = np.flip(x) if kept else x[::-1]
+        kept.append(z)
+        y[:] = x
+        return x * 2.0, x[1:], z
+
+    x, y = arrays(2)
+    before = x.copy()
+    double, rest, flipped = jit(f)(x, y)
+    assert np.shares_memory(rest, x)
+    assert np.shares_memory(flipped, x)
+    x[:] = 0.0
+    np.testing.assert_array_equal(double, 2.0 * before)
+    np.testing.assert_array_equal(y, before)
+    assert kept[0] is flipped
+
+
+def test_a_view_of_an_argument_is_read_where_that_lies(computed):
+    a = np.eye(30) + np.arange(30) / 100
+
+    def f(a):
+        part = a[1:].T
+        return np.linalg.solve(a.T[::-1], part), part
+
+    with everything():
+        x, part = jit(f)(a)
+        assert not computed
+    assert np.shares_memory(part, a)
+    np.testing.assert_allclose(x, f(a)[0], rtol=1e-12, atol=1e-12)
+
+
+def test_what_is_used_again_is_not_overwritten(monkeypatch):
+    monkeypatch.setattr(first_call, "SOON", LATER)
+
+    def f(x):
+        a = x + 1.0
+        b = a.reshape(2, -1)
+        c = a * 2.0
+        d = -c
+        return b + d.reshape(2, -1), a - a, c, d / c
+
+    same(f, *arrays(1), tolerance=0)
+
+
+def test_a_choice_takes_the_place_of_either_side(monkeypatch):
+    monkeypatch.setattr(first_call, "SOON", LATER)
+
+    def f(x):
+        a, b = x * 2.0, x * 3.0
+        c = np.where(x > 0, a, 1)
+        return (
+            np.where(x > 1, -2.0, x + 1.0),
+            np.where(np.floor(x), c, b),
+            np.where((x * x).astype(int), x - 1.0, x[:1]),
+            np.where(x > 0, c, c),
+            np.where(x < 0, x > 1, x < 2),
+        )
+
+    same(f, *arrays(1), tolerance=0)
+
+
+def test_the_first_call_of_a_gradient_needs_the_memory_of_its_results(computed, machine_code):
+    args = arrays(3, 8 * N)
+    fast = jit(lambda *xs: tracker.withgradient(tanh_exp, *xs))
+    most = peak(fast, *args)
+    assert not computed
+    assert most < 8 * 3 + 4  # the compiler's own
+
+
+def distances(x, y):
+    d = x[:, None] - y
+    return np.sum(np.sqrt(d * d + 1.0))
+
+
+def kernel(x, y):
+    return np.sum(np.exp(x.reshape(-1, 1) @ y.reshape(1, -1) / 10))
+
+
+@pytest.mark.parametrize("f", [distances, kernel])
+def test_what_is_large_of_small_arrays_is_put_off_too(f, computed, machine_code):
+    x, y = arrays(2, 1 << 10)
+    fast = jit(lambda x, y: tracker.withgradient(f, x, y))
+    most = peak_bytes(lambda: fast(x, y)) / lazy.LARGE
+    assert not computed
+    assert most < 2 * 3 + 2  # two arrays of 1 << 19 or 20 numbers, and the compiler's own
+    same(lambda x, y: tracker.withgradient(f, x, y), x, y)
+
+
+def test_small_arrays_are_computed_at_once(computed):
+    fast = jit(lambda x: np.sin(x) * 2.0)
+    x = np.linspace(0, 1, 100)
+    np.testing.assert_allclose(fast(x), np.sin(x) * 2.0)
+    assert not computed
+
+
+def test_a_long_loop_puts_off_smaller_arrays(machine_code):
+    x = np.linspace(0.1, 1, 1 << 14)
+    steps = 2 * lazy._MUCH // x.nbytes
+    seen = []
+
+    def f(x):
+        for _ in range(steps):
+            x = np.sqrt(x)
+            seen.append(record.is_put_off(x))
+        return x
+
+    same(f, x)
+    assert not seen[steps] and seen[2 * steps - 1]  # those of the first call that was traced
+
+
+def test_many_small_products_are_computed_at_once():
+    seen = []
+
+    def f(x):
+        y = x @ x[::-1]
+        seen.append(record.is_put_off(y))
+        return np.sin(y)
+
+    x = np.random.default_rng(0).normal(size=(800, 3, 3))
+    np.testing.assert_allclose(jit(f)(x), f(x))
+    assert seen == [False, False]
+
+
+# Forms --------------------------------------------------------------------------------------------
+
+
+def test_the_door_stands_only_while_something_is_put_off():
+    seen = []
+
+    def f(x):
+        before = values.Value.__dict__["data"]
+        y = x + 1.0
+        seen.append((before, values.Value.__dict__["data"], record.is_put_off(y)))
+        return y
+
+    jit(f)(np.ones(N))
+    assert seen == [(values._door, values._door, True)]
+    assert values.Value.__dict__["data"] is values._slot
+
+
+# Memory -------------------------------------------------------------------------------------------
+
+
+def test_a_first_call_holds_little_more_than_the_gradient_by_hand(monkeypatch):
+    """Of what machine code does not compute in the first call: sums that were asked for, products,
+    running sums."""
+    monkeypatch.setattr(tracer, "_ALLOWANCE", ARRAY)
+    side = 1 << 10  # an array is as large as four of the others here
+    a, b = (x.reshape(side, side) for x in arrays(2, side * side))
+
+    def products_by_hand(x):
+        t = np.tanh(a @ x)
+        value, g = np.sum(t**2), 2.0 * t * (1.0 - t**2)
+        return value, a.T @ g
+
+    def sums_by_hand(x):
+        c = np.cumsum(x)
+        return np.sum(c**2), np.cumsum((2.0 * c)[::-1])[::-1]
+
+    for f, by_hand, x in (
+        (lambda x: np.sum(np.tanh(a @ x) ** 2), products_by_hand, b),
+        (lambda x: np.sum(np.cumsum(x) ** 2), sums_by_hand, b.ravel()),
+    ):
+        fast = jit(lambda x, f=f: tracker.withgradient(f, x))
+        mine, by_numpy = peak(fast, x) / 4, peak(by_hand, x) / 4
+        assert mine <= by_numpy + 1.2
+
+
+def test_numbers_are_computed_at_most_twice(monkeypatch):
+    """However often a trace needs room, a chain of values is not computed over and over."""
+    monkeypatch.setattr(tracer, "_ALLOWANCE", 0)
+    monkeypatch.setattr(tracer, "_SCAN", 0)
+    count = [0]
+    given_ = values._given
+
+    def counted(due):
+        count[0] += 1
+        return given_(due)
+
+    monkeypatch.setattr(values, "_given", counted)
+
+    def f(x):
+        total = 0.0
+        for _ in range(50):
+            x = np.tanh(x)
+            total = total + np.sort(x * 2.0)[0]
+        return total
+
+    (x,) = arrays(1)
+    assert jit(f)(x) == pytest.approx(f(x))
+    assert count[0] <= 2 * 50 * len(("tanh", "multiply", "getitem", "add"))
+
+
+def test_little_that_is_left_is_computed_and_machine_code_not_waited_for(monkeypatch, machine_code):
+    (x,) = arrays(1)
+    compiled = []
+    later = compile_queue.later
+    monkeypatch.setattr(compile_queue, "later", lambda work: compiled.append(work) or later(work))
+    jit(lambda x: np.linalg.inv(np.reshape(x, (512, 512))) * 2.0)(x)
+    assert len(compiled) == 1
+    jit(lambda x: np.tanh(x) * np.exp(x) * 2.0)(x)
+    assert len(compiled) == 1
+
+
+def ragged(x):
+    """Every step has loops of its own, and adds a piece to the gradient."""
+    total = 0.0
+    for k in range(40):
+        total = total + np.sum(x[:, k:] * x[:, k : k + 1])
+    return total
+
+
+@pytest.mark.parametrize(("name", "size"), [("APIECE", 0), ("APIECE", 1 << 24), ("EACH", 1 << 23)])
+def test_numpy_is_sooner_where_there_is_much_to_compile(name, size, monkeypatch, machine_code):
+    monkeypatch.setattr(first_call, name, size)
+    compiled = []
+    at_once = compile_queue.at_once
+    monkeypatch.setattr(
+        compile_queue, "at_once", lambda work: compiled.append(work) or at_once(work)
+    )
+    (x,) = arrays(1)
+    same(lambda x: gradient(ragged, x.reshape(-1, 64)), x)
+    assert len(compiled) == (size == 0)
+
+
+def test_the_pieces_of_a_long_sum_do_not_lie_about(monkeypatch):
+    """Each is computed when it is added, as in the plain function."""
+    monkeypatch.setattr(first_call, "SOON", LATER)
+    (x,) = arrays(1)
+    fast = jit(lambda x: gradient(ragged, x.reshape(-1, 64)))
+    assert peak(fast, x) < 12  # of 40 pieces
+
+
+def test_forms_take_no_memory():
+    assert peak(lambda: [lazy.blank((N,), np.dtype(float)) for _ in range(100)]) < 0.1

@@ -1,0 +1,200 @@
+"""Errors that a jitted function raises are the plain function's: class, text, what they hold, and
+what had been written by then."""
+
+import numpy as np
+import pytest
+
+from tracker import fori_loop, gradient, jit
+from tracker.jit.dispatch import jitted
+from tracker.jit.runtime.compile_queue import drain
+from tracker.jit.tracing.trace import stage
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+class _Own(Exception):
+    def __init__(self, value):
+        super().__init__("own", value)
+        self.value = {"twice": [value * 2]}
+
+
+def _with_a_key(x):
+    return {1: x}[int(x[2])]
+
+
+def _with_a_value(x):
+    raise _Own(x[0])
+
+
+def _with_an_argument(x):
+    raise ValueError("text", [x, (x * 2,)])
+
+
+def _from_another(x):
+    try:
+        raise KeyError(x[1])
+    except KeyError as error:
+        raise _Own(x[2]) from error
+
+
+def _asserted(x):
+    assert x[0] < 0, x
+
+
+@pytest.mark.parametrize(
+    "f", [_with_a_key, _with_a_value, _with_an_argument, _from_another, _asserted]
+)
+def test_what_an_error_holds_is_plain(f):
+    fast = jit(f)
+    for _ in range(2):
+        x = X.copy()
+        with pytest.raises(Exception) as want:
+            f(x)
+        with pytest.raises(type(want.value)) as got:
+            fast(x)
+        pairs = [(got.value, want.value), (got.value.__cause__, want.value.__cause__)]
+        for one, other in pairs:
+            assert repr(one) == repr(other)
+            if other is not None:
+                assert repr(vars(one)) == repr(vars(other))
+    if f is _with_an_argument:
+        assert got.value.args[1][0] is x
+
+
+@pytest.mark.parametrize("index", [2.0, 0.5, 1j, slice(0.0, 2), slice(None, 1.5), "a"])
+def test_what_is_no_index_raises_numpys_error(index):
+    def f(x, i):
+        return x[i]
+
+    with pytest.raises((IndexError, TypeError)) as want:
+        f(X, index)
+    loss = lambda x: np.sum(f(x, index))  # noqa: E731
+    for g in (jit(f), lambda x, _: gradient(loss, x), lambda x, _: gradient(jit(loss), x)):
+        for _ in range(2):
+            with pytest.raises(want.type, match=str(want.value)[:20]):
+                g(X, index)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        lambda a: (a[:8], a[4:]),
+        lambda a: (a, a[::-1]),
+        lambda a: (a[::2], a[2::2]),
+        lambda a: (a[:6], a[6:]),
+    ],
+)
+def test_writes_before_an_error_where_arguments_overlap(parts):
+    def f(x, y):
+        x[...] = x * 2
+        y[1] = x[0] + y[2]
+        x[1] = y[1]
+        if x[0] > 0:
+            raise ValueError("too late")
+
+    plain, given, fast = np.arange(1.0, 13.0), np.arange(1.0, 13.0), jit(f)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="too late"):
+            f(*parts(plain))
+        with pytest.raises(ValueError, match="too late"):
+            fast(*parts(given))
+        np.testing.assert_array_equal(given, plain)
+
+
+@pytest.mark.parametrize("pick", [lambda a, b: (a, a, a), lambda a, b: (a, a, b)])
+def test_writes_before_an_error_where_one_array_is_given_twice(pick):
+    def f(x, y, z):
+        x += 1
+        y += 2
+        z += 3
+        if y.sum() > 8:
+            raise ValueError(f"{y} {z}")
+
+    plain, given, fast = np.arange(3.0), np.arange(3.0), jit(f)
+    for _ in range(3):
+        with pytest.raises(ValueError) as want:
+            f(*pick(plain, np.zeros(3)))
+        with pytest.raises(ValueError) as got:
+            fast(*pick(given, np.zeros(3)))
+        assert str(got.value) == str(want.value)
+        np.testing.assert_array_equal(given, plain)
+
+
+def _through(x, i):
+    for k in range(300):
+        x = x + 1.0 / (i - k)
+
+
+UNUSED = {
+    "float": (lambda x, i: 1.0 / i, 2.0, 0.0),
+    "modulo": (lambda x, i: 7 % i, 2, 0),
+    "shift": (lambda x, i: 1 << i, 2, -1),
+    "power": (lambda x, i: 2.0**i, 2.0, 1e9),
+    "index": (lambda x, i: x[i], 1, 7),
+    "fits": (lambda x, i: x.astype("u1") + i, 3, -3),
+    "in a loop": (lambda x, i: fori_loop(0, 3, lambda k, c: c + 1.0 / i, 0.0), 2.0, 0.0),
+    "in a rolled loop": (_through, 0.5, 3.0),
+    "singular": (lambda x, i: np.linalg.inv(np.eye(2) * i), 2.0, 0.0),
+    "indefinite": (lambda x, i: np.linalg.cholesky(np.eye(2) * i), 2.0, -1.0),
+    "not finite": (lambda x, i: np.linalg.svd(np.eye(2) * i), 2.0, np.nan),
+}
+
+
+@pytest.mark.parametrize("name", UNUSED)
+@pytest.mark.parametrize("derive", [False, True], ids=["result", "gradient"])
+def test_what_nobody_uses_raises_all_the_same(name, derive):
+    step, good, bad = UNUSED[name]
+
+    def f(x, i):
+        step(x, i)
+        return np.sum(x * x)
+
+    plain = (lambda x, i: gradient(lambda x: f(x, i), x)[0]) if derive else f
+    fast = jit(plain)
+    for _ in range(2):
+        np.testing.assert_array_equal(fast(X, good), plain(X, good))
+    with pytest.raises(Exception) as want:
+        plain(X, bad)
+    with pytest.raises(type(want.value)) as got:
+        fast(X, bad)
+    assert str(got.value) == str(want.value)
+
+
+@pytest.mark.filterwarnings("ignore:.*cannot be traced")
+def test_whether_a_matrix_is_positive_definite():
+    @jit
+    def is_definite(a):
+        try:
+            np.linalg.cholesky(a)
+        except np.linalg.LinAlgError:
+            return False
+        return True
+
+    assert [is_definite(np.eye(2) * k) for k in (1.0, 2.0, -1.0, 3.0)] == [True, True, False, True]
+
+
+def test_a_function_that_raises_each_time_is_not_traced_each_time(monkeypatch):
+    traced = []
+    monkeypatch.setattr(jitted, "stage", lambda *a, **k: traced.append(1) or stage(*a, **k))
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        if x[0] < 0:
+            raise ValueError("negative")
+        return x * 2.0 if x[0] < 5 else x * 3.0
+
+    g = jit(f)
+    for _ in range(20):
+        with pytest.raises(ValueError, match="negative"):
+            g(-np.ones(3))
+    assert len(traced) == 3
+    assert len(calls) == 20
+    for k in range(4):  # what does not raise is compiled all the same
+        assert np.all(g(np.ones(3)) == 2.0)
+        assert np.all(g(6 * np.ones(3)) == 18.0), k
+    drain()
+    slow = g.cache_info().slow
+    assert np.all(g(np.ones(3)) == 2.0)
+    assert np.all(g(6 * np.ones(3)) == 18.0)
+    assert g.cache_info() == (2, 1, slow, 0)

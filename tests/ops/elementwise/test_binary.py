@@ -1,0 +1,265 @@
+"""Rows of the elementwise ops of two operands, comparisons and `where`."""
+
+import math
+
+import numpy as np
+import pytest
+from op_rows import row, sample, x, z
+
+from tracker import gradient, hessian, hessian_reverse, jit, jvp, pullback
+from tracker.ops.elementwise import binary, comparison
+from tracker.testing import gradcheck
+
+REAL = [(-2.0, 2.0), (-2.0, 2.0)]
+POSITIVE = [(0.3, 3.0), (0.3, 3.0)]
+HUGE = [(1e200, 1e-200), (-1e200, 1e200), (1e-300, 1e300), (0.0, 1.0), (3.0, -1e300)]
+INTEGERS = sample(np.arange(4), np.array([3, 1, 0, 7]))
+BOOLS = sample(np.array([True, False, True, False]), np.array([True, True, False, False]))
+
+ROWS = [
+    row(binary.add, domain=REAL, complex=True, extremes=HUGE),
+    row(binary.subtract, domain=REAL, complex=True, extremes=HUGE),
+    row(binary.multiply, domain=REAL, complex=True, extremes=HUGE),
+    row(
+        binary.divide,
+        domain=[(-2.0, 2.0), (0.3, 3.0)],
+        complex=True,
+        extremes=[(1e-200, 1e200), (1e200, 1e200), (0.0, 1e-100), (1e200, 1e150)],
+    ),
+    row(binary.floor_divide, domain=[(1.1, 1.9), (2.1, 2.9)], extremes=[(1e300, 7.0)]),
+    row(binary.remainder, domain=[(2.1, 2.9), (1.6, 1.9)], extremes=[(-7.0, 1e200)]),
+    row(binary.fmod, domain=[(-2.9, -2.1), (1.6, 1.9)], extremes=[(-7.0, 1e200)]),
+    row(
+        binary.power,
+        sample(-1.5, 3),
+        sample(x(3), 2),
+        sample(np.abs(x(3)), 3.0),
+        sample(np.array([-1.5, 0.5, 2.0]), np.array([2, 3, 4])),
+        sample(z(3), 3),
+        domain=[(0.3, 2.0), (-2.0, 2.0)],
+        complex=True,
+        extremes=[(1e-200, 0.5), (1e200, 0.5), (0.0, 2.0), (0.0, 1.0), (1.0, 1e300), (1e-300, 1.0)],
+    ),
+    row(binary.float_power, domain=[(0.3, 2.0), (-2.0, 2.0)], extremes=[(1e-200, 0.5), (0.0, 2.0)]),
+    row(
+        binary.arctan2,
+        domain=[(0.2, 2.0), (-2.0, 2.0)],
+        extremes=[(1e200, 1e200), (1e-200, 1e-200), (0.0, 0.0), (0.0, 1e-200), (1e300, 0.0)],
+    ),
+    row(
+        binary.hypot,
+        domain=[(0.2, 2.0), (-2.0, 2.0)],
+        extremes=[(1e200, 1e200), (1e-200, 1e-200), (0.0, 0.0), (0.0, 1e-200), (1e300, 0.0)],
+    ),
+    row(
+        binary.cosine,
+        domain=[(0.2, 2.0), (-2.0, 2.0)],
+        extremes=[(1e200, 1e200), (1e-200, 1e-200), (0.0, 0.0), (1e300, 0.0)],
+    ),
+    row(
+        binary.logaddexp,
+        domain=REAL,
+        extremes=[(1e300, -1e300), (800.0, 801.0), (-800.0, -1e300), (0.0, 0.0), (3e15, 3e15 + 1)],
+    ),
+    row(
+        binary.logaddexp2,
+        domain=REAL,
+        extremes=[(1e300, -1e300), (1800.0, 1801.0), (-1800.0, -1e300), (0.0, 0.0)],
+    ),
+    row(binary.maximum, domain=REAL, extremes=[*HUGE, (1.0, 1.0), (np.inf, 0.0)]),
+    row(binary.minimum, domain=REAL, extremes=[*HUGE, (1.0, 1.0), (np.inf, 0.0)]),
+    row(binary.fmax, domain=REAL, extremes=[*HUGE, (1.0, 1.0), (np.nan, 0.0), (0.0, np.nan)]),
+    row(binary.fmin, domain=REAL, extremes=[*HUGE, (1.0, 1.0), (np.nan, 0.0), (0.0, np.nan)]),
+    row(binary.copysign, domain=[(0.2, 2.0), (-2.0, -0.2)], extremes=[(1e300, -1.0), (-3.0, 2.0)]),
+    row(binary.heaviside, domain=[(0.2, 2.0), (-2.0, 2.0)], extremes=HUGE),
+    row(
+        binary.strong_multiply,
+        sample(np.array([0.5, 2.0]), np.array([-1.0, 3.0], np.float64)),
+        domain=REAL,
+        complex=True,
+        extremes=HUGE,
+    ),
+    row(comparison.greater, INTEGERS, BOOLS, domain=REAL),
+    row(comparison.greater_equal, INTEGERS, BOOLS, domain=REAL),
+    row(comparison.less, INTEGERS, BOOLS, domain=REAL),
+    row(comparison.less_equal, INTEGERS, BOOLS, domain=REAL),
+    row(comparison.equal, INTEGERS, BOOLS, domain=REAL),
+    row(comparison.not_equal, INTEGERS, BOOLS, domain=REAL),
+    row(comparison.logical_and, INTEGERS, BOOLS, domain=REAL),
+    row(comparison.logical_or, INTEGERS, BOOLS, domain=REAL),
+    row(comparison.logical_xor, INTEGERS, BOOLS, domain=REAL),
+    row(comparison.bitwise_and, INTEGERS, BOOLS, sample(5, 3)),
+    row(comparison.bitwise_or, INTEGERS, BOOLS, sample(5, 3)),
+    row(comparison.bitwise_xor, INTEGERS, BOOLS, sample(5, 3)),
+    row(comparison.left_shift, INTEGERS, sample(5, 3)),
+    row(comparison.right_shift, INTEGERS, sample(5, 3)),
+    row(
+        comparison.where,
+        sample(np.array([True, False, True]), x(3), x(3, seed=1)),
+        sample(np.array([[True], [False]]), x(3), x()),
+        sample(np.array([True, False]), 1.0, x(2)),
+        sample(np.array([True, False]), z(2), x(2)),
+        sample(True, 1.0, 2.0),
+        sample(np.zeros((0, 1), bool), x(1, 3), x(3)),
+        sample(np.arange(3), x(3), x(3, seed=1)),
+    ),
+]
+
+
+INF = np.inf
+
+
+@pytest.mark.parametrize(
+    "f, a, b, want",
+    [
+        (np.hypot, INF, 3.0, (1.0, 0.0)),
+        (np.hypot, -INF, 3.0, (-1.0, 0.0)),
+        (np.hypot, 0.0, -INF, (0.0, -1.0)),
+        (np.hypot, INF, -INF, (0.5**0.5, -(0.5**0.5))),
+        (np.arctan2, INF, 3.0, (0.0, 0.0)),
+        (np.arctan2, 3.0, -INF, (0.0, 0.0)),
+        (np.arctan2, INF, INF, (0.0, 0.0)),
+        (np.logaddexp, INF, 0.0, (1.0, 0.0)),
+        (np.logaddexp, -INF, 0.0, (0.0, 1.0)),
+        (np.logaddexp, -INF, -INF, (0.5, 0.5)),
+        (np.logaddexp, INF, INF, (0.5, 0.5)),
+        (np.logaddexp2, INF, -INF, (1.0, 0.0)),
+        (np.maximum, INF, 0.0, (1.0, 0.0)),
+        (np.maximum, INF, INF, (0.5, 0.5)),
+        (np.fmin, np.nan, -INF, (0.0, 1.0)),
+        (np.divide, 1.0, INF, (0.0, 0.0)),
+        (np.copysign, INF, -1.0, (-1.0, 0.0)),
+        (np.power, INF, -1.0, (0.0, 0.0)),
+    ],
+)
+def test_derivatives_at_infinity(f, a, b, want):
+    """Finite, and the limit where there is one; numbers, arrays and compiled."""
+
+    def slopes(a, b):
+        return pullback(f, a, b)[1](np.ones_like(a))
+
+    for xs in ((np.float64(a), np.float64(b)), (np.full(2, a), np.full(2, b))):
+        for derive in (slopes, jit(slopes)):
+            for found, wanted in zip(derive(*xs), want, strict=True):
+                np.testing.assert_allclose(found, np.full(np.shape(xs[0]), wanted), rtol=1e-15)
+
+
+def test_the_angle_at_the_origin_has_no_derivatives_of_any_order():
+    f = jit(lambda v: np.arctan2(v[0], v[1]))
+    for g in (f, lambda v: np.arctan2(v[0], v[1])):
+        assert gradient(g, np.zeros(2))[0].tolist() == [0.0, 0.0]
+        assert (hessian(g, np.zeros(2)) == 0).all() and (hessian_reverse(g, np.zeros(2)) == 0).all()
+
+
+@pytest.mark.parametrize("f", [np.maximum, np.minimum, np.fmax, np.fmin])
+def test_extrema_of_pythons_complex_numbers_go_by_numpys_order(f):
+    def loss(a, b):
+        return np.real(f(a, b)) * 2
+
+    larger = f in (np.maximum, np.fmax)
+    assert gradient(loss, 1 + 2j, 3 - 1j) == ((0j, 2 + 0j) if larger else (2 + 0j, 0j))
+    assert gradient(lambda a: loss(a, a), 1 + 2j) == (2 + 0j,)
+
+
+@pytest.mark.parametrize(
+    "f, a, b",
+    [
+        (np.logaddexp, 0.6, 0.6),
+        (np.logaddexp2, -1.5, -1.5),
+        (np.power, 0.7, 0.0),
+        (np.float_power, 2.5, 0.0),
+    ],
+)
+def test_second_derivatives_at_ties_and_zeros(f, a, b):
+    assert gradcheck(f, a, b, order=2)
+    assert gradcheck(f, np.full(2, a), np.full(2, b), order=2)
+
+
+@pytest.mark.parametrize("bounds", [(-1, 1), (0, 300), (-5, None), (None, 256), (-5, 700), (3, 9)])
+def test_clip_of_integers_by_numbers_that_their_dtype_has_no_room_for(bounds):
+    counts = np.array([0, 1, 7, 255], np.uint8)
+    want = np.clip(counts, *bounds)
+    for clip in (lambda x: np.clip(x, *bounds), jit(lambda x: np.clip(x, *bounds))):
+        got = clip(counts)
+        np.testing.assert_array_equal(got, want)
+        assert got.dtype == want.dtype
+
+
+def test_second_derivatives_beside_unsigned_integers():
+    def slope(x):
+        return gradient(lambda x: np.sum(np.arctan2(x, np.array([1, 2], np.uint8))), x)[0]
+
+    for slope_of in (slope, jit(slope)):
+        (second,) = gradient(slope_of, 0.5)
+        assert second == pytest.approx(-2 * 0.5 * (1 / 1.25**2 + 2 / 4.25**2))
+
+
+ROOTS = {
+    "operator": lambda x: x**0.5,
+    "ufunc": lambda x: np.power(x, 0.5),
+    "exponents": lambda x: np.power(x, np.full_like(x, 0.5)),
+    "float_power": lambda x: np.float_power(x, 0.5),
+    "scalars": lambda x: [x[i] ** 0.5 for i in range(5)],
+}
+
+
+@pytest.mark.parametrize("spelling", ROOTS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_powers_of_a_half_are_roots_where_numpy_takes_them(spelling, dtype):
+    """The root of -0.0 is -0.0 and that of -inf is NaN; their powers are 0.0 and inf."""
+    f, values = ROOTS[spelling], np.array([-0.0, -math.inf, -2.0, math.inf, 4.0], dtype)
+    compiled = jit(f)
+    with np.errstate(all="ignore"):
+        want = np.asarray(f(values))
+        compiled(values)
+        got = np.asarray(compiled(values))
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got[0]), np.signbit(want[0]))
+
+
+@pytest.mark.parametrize(
+    "positive",
+    [
+        lambda v: np.maximum(v, 0.0),
+        lambda v: np.clip(v, 0.0, None),
+        lambda v: np.fmax(v, 0.0),
+        lambda v: -np.minimum(0.0, -v),
+    ],
+    ids=["maximum", "clip", "fmax", "minimum"],
+)
+def test_nothing_reaches_what_was_not_taken(positive):
+    """A variance that is cut off at 0: its roots have infinite slopes of both signs."""
+
+    def f(v):
+        cut = positive(v)
+        return np.sum(np.sqrt(cut) * 2.0 - np.sqrt(3.0 * cut) + cut)
+
+    v = np.array([-0.5, 0.25, 4.0])
+    want = [0.0, *(1.0 + (1.0 - np.sqrt(0.75)) / np.sqrt(v[1:]))]
+    for g in (f, jit(f)):
+        for _ in range(2):
+            np.testing.assert_allclose(gradient(g, v)[0], want, rtol=1e-12)
+    compiled = jit(lambda v: gradient(f, v)[0])
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(v), want, rtol=1e-12)
+    t = np.array([1.0, 0.5, -2.0])
+    for mode in (jvp, jit(jvp, static=(0,))):
+        np.testing.assert_allclose(mode(f, (v,), (t,))[1], want @ t, rtol=1e-12)
+    bent = (np.sqrt(0.75) - 1.0) / 2 * v[1:] ** -1.5
+    np.testing.assert_allclose(np.diag(hessian(f, v)), [0.0, *bent], rtol=1e-12)
+
+
+def test_a_power_of_nan_to_zero_is_flat_whatever_tells_the_exponent():
+    def f(x, n):
+        return np.sum(x**n)
+
+    def slopes(x, n):
+        return gradient(f, x, n, check_finite=False)[0]
+
+    array = np.array([math.nan, 2.0])
+    for n in (0, 0.0, np.array([0.0]), np.zeros(2)):
+        compiled = jit(slopes)
+        for g in (slopes, compiled, compiled):
+            assert g(array, n).tolist() == [0, 0]
+        assert jvp(lambda x, n=n: f(x, n), (array,), (np.ones(2),)) == (2, 0)

@@ -1,0 +1,85 @@
+"""Rows of the elementwise ops of one operand, and what is particular to them."""
+
+import numpy as np
+import pytest
+from op_rows import row, sample, x, z
+
+from tracker import jvp
+from tracker.ops.elementwise import unary
+
+REAL = [(-2.0, 2.0)]
+POSITIVE = [(0.3, 3.0)]
+INSIDE = [(-0.9, 0.9)]
+CELL = [(0.1, 0.4)]  # between two steps of floor, ceil, rint
+HUGE = [-1e300, -800.0, -40.0, -1e-300, 0.0, 1e-300, 1e-8, 40.0, 800.0, 1e300]
+HUGE_POSITIVE = [e for e in HUGE if e > 0]
+
+ROWS = [
+    row(unary.negative, domain=REAL, complex=True, extremes=HUGE),
+    row(unary.positive, domain=REAL, complex=True, extremes=HUGE),
+    row(unary.absolute, sample(x(3)), domain=[(0.2, 2.0)], complex=True, extremes=HUGE),
+    row(unary.fabs, sample(x(3)), domain=[(-2.0, -0.2)], extremes=HUGE),
+    row(unary.sign, domain=POSITIVE, extremes=HUGE),
+    row(unary.exp, domain=REAL, complex=True, extremes=[-1e300, -800.0, -1e-300, 0.0, 40.0]),
+    row(unary.exp2, domain=REAL, extremes=[-1e300, -1200.0, 0.0, 1000.0]),
+    row(unary.expm1, domain=REAL, complex=True, extremes=[-1e300, -800.0, -1e-300, 0.0, 40.0]),
+    row(unary.log, domain=POSITIVE, complex=True, extremes=HUGE_POSITIVE),
+    row(unary.log2, domain=POSITIVE, extremes=HUGE_POSITIVE),
+    row(unary.log10, domain=POSITIVE, complex=True, extremes=HUGE_POSITIVE),
+    row(unary.log1p, domain=[(-0.7, 2.0)], complex=True, extremes=HUGE_POSITIVE),
+    row(unary.sqrt, domain=POSITIVE, complex=True, extremes=HUGE_POSITIVE),
+    row(unary.cbrt, domain=POSITIVE, extremes=HUGE_POSITIVE),
+    row(unary.square, domain=REAL, complex=True, extremes=HUGE),
+    row(unary.reciprocal, domain=POSITIVE, complex=True, extremes=[1e-100, 1e100, -1e150]),
+    row(unary.sin, domain=REAL, complex=True, extremes=[-40.0, -1e-300, 0.0, 40.0]),
+    row(unary.cos, domain=REAL, complex=True, extremes=[-40.0, -1e-300, 0.0, 40.0]),
+    row(unary.tan, domain=[(-1.2, 1.2)], complex=True, extremes=[-1e-300, 0.0, 1e-8]),
+    row(unary.arctan_slope, sample(x(2, 3)), sample(z(3)), sample(0.3), extremes=[1e100]),
+    row(unary.one_less_square, sample(x(2, 3)), sample(z(3)), sample(0.3), extremes=[1e-300]),
+    row(unary.arcsin, domain=INSIDE, complex=True, extremes=[-1 + 1e-15, 0.0, 1e-300]),
+    row(unary.arccos, domain=INSIDE, complex=True, extremes=[-1 + 1e-15, 0.0, 1e-300]),
+    row(unary.arctan, domain=REAL, complex=True, extremes=HUGE),
+    row(unary.sinh, domain=REAL, complex=True, extremes=[-700.0, -1e-300, 0.0, 40.0]),
+    row(unary.cosh, domain=REAL, complex=True, extremes=[-700.0, -1e-300, 0.0, 40.0]),
+    row(
+        unary.sech_squared,
+        *(sample(np.tanh(v), v) for v in (x(2, 3), z(3), np.float64(0.3), x(0))),
+    ),
+    row(unary.tanh, domain=REAL, complex=True, extremes=HUGE),
+    row(unary.arcsinh, domain=REAL, complex=True, extremes=HUGE),
+    row(unary.arccosh, domain=[(1.2, 4.0)], complex=True, extremes=[1 + 1e-15, 1e8, 1e300]),
+    row(unary.arctanh, domain=INSIDE, complex=True, extremes=[-1 + 1e-15, 0.0, 1e-300]),
+    row(unary.deg2rad, domain=REAL, extremes=HUGE),
+    row(unary.rad2deg, domain=REAL, extremes=[0.0, 1e300]),
+    row(unary.radians, domain=REAL, extremes=HUGE),
+    row(unary.degrees, domain=REAL, extremes=[0.0, 1e300]),
+    row(unary.floor, domain=CELL, extremes=HUGE),
+    row(unary.ceil, domain=CELL, extremes=HUGE),
+    row(unary.trunc, domain=CELL, extremes=HUGE),
+    row(unary.rint, domain=CELL, extremes=HUGE),
+    row(unary.isnan, sample(np.array([1.0, np.nan, np.inf])), domain=REAL),
+    row(unary.isinf, sample(np.array([1.0, np.nan, np.inf])), domain=REAL),
+    row(unary.isfinite, sample(np.array([1.0, np.nan, np.inf])), domain=REAL),
+    row(unary.signbit, domain=REAL),
+    row(unary.logical_not, sample(np.array([True, False])), sample(np.arange(3)), domain=REAL),
+    row(unary.invert, sample(np.array([True, False])), sample(np.arange(3)), sample(5)),
+    row(unary.real, sample(x(3)), sample(z(3)), sample(z()), sample(z(0, 2)), sample(1.0 + 2j)),
+    row(unary.imag, sample(x(3)), sample(z(3)), sample(z()), sample(z(0, 2)), sample(1.0 + 2j)),
+    row(
+        unary.complex_of,
+        *(sample(x(*n), x(*n, seed=1)) for n in [(3,), (), (0, 2), (2, 3)]),
+        sample(x(3).astype(np.float32), x(3, seed=1).astype(np.float32)),
+    ),
+    row(unary.conjugate, sample(x(3)), sample(z(3)), sample(z()), sample(z(0, 2))),
+]
+
+
+@pytest.mark.parametrize("z", [2.5 + 0j, complex(2.5, -0.0), -2.5 + 0j, complex(-2.5, -0.0)])
+@pytest.mark.parametrize("f", [np.arccos, np.arcsin, np.arctanh])
+def test_on_a_cut_the_sign_of_zero_is_the_side(f, z):
+    """Central differences along the cut, which stay on its side."""
+    h = 1e-5
+    ahead, behind = (complex(z.real + step, z.imag) for step in (h, -h))
+    want = (f(ahead) - f(behind)) / (2 * h)
+    _, slope = jvp(f, (np.complex128(z),), (np.complex128(1),))
+    assert slope == pytest.approx(want, rel=1e-8)

@@ -1,0 +1,92 @@
+"""Rows of the reductions, and of what is composed of them."""
+
+import numpy as np
+import pytest
+from op_rows import row, sample, x, z
+
+from tracker import jacobian, jit, jvp, pullback
+from tracker.ops.reduce import reduce, short_axes
+
+AXES = [
+    sample(x(2, 3), axis=(0, 1), keepdims=False),
+    sample(x(2, 3), axis=(1,), keepdims=True),
+    sample(x(2, 3, 2), axis=(0, 2), keepdims=False),
+    sample(x(3), axis=(0,), keepdims=False),
+    sample(x(), axis=(), keepdims=False),
+    sample(x(2, 1), axis=(), keepdims=True),
+    sample(x(1, 3, 1), axis=(0, 2), keepdims=False),
+]
+EMPTY = [
+    sample(x(0), axis=(0,), keepdims=False),
+    sample(x(2, 0), axis=(1,), keepdims=True),
+    sample(x(0, 3), axis=(1,), keepdims=False),
+]
+COMPLEX = [
+    sample(z(2, 3), axis=(0, 1), keepdims=False),
+    sample(z(2, 3), axis=(1,), keepdims=True),
+]
+INTEGERS = [
+    sample(np.arange(6).reshape(2, 3), axis=(0,), keepdims=False),
+    sample(np.array([True, False]), axis=(0,), keepdims=False),
+    sample(np.arange(6, dtype=np.int8).reshape(2, 3), axis=(0, 1), keepdims=False),
+]
+ZEROS = [
+    sample(np.array([0.0, 2.0, 3.0]), axis=(0,), keepdims=False),
+    sample(np.array([0.0, 2.0, 0.0, 3.0]), axis=(0,), keepdims=False),
+    sample(np.array([[0.0, 2.0], [0.0, 0.0]]), axis=(1,), keepdims=False),
+    sample(np.zeros(3), axis=(0,), keepdims=True),
+]
+
+ROWS = [
+    row(reduce.sum_, *AXES, *EMPTY, *COMPLEX, *INTEGERS),
+    row(reduce.mean_, *AXES, EMPTY[2], *COMPLEX, *INTEGERS),
+    row(reduce.prod_, *AXES, *EMPTY, *COMPLEX, *INTEGERS, *ZEROS),
+    row(reduce.max_, *AXES, *INTEGERS),
+    row(reduce.min_, *AXES, *INTEGERS),
+]
+
+
+SHORT = [((40, 5, 30, 3), (1, 3)), ((2000, 3), (1,)), ((3, 2000), (0,)), ((64, 64, 2, 2), (2, 3))]
+
+
+@pytest.mark.parametrize("shape, axis", SHORT)
+@pytest.mark.parametrize("kind", ["f8", "f4", "D", "i4", "?", "u1"])
+def test_short_axes_of_large_arrays(shape, axis, kind):
+    """They are folded slice by slice: NumPy's numbers, NaN included."""
+    x = (np.random.default_rng(0).normal(size=shape) * 5).astype(kind)
+    if kind == "f8":
+        x[x > 8] = np.nan
+    for ufunc in (np.maximum, np.minimum, *([np.add] if x.dtype.kind in "biu" else [])):
+        for keepdims in (True, False):
+            found = short_axes.fold(ufunc, x, axis, keepdims)
+            want = ufunc.reduce(x, axis, keepdims=keepdims)
+            np.testing.assert_array_equal(found, want)
+            assert found.dtype == want.dtype
+
+
+@pytest.mark.parametrize("f", [np.max, np.min])
+def test_extremes_of_columns_are_stored_without_masks(f):
+    """LLVM is not told that zeros are alike where an extreme is kept in memory."""
+    x = np.random.default_rng(0).normal(size=(40, 300))
+    x[4, 5] = np.nan
+    columns = jit(lambda x: f(x, axis=0))
+    np.testing.assert_array_equal(columns(x), f(x, axis=0))
+    np.testing.assert_array_equal(columns(x), f(x, axis=0))
+    assert "imum" in columns.llvm(x) and "nsz" not in columns.llvm(x)
+
+
+def test_what_an_extreme_shares_out():
+    """Equal shares; nothing to the others, whatever arrives; NaN where the extreme is NaN."""
+    x = np.array([[1.0, 3.0, 3.0, 2.0], [5.0, np.nan, 0.0, 5.0]])
+    for f in (lambda x: np.max(x, axis=1), lambda x: -np.min(-x, axis=1, keepdims=True)[:, 0]):
+        want = [[0, 0.5, 0.5, 0], [np.nan] * 4]
+        for slope in (jacobian(f, x)[0], jacobian(jit(f), x)[0]):
+            slope = np.reshape(slope, (2, 2, 4))
+            np.testing.assert_array_equal(slope[0, 0], want[0])
+            np.testing.assert_array_equal(slope[1, 1], want[1])
+        _, pull = pullback(f, x)
+        np.testing.assert_array_equal(pull(np.array([np.inf, 0]))[0][0], [0, np.inf, np.inf, 0])
+    with np.errstate(invalid="ignore"):
+        tangent = np.array([[np.inf, 2.0, 4.0, np.nan], [1.0] * 4])
+        _, t = jvp(lambda x: np.max(x, axis=1), (x,), (tangent,))
+    np.testing.assert_array_equal(t, [3.0, np.nan])

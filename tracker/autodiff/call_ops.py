@@ -1,0 +1,203 @@
+"""Ops that are made while a program runs: calls of Python code, and results with a refusal.
+
+Owns: `call_op`, the op of a call that brings its own rule, and `results`, handles on what it gave;
+`host_call`, a call back into Python that a trace can hold; `detached`, `refuse_second` and
+`refuse_captured`, which say on what a call's results may depend. Start at `call_op`.
+
+Invariants: such an op is in no table; a host call gives the types it gave when it was traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.autodiff.leaves import data
+from tracker.errors import RuleError, TrackerError, UnsupportedError, message
+from tracker.ir.lowering import Host
+from tracker.ir.op import Joint, Op
+from tracker.ir.types import Bundle, Type, type_of
+from tracker.ops.declare import bundle
+from tracker.ops.declare.bundle import pick
+from tracker.support.structs import replace
+from tracker.tape.observers import Unheard, is_recording, running_leaves
+from tracker.tape.record import apply, data_of, stand_for, value_of
+from tracker.tape.tracer import note_error
+from tracker.tape.tracked import Leaf, Tracked
+from tracker.tape.value import CLOSED, NO_PARAMS, Value
+
+
+def call_op(
+    name: str, pull: Callable[..., Any], push: Callable[..., Any], evaluate: Callable[..., Any]
+) -> Op:
+    """An op that is made while a program runs: it is in no table, and no trace holds it."""
+    return Op(
+        name,
+        numpy=(),
+        method=None,
+        entry=None,
+        infer=_no_type,
+        evaluate=evaluate,
+        jvp=Joint(push),
+        vjp=Joint(pull),
+        partials=None,
+        lower=Host("its rule is Python"),
+        constant=False,
+        saves=True,
+    )
+
+
+def _no_type(*_: Any, **__: Any) -> Any:
+    raise UnsupportedError(message("a call with a rule of its own is not an equation of the IR"))
+
+
+def parts_of(y: Any) -> list[Any]:
+    """The results of a call, of which a derivative holds the data or a handle."""
+    plain = data_of(y)
+    return list(plain) if isinstance(plain, tuple) else [y]
+
+
+def results(
+    op: Op, params: dict[str, Any], operands: Sequence[Value], outs: list[Any]
+) -> list[Any]:
+    """Handles on the results `outs` (handles or plain) of one call."""
+    found = [data(out) for out in outs]
+    if len(outs) == 1:
+        return [stand_for(Value(found[0], op, tuple(operands), params), outs[0])]
+    whole = Value(tuple(found), op, tuple(operands), params)
+    return [
+        stand_for(Value(x, pick, (whole,), {"at": k}), out)
+        for k, (x, out) in enumerate(zip(found, outs, strict=True))
+    ]
+
+
+def read_only(x: Any) -> Any:
+    """Data of the tape, for code that is not ours."""
+    if type(x) is not np.ndarray:
+        return x
+    view = x.view()
+    view.flags.writeable = False
+    return view
+
+
+def zero_like(x: Any) -> Any:
+    plain = data(x)
+    return type(plain)(0) if type(plain) in (float, complex) else np.zeros_like(plain)[()]
+
+
+def same_results(found: list[Any], want: list[Any]) -> bool:
+    """Whether a second run gave what the first gave, up to rounding."""
+    if len(found) != len(want):
+        return False
+    for a, b in zip(found, want, strict=True):
+        if np.shape(a) != np.shape(b):
+            return False
+        kind = np.result_type(b)
+        rtol = 100 * float(np.finfo(kind).eps) if kind.kind in "fc" else 0.0
+        scale = float(np.max(np.abs(b), initial=0.0, where=np.isfinite(b)))
+        if not np.allclose(a, b, rtol=rtol, atol=rtol * scale, equal_nan=True):
+            return False
+    return True
+
+
+def refuse_captured(name: str, outs: list[Any], operands: Sequence[Value], traced: bool) -> None:
+    """Results must depend on nothing that has a derivative but the operands."""
+    stack = [value_of(out) for out in outs if type(out) is Tracked]
+    if not stack:
+        return
+    seen = {*operands, *stack}
+    running = running_leaves()
+    while stack:
+        value = stack.pop()
+        if value in operands:
+            continue
+        open_leaf = value.op is None and (not traced or isinstance(value.params, Leaf))
+        if open_leaf or value in running:
+            raise RuleError(
+                message(
+                    f"the rule of {name} uses a tracked value that is not among its arguments, "
+                    "whose gradient would be lost",
+                    "Pass it as an argument, or tracker.data(x) where no gradient is wanted",
+                )
+            )
+        for operand in value.operands:
+            if type(operand) is Value and operand not in seen:
+                seen.add(operand)
+                stack.append(operand)
+
+
+def _refusal(*_: Any, name: str, **__: Any) -> Any:
+    raise RuleError(
+        message(
+            f"nested derivatives are not defined for {name}",
+            "Write its rule in NumPy, without host=True and nobacksies, to have them",
+        )
+    )
+
+
+_refuse = call_op("nobacksies", _refusal, _refusal, lambda *xs, name: xs[0])
+
+
+def refuse_second(name: str, x: Any, of: Sequence[Any]) -> Any:
+    """x, computed from the tracked values among `of`, with a derivative that is an error."""
+    operands = tuple(value_of(o) for o in of if type(o) is Tracked)
+    if x is None or not operands:
+        return x
+    return stand_for(Value(data(x), _refuse, operands, {"name": name}), x)
+
+
+def detached(x: Any) -> Any:
+    """A handle on the same data, without a derivative; a trace still sees where it comes from."""
+    if type(x) is not Tracked:
+        return x
+    if not is_recording():
+        return data(x)
+    return stand_for(Value(value_of(x).data, CLOSED, (), NO_PARAMS), x)
+
+
+# Calls back into Python ---------------------------------------------------------------------------
+
+_made = 0
+
+
+def host_call(name: str, run: Callable[..., list[Any]], operands: Sequence[Any]) -> list[Any]:
+    """run(*plain operands) -> numbers and arrays, as an op that a trace holds. Where it raises, the
+    function may catch that and go on: the trace does not hold."""
+    global _made
+    _made += 1
+    types: list[Type] = []
+
+    def evaluate(*xs: Any) -> Any:
+        try:
+            outs = run(*map(read_only, xs))
+        except Exception as error:
+            if types:
+                raise Unheard from error
+            if not isinstance(error, TrackerError):
+                note_error(error)
+            raise
+        found = list(map(type_of, outs))
+        if not types:
+            types.extend(found)
+        elif types != found:
+            raise RuleError(
+                message(
+                    f"{name} gave {', '.join(map(str, found))}; while it was traced it gave "
+                    f"{', '.join(map(str, types))}",
+                    "Results of a host=True rule may not change their shapes and dtypes",
+                )
+            )
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        return _refusal(name=name)
+
+    op = replace(
+        call_op(f"{name}_{_made}", refuse, refuse, evaluate),
+        infer=lambda *_: types[0] if len(types) == 1 else Bundle.of(types),
+        lower=Host("a rule with host=True runs in Python"),
+    )
+    made = apply(op, tuple(operands))
+    return [made] if len(types) == 1 else bundle.parts_of(made)

@@ -1,0 +1,489 @@
+"""Calls of functions that bring their own derivative rules.
+
+Owns: `Rule`, what is known of such a function; `apply_rule`, which runs one on tracked arguments.
+Start at `apply_rule`; the ops that calls are on the tape are made in `call_ops.py`.
+
+How a call lies on the tape: one value whose operands are the tracked leaves of the arguments, and
+whose op brings a joint rule. Several results are parts of a bundle.
+While somebody traces, the rule's body runs on tracked arguments: the trace hears what it computes,
+derivatives see the call (`tape.stand_for`).
+
+How higher derivatives work: a rule's body is handed plain data. When a pass needs more, because an
+operand depends on an outer derivative, the body is run again on tracked operands.
+
+Forward from reverse, and the other way round: `back` is linear, so its own pullback, at any point,
+is the pushforward; likewise the pullback of a forward rule.
+
+Invariants
+1. What a user's rule returns is checked before it is used; the error names the rule.
+2. A body that gives something else when it is run again is an error, never a wrong gradient.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.autodiff.call_ops import (
+    call_op,
+    host_call,
+    parts_of,
+    read_only,
+    refuse_captured,
+    refuse_second,
+    results,
+    same_results,
+    zero_like,
+)
+from tracker.autodiff.leaves import data
+from tracker.autodiff.pullbacks import pullback
+from tracker.errors import ConversionError, RuleError, TrackerError, message
+from tracker.ops.declare.bundle import Parts
+from tracker.ops.declare.rule_helpers import project
+from tracker.support.array_copies import snapshot
+from tracker.tape.observers import is_recording
+from tracker.tape.reachability import depends_elsewhere
+from tracker.tape.record import value_of, wrap
+from tracker.tape.tracked import Tracked
+
+_NOT_NUMPY = "a body that is no NumPy code needs host=True"
+
+
+class Rule:
+    """A function and its rules.
+
+    primal(*args) -> y, for arguments none of which is tracked; reverse(*args) -> (y, back);
+    forward(tangents, *args) -> (y, dy). One of the two may be None. `host`: the bodies need plain
+    arrays. `place`: the user's file and line.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        primal: Callable[..., Any],
+        reverse: Callable[..., Any] | None = None,
+        forward: Callable[..., Any] | None = None,
+        host: bool = False,
+    ) -> None:
+        self.name = name
+        self.primal = primal
+        self.reverse = reverse
+        self.forward = forward
+        self.host = host
+        self.op = call_op(name, _pull, _push, _evaluate)
+
+    @property
+    def place(self) -> str:
+        code = getattr(self.reverse or self.forward, "__code__", None)
+        return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+    def wrong(self, what: str, instead: str) -> RuleError:
+        """The error for a rule that broke its contract."""
+        return RuleError(message(f"the rule of {self.name} {what}", instead, self.place))
+
+
+_PLAIN = frozenset({float, int, complex, bool, str, type(None), np.ndarray, np.float64, np.float32})
+
+
+def apply_rule(rule: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a function with a rule."""
+    for x in args:
+        if type(x) not in _PLAIN:
+            break
+    else:
+        if not kwargs:
+            return rule.primal(*args)
+    leaves, structure = tree.flatten(args)
+    at = tuple([i for i, x in enumerate(leaves) if type(x) is Tracked])
+    for name, x in kwargs.items():
+        if any(type(leaf) is Tracked for leaf in tree.leaves(x)):
+            raise RuleError(
+                message(
+                    f"{rule.name} got a tracked value as keyword {name}, and rules give keywords "
+                    "no gradient",
+                    "Pass it by position, or tracker.data(x) where no gradient is wanted",
+                )
+            )
+    if not at:
+        return rule.primal(*args, **kwargs)
+    return _Call(rule, args, kwargs, leaves, structure, at).run()
+
+
+class _Call:
+    """One call: its arguments, and `back` for what they were.
+
+    leaves: of all arguments, the tracked ones among them (numbers `at`) to be filled in; moving:
+    which leaves of the result have a derivative; traced: whether `back` holds tracked values.
+    """
+
+    def __init__(
+        self,
+        rule: Rule,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        leaves: list[Any],
+        structure: tree.Structure,
+        at: tuple[int, ...],
+    ) -> None:
+        self.rule = rule
+        self.args = args
+        self.kwargs = kwargs
+        self.structure = structure
+        self.at = at
+        self.operands = [value_of(leaves[i]) for i in at]
+        self.traced = is_recording()
+        self.leaves = [
+            snapshot(x) if type(x) is np.ndarray and not self.traced else x for x in leaves
+        ]
+        self.back: Callable[..., Any] | None = None
+        self.out_structure = tree.LEAF
+        self.moving: list[int] = []
+        self.count = 0
+
+    def run(self) -> Any:
+        handles = [wrap(value) for value in self.operands]
+        if self.traced and self.rule.host:
+            y = self._host_results(handles)
+        else:
+            given = handles if self.traced else [read_only(value.data) for value in self.operands]
+            y, self.back = self.body(given)
+        outs, self.out_structure = tree.flatten(y)
+        if any(value_of(h) is not v for h, v in zip(handles, self.operands, strict=True)):
+            raise self.rule.wrong("writes into an argument", "Copy it first, or write outside")
+        refuse_captured(self.rule.name, outs, self.operands, self.traced)
+        self.count = len(outs)
+        self.moving = [k for k, out in enumerate(outs) if _moves(out)]
+        shown = list(outs) if self.traced else [data(out) for out in outs]
+        moving = [shown[k] for k in self.moving]
+        if moving:
+            made = results(self.rule.op, {"call": self}, self.operands, moving)
+            for k, out in zip(self.moving, made, strict=True):
+                shown[k] = out
+        return tree.unflatten(self.out_structure, shown, y)
+
+    def rebuilt(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """The arguments, with these operands."""
+        leaves = list(self.leaves)
+        for i, x in zip(self.at, operands, strict=True):
+            leaves[i] = x
+        args: tuple[Any, ...] = tree.unflatten(self.structure, leaves, self.args)
+        return args
+
+    def body(self, operands: Sequence[Any]) -> tuple[Any, Callable[..., Any] | None]:
+        """The function's value and its `back`, by its reverse rule."""
+        rule = self.rule
+        args = self.rebuilt(operands)
+        if rule.reverse is None:
+            return rule.primal(*args, **self.kwargs), None
+        try:
+            made = rule.reverse(*args, **self.kwargs)
+        except ConversionError as error:
+            error.add_note(f"in the rule of {rule.name}: {_NOT_NUMPY}")
+            raise
+        if not (isinstance(made, tuple) and len(made) == 2 and callable(made[1])):
+            raise rule.wrong(
+                f"returned {_described(made)}", "Return the pair (y, back), back a function"
+            )
+        return made
+
+    # Backwards
+
+    def pull(self, y: Any, gs: list[Any], xs: list[Any]) -> list[Any]:
+        """Cotangents of the operands."""
+        if self.traced and self.rule.host:
+            return self._host_pull(gs, xs)
+        dependent = [type(x) is Tracked and depends_elsewhere(value_of(x)) for x in xs]
+        if self.traced or not any(dependent):
+            xs = [data(x) for x in xs] if not self.traced else xs
+            if not self.traced:
+                gs = [g if _depends(g) else data(g) for g in gs]
+            if self.rule.host:
+                return self._plain_host_pull(gs, xs)
+            return self.ask(self.back, gs, xs)
+        if self.rule.host:
+            return self._plain_host_pull(gs, xs)
+        xs = [x if yes else data(x) for x, yes in zip(xs, dependent, strict=True)]
+        again, back = self.body(xs)
+        self._check_again(y, again)
+        return self.ask(back, gs, xs)
+
+    def _check_again(self, y: Any, again: Any) -> None:
+        outs = tree.leaves(again)
+        found = [data(outs[k]) for k in self.moving] if len(outs) == self.count else []
+        if not same_results(found, [data(x) for x in parts_of(y)]):
+            raise self.rule.wrong(
+                "gave another value when it was run again for a second derivative",
+                "Draw random numbers outside, and pass them as an argument",
+            )
+
+    def ask(self, back: Callable[..., Any] | None, gs: list[Any], xs: list[Any]) -> list[Any]:
+        """What `back` says of each operand, checked."""
+        if back is None:
+            return self._transposed_forward(gs, xs)
+        whole: list[Any] = [None] * self.count
+        for k, g in zip(self.moving, gs, strict=True):
+            whole[k] = g
+        dy = tree.unflatten(self.out_structure, whole)
+        try:
+            found = back(dy)
+        except TrackerError as error:
+            hint = f": {_NOT_NUMPY}" if isinstance(error, ConversionError) else ""
+            error.add_note(f"in back of the rule of {self.rule.name}{hint}")
+            raise
+        except Exception as error:
+            raise self.rule.wrong(
+                f"failed in back: {type(error).__name__}: {error}", "Mend back"
+            ) from error
+        return self._checked(found, xs)
+
+    def _checked(self, found: Any, xs: list[Any]) -> list[Any]:
+        count = len(self.args)
+        if type(found) is tuple and len(found) > count:
+            found = self._without_defaults(found)
+        if type(found) is not tuple or len(found) != count:
+            raise self.rule.wrong(
+                f"gave {_described(found)} from back, for {count} positional argument(s)",
+                f"Return a tuple of {count}, None where there is no gradient",
+            )
+        entries: list[Any] = []
+        for number, (c, below) in enumerate(zip(found, self.structure.children, strict=True)):
+            entries.extend(self._leaves_of(c, below, number))
+        return [self._cotangent(entries[i], x, i) for i, x in zip(self.at, xs, strict=True)]
+
+    def _without_defaults(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What is said of the arguments that were given, where the rule names others, which had
+        their defaults or were given by keyword."""
+        assert self.rule.reverse is not None
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        parameters = inspect.signature(self.rule.reverse).parameters.values()
+        named = sum(parameter.kind in kinds for parameter in parameters)
+        return found[: len(self.args)] if len(found) == named else found
+
+    def _leaves_of(self, c: Any, below: tree.Structure, number: int) -> list[Any]:
+        """The cotangents of one argument's leaves."""
+        if below.cls is None:
+            return [c]
+        if c is None:
+            return [None] * below.count
+        found: list[Any] = []
+        try:
+            tree.map_as(below, lambda _, part: found.append(part), self.args[number], c)
+        except (ValueError, KeyError) as error:
+            raise self.rule.wrong(
+                f"gave argument {number} a cotangent of another structure than {below!r}",
+                "Return what has the argument's structure, or None",
+            ) from error
+        return found
+
+    def _cotangent(self, c: Any, x: Any, leaf: int) -> Any:
+        if c is None:
+            return None
+        plain = data(c)
+        what = f"gave leaf {leaf} of the arguments a cotangent"
+        if not tree.is_numeric(plain):
+            raise self.rule.wrong(
+                f"{what} that is a {type(plain).__name__}", "Return an array, a number or None"
+            )
+        if np.shape(plain) != np.shape(x):
+            raise self.rule.wrong(
+                f"{what} of shape {np.shape(plain)}; its shape is {np.shape(x)}",
+                "Sum over the axes along which the argument was repeated",
+            )
+        kind = np.result_type(data(x))
+        if np.iscomplexobj(plain) and kind.kind != "c":
+            raise self.rule.wrong(
+                f"{what} of dtype {np.result_type(plain)}; its dtype is {kind}",
+                "Return np.real of it",
+            )
+        return project(c, x)
+
+    def _transposed_forward(self, gs: list[Any], xs: list[Any]) -> list[Any]:
+        zeros = [zero_like(x) for x in xs]
+        _, pull = pullback(lambda *ts: self._by_forward(list(ts), xs), *zeros)
+        return list(pull(gs))
+
+    # Forwards
+
+    def push(self, y: Any, ts: list[Any], xs: list[Any]) -> list[Any]:
+        """Tangents of the moving results."""
+        foreign = any(type(x) is Tracked for x in (*ts, *xs))
+        if not self.traced:
+            xs = [x if _depends(x) else data(x) for x in xs]
+        if self.rule.host and (foreign or self.traced):
+            return self._host_push(ts, xs, y)
+        if self.rule.forward is not None:
+            return self._by_forward(ts, xs)
+        if self.rule.host:
+            return self._rows(ts, xs, parts_of(y))
+        back = self.back
+        if not self.traced and any(type(x) is Tracked for x in xs):
+            again, back = self.body(xs)
+            self._check_again(y, again)
+        return self._transposed_back(back, ts, xs, parts_of(y))
+
+    def _by_forward(self, ts: list[Any], xs: list[Any]) -> list[Any]:
+        """By the forward rule."""
+        rule = self.rule
+        assert rule.forward is not None
+        leaves: list[Any] = [
+            np.zeros_like(x)[()] if tree.is_numeric(x) and type(x) is not bool else None
+            for x in (self._placed(xs))
+        ]
+        for i, t in zip(self.at, ts, strict=True):
+            if t is not None:
+                leaves[i] = t
+        tangents = tree.unflatten(self.structure, leaves, self.args)
+        made = rule.forward(tangents, *self.rebuilt(xs), **self.kwargs)
+        if not (isinstance(made, tuple) and len(made) == 2):
+            raise rule.wrong(f"returned {_described(made)}", "Return the pair (y, dy)")
+        outs, dys = tree.leaves(made[0]), tree.leaves(made[1])
+        if len(outs) != len(dys) or len(outs) != self.count:
+            raise rule.wrong(
+                f"gave {len(dys)} tangent(s) for {self.count} result(s)",
+                "Return dy in the structure of y",
+            )
+        for k in self.moving:
+            if np.shape(dys[k]) != np.shape(outs[k]):
+                raise rule.wrong(
+                    f"gave a tangent of shape {np.shape(dys[k])} for a result of shape "
+                    f"{np.shape(outs[k])}",
+                    "Return dy in the shape of y",
+                )
+        return [dys[k] for k in self.moving]
+
+    def _placed(self, xs: list[Any]) -> list[Any]:
+        leaves = list(self.leaves)
+        for i, x in zip(self.at, xs, strict=True):
+            leaves[i] = x
+        return leaves
+
+    def _transposed_back(
+        self, back: Callable[..., Any] | None, ts: list[Any], xs: list[Any], outs: list[Any]
+    ) -> list[Any]:
+        def pull(*gs: Any) -> list[Any]:
+            found = self.ask(back, list(gs), xs)
+            return [zero_like(x) if c is None else c for c, x in zip(found, xs, strict=True)]
+
+        try:
+            _, push = pullback(pull, *[zero_like(out) for out in outs])
+            return list(push(ts))
+        except ConversionError as error:
+            raise self.rule.wrong(
+                "is needed in forward mode, and its back is no NumPy code",
+                "Pass host=True, or register a forward rule with tracker.frule",
+            ) from error
+
+    # Black boxes
+
+    def _plain_host_pull(self, gs: list[Any], xs: list[Any]) -> list[Any]:
+        """Cotangents from plain data; whoever differentiates them is refused."""
+        plain = [data(g) for g in gs]
+        found = self.ask(self.back, plain, [data(x) for x in xs])
+        return [refuse_second(self.rule.name, c, (*gs, *xs)) for c in found]
+
+    def _host_results(self, handles: list[Any]) -> Any:
+        shown: Any = None
+
+        def run(*xs: Any) -> list[Any]:
+            nonlocal shown
+            shown, _ = self.body(xs)
+            return [x for x in tree.leaves(shown) if tree.is_numeric(x)]
+
+        outs = iter(host_call(self.rule.name, run, handles))
+        return tree.map(lambda x: next(outs) if tree.is_numeric(x) else x, shown, objects=False)
+
+    def _host_pull(self, gs: list[Any], xs: list[Any]) -> list[Any]:
+        count = len(gs)
+
+        def run(*both: Any) -> list[Any]:
+            _, back = self.body(both[count:])
+            found = self.ask(back, list(both[:count]), list(both[count:]))
+            pairs = zip(found, both[count:], strict=True)
+            return [zero_like(x) if c is None else c for c, x in pairs]
+
+        return host_call(f"{self.rule.name}_back", run, [*gs, *xs])
+
+    def _host_push(self, ts: list[Any], xs: list[Any], y: Any) -> list[Any]:
+        count = len(ts)
+        filled = [zero_like(data(x)) if t is None else t for t, x in zip(ts, xs, strict=True)]
+
+        def run(*both: Any) -> list[Any]:
+            moved, given = list(both[:count]), list(both[count:])
+            if self.rule.forward is not None:
+                return self._by_forward(moved, given)
+            again, self.back = self.body(given)
+            outs = tree.leaves(again)
+            return self._rows(moved, given, [outs[k] for k in self.moving])
+
+        if is_recording():
+            return host_call(f"{self.rule.name}_push", run, [*filled, *xs])
+        found = run(*[data(x) for x in (*filled, *xs)])
+        return [refuse_second(self.rule.name, t, (*ts, *xs)) for t in found]
+
+    def _rows(self, ts: list[Any], xs: list[Any], outs: list[Any]) -> list[Any]:
+        """Tangents of the results, one call of `back` for each of their entries."""
+        found = []
+        plain = [data(out) for out in outs]
+        for k, out in enumerate(plain):
+            t = np.zeros_like(out, subok=False) if np.ndim(out) else np.zeros((), type(out))
+            for position, unit in _units(out):
+                gs = [unit if j == k else zero_like(other) for j, other in enumerate(plain)]
+                cs = self.ask(self.back, gs, xs)
+                slope = sum(
+                    np.sum(np.real(np.conjugate(c) * moved))
+                    for c, moved in zip(cs, ts, strict=True)
+                    if c is not None and moved is not None
+                )
+                t[position] += slope * (1j if np.iscomplexobj(unit) and np.any(unit.imag) else 1)
+            found.append(t[()])
+        return found
+
+
+def _units(x: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+    for position in np.ndindex(np.shape(x)):
+        for part in (1, 1j) if np.iscomplexobj(x) else (1,):
+            unit = np.zeros(np.shape(x), np.result_type(x))
+            unit[position] = part
+            yield position, unit[()]
+
+
+def _pull(g: Any, y: Any, xs: list[Any], wanted: Any, times: Any, *, call: _Call) -> list[Any]:
+    outs = parts_of(y)
+    gs = [
+        zero_like(data(out)) if part is None else part
+        for part, out in zip(g if type(g) is Parts else (g,), outs, strict=True)
+    ]
+    return [_kept(c) for c in call.pull(y, gs, xs)]
+
+
+def _push(ts: list[Any], y: Any, xs: list[Any], times: Any, *, call: _Call) -> Any:
+    found = [_kept(t) for t in call.push(y, ts, xs)]
+    return found[0] if len(found) == 1 else Parts(found)
+
+
+def _evaluate(*xs: Any, call: _Call) -> Any:
+    outs = tree.leaves(call.rule.primal(*call.rebuilt(xs), **call.kwargs))
+    found = [outs[k] for k in call.moving]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _moves(x: Any) -> bool:
+    plain = data(x)
+    return tree.is_numeric(plain) and np.result_type(plain).kind in "iufc"
+
+
+def _depends(x: Any) -> bool:
+    return type(x) is Tracked and depends_elsewhere(value_of(x))
+
+
+def _kept(c: Any) -> Any:
+    """What a rule gave: its history counts where somebody else listens to what the rule read."""
+    return c if is_recording() or _depends(c) else data(c)
+
+
+def _described(x: Any) -> str:
+    return f"a tuple of {len(x)}" if type(x) is tuple else f"a {type(x).__name__}"

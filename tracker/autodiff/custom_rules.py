@@ -1,0 +1,285 @@
+"""Rules that users write: a function with its own derivative.
+
+Owns: `track`, `rrule`, `frule`, `scalar_rule`, `custom_gradient`, `nobacksies`, and the table of
+registered rules. How a call with a rule runs is in `custom_calls.py`.
+
+Rules are found by the function they are registered for. NumPy's functions that have no derivative
+here take the rule wherever they are called with tracked values; other functions take it through
+`track`, or because `custom_gradient` made them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.autodiff.call_ops import refuse_captured, refuse_second
+from tracker.autodiff.custom_calls import Rule, apply_rule
+from tracker.autodiff.leaves import data
+from tracker.errors import RuleError, message
+from tracker.ir.lowering import Host
+from tracker.ir.op import NUMPY, UFUNCS, Op
+from tracker.ops.declare.dtypes import infer_by_example
+from tracker.support.array_copies import snapshot
+from tracker.tape.observers import is_recording
+from tracker.tape.record import stand_for, value_of
+from tracker.tape.tracked import Tracked
+from tracker.tape.value import Value
+
+_RULES: dict[Any, Rule] = {}
+_SCALAR: dict[Any, Op] = {}
+
+
+def track(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """`f(*args, **kwargs)`, differentiated by the rule that is registered for `f`.
+
+    Keyword arguments get no gradient. Raises RuleError where `f` has no rule.
+
+    >>> def cube(x): return x * x * x
+    >>> @rrule(cube)
+    ... def _(x):
+    ...     return x**3, lambda dy: (dy * 3 * x**2,)
+    >>> track(cube, 2.0)
+    8.0
+    """
+    rule = _RULES.get(f)
+    if rule is not None:
+        return apply_rule(rule, args, kwargs)
+    op = _SCALAR.get(f)
+    if op is not None:
+        return _apply_scalar(op, f, args)
+    if f in NUMPY or f in UFUNCS:
+        return f(*args, **kwargs)
+    raise RuleError(
+        message(
+            f"{_name(f)} has no rule",
+            "Register one with @tracker.rrule(f), @tracker.frule(f) or tracker.scalar_rule, or "
+            "call the function itself, if it is NumPy code",
+        )
+    )
+
+
+def rrule(f: Callable[..., Any], *, host: bool = False) -> Callable[..., Any]:
+    """Register a reverse rule for `f`: a decorator of `rule(*args, **kwargs) -> (y, back)`.
+
+    `back(dy)` gets a cotangent of y (of y's structure, if it has one) and returns a tuple, one
+    entry per positional argument, None for no gradient. Arguments are plain, or tracked by outer
+    derivatives only, so a rule in NumPy can be differentiated again. `host`: see `custom_gradient`.
+
+    >>> def cube(x): return x * x * x
+    >>> @rrule(cube)
+    ... def _(x):
+    ...     return x**3, lambda dy: (dy * 3 * x**2,)
+    >>> tracker.gradient(lambda x: track(cube, x), 2.0)
+    (12.0,)
+    """
+
+    known = _entry(f)
+
+    def register(rule: Callable[..., Any]) -> Callable[..., Any]:
+        known.reverse, known.host = rule, known.host or host
+        return rule
+
+    return register
+
+
+def frule(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Register a forward rule for `f`: a decorator of `rule(tangents, *args) -> (y, dy)`.
+
+    `tangents` has one entry per positional argument (None beside what is not a number). Without a
+    reverse rule, the reverse mode transposes this one.
+
+    >>> def cube(x): return x * x * x
+    >>> @frule(cube)
+    ... def _(tangents, x):
+    ...     return x**3, 3 * x**2 * tangents[0]
+    >>> tracker.jvp(lambda x: track(cube, x), (2.0,), (1.0,))
+    (8.0, np.float64(12.0))
+    """
+
+    known = _entry(f)
+
+    def register(rule: Callable[..., Any]) -> Callable[..., Any]:
+        known.forward = rule
+        return rule
+
+    return register
+
+
+def _entry(f: Callable[..., Any]) -> Rule:
+    if not callable(f):
+        raise RuleError(
+            message(f"a rule was to be registered for a {type(f).__name__}", "Name a function")
+        )
+    _SCALAR.pop(f, None)
+    known = _RULES.get(f)
+    if known is None:
+        known = _RULES[f] = Rule(_name(f), f)
+        _reach(f, lambda *args, **kwargs: apply_rule(_RULES[f], args, kwargs))
+    return known
+
+
+def _reach(f: Any, call: Callable[..., Any]) -> None:
+    """Let NumPy's own function lead here, unless it has a derivative already."""
+    if f not in NUMPY and f not in UFUNCS and _is_dispatched(f):
+        NUMPY[f] = call
+
+
+def _is_dispatched(f: Any) -> bool:
+    """Whether NumPy asks tracked arguments what this function shall do."""
+    return isinstance(f, np.ufunc) or hasattr(f, "_implementation")
+
+
+def scalar_rule(f: Callable[..., Any], *partials: Any) -> Callable[..., Any]:
+    """Register the partial derivatives of an elementwise function, one per argument.
+
+    Each is a function of f's arguments, or a number where it is constant. Gives both modes; zeros
+    stay strong, arguments broadcast. Returns `f`.
+
+    >>> def softplus(x): return np.logaddexp(0.0, x)
+    >>> scalar_rule(softplus, lambda x: 1 / (1 + np.exp(-x))) is softplus
+    True
+    >>> tracker.gradient(lambda x: track(softplus, x), 0.0)
+    (0.5,)
+    """
+    if not partials or not all(callable(p) or isinstance(p, (int, float)) for p in partials):
+        raise RuleError(
+            message(
+                f"scalar_rule of {_name(f)} got no derivatives, or something that is none",
+                "Give one function of f's arguments per argument, or a number",
+            )
+        )
+    _RULES.pop(f, None)
+    rules = [_without_result(p) if callable(p) else p for p in partials]
+    _SCALAR[f] = Op(
+        _name(f),
+        numpy=(),
+        method=None,
+        entry=None,
+        infer=infer_by_example(f),
+        evaluate=f,
+        jvp=(None,) * len(rules),
+        vjp=(None,) * len(rules),
+        partials=tuple(rules),
+        lower=Host("its rule is Python"),
+        constant=False,
+        saves=True,
+    )
+    _reach(f, lambda *args: _apply_scalar(_SCALAR[f], f, args))
+    return f
+
+
+def _without_result(partial: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda y, *xs: partial(*xs)
+
+
+def _apply_scalar(op: Op, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    assert op.partials is not None
+    if len(args) != len(op.partials):
+        raise RuleError(
+            message(
+                f"{op.name} got {len(args)} argument(s), and its scalar_rule names "
+                f"{len(op.partials)} derivative(s)",
+                "Name one derivative per argument",
+            )
+        )
+    for x in args:
+        if not tree.is_numeric(data(x)):
+            raise RuleError(
+                message(f"{op.name} is elementwise, and got a {type(x).__name__}", "Give arrays")
+            )
+    operands = tuple(
+        value_of(x) if type(x) is Tracked else snapshot(x) if type(x) is np.ndarray else x
+        for x in args
+    )
+    if not any(type(x) is Tracked for x in args):
+        return f(*args)
+    y = f(*args) if is_recording() else f(*[data(x) for x in args])
+    refuse_captured(op.name, [y], [o for o in operands if type(o) is Value], is_recording())
+    return stand_for(Value(data(y), op, operands, {}), y)
+
+
+def custom_gradient(
+    function: Callable[..., Any] | None = None, *, host: bool = False
+) -> Callable[..., Any]:
+    """Define a function and its reverse rule in one: a decorator of `f(*args) -> (y, back)`.
+
+    The result is called like any function of those arguments, and returns `y`; `back` is as in
+    `rrule`. `host`: the body is a black box (C, SciPy, a socket) that needs plain arrays; compiled
+    code calls back into Python for it, forward mode asks `back` once per entry of `y`, and its
+    gradient has no gradient.
+
+    >>> @custom_gradient
+    ... def clipped(x):
+    ...     return x, lambda dy: (np.clip(dy, -1.0, 1.0),)
+    >>> tracker.gradient(lambda x: 5.0 * clipped(x), 2.0)
+    (1.0,)
+    """
+    if function is None:
+        return functools.partial(custom_gradient, host=host)
+
+    def primal(*args: Any, **kwargs: Any) -> Any:
+        made = function(*args, **kwargs)
+        if not (isinstance(made, tuple) and len(made) == 2 and callable(made[1])):
+            raise rule.wrong(
+                f"returned a {type(made).__name__}", "Return the pair (y, back), back a function"
+            )
+        return made[0]
+
+    rule = Rule(_name(function), primal, function, host=host)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return apply_rule(rule, args, kwargs)
+
+    _RULES[call] = rule
+    return call
+
+
+def nobacksies(name: str, x: Any) -> Any:
+    """`x`, whose derivative is an error that names `name`.
+
+    For the results of a rule's `back`: the first derivative passes, a second one is refused.
+
+    >>> nobacksies("f", 2.0)
+    2.0
+    """
+    return refuse_second(name, x, (x,))
+
+
+def collect(xs: Any) -> Any:
+    """An array of (nested lists of) tracked numbers, as one tracked array.
+
+    >>> x = tracker.param(2.0)
+    >>> collect([[x, x * x], [1.0, 0.0]])
+    tracked(array([[2., 4.],
+           [1., 0.]]))
+    """
+    if isinstance(xs, np.ndarray) and xs.dtype == object:
+        return np.reshape(collect(list(xs.flat)), xs.shape)
+    if isinstance(xs, (list, tuple)):
+        parts = [collect(x) for x in xs]
+        return stack(parts) if parts else np.array(parts)
+    return xs
+
+
+def stack(xs: Any, axis: int = 0) -> Any:
+    """`np.stack` of tracked and plain arrays and numbers.
+
+    >>> stack([tracker.param(1.0), 2.0])
+    tracked(array([1., 2.]))
+    """
+    return np.stack(list(xs), axis=axis)
+
+
+def rules_of(f: Any) -> Rule | None:
+    """The rule that is registered for a function."""
+    return _RULES.get(f)
+
+
+def _name(f: Any) -> str:
+    return getattr(f, "__name__", type(f).__name__)

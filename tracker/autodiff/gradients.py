@@ -1,0 +1,259 @@
+"""Gradients of scalar functions.
+
+Owns: `gradient`, `withgradient`, `value_and_grad`, with arguments or with `Params`. Start at
+`gradient`.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tracker import tree
+from tracker.autodiff.boundary import Wrapped, compiled_derivative, entry, release, run
+from tracker.autodiff.leaves import check_loss, data, history
+from tracker.autodiff.params import Grads, Params
+from tracker.autodiff.reverse import sweep
+from tracker.errors import (
+    ComplexLossError,
+    NotScalarError,
+    NotTrackedError,
+    UnsupportedError,
+    message,
+)
+from tracker.tape.observers import Deriving, is_recording
+from tracker.tape.record import most_likely, value_of, wrap
+from tracker.tape.tracked import Leaf, Tracked
+from tracker.tape.value import Value
+
+
+def _shown(x: Any) -> Any:
+    """A NumPy scalar prints as the number it is."""
+    return x.item() if isinstance(x, np.generic) else x
+
+
+class ValueAndGradient(NamedTuple):
+    """`val`, the function's plain value, and `grad`, a tuple with an entry per argument."""
+
+    val: Any
+    grad: Any
+
+    def __repr__(self) -> str:
+        val, grad = tree.map(_shown, (self.val, self.grad))
+        return f"(val={val!r}, grad={grad!r})"
+
+
+def gradient(f: Callable[..., Any], *args: Any, check_finite: bool = True, **kwargs: Any) -> Any:
+    """The gradient of a scalar function: a tuple, one entry per positional argument.
+
+    Each entry has its argument's structure and float dtype; an object of a class of your own is a
+    structure of its attributes, and its gradient another object of that class. What offers an array
+    (a Series, a tensor, a memoryview) counts as that array: the function gets it, and NumPy's
+    methods. What would lose its meaning so is refused by name. Float leaves that the result does
+    not depend on get zeros; leaves that are not numbers, and integers that nothing reached, None.
+    `kwargs` go to `f` untracked. `gradient(f, Params([w, b]))` takes `f` without arguments, and
+    gives the gradients of the params it uses, as a `Grads`. For complex arguments the gradient is
+    df/dx + i df/dy.
+
+    >>> gradient(lambda x: np.sum(np.abs(x) ** 2) + np.prod(x[1:]), [1, 2, 3])
+    (array([2., 7., 8.]),)
+    """
+    if len(args) == 1 and isinstance(args[0], Params):
+        return _implicit(f, args[0], "gradient", check_finite)[1]
+    compiled = compiled_derivative(f, ("gradient", check_finite), _gradient_of, check_finite)
+    if compiled is not None:
+        return compiled(*args, **kwargs)
+    wrapped, y = run(f, args, kwargs)
+    root = _scalar_root(y, "gradient", check_finite)
+    return wrapped.restore(_gradient_entries(wrapped, root))
+
+
+def withgradient(
+    f: Callable[..., Any], *args: Any, check_finite: bool = True, **kwargs: Any
+) -> ValueAndGradient:
+    """The value and the gradient of `f`, as a named tuple (val, grad).
+
+    If `f` returns a tuple, named tuple or dict, its first item is the loss, and `val` is the whole.
+    Integers inside structures are not differentiated (entry None).
+
+    >>> withgradient(lambda x: np.sum(x**2), [1.0, 2.0])
+    (val=5.0, grad=(array([2., 4.]),))
+    """
+    if len(args) == 1 and isinstance(args[0], Params):
+        return ValueAndGradient(*_implicit(f, args[0], "withgradient", check_finite))
+    compiled = compiled_derivative(
+        f, ("withgradient", check_finite), _withgradient_of, check_finite
+    )
+    if compiled is not None:
+        return compiled(*args, **kwargs)  # type: ignore[no-any-return]
+    wrapped, y = run(f, args, kwargs)
+    root = _scalar_root(_first(y), "withgradient", check_finite)
+    entries = _gradient_entries(wrapped, root)
+    at = 0
+    for structure in wrapped.structures:
+        if structure.cls is not None:
+            for i in range(at, at + structure.count):
+                value = wrapped.leaves[i]
+                if value is not None and np.result_type(value.form).kind in "biu":
+                    entries[i] = None
+        at += structure.count
+    return ValueAndGradient(tree.map(release, y), wrapped.restore(entries))
+
+
+def _first(y: Any) -> Any:
+    """The loss among the results of a function."""
+    items = list(y.values()) if isinstance(y, dict) else y if isinstance(y, tuple) else (y,)
+    return items[0] if items else y
+
+
+def _implicit(
+    f: Callable[[], Any], params: Params, who: str, check_finite: bool
+) -> tuple[Any, Grads]:
+    """The value, and the gradients for params that `f` uses without being given them."""
+    leaves = params.leaves()
+    y = run_implicitly(f, who)
+    root = _scalar_root(_first(y) if who == "withgradient" else y, who, check_finite)
+    seeds = [] if root is None else [(root, _one(wrap(root), root))]
+    found = sweep(seeds, leaves)
+    entries = []
+    for value, c in zip(leaves, found, strict=True):
+        found_here = entry(c, value)
+        entries.append(found_here if _in_outer_derivative(found_here) else data(found_here))
+    return tree.map(data, y), Grads(params, entries)
+
+
+_implicitly = threading.local()
+
+
+def run_implicitly(f: Callable[[], Any], who: str) -> Any:
+    """The result of a function whose params are to be differentiated."""
+    if getattr(_implicitly, "running", False):
+        raise UnsupportedError(
+            message(
+                f"{who} with Params inside another {who} with Params",
+                "Write the inner one with arguments: gradient(lambda w: ..., w)",
+            )
+        )
+    _implicitly.running = True
+    try:
+        with Deriving():
+            return f()
+    finally:
+        _implicitly.running = False
+
+
+def _in_outer_derivative(x: Any) -> bool:
+    """Whether a gradient depends on the argument of a derivative that is being taken."""
+    return isinstance(x, Tracked) and any(
+        v.op is None and not isinstance(v.params, Leaf) for v in history(value_of(x))
+    )
+
+
+def value_and_grad(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, check_finite: bool = True
+) -> Callable[..., Any]:
+    """A function of the same arguments that returns (value, gradient).
+
+    `argnums` names the positional arguments to differentiate; an int gives one entry, a tuple a
+    tuple. Made for `scipy.optimize.minimize(value_and_grad(f), x0, jac=True)`.
+    """
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    key = ("value_and_grad", argnums if isinstance(argnums, int) else numbers, check_finite)
+    compiled = compiled_derivative(
+        f,
+        key,
+        lambda g: value_and_grad(g, argnums, check_finite=check_finite),
+        taken=lambda count: [n % count for n in numbers if -count <= n < count],
+    )
+    if compiled is not None:
+        return compiled
+
+    def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        only = [n + len(args) if n < 0 else n for n in numbers]
+        for n in only:
+            if not 0 <= n < len(args):
+                raise NotTrackedError(
+                    message(
+                        f"value_and_grad differentiates positional argument {n}, and the call has "
+                        f"{len(args)} positional argument(s)",
+                        "Pass what is differentiated by position, or give other argnums",
+                    )
+                )
+        wrapped, y = run(f, args, kwargs, only)
+        root = _scalar_root(y, "value_and_grad", check_finite)
+        entries = dict(
+            zip(sorted(only), wrapped.restore(_gradient_entries(wrapped, root)), strict=True)
+        )
+        grads = tuple(entries[n] for n in only)
+        return release(y), grads[0] if isinstance(argnums, int) else grads
+
+    return both
+
+
+def _gradient_of(f: Callable[..., Any], check_finite: bool) -> Callable[..., Any]:
+    return lambda *args, **kwargs: gradient(f, *args, check_finite=check_finite, **kwargs)
+
+
+def _withgradient_of(f: Callable[..., Any], check_finite: bool) -> Callable[..., Any]:
+    return lambda *args, **kwargs: withgradient(f, *args, check_finite=check_finite, **kwargs)
+
+
+def _scalar_root(y: Any, who: str, check_finite: bool) -> Value | None:
+    """The value to differentiate; None if the result is a plain number."""
+    root = value_of(y) if isinstance(y, Tracked) else None
+    if is_recording():
+        plain = y if root is None else root.form
+    else:
+        plain = y if root is None else root.data
+        if (type(plain) is float or type(plain) is np.float64) and math.isfinite(plain):
+            return root
+    if not tree.is_numeric(plain):
+        raise NotScalarError(
+            message(
+                f"{who} needs a scalar; the output is a {type(plain).__name__}",
+                "Return one number, or use tracker.pullback",
+            )
+        )
+    if np.shape(plain) != ():
+        raise NotScalarError(
+            message(
+                f"{who} needs a scalar; the output has shape {np.shape(plain)}",
+                "Use np.sum, or tracker.jacobian",
+            )
+        )
+    if np.iscomplexobj(plain):
+        raise ComplexLossError(
+            message(
+                f"{who} needs a real number; the output is complex ({np.result_type(plain)})",
+                "Use np.real or np.abs, or tracker.jacobian",
+            )
+        )
+    if check_finite:  # under a trace this comparison becomes a guard
+        finite = most_likely(np.isfinite(y), True) if is_recording() else np.isfinite(plain)
+        if not finite:
+            check_loss(data(y), who)
+    return root
+
+
+def _gradient_entries(wrapped: Wrapped, root: Value | None) -> list[Any]:
+    own = wrapped.own
+    found: list[Any] = [None] * len(own)
+    if root is not None:
+        y = wrap(root)
+        found = sweep([(root, _one(y, root))], own, wrapped.since, spent=wrapped.spent)
+    arrived = dict(zip(own, found, strict=True))
+    return [None if value is None else entry(arrived[value], value) for value in wrapped.leaves]
+
+
+def _one(y: Any, root: Value) -> Any:
+    """The seed of a scalar: traced, so that a compiled pullback sees where it comes from."""
+    if (type(root.form) is float or type(root.form) is np.float64) and not is_recording():
+        return type(root.form)(1.0)
+    kind = np.result_type(root.form)
+    return np.ones_like(
+        y if is_recording() else root.form, dtype=kind if kind.kind in "fc" else float
+    )[()]

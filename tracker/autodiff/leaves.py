@@ -1,0 +1,278 @@
+"""Tracked leaves and the older style: `param`, `back`, `grad`.
+
+Owns: `param`, `data`, `grad`, `istracked`, `isleaf`, `zero_grad`, `update`, `back`. A `param`'s
+`Leaf` holds its accumulated gradient and survives `update`; older values keep the old numbers.
+
+Invariant: `back` changes gradients only after the whole pass has succeeded.
+"""
+
+from __future__ import annotations
+
+import cmath
+from typing import Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.autodiff.reverse import USED, sweep
+from tracker.errors import (
+    ComplexLossError,
+    GraphUsedError,
+    NonFiniteError,
+    NotScalarError,
+    NotTrackedError,
+    UnsupportedError,
+    message,
+)
+from tracker.ops.indexing.inplace import invalidate
+from tracker.ops.shape.create import identity
+from tracker.tape.observers import current_stage, is_deriving
+from tracker.tape.placeholders import settled
+from tracker.tape.record import apply, value_of
+from tracker.tape.tracer import note_write
+from tracker.tape.tracked import Leaf, Tracked, new_param
+from tracker.tape.value import Value, leaf
+
+
+def param(x: Any) -> Any:
+    """A tracked leaf with its own copy of `x`: a number, an array, or a list of numbers.
+
+    Integers and bools become float64; float and complex dtypes are kept. A tracked `x` gives an
+    identity node of `x`.
+
+    >>> param([1, 2, 3])
+    tracked(array([1., 2., 3.]))
+    """
+    if isinstance(x, Tracked):
+        if current_stage() is not None and not is_deriving():
+            raise UnsupportedError(
+                message(
+                    "a param is made of a value that a trace computes with",
+                    "Make params outside of jitted functions; inside, use tracker.gradient",
+                )
+            )
+        return apply(identity, (x,))
+    if isinstance(x, (bool, int)):
+        return new_param(float(x))
+    if isinstance(x, (float, complex, np.inexact)):
+        return new_param(x)
+    if not isinstance(x, (np.ndarray, np.generic)) and not tree.is_number_list(x):
+        raise NotTrackedError(
+            message(
+                f"param got a {type(x).__name__}",
+                "Give a number, a NumPy array or a list of numbers; for a structure, "
+                "tracker.tree.map(tracker.param, model)",
+            )
+        )
+    array = np.array(x)
+    if array.dtype.kind in "biu":
+        array = array.astype(np.float64)
+    if array.dtype.kind not in "fc":
+        raise NotTrackedError(
+            message(f"param got an array of dtype {array.dtype}", "Give real or complex numbers")
+        )
+    return new_param(array if isinstance(x, np.ndarray) else array[()])
+
+
+def data(x: Any) -> Any:
+    """The plain array or number inside `x`, whoever traces; an untracked `x` itself.
+
+    For the library's own use: what a user asks for is `cuts.data`, which a trace follows.
+    """
+    return x._plain if isinstance(x, Tracked) else x
+
+
+def grad(x: Any) -> Any:
+    """The accumulated gradient of `x` as a plain array.
+
+    Zeros for a leaf nothing has reached; None for an untracked value, or an interior one that no
+    `back` has reached.
+    """
+    return x.grad if isinstance(x, Tracked) else None
+
+
+def istracked(x: Any) -> bool:
+    """Whether `x` records what is done with it."""
+    return isinstance(settled(x), Tracked)
+
+
+def isleaf(x: Any) -> bool:
+    """Whether `x` has no history: made by `param`, or not tracked."""
+    if not isinstance(x, Tracked):
+        return True
+    value = value_of(x)
+    return not value.operands and value.op is not USED
+
+
+def zero_grad(x: Any) -> Any:
+    """Forget the accumulated gradient of a leaf; returns `x`."""
+    owner = getattr(x, "_owner", None) if isinstance(x, Tracked) else None
+    if owner is not None:
+        owner.grad = None
+    return x
+
+
+def update(x: Any, delta: Any) -> Any:
+    """Add `delta` in place to a tracked leaf or a plain array; zero the leaf's gradient.
+
+    Callers of gradient descent pass `-rate * grad(x)`. Returns `x`.
+    """
+    delta = data(delta)
+    if not isinstance(x, Tracked):
+        if not isinstance(x, np.ndarray):
+            raise NotTrackedError(
+                message(
+                    f"update cannot change a {type(x).__name__} in place",
+                    "Give a tracked leaf or a NumPy array",
+                )
+            )
+        x += delta
+        return x
+    value = value_of(x)
+    if not isinstance(value.params, Leaf):
+        raise NotTrackedError(
+            message(
+                "update of a tracked value that is not a leaf (any more: `x[i] = v`, `x += v` give "
+                "a param a history)",
+                "Update the param it came from, and change params by update only",
+            )
+        )
+    note_write(value)
+    if isinstance(value.form, np.ndarray):
+        moved = value.data.copy()
+        moved += delta
+    else:
+        moved = type(value.form)(value.data + delta)
+    return replace_data(x, moved)
+
+
+def replace_data(x: Any, moved: Any) -> Any:
+    """Give a param other data, of the same class, shape and dtype; zero its gradient.
+
+    Values that saw the old data keep it; only the handle moves on.
+    """
+    owner = value_of(x).params
+    made = leaf(moved)
+    made.params = owner
+    owner.data = moved
+    x._value = made
+    invalidate(x)
+    return zero_grad(x)
+
+
+def back(y: Any, seed: Any = None, *, once: bool = True) -> None:
+    """Run the reverse pass from `y`; gradients of leaves add up over calls.
+
+    `y` must be a scalar unless `seed`, of the same shape, is given. With `once`, the history of `y`
+    is given up, as the pass goes where arrays are large. If a rule fails, all gradients are as they
+    were.
+    """
+    if not isinstance(y, Tracked):
+        raise NotTrackedError(
+            message(
+                f"back got a plain {type(y).__name__}: the value does not depend on any param",
+                "Wrap what it is computed from in tracker.param",
+            )
+        )
+    if current_stage() is not None:
+        raise UnsupportedError(
+            message(
+                "back gives up the history of a value that a trace follows",
+                "Call it outside of jitted functions; inside, use tracker.gradient",
+            )
+        )
+    root = value_of(y)
+    if seed is None:
+        if np.shape(root.form) != ():
+            raise NotScalarError(
+                message(
+                    f"value has shape {np.shape(root.form)}",
+                    "Use back(np.sum(y)) or back(y, seed)",
+                )
+            )
+        if np.iscomplexobj(root.form):
+            raise ComplexLossError(
+                message(
+                    f"back needs a real number; the value is complex ({np.result_type(root.form)})",
+                    "Use np.real or np.abs, or back(y, seed)",
+                )
+            )
+        check_loss(root.data, "back")
+        seed = np.ones_like(root.data)[()]
+    else:
+        seed = np.asarray(data(seed))
+        if seed.shape != np.shape(root.form):
+            raise NotScalarError(
+                message(f"seed has shape {seed.shape}, the value has shape {np.shape(root.form)}")
+            )
+        seed = np.array(seed, dtype=np.result_type(seed, np.float16))[()]
+    _back(root, seed, once)
+
+
+def _back(root: Value, seed: Any, once: bool) -> None:
+    past = history(root)
+    if any(value.op is USED for value in past):
+        raise GraphUsedError(
+            message(
+                "back was already used on this value",
+                "Pass once=False to keep it; change params with tracker.update(w, delta)",
+            )
+        )
+    leaves = [value for value in past if isinstance(value.params, Leaf)]
+    if not leaves:
+        raise NotTrackedError(
+            message(
+                "the value does not depend on any param",
+                "Wrap what it is computed from in tracker.param",
+            )
+        )
+    del past  # it would hold what the pass frees
+    interior: dict[Value, Any] = {}
+    found = sweep([(root, seed)], leaves, keep=interior, spent=USED if once else None)
+    for value, c in zip(leaves, found, strict=True):  # nothing can fail from here on
+        if c is not None:
+            owner = value.params
+            c = plain_cotangent(c, value.data)
+            owner.grad = c if owner.grad is None else owner.grad + c
+    for value, c in interior.items():
+        value.grad = c
+
+
+def history(root: Value) -> list[Value]:
+    seen = {root}
+    stack = [root]
+    while stack:
+        value = stack.pop()
+        for operand in value.operands:
+            if type(operand) is Value and operand not in seen:
+                seen.add(operand)
+                stack.append(operand)
+    return list(seen)
+
+
+def plain_cotangent(c: Any, x: Any) -> Any:
+    """A cotangent as a plain array of its own, in the leaf's dtype (in the machine's byte order)
+    and shape. What repeats itself lies in memory as the leaf does."""
+    c = data(c)
+    if isinstance(x, np.ndarray):
+        kind = x.dtype.type if x.dtype.kind in "fc" else np.float64
+        whole = np.broadcast_to(c, x.shape)
+        if 0 not in whole.strides or x.ndim < 2:
+            return np.array(whole, dtype=kind)
+        laid = np.empty_like(x, dtype=kind, subok=False)
+        laid[...] = whole
+        return laid
+    if isinstance(x, np.inexact):
+        return x.dtype.type(c)
+    return complex(c) if isinstance(x, complex) else float(c)
+
+
+_NOT_FINITE = "np.errstate(all='raise') around the function stops at the line that made it"
+
+
+def check_loss(loss: Any, who: str) -> None:
+    value = complex(loss)
+    if cmath.isnan(value):
+        raise NonFiniteError(message(f"{who}: the loss is NaN", _NOT_FINITE))
+    if cmath.isinf(value):
+        raise NonFiniteError(message(f"{who}: the loss is infinite", _NOT_FINITE))

@@ -1,0 +1,210 @@
+"""The implicit style: a collection of params, and the gradients of all of them.
+
+Owns: `Params`, what `gradient(f, Params([...]))` is taken for; `Grads`, what it gives. Both go by
+the identity of their members, never by their values, and both can be one flat vector, which is what
+optimisers want. (The older style: functions with arguments say more of what they do.)
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.autodiff.leaves import data, replace_data
+from tracker.errors import NotTrackedError, message
+from tracker.tape.record import value_of
+from tracker.tape.tracked import Leaf, Tracked
+from tracker.tape.value import Value
+
+
+class Params:
+    """An ordered collection of params, each of them once.
+
+    >>> w, b = tracker.param([1.0, 2.0]), tracker.param(3.0)
+    >>> tracker.gradient(lambda: np.sum(w) * b, Params([w, b]))[w]
+    array([3., 3.])
+    """
+
+    def __init__(self, members: Iterable[Any]) -> None:
+        if isinstance(members, Tracked):
+            members = (members,)
+        found: dict[int, Any] = {}
+        for member in members:
+            if not isinstance(member, Tracked):
+                raise NotTrackedError(
+                    message(
+                        f"Params got a plain {type(member).__name__}",
+                        "Make it a param, x = tracker.param(x), and use that x in the function",
+                    )
+                )
+            if not isinstance(value_of(member).params, Leaf):
+                raise NotTrackedError(
+                    message(
+                        f"Params got a value of shape {member.shape} that was computed from others",
+                        "Give the tracker.param it came from",
+                    )
+                )
+            found[id(member)] = member
+        self._members = tuple(found.values())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __getitem__(self, position: int) -> Any:
+        return self._members[position]
+
+    def __contains__(self, x: Any) -> bool:
+        return any(x is member for member in self._members)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the members are the same, in the same order."""
+        return isinstance(other, Params) and list(map(id, self)) == list(map(id, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Params({list(self._members)!r})"
+
+    def leaves(self) -> list[Value]:
+        """The members' values now."""
+        return [value_of(member) for member in self._members]
+
+    def flat(self) -> Any:
+        """All members' numbers in one vector, in order."""
+        return _joined([data(member) for member in self._members])
+
+    def copyfrom(self, vector: Any) -> Params:
+        """Give the members the numbers of a vector that `flat` could have made; returns self.
+
+        Gradients that `back` has accumulated are forgotten, as `tracker.update` does.
+
+        >>> w, b = tracker.param([1.0, 2.0]), tracker.param(3.0)
+        >>> Params([w, b]).copyfrom([4.0, 5.0, 6.0]).flat()
+        array([4., 5., 6.])
+        """
+        for member, part in zip(self, _cut(vector, map(data, self), "Params"), strict=True):
+            replace_data(member, part)
+        return self
+
+
+class Grads:
+    """Gradients by param: `gs[x]` for the very x that was given to `Params`.
+
+    Arithmetic and `map` go entry by entry, and need the same params in the same order.
+
+    >>> w, b = tracker.param([1.0, 2.0]), tracker.param(3.0)
+    >>> gs = tracker.gradient(lambda: np.sum(w) * b, Params([w, b]))
+    >>> (gs + 2 * gs).flat()
+    array([9., 9., 9.])
+    """
+
+    def __init__(self, params: Params, entries: Sequence[Any]) -> None:
+        self.params = params
+        self._entries = {id(x): entry for x, entry in zip(params, entries, strict=True)}
+
+    def __getitem__(self, x: Any) -> Any:
+        if x not in self.params:
+            what = f"tracked value of shape {x.shape}" if isinstance(x, Tracked) else repr(x)
+            raise KeyError(f"no gradient was taken for this {what}; name it in Params([...])")
+        return self._entries[id(x)]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.params)
+
+    def __len__(self) -> int:
+        return len(self.params)
+
+    def __contains__(self, x: Any) -> bool:
+        return x in self.params
+
+    def __repr__(self) -> str:
+        return f"Grads({self.values()!r})"
+
+    def keys(self) -> list[Any]:
+        """The params, in order."""
+        return list(self.params)
+
+    def values(self) -> list[Any]:
+        """The gradients, in order."""
+        return [self._entries[id(x)] for x in self.params]
+
+    def items(self) -> list[tuple[Any, Any]]:
+        """Pairs of param and gradient, in order."""
+        return list(zip(self.params, self.values(), strict=True))
+
+    def map(self, f: Callable[..., Any], *others: Grads) -> Grads:
+        """`f` of each entry, and of the entries of `others` for the same param."""
+        for other in others:
+            if not isinstance(other, Grads) or other.params != self.params:
+                raise NotTrackedError(
+                    message(
+                        "Grads of different params cannot be taken together",
+                        "Take both gradients for the same Params",
+                    )
+                )
+        rows = zip(self.values(), *(other.values() for other in others), strict=True)
+        return Grads(self.params, [f(*row) for row in rows])
+
+    def flat(self) -> Any:
+        """All entries in one vector, in order."""
+        return _joined(self.values())
+
+    def copyfrom(self, vector: Any) -> Grads:
+        """Give the entries the numbers of a vector that `flat` could have made; returns self."""
+        parts = _cut(vector, self.values(), "Grads")
+        self._entries = {id(x): part for x, part in zip(self.params, parts, strict=True)}
+        return self
+
+    def _with(self, f: Callable[[Any, Any], Any], other: Any) -> Any:
+        if isinstance(other, Grads):
+            return self.map(f, other)
+        return self.map(lambda g: f(g, other)) if np.ndim(other) == 0 else NotImplemented
+
+    def __add__(self, other: Any) -> Any:
+        return self._with(operator.add, other)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._with(operator.sub, other)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._with(operator.mul, other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._with(operator.truediv, other)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Grads:
+        return self.map(operator.neg)
+
+
+def _joined(entries: list[Any]) -> Any:
+    return np.concatenate([np.ravel(e) for e in entries]) if entries else np.empty(0)
+
+
+def _cut(vector: Any, likes: Iterable[Any], what: str) -> list[Any]:
+    """A flat vector in pieces like these numbers and arrays."""
+    likes = list(likes)
+    vector = np.asarray(data(vector))
+    size = sum(int(np.size(like)) for like in likes)
+    if vector.shape != (size,):
+        raise NotTrackedError(
+            message(
+                f"{what} of {size} numbers cannot be filled from an array of shape {vector.shape}",
+                "Give one flat vector, as flat() makes",
+            )
+        )
+    parts, at = [], 0
+    for like in likes:
+        n = int(np.size(like))
+        piece = np.array(vector[at : at + n], dtype=np.result_type(like)).reshape(np.shape(like))
+        parts.append(piece if isinstance(like, np.ndarray) else type(like)(piece[()]))
+        at += n
+    return parts

@@ -1,0 +1,147 @@
+"""Where derivatives stop, and where they can be looked at.
+
+Owns: `data`, `ignore_derivatives`, `non_differentiable`, `hook`, `showgrad`, `isderiving`. The
+tape's `Cut` makes constant what is computed inside a `with` block; a hook is an identity whose rule
+is the user's function. What `data` gives to traced code is no constant of the compiled code.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from tracker import tree
+from tracker.autodiff import leaves
+from tracker.autodiff.call_ops import call_op, detached, host_call, read_only
+from tracker.tape.observers import is_deriving, is_recording
+from tracker.tape.record import stand_for, value_of
+from tracker.tape.tracer import Cut
+from tracker.tape.tracked import Tracked
+from tracker.tape.value import Value
+
+
+def isderiving() -> bool:
+    """Whether a derivative is running its function now, in this thread.
+
+    >>> isderiving(), tracker.gradient(lambda x: x * isderiving(), 3.0)
+    (False, (1.0,))
+    """
+    return is_deriving()
+
+
+def data(x: Any) -> Any:
+    """The plain array (read-only) or number inside `x`; an untracked `x` itself.
+
+    Compiled code follows it: while a function is traced, it is a value without a derivative.
+
+    >>> data(tracker.param([1.0, 2.0]))
+    array([1., 2.])
+    """
+    return detached(x)
+
+
+Tracked.data = property(data)  # type: ignore[attr-defined]
+
+
+class _Ignoring:
+    """The context that `ignore_derivatives()` gives."""
+
+    def __enter__(self) -> None:
+        self.cut = Cut()
+        self.cut.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self.cut.__exit__()
+
+
+def ignore_derivatives(x: Any = ...) -> Any:
+    """Make a value, a block, or a function a constant for every derivative.
+
+    `ignore_derivatives(x)` gives the numbers of `x` (any structure); `with ignore_derivatives():`
+    makes constant what is computed in the block; of a function it makes one whose results are
+    constant. Compiled code still follows the value. Writing into a tracked array from inside a
+    block is refused: what the array held would lose its gradient.
+
+    >>> tracker.gradient(lambda x: x * ignore_derivatives(x), 3.0)
+    (3.0,)
+    """
+    if x is ...:
+        return _Ignoring()
+    if callable(x) and tree.children_of(x) is None and type(x) is not Tracked:
+        return non_differentiable(x)
+    return tree.map(detached, x)
+
+
+def non_differentiable(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, run forward only: its results are constants.
+
+    `f` gets plain arguments (while it is traced, traced ones).
+
+    >>> @non_differentiable
+    ... def rank(x):
+    ...     return np.argsort(np.argsort(x)) * 1.0
+    >>> tracker.gradient(lambda x: np.sum(x * rank(x)), [3.0, 1.0, 2.0])
+    (array([2., 0., 1.]),)
+    """
+
+    @functools.wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not is_recording():
+            args, kwargs = tree.map(_plain, (args, kwargs))
+        with Cut():
+            y = f(*args, **kwargs)
+            return tree.map(detached, y)
+
+    return call
+
+
+def _plain(x: Any) -> Any:
+    return read_only(leaves.data(x)) if type(x) is Tracked else x
+
+
+def hook(f: Callable[..., Any], x: Any) -> Any:
+    """`x`, with `f` applied to the cotangent that reaches it. A plain `x` is returned as it is.
+
+    Forward mode does not see hooks.
+
+    >>> tracker.gradient(lambda x: hook(lambda g: -g, x) * 3.0, 1.0)
+    (-3.0,)
+    """
+    if type(x) is not Tracked:
+        return x if tree.children_of(x) is None else tree.map(lambda part: hook(f, part), x)
+    return stand_for(Value(value_of(x).data, _hook, (value_of(x),), {"function": f}), x)
+
+
+def _hook_pull(
+    g: Any, y: Any, xs: list[Any], wanted: Any, times: Any, *, function: Callable[..., Any]
+) -> list[Any]:
+    return [function(g)]
+
+
+_hook = call_op(
+    "hook", _hook_pull, lambda ts, y, xs, times, *, function: ts[0], lambda x, *, function: x
+)
+
+
+def showgrad(x: Any, name: str = "x") -> Any:
+    """`x`; whenever a cotangent reaches it, it is printed: `∂(name) = ...`.
+
+    Compiled code prints, too.
+
+    >>> tracker.gradient(lambda x: showgrad(x, "x") ** 2, 3.0)
+    ∂(x) = 6.0
+    (6.0,)
+    """
+
+    def show(g: Any) -> list[Any]:
+        print(f"∂({name}) = {g}")
+        return [g]
+
+    def look(g: Any) -> Any:
+        if is_recording() and type(g) is Tracked:
+            return host_call("showgrad", show, [g])[0]
+        show(leaves.data(g))
+        return g
+
+    return hook(look, x)

@@ -1,0 +1,160 @@
+"""Passes: named functions from Function to Function, and the driver that runs them.
+
+Owns: `Pass`, `run`, the passes `dead_code`, `common_subexpressions`, `constant_folding`, and the
+helpers `resolve`, `substitute` and `Writer` that passes share. A pass builds new steps and shares
+all that did not change; `@as_pass` takes it into nested functions, innermost first.
+
+Invariants: 1. a pass is linear in the number of steps; 2. inputs, captures, their order and the
+types of the outputs stay; 3. no pass changes a value, not even the sign of a zero; 4. an equation
+with an opaque param may hold state, so it is neither merged nor evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import REFUSALS
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var, acts
+from tracker.ir.lowering import Map, Routine
+from tracker.ir.passes.manager import _CONVERSIONS, _is_nested, as_pass, substitute, with_body
+from tracker.ir.structural_keys import const_key, params_key
+from tracker.ir.types import Type, type_of
+from tracker.support.structs import replace
+
+
+@as_pass
+def dead_code(function: Function) -> Function:
+    """Drop equations that neither an output nor a guard needs, and that do not raise; and nested
+    functions nobody uses."""
+    live: set[Atom] = set(function.outputs)
+    kept: list[Eqn | Guard] = []
+    for step in reversed(function.body):
+        if isinstance(step, Eqn):
+            if step.out not in live and not acts(step) and not _may_raise(step):
+                continue
+            live.update(step.operands)
+        else:
+            live.add(step.operand)
+        kept.append(step)
+    if len(kept) < len(function.body):
+        kept.reverse()
+        function = with_body(function, kept)
+    return _without_unused_functions(function)
+
+
+def _may_raise(eqn: Eqn) -> bool:
+    """Whether NumPy, or Python's own arithmetic, raises for some numbers: then somebody may wait
+    for that who has no use for the result."""
+    lower = eqn.op.lower
+    if isinstance(lower, Map):
+        known = isinstance(eqn.operands[-1], Const)  # by what is divided, most often
+        return lower.defined is not None and eqn.out.type.weak and not known
+    if isinstance(lower, Routine):
+        return lower.raises
+    nested = [v for v in eqn.params.values() if _is_nested(v)]
+    return any(isinstance(s, Guard) or _may_raise(s) for v in nested for s in v.body)
+
+
+def _without_unused_functions(function: Function) -> Function:
+    if not function.functions:
+        return function
+    used = {v for eqn in function.eqns for v in eqn.params.values() if _is_nested(v)}
+    functions = {name: nested for name, nested in function.functions.items() if nested in used}
+    if len(functions) == len(function.functions):
+        return function
+    return replace(function, functions=functions)
+
+
+@as_pass
+def common_subexpressions(function: Function) -> Function:
+    """Compute once what has the same op, operands and params; ask a guard's question once."""
+    seen: dict[Hashable, Var | None] = {}
+    by: dict[Var, Atom] = {}
+    body: list[Eqn | Guard] = []
+    for old in function.body:
+        step = substitute(old, by) if by else old
+        key = _eqn_key(step) if isinstance(step, Eqn) else _guard_key(step)
+        if key is None:
+            body.append(step)
+        elif key not in seen:
+            seen[key] = step.out if isinstance(step, Eqn) else None
+            body.append(step)
+        elif isinstance(step, Eqn) and (first := seen[key]) is not None:
+            by[step.out] = first
+    return function if len(body) == len(function.body) else with_body(function, body, by)
+
+
+def _eqn_key(eqn: Eqn) -> Hashable | None:
+    frozen = params_key(eqn.params) if eqn.params else ()
+    if frozen is None:
+        return None
+    return eqn.op, frozen, *[o if o.__class__ is Var else const_key(o) for o in eqn.operands]  # type: ignore[arg-type]
+
+
+def _guard_key(guard: Guard) -> Hashable | None:
+    expected = params_key({guard.kind: guard.expected})
+    return None if expected is None else (_atom_key(guard.operand), expected)
+
+
+def _atom_key(atom: Atom) -> Hashable:
+    return const_key(atom) if isinstance(atom, Const) else atom
+
+
+@as_pass
+def constant_folding(function: Function) -> Function:
+    """Evaluate equations whose operands are all literals and whose result is a scalar.
+
+    Guards on literals that hold are dropped. An op that raises is left to raise at run time.
+    """
+    by: dict[Var, Atom] = {}
+    body: list[Eqn | Guard] = []
+    for old in function.body:
+        step = substitute(old, by) if by else old
+        if isinstance(step, Eqn):
+            folded = fold(step)
+            if folded is None:
+                body.append(step)
+            else:
+                by[step.out] = folded
+        elif not _holds(step):
+            body.append(step)
+    return function if len(body) == len(function.body) else with_body(function, body, by)
+
+
+def _holds(guard: Guard) -> bool:
+    operand, convert = guard.operand, _CONVERSIONS.get(guard.kind)
+    if not isinstance(operand, Const) or convert is None:
+        return False
+    try:
+        return bool(convert(operand.value) == guard.expected)
+    except (TypeError, ValueError, OverflowError):  # int(nan)
+        return False
+
+
+def fold(eqn: Eqn) -> Const | None:
+    """The value of an equation of literals, as NumPy computes it; None if there is none."""
+    if not eqn.operands or eqn.out.type.shape:
+        return None
+    values = []
+    for operand in eqn.operands:
+        if not isinstance(operand, Const):
+            return None
+        values.append(operand.value)
+    if params_key(eqn.params) is None or any(map(_is_nested, eqn.params.values())):
+        return None
+    with np.errstate(all="ignore"):
+        try:
+            return _literal(eqn.op.evaluate(*values, **eqn.params), eqn.out.type)
+        except REFUSALS:  # the user's code raises it, too, if it gets there
+            return None
+
+
+def _literal(result: Any, type: Type) -> Const | None:
+    """A result as a literal of the given type, if it is one."""
+    value = np.asarray(result)[()]
+    if type.weak:
+        value = value.item()
+    return Const(value, type) if type_of(value) == type else None

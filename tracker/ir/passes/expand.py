@@ -1,0 +1,107 @@
+"""Expansion: equations whose op says how it is lowered as other ops are written out as these.
+
+Owns: the pass `expand`, and `Builder`, which the declarations (`Expand`, and `Map` for what it
+requires) are handed. It runs once,
+before the other passes: nothing that it writes out is user-visible but in `f.ir`.
+
+Invariants: an expanded equation has the type that it had; the guards it needs stand before it; an
+op that cannot be expanded for these operands stays, and NumPy runs it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import IRError
+from tracker.ir.graph import Atom, Const, Eqn, Function, Guard, Var
+from tracker.ir.integer_literals import narrow_integers
+from tracker.ir.lowering import Expand, Map
+from tracker.ir.op import OPS, Op
+from tracker.ir.passes.manager import as_pass, substitute, with_body
+from tracker.ir.types import is_machine
+
+
+class Builder:
+    """Writes the equations that stand for one; `where` is the line it came from."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.steps: list[Eqn | Guard] = []
+
+    def __call__(self, op: Op, *operands: Any, **params: Any) -> Atom:
+        """An equation's result; a number among the operands is a literal. It is expanded in turn
+        if its op says so (then nothing in it may be left to NumPy)."""
+        atoms = tuple(x if isinstance(x, (Var, Const)) else Const.of(x) for x in operands)
+        if isinstance(op.lower, Expand):
+            built = op.lower.build(self, *atoms, **params)
+            if isinstance(built, (Var, Const)):
+                return built
+        out = Var(op.infer(*(atom.type for atom in atoms), **params))
+        self.steps.append(Eqn(op, atoms, params, out, self.where))
+        return out
+
+    def require(self, condition: Atom) -> None:
+        """The rest holds only where a bool is true."""
+        self.steps.append(Guard(condition, "bool", True, self.where))
+
+
+def expanded(eqn: Eqn) -> tuple[list[Eqn | Guard], Atom] | str:
+    """The equations that stand for one, and which of them gives its result; or why there are
+    none."""
+    assert isinstance(eqn.op.lower, Expand)
+    foreign = next((o.type for o in eqn.operands if not is_machine(o.type.dtype)), None)
+    if foreign is not None:
+        return f"an array of {foreign.dtype}"
+    builder = Builder(eqn.where)
+    built = eqn.op.lower.build(builder, *eqn.operands, **eqn.params)
+    return built if isinstance(built, str) else (builder.steps, built)
+
+
+def required(eqn: Eqn, lower: Map) -> tuple[list[Eqn | Guard], Atom | None]:
+    """What must hold where an elementwise equation is compiled; what stands for it, if anything."""
+    narrowed = narrow_integers(lower, eqn.operands)
+    if lower.requires is None and not narrowed:
+        return [], None
+    builder = Builder(eqn.where)
+    for number, dtype in narrowed:
+        limits = np.iinfo(dtype)
+        builder.require(builder(OPS["greater_equal"], number, int(limits.min)))
+        builder.require(builder(OPS["less_equal"], number, min(int(limits.max), 2**63 - 1)))
+    return builder.steps, lower.requires and lower.requires(builder, *eqn.operands)
+
+
+@as_pass
+def expand(function: Function) -> Function:
+    """Write out the equations of every op that is lowered as other ops."""
+    by: dict[Var, Atom] = {}
+    body: list[Eqn | Guard] = []
+    changed = False
+    for old in function.body:
+        step = substitute(old, by) if by else old
+        if isinstance(step, Eqn) and isinstance(step.op.lower, Expand):
+            found = expanded(step)
+            if not isinstance(found, str):
+                steps, result = found
+                _check(step, result)
+                body += steps
+                by[step.out] = result
+                changed = True
+                continue
+        if isinstance(step, Eqn) and isinstance(step.op.lower, Map):
+            needed, instead = required(step, step.op.lower)
+            body += needed
+            changed = changed or bool(needed)
+            if instead is not None:
+                by[step.out] = instead
+                continue
+        body.append(step)
+    return with_body(function, body, by) if changed else function
+
+
+def _check(eqn: Eqn, result: Atom) -> None:
+    """What reads the result takes its numbers for what the equation's type says."""
+    made, said = result.type, eqn.out.type
+    if (made.shape, made.dtype) != (said.shape, said.dtype):
+        raise IRError(f"{eqn.op.name} gives {said}, and is expanded to {made}")

@@ -1,0 +1,100 @@
+"""Where in its period a run is best cut into steps.
+
+Owns: `turned`. A run of equal periods can begin at any step of the period. What is alive where one
+step of the loop ends must be carried, in memory; and an elementwise chain that is cut there becomes
+two loops. So the cut goes where least is alive, and, of such places, where a step takes the fewest
+loops one after the other. The steps before it are left outside.
+
+Invariant: linear in the period, and in the operands of two repetitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tracker.ir.graph import Eqn, Guard, Var, operands_of
+from tracker.ir.lowering import Map, View
+from tracker.ir.passes.loop_limits import LEAST
+from tracker.ir.passes.loops.repeat_detection import Run
+from tracker.ir.types import Bundle
+
+_BEFORE = LEAST // 2  # repetitions; what lasts longer is taken to be there for good
+_APART = 1 << 20  # times as dear as they are
+_CANDIDATES = 12  # places whose loops are counted
+
+
+def turned(run: Run, body: Sequence[Eqn | Guard], place: Mapping[Var, int]) -> Run:
+    """The run from the best place of its first period on."""
+    if run.count <= LEAST:
+        return run
+    alive = _alive(run, body, place)
+    least = min(alive)
+    best = [at for at, size in enumerate(alive) if size == least]
+    candidates = [at for at in best if at - 1 not in best][:_CANDIDATES]
+    candidates += [at for at in best if at + 1 not in best][:_CANDIDATES]
+    if 0 in best:
+        candidates.insert(0, 0)
+    at = min(candidates, key=lambda at: _loops(run, at, body, place))
+    return Run(run.start + at, run.period, run.count - 1) if at else run
+
+
+def _alive(run: Run, body: Sequence[Eqn | Guard], place: Mapping[Var, int]) -> list[int]:
+    """For each step of the period, how much is alive in front of it, in bytes."""
+    begin = run.start + _BEFORE * run.period  # a repetition that has some before it
+    last: dict[int, int] = {}  # step of the period -> how long its value is looked at
+    for at in range(begin, begin + run.period):
+        for operand in operands_of(body[at]):
+            made = place[operand] if isinstance(operand, Var) else -1
+            if made >= run.start:
+                slot = (made - run.start) % run.period
+                last[slot] = max(last.get(slot, 0), at - made)
+    changes = [0] * (run.period + 1)
+    for slot, far in last.items():
+        step = body[begin + slot]
+        assert isinstance(step, Eqn)
+        whole, rest = divmod(far, run.period)  # repetitions that it lasts: there are as many of it
+        size, low, high = _size(step.out.type), slot + 1, slot + 1 + rest
+        changes[0] += size * (whole + max(high // run.period - low // run.period, 0))
+        changes[low % run.period] += size
+        changes[high % run.period] -= size
+    alive, total = [], 0
+    for change in changes[: run.period]:
+        total += change
+        alive.append(total)
+    return alive
+
+
+def _size(type: Any) -> int:
+    """What it costs to carry a value; several results of a loop cannot be carried as one."""
+    return (
+        sum(part.nbytes for part in type.parts) * _APART
+        if isinstance(type, Bundle)
+        else type.nbytes
+    )
+
+
+def _loops(run: Run, first: int, body: Sequence[Eqn | Guard], place: Mapping[Var, int]) -> int:
+    """How many loops one after the other a step takes that begins at `first`."""
+    begin = run.start + first
+    level: dict[int, int] = {}
+    for at in range(begin, begin + run.period):
+        step = body[at]
+        if not isinstance(step, Eqn):
+            continue
+        highest = 0
+        for operand in step.operands:
+            made = place[operand] if isinstance(operand, Var) else -1
+            if made < begin:
+                continue
+            highest = max(highest, level[made] + _ends(body[made], step))
+        level[at] = highest
+    return max(level.values(), default=0)
+
+
+def _ends(made: Eqn | Guard, used: Eqn) -> int:
+    """1 where what makes a value and what uses it cannot be one loop."""
+    assert isinstance(made, Eqn)
+    fused = isinstance(made.op.lower, (Map, View)) and isinstance(used.op.lower, (Map, View))
+    same = made.out.type.shape == used.out.type.shape
+    return 0 if not made.out.type.shape or (fused and same) else 1

@@ -1,0 +1,196 @@
+"""The machinery of rewriting: rules, and one forward sweep that applies them.
+
+Owns: `rule` and `RULES`, `Definitions` (the simplified body so far, as rules see it), `become`, and
+what rules ask of atoms. The rules themselves are in `simplify.py` and `slice_rules.py`.
+
+A rule looks at one equation, whose operands are simple already, and returns what replaces it: an
+atom, an equation made by `become`, or None.
+
+Invariants: 1. types stay: `become` refuses an equation whose inferred type is another, and the
+sweep refuses such atoms; 2. rules see equations in order, each once and again after a rewrite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import REFUSALS
+from tracker.ir.graph import Atom, Const, Eqn, Guard, Var
+from tracker.ir.lowering import Map
+from tracker.ir.op import OPS, Op
+from tracker.ir.passes.manager import substitute
+from tracker.ir.passes.memory_ssa import History
+from tracker.ir.types import Type
+from tracker.support.structs import record
+
+Rewrite = Callable[[Eqn, "Definitions"], Atom | Eqn | None]
+
+
+@record(frozen=True)
+class Rule:
+    """A named rewrite of the equations of some ops; no ops means every elementwise op."""
+
+    name: str
+    ops: tuple[str, ...]
+    rewrite: Rewrite
+
+
+RULES: list[Rule] = []
+
+
+def rule(*ops: str) -> Callable[[Rewrite], Rewrite]:
+    """Decorator: the function rewrites equations of these ops."""
+
+    def enter(rewrite: Rewrite) -> Rewrite:
+        RULES.append(Rule(rewrite.__name__, ops, rewrite))
+        return rewrite
+
+    return enter
+
+
+class Definitions:
+    """The simplified body so far, and which equation defines which variable."""
+
+    def __init__(self, steady: Collection[Any] = ()) -> None:
+        self.steady = steady  # parts of arrays that are read where they were written
+        self.body: list[Eqn | Guard] = []
+        self.by: dict[Var, Atom] = {}
+        self.changed = False
+        self.history = History()
+        self._eqns: dict[Atom, Eqn] = {}
+        self._rules: dict[Op, list[Rewrite]] = {}
+
+    def visit(self, step: Eqn | Guard) -> None:
+        old, step = step, substitute(step, self.by) if self.by else step
+        if isinstance(step, Guard):
+            self.body.append(step)
+            return
+        simple = self.rewrite(step)
+        if simple is not old:
+            self.changed = True
+        if isinstance(simple, Eqn):
+            self.body.append(simple)
+            self._eqns[simple.out] = simple
+            self._enter(simple)
+        else:
+            self.by[step.out] = simple
+
+    def _enter(self, eqn: Eqn) -> None:
+        """Tell the history of writes."""
+        if not eqn.out.type.shape:
+            return
+        if eqn.op.name == "put":
+            self.history.put(eqn)
+        elif eqn.op.name == "embed":
+            self.history.embed(eqn)
+        elif eqn.op.name == "add":
+            total, embedded = self.addend(eqn)
+            if embedded is not None:
+                self.history.add(eqn, total, embedded)
+
+    def rewrite(self, eqn: Eqn) -> Atom | Eqn:
+        """What is left of an equation when no rule applies to it any more."""
+        again = True
+        while again:
+            again = False
+            for rewrite in self.rules(eqn.op):
+                new = rewrite(eqn, self)
+                if isinstance(new, Eqn):
+                    eqn, again = new, True
+                    break
+                if new is not None and new.type == eqn.out.type:
+                    return new
+        return eqn
+
+    def rules(self, op: Op) -> list[Rewrite]:
+        found = self._rules.get(op)
+        if found is None:
+            everywhere = isinstance(op.lower, Map)
+            found = self._rules[op] = [
+                each.rewrite for each in RULES if (op.name in each.ops if each.ops else everywhere)
+            ]
+        return found
+
+    def of(self, atom: Atom, *names: str) -> Eqn | None:
+        """The equation that defines an atom, if it is of one of these ops."""
+        eqn = self._eqns.get(atom)
+        return eqn if eqn is not None and eqn.op.name in names else None
+
+    def addend(self, total: Eqn) -> tuple[Atom, Eqn | None]:
+        """A sum as an array, and the embed that is added to it, if one is."""
+        for rest, added in (total.operands, total.operands[::-1]):
+            embedded = self.of(added, "embed")
+            if embedded is not None:
+                return rest, embedded
+        return total.out, None
+
+    def emit(
+        self, like: Eqn, type: Type, name: str, operands: tuple[Atom, ...], **params: Any
+    ) -> Atom | None:
+        """Add an equation in front of the one being rewritten; None if its type is another."""
+        eqn = become(Eqn(like.op, (), {}, Var(type), like.where), name, operands, **params)
+        if eqn is None:
+            return None
+        self.visit(eqn)
+        return self.by.get(eqn.out, eqn.out)
+
+
+def become(eqn: Eqn, name: str, operands: tuple[Atom, ...], **params: Any) -> Eqn | None:
+    """The equation with another right-hand side; None if its result would be of another type."""
+    op = OPS.get(name)
+    if op is None or _infer(op, operands, params) != eqn.out.type:
+        return None
+    return Eqn(op, operands, params, eqn.out, eqn.where)
+
+
+def _infer(op: Op, operands: tuple[Atom, ...], params: dict[str, Any]) -> Type | None:
+    try:
+        return op.infer(*[operand.type for operand in operands], **params)
+    except REFUSALS:  # a combination of types that the op does not take
+        return None
+
+
+# What rules share
+
+
+def spread(eqn: Eqn, atom: Atom) -> Atom | Eqn | None:
+    """The atom in the shape of the equation's result, if it has its dtype."""
+    want = eqn.out.type
+    if atom.type == want:
+        return atom
+    if isinstance(atom, Const) and atom.type.dtype == want.dtype:
+        atom = scalar(atom.value, want.dtype)
+    if atom.type.dtype != want.dtype or atom.type.weak:
+        return None
+    return atom if atom.type == want else become(eqn, "broadcast_to", (atom,), shape=want.shape)
+
+
+def scalar(value: Any, dtype: np.dtype[Any]) -> Const:
+    """A NumPy scalar of this dtype as a literal."""
+    return Const.of(np.asarray(value, dtype)[()])
+
+
+def number_of(atom: Atom) -> Any:
+    """The value of a literal, else NaN, which equals nothing."""
+    return atom.value if isinstance(atom, Const) else math.nan
+
+
+def is_zero(atom: Atom, sign: float) -> bool:
+    """Whether an atom is the literal zero of this sign; integers have only the positive one."""
+    value = number_of(atom)
+    return bool(value == 0) and not np.iscomplexobj(value) and math.copysign(1.0, value) == sign
+
+
+def broadcast_source(atom: Atom, defs: Definitions) -> Atom | None:
+    """What an atom is a broadcast of, of the same dtype: a weak source would promote otherwise."""
+    inner = defs.of(atom, "broadcast_to")
+    if inner is None:
+        return None
+    source = inner.operands[0]
+    if isinstance(source, Const):
+        return scalar(source.value, inner.out.type.dtype)
+    return None if source.type.weak else source

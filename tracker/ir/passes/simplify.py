@@ -1,0 +1,423 @@
+"""Rewrite rules: what an equation may be replaced by without changing its value.
+
+Owns: the pass `simplify`, and the rules, each named for what it rewrites (those about parts of
+arrays are in `slice_rules.py`). They name ops, because rules relate several; an op that is not
+declared makes its rules silent. How rules are applied, and that they keep types, is in
+`rewriter.py`.
+
+Invariants
+1. Exact: signed zeros, infinities and NaN come out as before (a NaN's own sign and payload are not
+   values). What fails this is absent: x + 0.0, x * 0, 0 - x, x * y * z in another order. Where
+   NumPy differs from lane to lane (fmax of 0.0 and -0.0), the result is one that it gives. One
+   exception: to an `embed`, which pullbacks alone make, zeros are added without adding them, so
+   that a cotangent of -0.0 may keep its sign.
+2. Termination: an equation becomes an atom; or its op moves down in the order {power, sum,
+   strong_multiply, divide}, {others}, multiply, {negative, square}, reshape, broadcast_to; or it
+   stays at its level, and the tree of equations above its operands shrinks.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tracker.ir.graph import Atom, Const, Eqn, Function
+from tracker.ir.passes import slice_rules as _parts  # noqa: F401  (enters its rules)
+from tracker.ir.passes.cleanup import fold
+from tracker.ir.passes.manager import as_pass, with_body
+from tracker.ir.passes.memory_ssa import steady_parts
+from tracker.ir.passes.rewriter import (
+    Definitions,
+    become,
+    broadcast_source,
+    is_zero,
+    number_of,
+    rule,
+    scalar,
+    spread,
+)
+
+
+@as_pass
+def simplify(function: Function) -> Function:
+    """Apply the rules until none applies; equations that become unused are left to `dead_code`."""
+    sweep = Definitions(steady_parts(function))
+    for step in function.body:
+        sweep.visit(step)
+    if not sweep.changed:
+        return function
+    return with_body(function, sweep.body, sweep.by)
+
+
+def _kind(eqn: Eqn) -> str:
+    return eqn.out.type.dtype.kind
+
+
+# ------------------------------------------------------------------------------------ arithmetic
+
+
+@rule()
+def of_literals(eqn: Eqn, defs: Definitions) -> Atom | None:
+    """exp 1.0 -> its value, here too, because other rules look at literals."""
+    return fold(eqn)
+
+
+_FOLDS = ("sum", "prod", "max", "min", "any", "all")
+_OF_MATRICES = (
+    *("solve", "solve_triangular", "inv", "det", "slogdet", "cholesky", "cholesky_pull", "qr"),
+    *("pinv", "lstsq", "eigh", "eigvalsh", "eig", "svd", "svdvals", "lu", "permutation", "expm"),
+)
+
+
+@rule(*_FOLDS, *_OF_MATRICES)
+def of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """A fold of no elements, or the determinant of an empty matrix -> the numbers that NumPy says
+    they are; where it raises, it is left."""
+    arrays = [operand.type for operand in eqn.operands if operand.type.shape]
+    if not arrays or any(type.size for type in arrays):
+        return None
+    nothing = [np.zeros(operand.type.shape, operand.type.dtype) for operand in eqn.operands]
+    with np.errstate(all="ignore"):
+        try:
+            found = np.ravel(eqn.op.evaluate(*nothing, **eqn.params))
+        except ValueError:
+            return None
+    if len(set(found.tolist())) > 1:
+        return become(eqn, "table", (), values=tuple(found.tolist()), dtype=found.dtype)
+    return spread(eqn, scalar(found[0] if found.size else 0, eqn.out.type.dtype))
+
+
+@rule("mean")
+def mean_of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """NaN, of which NumPy warns; so did the plain function."""
+    (x,) = (operand.type for operand in eqn.operands)
+    if not x.shape or x.size:
+        return None
+    nan = complex(np.nan, np.nan) if eqn.out.type.dtype.kind == "c" else np.nan
+    return spread(eqn, scalar(nan, eqn.out.type.dtype))
+
+
+@rule("multiply", "strong_multiply")
+def multiply_by_one(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """x * 1 -> x. Not for complex x: inf * (1+0j) has a NaN part."""
+    a, b = eqn.operands
+    if _kind(eqn) == "c":
+        return None
+    if number_of(b) == 1:
+        return spread(eqn, a)
+    return spread(eqn, b) if number_of(a) == 1 else None
+
+
+@rule("strong_multiply")
+def strong_multiply_by_literal(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """A finite literal other than zero -> multiply: no infinity or NaN of its own to silence."""
+    for operand in eqn.operands:
+        if isinstance(operand, Const) and operand.value != 0 and np.isfinite(operand.value):
+            return become(eqn, "multiply", eqn.operands)
+    return None
+
+
+@rule("add")
+def add_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """x + -0.0 -> x, and n + 0 -> n for integers. (x + 0.0 turns -0.0 into 0.0.)"""
+    if _kind(eqn) == "c":
+        return None
+    sign = -1.0 if _kind(eqn) == "f" else 1.0
+    a, b = eqn.operands
+    if is_zero(b, sign):
+        return spread(eqn, a)
+    return spread(eqn, b) if is_zero(a, sign) else None
+
+
+@rule("subtract")
+def subtract_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """x - 0 -> x: also -0.0 - 0.0 is -0.0."""
+    a, b = eqn.operands
+    return spread(eqn, a) if is_zero(b, 1.0) and _kind(eqn) != "c" else None
+
+
+@rule("negative", "conjugate", "logical_not")
+def undone(eqn: Eqn, defs: Definitions) -> Atom | None:
+    """-(-x) -> x, and likewise conjugate and (of booleans) not: each undoes itself."""
+    inner = defs.of(eqn.operands[0], eqn.op.name)
+    return None if inner is None else inner.operands[0]
+
+
+@rule("positive", "copy", "identity", "conjugate", "real")
+def same_value(eqn: Eqn, defs: Definitions) -> Atom | None:
+    """+x -> x, and the conjugate and real part of a real x: the IR has values, not memory."""
+    (x,) = eqn.operands
+    return None if _kind(eqn) == "c" and eqn.op.name in ("conjugate", "real") else x
+
+
+def _minus(atom: Atom, eqn: Eqn, defs: Definitions) -> Atom | None:
+    """What an operand of an equation is the negative of. Not of an integer that becomes another
+    number there: it may have wrapped around before."""
+    inner = defs.of(atom, "negative")
+    dtype = atom.type.dtype
+    exact = dtype.kind in "fc" or dtype == eqn.out.type.dtype
+    return inner.operands[0] if inner is not None and exact else None
+
+
+@rule("add")
+def add_negative(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """a + -b -> a - b, which IEEE 754 defines to be the same."""
+    a, b = eqn.operands
+    for x, y in ((a, b), (b, a)):
+        if (minus := _minus(y, eqn, defs)) is not None:
+            return become(eqn, "subtract", (x, minus))
+    return None
+
+
+@rule("subtract")
+def subtract_negative(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """a - -b -> a + b, likewise."""
+    minus = _minus(eqn.operands[1], eqn, defs)
+    return None if minus is None else become(eqn, "add", (eqn.operands[0], minus))
+
+
+@rule("multiply", "divide")
+def signs_cancel(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """-a * -b -> a * b, and the same for quotients: a sign never affects rounding."""
+    a, b = [_minus(operand, eqn, defs) for operand in eqn.operands]
+    if _kind(eqn) != "f" or a is None or b is None:
+        return None
+    return become(eqn, eqn.op.name, (a, b))
+
+
+@rule("multiply", "divide")
+def sign_into_literal(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """-a * 2.0 -> a * -2.0, and the same for quotients."""
+    if _kind(eqn) != "f":
+        return None
+    a, b = eqn.operands
+    for x, c in ((a, b), (b, a)):
+        minus = _minus(x, eqn, defs)
+        if minus is not None and isinstance(c, Const) and isinstance(c.value, (float, np.floating)):
+            opposite = Const.of(-c.value)
+            return become(eqn, eqn.op.name, (minus, opposite) if x is a else (opposite, minus))
+    return None
+
+
+@rule("multiply")
+def multiply_by_minus_one(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """x * -1 -> -x."""
+    a, b = eqn.operands
+    if _kind(eqn) not in "fi":
+        return None
+    if number_of(b) == -1:
+        return become(eqn, "negative", (a,))
+    return become(eqn, "negative", (b,)) if number_of(a) == -1 else None
+
+
+@rule("square", "absolute")
+def even_function(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """square(-x) -> square(x), and the same for the absolute value, but of unsigned integers, of
+    which the negative is another."""
+    minus = _minus(eqn.operands[0], eqn, defs)
+    if minus is None or _kind(eqn) == "u":
+        return None
+    return become(eqn, eqn.op.name, (minus,))
+
+
+@rule("absolute")
+def absolute_twice(eqn: Eqn, defs: Definitions) -> Atom | None:
+    """| |x| | -> |x|."""
+    return eqn.operands[0] if defs.of(eqn.operands[0], "absolute") is not None else None
+
+
+@rule("divide")
+def divide_by_power_of_two(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """x / 4 -> x * 0.25, x / 1 -> x * 1.0: both round the same number, as 0.25 is exact."""
+    a, b = eqn.operands
+    if _kind(eqn) != "f" or not isinstance(b, Const) or np.iscomplexobj(b.value):
+        return None
+    with np.errstate(all="ignore"):
+        divisor = np.asarray(b.value, eqn.out.type.dtype)[()]
+        inverse = 1 / divisor
+        exact = abs(np.frexp(divisor)[0]) == 0.5 and 1 / inverse == divisor == b.value
+    if not exact or not math.isfinite(inverse):
+        return None
+    return become(eqn, "multiply", (a, Const.of(float(inverse) if b.type.weak else inverse)))
+
+
+# NumPy's loops take these exponents apart since 2.3; before, they call pow, which is an ulp off.
+_POWER_IS_ROOT = bool(np.signbit(np.power(np.float64(-0.0), 0.5)))
+_POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"} if _POWER_IS_ROOT else {2: "square"}
+_COMPLEX_POWERS = {(float, 0.5): "sqrt", (int, -1): "reciprocal"}
+
+
+@rule("power")
+def power_by_literal(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """x ** 2, 1, 0.5, 0, -1 -> square, x, sqrt, 1, reciprocal, as NumPy's own loops do for floats.
+
+    The `**` of a scalar calls libm's pow, which may miss by an ulp where x * x does not, and which
+    gives the root of -0.0 and of -inf another sign: that of a scalar stays a power. Of complex
+    arrays, `**` takes so the literals of Python's only, the root and the reciprocal of which an
+    exponential misses near the negative axis.
+    """
+    x, n = eqn.operands
+    if not isinstance(n, Const):
+        return None
+    if eqn.out.type.dtype.kind == "c":
+        name = _COMPLEX_POWERS.get((type(n.value), n.value)) if eqn.out.type.shape else None
+        return None if name is None else become(eqn, name, (x,))
+    if eqn.out.type.dtype not in (np.float32, np.float64):
+        return None
+    if n.value == 1:
+        return spread(eqn, x)
+    if n.value == 0:
+        return spread(eqn, scalar(1, eqn.out.type.dtype))
+    name = _POWERS.get(n.value)
+    if name is None or (name == "sqrt" and not eqn.out.type.shape):
+        return None
+    return become(eqn, name, (x,))
+
+
+@rule("where")
+def where_decided(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """where(True, a, b) -> a, where(c, a, a) -> a."""
+    condition, a, b = eqn.operands
+    if isinstance(condition, Const):
+        return spread(eqn, a if condition.value else b)
+    return spread(eqn, a) if a is b and a.type == eqn.out.type else None
+
+
+# ------------------------------------------------------------------------- shapes and splats
+
+
+@rule("reshape", "astype", "to_discrete", "broadcast_to")
+def already_so(eqn: Eqn, defs: Definitions) -> Atom | None:
+    """To the shape and dtype that x has -> x."""
+    return eqn.operands[0]  # the sweep refuses it when the type differs
+
+
+@rule("reshape", "broadcast_to")
+def through_itself(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """reshape(reshape x) -> reshape x, broadcast_to(broadcast_to x) -> broadcast_to x."""
+    inner = defs.of(eqn.operands[0], eqn.op.name)
+    if inner is None or set(eqn.params) != {"shape"} or set(inner.params) != {"shape"}:
+        return None
+    return become(eqn, eqn.op.name, inner.operands, **eqn.params)
+
+
+@rule("transpose")
+def transpose_of_transpose(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """transpose(transpose x) -> one transpose of x; transposing nothing -> x."""
+    (x,) = eqn.operands
+    if (axes := _axes(eqn)) == tuple(range(x.type.ndim)):
+        return x
+    if (inner := defs.of(x, "transpose")) is None:
+        return None
+    first = _axes(inner)
+    return become(eqn, "transpose", inner.operands, axes=tuple([first[axis] for axis in axes]))
+
+
+def _axes(eqn: Eqn) -> tuple[int, ...]:
+    axes, ndim = eqn.params.get("axes"), eqn.operands[0].type.ndim
+    if axes is None:
+        return tuple(range(ndim))[::-1]
+    return tuple([axis % ndim for axis in axes])
+
+
+@rule("astype")
+def there_and_back(eqn: Eqn, defs: Definitions) -> Atom | None:
+    """astype(astype(x, wider), x's own dtype) -> x, among floats or among integers of one kind."""
+    inner = defs.of(eqn.operands[0], "astype")
+    if inner is None:
+        return None
+    (x,), wide = inner.operands, inner.out.type.dtype
+    narrow = x.type.dtype
+    kept = narrow.kind == wide.kind and narrow.kind in "fiu" and narrow.itemsize <= wide.itemsize
+    return x if kept else None
+
+
+@rule("zeros_like", "ones_like")
+def filled(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """ones_like(x) -> a broadcast literal, which does not need x."""
+    return spread(eqn, scalar(int(eqn.op.name == "ones_like"), eqn.out.type.dtype))
+
+
+@rule("matmul")
+def product_of_nothing(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """a[:, :0] @ b[:0] -> zeros."""
+    if all(operand.type.size for operand in eqn.operands):
+        return None
+    return spread(eqn, scalar(0, eqn.out.type.dtype))
+
+
+@rule()
+def broadcast_operand(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """a * broadcast_to(b) -> a * b: elementwise ops broadcast by themselves.
+
+    Not for power: NumPy's loop computes a scalar exponent in another way than an array of them.
+    """
+    if eqn.op.name == "power":
+        return None
+    for k, operand in enumerate(eqn.operands):
+        source = broadcast_source(operand, defs)
+        if source is not None:
+            operands = (*eqn.operands[:k], source, *eqn.operands[k + 1 :])
+            new = become(eqn, eqn.op.name, operands, **eqn.params)
+            if new is not None:
+                return new
+    return None
+
+
+@rule()
+def map_of_splats(eqn: Eqn, defs: Definitions) -> Eqn | None:
+    """f(broadcast_to(scalar), ...) -> broadcast_to(f(scalar, ...)): computed once."""
+    shape = eqn.out.type.shape
+    if not shape or not eqn.operands or eqn.op.name == "power":
+        return None
+    sources = [broadcast_source(operand, defs) or operand for operand in eqn.operands]
+    if any(source.type.shape for source in sources):
+        return None
+    one = defs.emit(eqn, eqn.out.type.with_shape(()), eqn.op.name, tuple(sources), **eqn.params)
+    return None if one is None else become(eqn, "broadcast_to", (one,), shape=shape)
+
+
+@rule("reshape", "transpose", "getitem")
+def view_of_splat(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """A view of a scalar, or of broadcast_to(scalar) -> broadcast_to(scalar), or the scalar."""
+    (x,) = eqn.operands
+    source = broadcast_source(x, defs) or x
+    return None if source.type.shape else spread(eqn, source)
+
+
+@rule("sum", "prod", "max", "min")
+def reduction_of_one(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """Over axes of extent 1 -> reshape; a sum adds 0.0, because NumPy's sum of -0.0 is 0.0.
+
+    Not for a complex product: NumPy's starts at 1+0j, see `multiply_by_one`.
+    """
+    (x,), axis, want = eqn.operands, eqn.params.get("axis"), eqn.out.type
+    if set(eqn.params) != {"axis", "keepdims"} or not isinstance(axis, tuple):
+        return None
+    if any(x.type.shape[k] != 1 for k in axis) or x.type.dtype != want.dtype:
+        return None
+    if eqn.op.name != "sum" and _kind(eqn) == "c":
+        return None
+    if eqn.op.name == "sum" and _kind(eqn) in "fc":
+        reshaped = defs.emit(eqn, want, "reshape", (x,), shape=want.shape)
+        return None if reshaped is None else become(eqn, "add", (reshaped, Const.of(0.0)))
+    return x if x.type == want else become(eqn, "reshape", (x,), shape=want.shape)
+
+
+@rule("sum")
+def sum_of_splat(eqn: Eqn, defs: Definitions) -> Atom | Eqn | None:
+    """The sum of a broadcast literal that is a small integer -> how often it is there times it.
+
+    (The seed of a gradient, arriving at a scalar.) Small: every partial sum is exact.
+    """
+    (x,), axis, dtype = eqn.operands, eqn.params.get("axis"), eqn.out.type.dtype
+    source = broadcast_source(x, defs)
+    if not isinstance(source, Const) or dtype.kind != "f" or not isinstance(axis, tuple):
+        return None
+    if set(eqn.params) != {"axis", "keepdims"} or source.type.dtype != dtype:
+        return None
+    total = float(source.value) * math.prod(x.type.shape[k] for k in axis)
+    if not float(source.value).is_integer() or abs(total) > 1 / np.finfo(dtype).eps:
+        return None
+    return spread(eqn, scalar(total + 0.0, dtype))

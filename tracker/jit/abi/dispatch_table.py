@@ -1,0 +1,168 @@
+"""Which of many entries takes a call: they are found by the shapes of the arrays that it is given,
+and by its objects.
+
+Owns: `mark`, a hash of the shapes and objects that a signature is for; `Table`, entries by their
+marks; and `address`, the function that looks one up. A callable tries its entries in turn
+(`native_callable.py`); a function that is called with arrays of hundreds of lengths would try
+hundreds, 20 ns each, and so would a method that hundreds of objects have.
+
+Data: a table is an array of 64-bit words: by how many bits a hash is shifted to the right, then an
+address for each place. What hashes to one place is a chain, which ends in the slow path.
+Invariant: a call that an entry takes has the mark of the entry's signature. Ranks and extents of
+the positional arguments that are arrays count, and the addresses of instances of the user's (that
+is, heap-allocated) classes. The shape of a static array, which an entry knows by its identity, may
+change, and an instance that is known by its parts may be another: such a signature has no mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from tracker import tree
+from tracker.jit.guards.constants import Compared, Static
+from tracker.jit.guards.signature import Array, Leaf, Signature, Twin
+from tracker.jit.llvm import engine, object_cache
+from tracker.jit.llvm.lock import once
+from tracker.jit.runtime.cpython_layout import DIMS, HEAP_TYPE, NDIM, TABLE, TYPE, TYPE_FLAGS
+
+_WORD = 64
+_MIX = 0x9E3779B97F4A7C15  # odd: a product's upper bits depend on all bits of what is multiplied
+
+_TEXT = f"""
+@ndarray = external global ptr
+declare ptr @slow(ptr, ptr, i64, ptr)
+
+define ptr @dispatch(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames) nounwind {{
+start:
+  %count = and i64 %nargsf, {2**63 - 1}
+  br label %arguments
+arguments:
+  %i = phi i64 [ 0, %start ], [ %i1, %next ]
+  %hash = phi i64 [ 0, %start ], [ %hash1, %next ]
+  %left = icmp ult i64 %i, %count
+  br i1 %left, label %argument, label %done
+argument:
+  %cell = getelementptr ptr, ptr %args, i64 %i
+  %x = load ptr, ptr %cell
+  %typep = getelementptr i8, ptr %x, i64 {TYPE}
+  %type = load ptr, ptr %typep
+  %array = icmp eq ptr %type, @ndarray
+  br i1 %array, label %shape, label %other
+other:
+  %flagsp = getelementptr i8, ptr %type, i64 {TYPE_FLAGS}
+  %flags = load i64, ptr %flagsp
+  %heap = and i64 %flags, {HEAP_TYPE}
+  %known = icmp eq i64 %heap, 0
+  br i1 %known, label %next, label %object
+object:
+  %where = ptrtoint ptr %x to i64
+  %and = add i64 %hash, %where
+  %hash2 = mul i64 %and, {_MIX - 2**64}
+  br label %next
+shape:
+  %rankp = getelementptr i8, ptr %x, i64 {NDIM}
+  %rank32 = load i32, ptr %rankp
+  %rank = zext i32 %rank32 to i64
+  %dimsp = getelementptr i8, ptr %x, i64 {DIMS}
+  %dims = load ptr, ptr %dimsp
+  %ranked = add i64 %hash, %rank
+  %first = mul i64 %ranked, {_MIX - 2**64}
+  br label %extents
+extents:
+  %d = phi i64 [ 0, %shape ], [ %d1, %extent ]
+  %mixed = phi i64 [ %first, %shape ], [ %mixed1, %extent ]
+  %more = icmp ult i64 %d, %rank
+  br i1 %more, label %extent, label %next
+extent:
+  %dim = getelementptr i64, ptr %dims, i64 %d
+  %n = load i64, ptr %dim
+  %sum = add i64 %mixed, %n
+  %mixed1 = mul i64 %sum, {_MIX - 2**64}
+  %d1 = add i64 %d, 1
+  br label %extents
+next:
+  %hash1 = phi i64 [ %hash, %other ], [ %hash2, %object ], [ %mixed, %extents ]
+  %i1 = add i64 %i, 1
+  br label %arguments
+done:
+  %tablep = getelementptr i8, ptr %self, i64 {TABLE}
+  %table = load ptr, ptr %tablep
+  %none = icmp eq ptr %table, null
+  br i1 %none, label %nowhere, label %look
+nowhere:  ; it is gone since this call began
+  %s = musttail call ptr @slow(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames)
+  ret ptr %s
+look:
+  %shift = load i64, ptr %table
+  %at = lshr i64 %hash, %shift
+  %place = add i64 %at, 1
+  %found = getelementptr i64, ptr %table, i64 %place
+  %entry = load ptr, ptr %found
+  %r = musttail call ptr %entry(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames)
+  ret ptr %r
+}}
+"""
+
+
+def mark(signature: Signature) -> int | None:
+    """The hash of the calls that an entry for this signature takes; None if they may differ."""
+    found, at = 0, 0
+    for structure in signature.structures[: signature.positional]:
+        if structure == tree.LEAF:
+            leaf: Leaf = signature.leaves[at]
+            if isinstance(leaf, Twin):
+                leaf = signature.leaves[leaf.leaf]
+            if isinstance(leaf, Array):
+                found = _mixed(found, (len(leaf.shape), *leaf.shape))
+            elif isinstance(leaf, Static) and type(leaf.value) is np.ndarray:
+                return None
+            elif isinstance(leaf, Static) and _is_users(type(leaf.value)):
+                found = _mixed(found, (id(leaf.value),))
+            elif isinstance(leaf, Compared) and _is_users(leaf.cls):
+                return None
+        elif structure.cls is not None and _is_users(structure.cls):
+            return None
+        at += structure.count
+    return found
+
+
+def _is_users(cls: type) -> bool:
+    return bool(cls.__flags__ & HEAP_TYPE)
+
+
+def _mixed(found: int, numbers: Iterable[int]) -> int:
+    for n in numbers:
+        found = (found + n) * _MIX % 2**_WORD
+    return found
+
+
+class Table:
+    """Addresses by marks; where there is none, `otherwise`."""
+
+    def __init__(self, entries: int, otherwise: int) -> None:
+        bits = max(entries.bit_length(), 1)  # at most one entry for each place, as a rule
+        self.shift = _WORD - bits
+        self.left = 1 << bits
+        self._words = np.full(1 + self.left, otherwise, np.uint64)
+        self._words[0] = self.shift
+        self.address = int(self._words.__array_interface__["data"][0])
+
+    def put(self, mark: int, address: int) -> int:
+        """Enter an address; what was tried first until now."""
+        self.left -= 1
+        place = 1 + (mark >> self.shift)
+        before, self._words[place] = int(self._words[place]), address
+        return before
+
+
+@once
+def _module(slow: int) -> engine.Module:
+    symbols = {"ndarray": id(np.ndarray), "slow": slow}
+    return object_cache.compile_or_load(_TEXT, level=engine.QUICK, symbols=symbols)
+
+
+def address(slow: int) -> int:
+    """The function that calls the entry in the table of a callable. `slow`: the slow path."""
+    return _module(slow).address("dispatch")

@@ -1,0 +1,218 @@
+"""The IR text of a call entry: arguments checked, results allocated, plan called, result built.
+
+Owns: `entry_text`, which joins what `arguments.py` and `results.py` write. `loader.py` binds the
+names and loads it. No ctypes, no llvmlite.
+
+The text defines `@entry(self, args, nargsf, kwnames)`, good as a vectorcall and as METH_FASTCALL |
+METH_KEYWORDS; `@entry.link`, the cell with the next candidate's address; and `@entry.used`, the
+time when it took a call last (see `jit/runtime/lru_clock.py`). The caller's text
+defines `i64 @plan(ptr %slots)`. Slots are 8 bytes: first each input leaf's (an array's data
+address, a number's bits; integers widened to 64; complex numbers take two), then a data address for
+each capture, then each output leaf's. The plan returns 0; or > 0 when a guard fails, so that the
+next candidate must be tried; or < 0 when it has set a Python exception.
+
+Invariants: a miss leaves no trace, so the next candidate sees the call as it was; `self->active`
+counts the calls inside the code, so that it is not freed under them; where Python code may run,
+the call owns every object that it will need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.jit.abi.arguments import Inputs
+from tracker.jit.abi.array_writes import Writes
+from tracker.jit.abi.results import Results
+from tracker.jit.abi.state_writes import Updates
+from tracker.jit.guards.conditions import check, nodes_in
+from tracker.jit.guards.signature import InputOut, NodeOut, Outputs, Signature, ViewOut, apart_of
+from tracker.jit.runtime.cpython_layout import ACTIVE, CACHED
+from tracker.jit.runtime.ir_text_writer import Objects, Writer
+from tracker.support.structs import record
+
+_LONG = 50_000  # elements and numbers of scratch; beyond, a call lets other threads run
+
+
+@record(frozen=True)
+class Running:
+    """What the entry does about the plan's run. `unlocked`: other threads run meanwhile; otherwise
+    that depends on its `work`, in elements (0: it is over at once). `raises`: what the plan calls
+    may set an exception. `guarded`: the plan may find that its trace does not hold."""
+
+    unlocked: bool = False
+    work: int = 0
+    raises: bool = False
+    guarded: bool = False
+
+
+AT_ONCE = Running()
+
+
+class _Behind:
+    """Called with a callable and the address of an entry whose guards have failed many times in a
+    row: the other candidates are to be tried before it. `move` is set by `native_callable.py`."""
+
+    move: Callable[[Any, int], None]
+
+    def __call__(self, callable_: Any, address: int) -> None:
+        self.move(callable_, address)
+
+
+BEHIND = _Behind()
+_IN_A_ROW = 32  # failures, after which a trace is tried last: its branch is seldom taken
+
+
+def entry_text(
+    signature: Signature,
+    outputs: Outputs,
+    captures: Sequence[np.ndarray[Any, Any]],
+    objects: Objects,
+    running: Running,
+) -> str:
+    """The text of `@entry` and its globals, without the declarations of C functions."""
+    w = Writer(objects)
+    returned = frozenset(o.leaf for o in outputs.leaves if isinstance(o, (InputOut, ViewOut)))
+    nodes = [o.node for o in outputs.leaves if isinstance(o, NodeOut)]
+    targets = frozenset([*(u.target for u in outputs.updates), *nodes])
+    apart = apart_of(signature, outputs.updates)
+    inputs = Inputs(w, signature, returned, targets, apart, nodes_in(outputs.conditions))
+    _check_errstate(w)
+    inputs.arguments()
+    check(w, outputs.conditions, inputs.objects, inputs.targets)
+    first = signature.offsets[-1]
+    for at, array in enumerate(captures):
+        inputs.capture(array, first + at)
+    given = first + len(captures)
+    results = Results(w, outputs, inputs.objects, inputs.targets, given)
+    writes = Writes(w, signature, outputs, inputs.objects, given + outputs.offsets[-1])
+    writes.check(captures)
+    results.allocate()
+    writes.allocate(results)
+    _run(w, running)
+    writes.carry_out()
+    root = results.build()
+    Updates(w, outputs.updates, inputs, results).carry_out()
+    _finish(w, root, running)
+    slots = max(1, given + outputs.offsets[-1] + len(outputs.writes))
+    body = "\n".join([*_prologue(w, slots), *w.lines])
+    cells = ["@entry.link = global ptr null", "@entry.used = global i64 0"]
+    cells += ["@errstate = external global i8", "@clock = external global i64"]
+    parts = [objects.declarations(), *cells]
+    parts += [*(["@entry.failures = internal global i64 0"] if running.guarded else []), body]
+    return "\n".join(parts) + "\n}\n"
+
+
+def _prologue(w: Writer, slots: int) -> list[str]:
+    lines = [
+        "define ptr @entry(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames) nounwind {",
+        f"  %slots = alloca [{slots} x i64], align 16",
+    ]
+    for name, count in (("held", w.held), ("made", w.made)):
+        if count:
+            lines.append(f"  %{name} = alloca [{count} x ptr], align 16")
+            lines.append(f"  store [{count} x ptr] zeroinitializer, ptr %{name}")
+    return [
+        *lines,
+        *w.allocas,
+        f"  %active = getelementptr i8, ptr %self, i64 {ACTIVE}",
+        "  %calls = load i64, ptr %active",
+        "  %calls.in = add i64 %calls, 1",
+        "  store i64 %calls.in, ptr %active",
+    ]
+
+
+def _check_errstate(w: Writer) -> None:
+    """Machine code reports no floating-point errors: where NumPy is told to, a call is the plain
+    function's. No setting is cached while all threads have NumPy's default, which costs one load to
+    see; looking at the processor's flags instead takes 6 ns, and `vmath` does not set them all."""
+    cached = w.let(f"load ptr, ptr getelementptr (i8, ptr @errstate, i64 {CACHED})")
+    with w.unless(w.equal("ptr", cached, "null")):
+        w.check(w.let("call i1 @native.unreported(ptr @errstate)"))
+
+
+def _run(w: Writer, running: Running) -> None:
+    """The plan's status. Whether there is work enough for other threads to run meanwhile is a
+    matter of sizes, which another shape finds in its table."""
+    call = f"%{'plan' if running.raises else 'status'} = call i64 @plan(ptr %slots) alwaysinline"
+    if running.unlocked:
+        thread = w.let("call ptr @PyEval_SaveThread()")
+        w.emit(call)
+        w.emit(f"call void @PyEval_RestoreThread(ptr {thread})")
+    elif running.work:
+        cell = w.alloca("ptr")
+        w.store("ptr", "null", cell, 0)
+        with w.unless(w.let(f"icmp ule i64 {running.work}, {_LONG}")):
+            w.store("ptr", w.let("call ptr @PyEval_SaveThread()"), cell, 0)
+        w.emit(call)
+        # a load that LLVM cannot see through: it writes no plan twice for the two cases
+        thread = w.let(f"load volatile ptr, ptr {cell}")
+        with w.unless(w.let(f"icmp eq ptr {thread}, null")):
+            w.emit(f"call void @PyEval_RestoreThread(ptr {thread})")
+    else:
+        w.emit(call)
+    if running.raises:
+        w.emit("%error = call ptr @PyErr_Occurred()")
+        w.emit("%fine = icmp eq ptr %error, null")
+        w.emit("%status = select i1 %fine, i64 %plan, i64 -1")
+    w.check(w.equal("i64", "%status", 0), "guard")
+
+
+def _finish(w: Writer, root: str, running: Running) -> None:
+    """The four ways out: a result, a failed guard, a miss, an exception."""
+    for at in range(w.held):
+        w.emit(f"call void @Py_DecRef(ptr {w.load('ptr', '%held', 8 * at)})")
+    _leave(w)
+    w.emit(f"store i64 {w.let('load i64, ptr @clock')}, ptr @entry.used")
+    if running.guarded:
+        w.emit("store i64 0, ptr @entry.failures")
+    w.emit(f"ret ptr {root}")
+    w.label("guard")
+    w.branch(w.let("icmp slt i64 %status, 0"), "fail", "refuse")
+    w.label("refuse")
+    _release(w, "made", w.made)
+    if running.guarded:
+        _count_failure(w)
+    else:
+        w.emit("br label %miss")
+    w.label("miss")
+    _go_on(w)
+    w.label("fail")
+    _release(w, "made", w.made)
+    _release(w, "held", w.held)
+    _leave(w)
+    w.emit("ret ptr null")
+
+
+def _count_failure(w: Writer) -> None:
+    """One more in a row; after many, the candidates are put in another order, in which this call
+    goes on as in the old one."""
+    count = w.let("load i64, ptr @entry.failures")
+    more = w.let(f"add i64 {count}, 1")
+    w.emit(f"store i64 {more}, ptr @entry.failures")
+    w.branch(w.equal("i64", more, _IN_A_ROW), "often", "miss")
+    w.label("often")
+    follower = w.let("load ptr, ptr @entry.link")
+    w.emit(f"call void @native.behind(ptr {w.objects.name(BEHIND)}, ptr %self, ptr @entry)")
+    _go_on(w, follower)
+
+
+def _go_on(w: Writer, follower: str = "") -> None:
+    """Let the next candidate have the call."""
+    _release(w, "held", w.held)
+    _leave(w)
+    follower = follower or w.let("load ptr, ptr @entry.link")
+    given = "ptr %self, ptr %args, i64 %nargsf, ptr %kwnames"
+    w.emit(f"ret ptr {w.let(f'musttail call ptr {follower}({given})')}")
+
+
+def _release(w: Writer, name: str, count: int) -> None:
+    if count:
+        w.emit(f"call void @native.release(ptr %{name}, i64 {count})")
+
+
+def _leave(w: Writer) -> None:
+    count = w.let("load i64, ptr %active")
+    w.emit(f"store i64 {w.let(f'sub i64 {count}, 1')}, ptr %active")

@@ -1,0 +1,374 @@
+"""Call entries in memory: struct layouts verified, names bound to addresses, text compiled.
+
+Owns: `Entry` (a loaded entry and all that it needs), `prepare`, `finish` and `compile_entry`, which
+does both. Start there; the text itself is made in `entry.py`.
+
+Invariants: the layouts that texts rely on are checked against live objects when this file is
+imported; an entry keeps alive every object that its code names, except those it knows by identity
+only, and these it forgets when they die.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import re
+import sys
+import types
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import CompileError, message
+from tracker.jit.abi import dispatch_table
+from tracker.jit.abi.entry import AT_ONCE, Running, entry_text
+from tracker.jit.guards.class_guard import Check, tag_given, tags_tell
+from tracker.jit.guards.constants import NUMPY_SCALARS, Static
+from tracker.jit.guards.signature import Outputs, Signature
+from tracker.jit.llvm import engine, object_cache, relocatable_sizes
+from tracker.jit.runtime import cpython_layout, ir_text_writer, ufunc_loops
+from tracker.jit.runtime.c_symbols import _NUMPY, C_NAME, _allocator, _numpy_api, address_of
+from tracker.jit.runtime.lru_clock import CLOCK
+from tracker.support import errstate
+from tracker.support.structs import record
+
+_DECLARED = re.compile(r"\n(?:declare|define) [^@\n]*@(Py\w+)\(")
+_FAR = 1024  # bytes; no field that is read is so far behind the head of an object
+
+
+class Entry:
+    """A compiled call entry. It can be pushed on one callable (see `callable.push_entry`), which
+    finds it by its mark (see `dispatch_table.py`)."""
+
+    def __init__(self, module: engine.Module, keep: Sequence[Any], mark: int | None) -> None:
+        self.module = module
+        self.keep = tuple(keep)
+        self.mark = mark
+        self.address = module.address("entry")
+        self._link = ctypes.c_void_p.from_address(module.address("entry.link"))
+        self._used = ctypes.c_int64.from_address(module.address("entry.used"))
+
+    @property
+    def used(self) -> int:
+        """When the entry last took a call (see `jit/runtime/lru_clock.py`); 0 if it took none."""
+        return self._used.value
+
+    @property
+    def next(self) -> int:
+        """The address of the next candidate; 0 until the entry is pushed."""
+        return self._link.value or 0
+
+    @next.setter
+    def next(self, address: int) -> None:
+        self._link.value = address
+
+
+@record(frozen=True)
+class Prepared:
+    """A module's text, the addresses for its external names, the objects behind them; the mark of
+    the entry."""
+
+    text: str
+    symbols: dict[str, int]
+    keep: tuple[Any, ...]
+    mark: int | None
+
+
+def compile_entry(
+    plan: str,
+    signature: Signature,
+    outputs: Outputs,
+    captures: Sequence[np.ndarray[Any, Any]] = (),
+    *,
+    symbols: Mapping[str, int] | None = None,
+    keep: Sequence[Any] = (),
+    running: Running = AT_ONCE,
+    level: int = engine.OPTIMISED,
+) -> Entry:
+    """A native entry around `plan`, IR text that defines `internal i64 @plan(ptr)`.
+
+    `keep` is what the addresses in `symbols` need to stay alive.
+    """
+    prepared = prepare(plan, signature, outputs, captures, symbols=symbols, running=running)
+    module = object_cache.compile_or_load(prepared.text, level=level, symbols=prepared.symbols)
+    entry = finish(prepared, module)
+    entry.keep += tuple(keep)
+    return entry
+
+
+def prepare(
+    plan: str,
+    signature: Signature,
+    outputs: Outputs,
+    captures: Sequence[np.ndarray[Any, Any]] = (),
+    *,
+    symbols: Mapping[str, int] | None = None,
+    running: Running = AT_ONCE,
+) -> Prepared:
+    """The whole text (equal for equal calls in any process: a key for a cache) and its bindings."""
+    objects = ir_text_writer.Objects()
+    body = entry_text(signature, outputs, captures, objects, running)
+    text, tables = without_sizes(f"{_declarations(plan, body)}\n{body}\n{plan}")
+    bound = {**(symbols or {}), **addresses(tables)}
+    bound.update((name, address_of(name)) for name in set(C_NAME.findall(text)))
+    bound["errstate"] = id(errstate.VARIABLE)
+    cells = [_watch(static) for static in objects.watched]
+    bound.update((f"obj.{n}", id(thing)) for n, thing in enumerate(objects.held))
+    bound.update((f"cell.{n}", ctypes.addressof(cell)) for n, (cell, _) in enumerate(cells))
+    tags = [_tag(check) for check in objects.checks]
+    bound.update((f"tag.{n}", ctypes.addressof(tag)) for n, tag in enumerate(tags))
+    versions = buffer_of(bytes(8 * objects.versions))
+    first = _start(versions)
+    bound.update((f"version.{n}", first + 8 * n) for n in range(objects.versions))
+    bound.update((f"alloc.{n}", _allocator(cls)) for n, cls in enumerate(objects.allocators))
+    makers = [address_of(ir_text_writer.MAKERS[kind]) for kind in objects.makers]
+    bound.update((f"maker.{n}", address) for n, address in enumerate(makers))
+    bound["clock"] = CLOCK.address
+    keep = (*objects.held, *cells, *tags, versions, *tables.values())
+    return Prepared(text, bound, keep, dispatch_table.mark(signature))
+
+
+def without_sizes(text: str) -> tuple[str, dict[str, Any]]:
+    """The text that is the same for other shapes (see `jit/llvm/relocatable_sizes.py`), and what it
+    refers to then.
+    """
+    text, tables = relocatable_sizes.lift(text)
+    return text, {name: buffer_of(table) for name, table in tables.items()}
+
+
+def buffer_of(data: bytes) -> Any:
+    """Memory that holds these bytes, of which texts can be told the address. (An array of ctypes
+    would have a class for its length, which is a cycle.)"""
+    return np.frombuffer(bytearray(data), np.uint8)
+
+
+def addresses(buffers: Mapping[str, Any]) -> dict[str, int]:
+    """Where the tables of a text are."""
+    return {name: _start(buffer) for name, buffer in buffers.items()}
+
+
+def _start(buffer: Any) -> int:
+    return int(buffer.__array_interface__["data"][0])
+
+
+def finish(prepared: Prepared, module: engine.Module) -> Entry:
+    """The entry in a module that was compiled or loaded with the prepared symbols."""
+    return Entry(module, prepared.keep, prepared.mark)
+
+
+def _declarations(plan: str, body: str) -> str:
+    used = set(C_NAME.findall(body)) - set(_DECLARED.findall(f"\n{plan}"))
+    return "\n".join(f"declare {cpython_layout.DECLARATIONS[name]}" for name in sorted(used))
+
+
+def _watch(static: Static) -> tuple[ctypes.c_void_p, Any]:
+    """A cell with the object's address, and the weak reference that clears it. Of an object that
+    has gone while its entry was compiled, the cell is clear: no call is the entry's."""
+    thing = static.value
+    if thing is None:
+        return ctypes.c_void_p(0), None
+    cell = ctypes.c_void_p(id(thing))
+    zero = map(ctypes.memset, [ctypes.byref(cell)], [0], [ctypes.sizeof(cell)])
+    # no Python runs: see support/weakrefs.py
+    return cell, weakref.ref(thing, functools.partial(next, zero))
+
+
+def _tag(check: Check) -> ctypes.c_uint32:
+    """A cell with the version tag that a class had at the last look."""
+    cell = ctypes.c_uint32(_NO_TAG)
+
+    def remember(cls: type) -> None:
+        cell.value = tag_given(cls) or _NO_TAG
+
+    check.remember = remember
+    return cell
+
+
+_NO_TAG = 2**32 - 1
+
+
+class _Ufunc(ctypes.Structure):
+    """How NumPy lays out a ufunc (`PyUFuncObject`, part of its C ABI)."""
+
+    _fields_ = (
+        ("head", ctypes.c_byte * object.__basicsize__),
+        ("nin", ctypes.c_int),
+        ("nout", ctypes.c_int),
+        ("nargs", ctypes.c_int),
+        ("identity", ctypes.c_int),
+        ("functions", ctypes.POINTER(ctypes.c_void_p)),
+        ("data", ctypes.c_size_t),
+        ("ntypes", ctypes.c_int),
+        ("reserved", ctypes.c_int),
+        ("name", ctypes.c_char_p),
+    )
+
+
+_NOTHING = ctypes.c_void_p()  # what the loops of a ufunc without data are handed
+
+
+def loop_symbols(loops: Iterable[ufunc_loops.Loop]) -> dict[str, int]:
+    """The addresses of ufuncs' inner loops, and of the cells that hold what these are handed."""
+    found: dict[str, int] = {}
+    for loop in loops:
+        ufunc, fields = loop.ufunc, _Ufunc.from_address(id(loop.ufunc))
+        facts = (fields.nin, fields.nout, fields.nargs, fields.ntypes)
+        claimed = (ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes)
+        is_known = facts == claimed and fields.name == ufunc.__name__.encode()
+        function = fields.functions[loop.at] if is_known else None
+        if not function:
+            raise CompileError(f"NumPy {np.__version__} lays out {ufunc} in an unknown way")
+        found[loop.symbol] = function
+        own = fields.data + loop.at * ctypes.sizeof(ctypes.c_void_p) if fields.data else 0
+        found[f"{loop.symbol}.data"] = own or ctypes.addressof(_NOTHING)
+    return found
+
+
+def verify_layout() -> None:
+    """Compare every offset that texts use with live objects."""
+    table = _numpy_api()
+    wrong = [what for what, right in _layout_checks() if not right]
+    wrong += [name for name, number in _NUMPY.items() if table[number] == 0]
+    if wrong:
+        what = (
+            f"Python {sys.version.split()[0]} with NumPy {np.__version__} lays out "
+            f"{', '.join(wrong)} in a way that native calls do not know"
+        )
+        raise CompileError(message(what, "Upgrade tracker, or use an older Python or NumPy", ""))
+
+
+def _layout_checks() -> list[tuple[str, bool]]:
+    w = cpython_layout
+    one, pair, listed, keyed = 1.5, (1.5, 2.5), [1.5, 2.5, 3.5], {"a": 1, "b": 2}
+    array = np.zeros((2, 3), np.float32)
+    checks = [
+        ("object", object.__basicsize__ == w.SIZE),
+        ("type", _read(ctypes.c_size_t, one, w.TYPE) == id(float)),
+        ("class", _read(ctypes.c_ulong, Entry, w.TYPE_FLAGS) == Entry.__flags__),
+        ("float", _read(ctypes.c_double, one, w.VALUE) == one),
+        ("complex", _read(ctypes.c_double, 1 + 2j, w.VALUE + 8) == 2.0),
+        ("tuple size", _read(ctypes.c_ssize_t, pair, w.SIZE) == 2),
+        ("tuple items", _read(ctypes.c_size_t, pair, w.ITEMS + 8) == id(pair[1])),
+        ("list size", _read(ctypes.c_ssize_t, listed, w.SIZE) == 3),
+        ("list items", _pointed(listed, w.ITEMS, 3)[2:] == [id(listed[2])]),
+        ("dict", _read(ctypes.c_ssize_t, keyed, w.SIZE) == 2),
+        ("dict version", _has_versions() or not w.HAS_VERSIONS),
+        ("cell", _read(ctypes.c_size_t, types.CellType(pair), w.CONTENTS) == id(pair)),
+        *_function_checks(),
+        ("class version", tags_tell()),
+        ("array data", _read(ctypes.c_size_t, array, w.DATA) == array.ctypes.data),
+        ("array rank", _read(ctypes.c_int, array, w.NDIM) == 2),
+        ("array shape", _pointed(array, w.DIMS, 2) == [2, 3]),
+        ("array strides", _pointed(array, w.STRIDES, 2) == [12, 4]),
+        ("array dtype", _read(ctypes.c_size_t, array, w.DESCR) == id(array.dtype)),
+        ("array flags", _read(ctypes.c_int, array, w.FLAGS) == array.flags.num),
+        ("context variable", _is_cached()),
+        ("floating-point settings", _are_modes_read()),
+        *_dtype_checks(np.dtype(np.float32)),
+        *_dtype_checks(np.dtype(">i8")),
+        *_dtype_checks(np.dtype(np.complex128)),  # of another size than its alignment
+    ]
+    return checks + [_scalar_check(cls, dtype) for cls, dtype in NUMPY_SCALARS.items()]
+
+
+def _function_checks() -> list[tuple[str, bool]]:
+    def probe(x: Any = None, *, y: Any = None) -> None:
+        pass
+
+    return [
+        (f"function {name}", _read(ctypes.c_size_t, probe, at) == id(getattr(probe, name)))
+        for name, at in cpython_layout.FUNCTION.items()
+    ]
+
+
+def _has_versions() -> bool:
+    """Whether each change of a dict gives it a version of its own."""
+    probe, seen = {"a": 1}, set()
+    for change in ({"a": 2}, {"b": 3}, {"a": 4}):
+        seen.add(_read(ctypes.c_uint64, probe, cpython_layout.VERSION))
+        probe.update(change)
+    return len(seen) == 3 and 0 not in seen
+
+
+def _is_cached() -> bool:
+    """Whether a context variable holds the value that was set, and none when it was reset."""
+    probe: ContextVar[float] = ContextVar("probe", default=0.5)
+    at, value = cpython_layout.CACHED, 1.5
+    cells = [_read(ctypes.c_size_t, probe, at)]
+    token = probe.set(value)
+    cells.append(_read(ctypes.c_size_t, probe, at))
+    probe.reset(token)
+    return [*cells, _read(ctypes.c_size_t, probe, at)] == [0, id(value), 0]
+
+
+def _are_modes_read() -> bool:
+    """Whether NumPy's settings are where `native.unreported` reads them."""
+    modes = ("ignore", "warn", "raise", "call")
+    seen = []
+    for at in range(len(modes)):
+        kinds = dict(
+            zip(("divide", "over", "under", "invalid"), modes[at:] + modes[:at], strict=True)
+        )
+        with np.errstate(**kinds):  # type: ignore[arg-type]
+            words = _pointed(errstate.VARIABLE.get(), cpython_layout.POINTER, 1)
+            seen.append([word & 0xFFFFFFFF for word in words])
+    return seen == [[sum((at + k) % 4 << 3 * k for k in range(4))] for at in range(4)]
+
+
+def _dtype_checks(dtype: np.dtype[Any]) -> list[tuple[str, bool]]:
+    w = cpython_layout
+    return [
+        ("dtype kind", _read(ctypes.c_char, dtype, w.KIND) == dtype.kind.encode()),
+        ("dtype byte order", _read(ctypes.c_char, dtype, w.BYTEORDER) == dtype.byteorder.encode()),
+        ("dtype number", _read(ctypes.c_int, dtype, w.TYPE_NUMBER) == dtype.num),
+        ("dtype size", _read(ctypes.c_ssize_t, dtype, w.ITEMSIZE) == dtype.itemsize),
+    ]
+
+
+def _scalar_check(cls: type, dtype: np.dtype[Any]) -> tuple[str, bool]:
+    """A NumPy scalar's bytes are where the text reads them."""
+    value = np.array([3 + 5j if dtype.kind == "c" else 1], dtype)
+    scalar = value[0]
+    raw = _behind(scalar, cpython_layout.VALUE, dtype.itemsize)
+    return cls.__name__, type(scalar) is cls and raw == value.tobytes()
+
+
+def _read(kind: Any, thing: Any, offset: int) -> Any:
+    data = _behind(thing, offset, ctypes.sizeof(kind))
+    return kind.from_buffer_copy(data).value if data else None
+
+
+def _behind(thing: Any, offset: int, size: int) -> bytes:
+    """What is so far behind the head of an object; nothing if that is nowhere near it."""
+    return ctypes.string_at(id(thing) + offset, size) if 0 <= offset < _FAR else b""
+
+
+def _pointed(thing: Any, offset: int, count: int) -> list[int]:
+    """Some words that a pointer in an object points to; none if it is no pointer."""
+    words = (ctypes.c_size_t * count)()
+    address = _read(ctypes.c_size_t, thing, offset)
+    data = _at(address, ctypes.sizeof(words)) if address else b""
+    return [*type(words).from_buffer_copy(data)] if len(data) == ctypes.sizeof(words) else []
+
+
+def _at(address: int, size: int) -> bytes:
+    """What is at an address, which may be none: the system then refuses to copy it to a pipe."""
+    if os.name == "nt":
+        return ctypes.string_at(address, size)
+    reading, writing = os.pipe()
+    write = ctypes.CDLL(None).write
+    write.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
+    write.restype = ctypes.c_ssize_t
+    try:
+        taken = write(writing, address, size)
+        return os.read(reading, size) if taken > 0 else b""
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+verify_layout()

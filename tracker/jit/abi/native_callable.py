@@ -1,0 +1,301 @@
+"""The types whose instances are called in machine code, without a Python frame.
+
+Owns: `make_type`, `new`, `push_entry`, `drop`, `reset`, `builtin`, and the small runtime in IR that
+such types need: garbage collection, method binding, and the slow path, which calls a Python object.
+
+An instance has a vectorcall pointer (the first candidate), a `__dict__`, weak references, the slow
+callable, what it keeps (entries in use, entries given up, a table), the count of calls inside
+native code, and the address of the table, if it has so many entries that these are looked up
+(`dispatch_table.py`). Start at `new`.
+
+Invariants: the last candidate of every chain is the slow path; an entry that was given up is freed
+only when no call is inside native code; types are final; all of this happens under the GIL.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, cast
+
+from tracker.jit.abi import dispatch_table
+from tracker.jit.abi.entry import BEHIND
+from tracker.jit.abi.loader import Entry
+from tracker.jit.llvm import lock
+from tracker.jit.runtime import c_symbols
+from tracker.jit.runtime.cpython_layout import (
+    ACTIVE,
+    CALL,
+    DICT,
+    KEEP,
+    OBJECT_SIZE,
+    SLOW,
+    TABLE,
+    WEAKREFS,
+)
+
+_FLAGS = (
+    1 << 7  # DISALLOW_INSTANTIATION: instances come from `new`
+    | 1 << 11  # HAVE_VECTORCALL
+    | 1 << 14  # HAVE_GC
+    | 1 << 17  # METHOD_DESCRIPTOR: a method call makes no bound method
+)
+_SLOT_CALL, _SLOT_CLEAR, _SLOT_DEALLOC, _SLOT_DESCR_GET = 50, 51, 52, 54
+_SLOT_TRAVERSE, _SLOT_MEMBERS, _SLOT_GETSET = 71, 72, 73
+_T_PYSSIZET, _READONLY = 19, 1
+_METH_FASTCALL_KEYWORDS = 0x80 | 0x02
+_FEW = 4  # entries that are tried in turn
+_NATIVE_NAMES = {"__call__", "__get__", "__dict__", "__new__", "__init__", "__del__", "__slots__"}
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("basicsize", ctypes.c_int),
+        ("itemsize", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("slots", ctypes.c_void_p),
+    )
+
+
+class _Member(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("type", ctypes.c_int),
+        ("offset", ctypes.c_ssize_t),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class _GetSet(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("get", ctypes.c_void_p),
+        ("set", ctypes.c_void_p),
+        ("doc", ctypes.c_char_p),
+        ("closure", ctypes.c_void_p),
+    )
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+_from_spec = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(
+    ("PyType_FromSpec", ctypes.pythonapi)
+)
+_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_ssize_t)(
+    ("PyType_GenericAlloc", ctypes.pythonapi)
+)
+_new_function = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
+)(("PyCFunction_NewEx", ctypes.pythonapi))
+_incref = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
+# CPython keeps pointers into these: a type made here lives as long as the process does.
+_IMMORTAL: list[Any] = []
+
+
+def make_type(name: str, namespace: Mapping[str, Any]) -> type:
+    """A final class of native callables; `namespace` has its Python methods and properties.
+
+    `name` is dotted, its first part the module. Instances come from `new` only.
+    """
+    refused = _NATIVE_NAMES & set(namespace)
+    if refused:
+        raise ValueError(f"{', '.join(sorted(refused))} cannot be given: native code has this part")
+    made: type = _from_spec(ctypes.addressof(_spec(name)))
+    for key, value in namespace.items():
+        setattr(made, key, value)
+    return made
+
+
+def _spec(name: str) -> _Spec:
+    offsets = {"vectorcall": CALL, "dict": DICT, "weaklist": WEAKREFS}
+    members = (_Member * 4)(
+        *(
+            _Member(f"__{key}offset__".encode(), _T_PYSSIZET, offset, _READONLY, None)
+            for key, offset in offsets.items()
+        )
+    )
+    get, set_ = (c_symbols.address_of(f"PyObject_Generic{verb}Dict") for verb in ("Get", "Set"))
+    getset = (_GetSet * 2)(_GetSet(b"__dict__", get, set_, None, None))
+    runtime = c_symbols.helpers()
+    functions = {
+        _SLOT_CALL: c_symbols.address_of("PyVectorcall_Call"),
+        _SLOT_CLEAR: runtime.address("clear"),
+        _SLOT_DEALLOC: runtime.address("dealloc"),
+        _SLOT_DESCR_GET: runtime.address("bind"),
+        _SLOT_TRAVERSE: runtime.address("traverse"),
+        _SLOT_MEMBERS: ctypes.addressof(members),
+        _SLOT_GETSET: ctypes.addressof(getset),
+    }
+    slots = (_Slot * (len(functions) + 1))(*(_Slot(*item) for item in functions.items()))
+    spec = _Spec(name.encode(), OBJECT_SIZE, 0, _FLAGS, ctypes.addressof(slots))
+    _IMMORTAL.append((spec, slots, members, getset))
+    return spec
+
+
+def new(cls: type, slow: Callable[..., Any]) -> Any:
+    """An instance with no entries: every call goes to `slow`."""
+    made = _alloc(cls, 0)
+    for offset, thing in ((SLOW, slow), (KEEP, _Kept())):
+        _incref(thing)
+        _cell(made, offset).value = id(thing)
+    _cell(made, CALL).value = c_symbols.helpers().address("slow")
+    return made
+
+
+def push_entry(callable_: Any, entry: Entry) -> None:
+    """Put an entry in front of the others; all are linked anew where this was left half done."""
+    kept = _kept(callable_)
+    is_there = any(each is entry for each in kept.live)
+    if entry.next and not is_there:
+        raise ValueError("this entry is in use: its code has room for one next candidate")
+    _sweep(callable_)
+    if not is_there:
+        kept.live.append(entry)
+    if is_there or (len(kept.live) > _FEW and (kept.table is None or not kept.table.left)):
+        _chain(callable_)
+    else:
+        _enter(callable_, entry, kept.table)
+
+
+def _enter(callable_: Any, entry: Entry, table: dispatch_table.Table | None) -> None:
+    """Put an entry where its calls look first."""
+    if table is not None and entry.mark is not None:
+        entry.next = table.put(entry.mark, entry.address)
+        return
+    call = _cell(callable_, CALL)
+    entry.next = call.value or 0
+    call.value = entry.address
+
+
+def once(
+    entry: Entry, slow: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """A call of an entry that is not in use yet; what it does not take goes to `slow`."""
+    alone = new(_function_self(), slow)
+    try:
+        push_entry(alone, entry)
+        return alone(*args, **kwargs)
+    finally:
+        entry.next = 0
+
+
+def reset(callable_: Any) -> None:
+    """Forget all entries: calls go to the slow path again."""
+    kept = _kept(callable_)
+    kept.given_up += kept.live
+    kept.live.clear()
+    _chain(callable_)
+    _sweep(callable_)
+
+
+def drop(callable_: Any, gone: Collection[Entry]) -> None:
+    """Take some entries out of the chain. A call inside one of them still finds the next."""
+    kept = _kept(callable_)
+    ids = set(map(id, gone))
+    kept.given_up += [entry for entry in kept.live if id(entry) in ids]
+    kept.live[:] = [entry for entry in kept.live if id(entry) not in ids]
+    _chain(callable_)
+    _sweep(callable_)
+
+
+def _move_behind(callable_: Any, address: int) -> None:
+    """Have an entry be the last candidate."""
+    kept = _kept(callable_)
+    found = [entry for entry in kept.live if entry.address == address]
+    is_suspended = _cell(callable_, CALL).value == c_symbols.helpers().address("slow")
+    if found and len(kept.live) > 1 and not is_suspended:
+        kept.live.remove(found[0])
+        kept.live.insert(0, found[0])
+        _chain(callable_)
+
+
+BEHIND.move = _move_behind
+
+
+def suspend(callable_: Any) -> bool:
+    """Let every call go to the slow path, until `resume`; whether machine code took any before."""
+    call, slow = _cell(callable_, CALL), c_symbols.helpers().address("slow")
+    taken = call.value != slow
+    call.value = slow
+    return taken
+
+
+def resume(callable_: Any) -> None:
+    """Let calls go to machine code again: also to what another thread has entered meanwhile."""
+    _chain(callable_)
+
+
+def _chain(callable_: Any) -> None:
+    """Have the newest entry be the first candidate, each older one the next, and then the slow
+    path; of many entries, those that have marks are looked up. (One that was passed over often is
+    taken for an old one.)"""
+    kept, slow = _kept(callable_), c_symbols.helpers().address("slow")
+    many = len(kept.live) > _FEW
+    table = kept.table = dispatch_table.Table(len(kept.live), slow) if many else None
+    _cell(callable_, TABLE).value = table.address if table else None
+    _cell(callable_, CALL).value = dispatch_table.address(slow) if table else slow
+    for entry in kept.live:
+        _enter(callable_, entry, table)
+
+
+def entries(callable_: Any) -> tuple[Entry, ...]:
+    """The entries in use, in the order in which they are tried."""
+    return tuple(reversed(_kept(callable_).live))
+
+
+def slow_callable(callable_: Any) -> Any:
+    """The Python callable at the end of the chain."""
+    return ctypes.py_object.from_address(id(callable_) + SLOW).value
+
+
+@lock.once
+def _function_self() -> type:
+    return make_type("tracker.jit.native_function", {})
+
+
+def builtin(entry: Entry, name: str, slow: Callable[..., Any]) -> Any:
+    """A built-in function over one entry; what the entry does not take goes to `slow`."""
+    state = new(_function_self(), slow)
+    push_entry(state, entry)
+    definition = _MethodDef(name.encode(), entry.address, _METH_FASTCALL_KEYWORDS, None)
+    state.definition = definition
+    return _new_function(ctypes.addressof(definition), state, None)
+
+
+class _Kept:
+    """What an instance keeps: entries in use and given up, and the table of the former."""
+
+    __slots__ = ("given_up", "live", "table")
+
+    def __init__(self) -> None:
+        self.live: list[Entry] = []
+        self.given_up: list[Entry] = []
+        self.table: dispatch_table.Table | None = None
+
+
+def _kept(callable_: Any) -> _Kept:
+    kept: Any = ctypes.py_object.from_address(id(callable_) + KEEP).value
+    return cast(_Kept, kept)
+
+
+def _sweep(callable_: Any) -> None:
+    """Free what was given up, unless a call may still be inside it."""
+    if ctypes.c_ssize_t.from_address(id(callable_) + ACTIVE).value == 0:
+        _kept(callable_).given_up.clear()
+
+
+def _cell(callable_: Any, offset: int) -> ctypes.c_void_p:
+    return ctypes.c_void_p.from_address(id(callable_) + offset)

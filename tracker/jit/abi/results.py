@@ -1,0 +1,248 @@
+"""How an entry allocates its results, and builds the value to return from them.
+
+Owns: `Results`, which writes the output side of an entry. Start at `Results.allocate`.
+
+Invariants: every reference made is listed in `%made` until it has moved into its container, so
+that a failure anywhere frees everything; containers are made before their children.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.jit.guards.signature import (
+    ArrayOut,
+    ConstOut,
+    InputOut,
+    NodeOut,
+    OutLeaf,
+    Outputs,
+    SameOut,
+    ScalarOut,
+    ViewOut,
+)
+from tracker.jit.runtime.cpython_layout import BIG_BYTES, DATA, FLAGS, ITEMS, VALUE, WRITEABLE
+from tracker.jit.runtime.ir_text_writer import Writer, is_plain_namedtuple, llvm_type
+from tracker.tree import Structure
+
+
+class Results:
+    """Writes the allocation of results before the plan runs and the building of the value after."""
+
+    def __init__(
+        self,
+        w: Writer,
+        outputs: Outputs,
+        inputs: list[str],
+        targets: Mapping[Any, str],
+        first: int,
+    ) -> None:
+        self.w = w
+        self.outputs = outputs
+        self._inputs = inputs
+        self._targets = targets  # the containers that are returned or updated, by their nodes
+        self._slots = [first + offset for offset in outputs.offsets]
+        self._arrays: dict[int, tuple[str, int]] = {}
+        self._objects: list[str] = []
+        self._shared = {leaf.leaf for leaf in outputs.leaves if isinstance(leaf, SameOut)}
+
+    def allocate(self) -> None:
+        for number, leaf in enumerate(self.outputs.leaves):
+            if type(leaf) is ArrayOut:
+                self._arrays[number] = self.empty(leaf, self._slots[number])
+
+    def empty(self, leaf: ArrayOut, slot: int) -> tuple[str, int]:
+        """A fresh array, its data address in a slot; (name, its place among what was made)."""
+        w = self.w
+        dims, strides = self._extents(leaf.shape), self._extents(leaf.strides or ())
+        descr = w.objects.name(np.dtype(leaf.dtype.type))
+        w.emit(f"call void @Py_IncRef(ptr {descr})")
+        rank = f"i32 {len(leaf.shape)}"
+        is_big = math.prod(leaf.shape) * leaf.dtype.itemsize >= BIG_BYTES
+        maker = w.objects.maker(leaf.strides is not None, is_big)
+        if leaf.strides is None:
+            made = w.make(f"call ptr {maker}({rank}, ptr {dims}, ptr {descr}, i32 0)")
+        else:
+            made = w.make(
+                f"call ptr {maker}(ptr {w.objects.name(np.ndarray)}, ptr {descr}, {rank}, "
+                f"ptr {dims}, ptr {strides}, ptr null, i32 0, ptr null)"
+            )
+        w.store("ptr", w.load("ptr", made[0], DATA), "%slots", 8 * slot)
+        return made
+
+    def _extents(self, extents: Sequence[int]) -> str:
+        """The address of these numbers; null if there are none."""
+        if not extents:
+            return "null"
+        cells = self.w.alloca(f"[{len(extents)} x i64]")
+        for axis, extent in enumerate(extents):
+            self.w.store("i64", str(extent), cells, 8 * axis)
+        return cells
+
+    def build(self) -> str:
+        """The reference to return."""
+        value = self._value(self.outputs.structure)
+        return (self._owned(value) if self.outputs.updates else value)[0]
+
+    def another(self, structure: Structure) -> tuple[str, int]:
+        """What else is made of the leaves that come next, owned until it is disowned."""
+        return self._owned(self._value(structure))
+
+    def _value(self, structure: Structure) -> tuple[str, int | None]:
+        cls = structure.cls
+        if cls is None:
+            return self._leaf()
+        w, count = self.w, len(structure.children)
+        if cls is tuple:
+            made = w.make(f"call ptr @PyTuple_New(i64 {count})")
+            self._fill(structure, w.at(made[0], ITEMS))
+        elif is_plain_namedtuple(structure):
+            made = w.make(f"call ptr @PyType_GenericAlloc(ptr {w.objects.name(cls)}, i64 {count})")
+            self._fill(structure, w.at(made[0], ITEMS))
+        elif cls is list:
+            made = w.make(f"call ptr @PyList_New(i64 {count})")
+            self._fill(structure, w.load("ptr", made[0], ITEMS) if count else "")
+        elif cls is dict:
+            made = w.make("call ptr @PyDict_New()")
+            self._fill_dict(structure, made[0])
+        else:
+            made = self._built(structure)
+        return made
+
+    def _fill(self, structure: Structure, items: str) -> None:
+        """Move children into a container's cells, each as soon as it is made."""
+        for at, child in enumerate(structure.children):
+            ref, place = self._value(child)
+            self.w.store("ptr", ref, items, 8 * at)
+            if place is not None:
+                self.w.disown(place)
+
+    def _fill_dict(self, structure: Structure, made: str) -> None:
+        w = self.w
+        for name, child in zip(structure.names, structure.children, strict=True):
+            ref, place = self._owned(self._value(child))
+            key = w.objects.name(name)
+            status = w.let(f"call i32 @PyDict_SetItem(ptr {made}, ptr {key}, ptr {ref})")
+            w.check(w.equal("i32", status, 0), "fail")
+            w.disown(place)
+            w.emit(f"call void @Py_DecRef(ptr {ref})")
+
+    def _owned(self, value: tuple[str, int | None]) -> tuple[str, int]:
+        """Register a reference that could not fail, before something that can."""
+        ref, place = value
+        if place is not None:
+            return ref, place
+        w = self.w
+        w.store("ptr", ref, "%made", 8 * w.made)
+        w.made += 1
+        return ref, w.made - 1
+
+    def _built(self, structure: Structure) -> tuple[str, int]:
+        """A container that Python makes from its children."""
+        w, count = self.w, len(structure.children)
+        cells = w.alloca(f"[{max(1, count)} x ptr]")
+        kids = [self._owned(self._value(child)) for child in structure.children]
+        for at, (ref, _) in enumerate(kids):
+            w.store("ptr", ref, cells, 8 * at)
+        builder = w.objects.name(functools.partial(_rebuild, self.outputs.build, structure))
+        made = w.make(
+            f"call ptr @PyObject_Vectorcall(ptr {builder}, ptr {cells}, i64 {count}, ptr null)"
+        )
+        for ref, place in kids:
+            w.disown(place)
+            w.emit(f"call void @Py_DecRef(ptr {ref})")
+        return made
+
+    def _leaf(self) -> tuple[str, int | None]:
+        number = len(self._objects)
+        leaf = self.outputs.leaves[number]
+        made: tuple[str, int | None]
+        if type(leaf) is ArrayOut:
+            made = self._arrays[number]
+        elif type(leaf) is ScalarOut:
+            made = self._scalar(leaf, self._slots[number])
+        elif type(leaf) is ViewOut:
+            made = self._view(leaf)
+        else:
+            made = self._known(leaf), None
+        self._objects.append(made[0])
+        if number in self._shared:
+            self.w.emit(f"call void @Py_IncRef(ptr {made[0]})")
+            self.w.hold(made[0])
+        return made
+
+    def _view(self, leaf: ViewOut) -> tuple[str, int]:
+        """An array over the memory of an input."""
+        w, base = self.w, self._inputs[leaf.leaf]
+        dims, strides = self._extents(leaf.shape), self._extents(leaf.strides)
+        descr = w.objects.name(np.dtype(leaf.dtype.type))
+        w.emit(f"call void @Py_IncRef(ptr {descr})")
+        data = w.at(w.load("ptr", base, DATA), leaf.offset)
+        kept = WRITEABLE if leaf.writeable else 0
+        flags = w.let(f"and i32 {w.load('i32', base, FLAGS)}, {kept}")
+        made = w.make(
+            f"call ptr @PyArray_NewFromDescr(ptr {w.objects.name(np.ndarray)}, ptr {descr}, "
+            f"i32 {len(leaf.shape)}, ptr {dims}, ptr {strides}, ptr {data}, i32 {flags}, "
+            "ptr null)"
+        )
+        w.emit(f"call void @Py_IncRef(ptr {base})")
+        status = w.let(f"call i32 @PyArray_SetBaseObject(ptr {made[0]}, ptr {base})")
+        w.check(w.equal("i32", status, 0), "fail")
+        return made
+
+    def _known(self, leaf: OutLeaf) -> str:
+        """One more reference to an object that exists."""
+        if isinstance(leaf, ConstOut):
+            ref = self.w.objects.name(leaf.value)
+        elif isinstance(leaf, InputOut):
+            ref = self._inputs[leaf.leaf]
+        elif isinstance(leaf, NodeOut):
+            ref = self._targets[leaf.node]
+        else:
+            assert isinstance(leaf, SameOut)
+            ref = self._objects[leaf.leaf]
+        self.w.emit(f"call void @Py_IncRef(ptr {ref})")
+        return ref
+
+    def _scalar(self, leaf: ScalarOut, slot: int) -> tuple[str, int | None]:
+        w, cls = self.w, leaf.cls
+        type_ = llvm_type(leaf.dtype)
+        if cls in (bool, np.bool_):
+            return self._bool(cls, slot), None
+        parts = [w.load(type_, "%slots", 8 * (slot + part)) for part in range(leaf.slots)]
+        if cls is float:
+            return w.make(f"call ptr @PyFloat_FromDouble(double {parts[0]})")
+        if cls is int:
+            return w.make(f"call ptr @PyLong_FromLongLong(i64 {parts[0]})")
+        if cls is complex:
+            values = ", ".join(f"double {part}" for part in parts)
+            return w.make(f"call ptr @PyComplex_FromDoubles({values})")
+        made = w.make(f"call ptr {w.objects.allocator(cls)}(ptr {w.objects.name(cls)}, i64 0)")
+        size = leaf.dtype.itemsize // leaf.slots
+        for part, value in enumerate(parts):
+            w.store(type_, value, made[0], VALUE + part * size)
+        return made
+
+    def _bool(self, cls: type, slot: int) -> str:
+        w = self.w
+        on = w.let(f"icmp ne i64 {w.load('i64', '%slots', 8 * slot)}, 0")
+        true, false = (w.objects.name(cls(value)) for value in (1, 0))
+        ref = w.let(f"select i1 {on}, ptr {true}, ptr {false}")
+        w.emit(f"call void @Py_IncRef(ptr {ref})")
+        return ref
+
+
+def _rebuild(
+    build: Callable[[Structure, Sequence[Any]], Any] | None, structure: Structure, *children: Any
+) -> Any:
+    """A container around its children, by the caller's function or as `tree` would."""
+    if build is not None:
+        return build(structure, children)
+    assert structure.cls is not None
+    return tree.rebuild(structure.cls, structure.names, children)

@@ -1,0 +1,362 @@
+"""`@tracker.jit` and `tracker.trace`.
+
+Owns: `jit`, `trace`, and the methods of the object that users hold. It is native
+(`jit/abi/native_callable.py`): its calls go to machine code, and to `Jitted.slow`
+(`jit/dispatch/jitted.py`) only when no compiled trace fits. Start at `jit`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+from tracker.autodiff import gradients
+from tracker.autodiff.boundary import Taken
+from tracker.errors import CompileError, UnsupportedError, message, warn
+from tracker.ir.graph import Function
+from tracker.jit.discovery import identity_checks as _held  # noqa: F401  (derivatives ask it)
+from tracker.jit.discovery.impure_calls import TAKEN
+from tracker.jit.discovery.purity_table import NOTHING, Pure
+from tracker.jit.dispatch.jitted import Jitted, plain_of
+from tracker.jit.dispatch.saved_reads import Reading
+from tracker.jit.dispatch.specialization import Special
+from tracker.jit.dispatch.trace_cache import Options, name_of
+from tracker.jit.llvm.signals import UNDISTURBED
+from tracker.jit.runtime.availability import require, why_not
+from tracker.jit.tracing.gc_pause import collecting_seldom
+from tracker.jit.tracing.placeholder_swap import TURN
+from tracker.jit.tracing.trace import stage
+from tracker.random.draw_ops import Journal
+from tracker.support.weakrefs import WeakTable
+
+
+class CacheInfo(NamedTuple):
+    """traces: compiled; signatures: argument types seen; slow: calls that machine code did not
+    take;
+    eager: signatures that are run in plain Python."""
+
+    traces: int
+    signatures: int
+    slow: int
+    eager: int
+
+
+# The native object --------------------------------------------------------------------------------
+
+
+def jit(
+    f: Callable[..., Any] | None = None,
+    *,
+    static: Iterable[int | str] = (),
+    cache: bool | None = None,
+    strict: bool = False,
+    max_traces: int = 16,
+    pure: Iterable[Any] = (),
+) -> Any:
+    """Compile a function of NumPy arrays and numbers, when it is called, to native code.
+
+    The first call traces `f` with the real values; later calls with arguments of the same
+    structure, dtypes and shapes run machine code. Results are those of the plain function: a Python
+    branch on a value is checked on every call, and another way through is traced when it is first
+    taken. Of all these signatures, the 256 that were used last keep their traces. `gradient`,
+    `value_and_grad`, ... of a jitted function run compiled, too.
+
+    static      names or positions (also in `*args`) of arguments that are constants of a trace:
+                lists, tuples and dicts by what is in them, numbers by value, arrays and other
+                objects by themselves
+    cache       whether compiled kernels are kept on disk (None: as TRACKER_CACHE says)
+    strict      raise CompileError where NumPy or plain Python would have to run something
+    max_traces  after so many traces of one signature, plain Python runs, with a warning
+    pure        functions, classes and modules that answer by their arguments alone
+
+    What a trace has called, it does not call again: so a function that calls what is not known to
+    answer by its arguments alone (the clock, a file, a database, a library in C) runs in plain
+    Python, with a warning. Ask before the call, and pass the answer as an argument. Where the
+    answer does depend on the arguments alone, `jit(pure=[lookup])` says so: what happens inside
+    `lookup` is not looked at.
+
+    >>> @jit
+    ... def f(x):
+    ...     return np.sum(np.sin(x) ** 2)
+    >>> f(np.zeros(3))
+    np.float64(0.0)
+    """
+    if f is None:
+        return functools.partial(
+            jit, static=static, cache=cache, strict=strict, max_traces=max_traces, pure=pure
+        )
+    if not callable(f):
+        raise UnsupportedError(message(f"jit got a {type(f).__name__}", "Give it a function"))
+    return _make(f, Options(_static(f, static), cache, strict, max_traces, _pure(pure)))
+
+
+def _pure(pure: Iterable[Any]) -> Pure:
+    """What the user vouches for."""
+    given = [pure] if callable(pure) or isinstance(pure, ModuleType) else list(pure)
+    for x in given:
+        if not callable(x) and not isinstance(x, ModuleType):
+            raise UnsupportedError(
+                message(
+                    f"jit got pure=[{x!r}], which is no function",
+                    "Give it functions, classes or modules",
+                )
+            )
+    return Pure(given) if given else NOTHING
+
+
+def _static(f: Callable[..., Any], static: Iterable[int | str]) -> frozenset[int | str]:
+    """Static arguments by position and by name: those that `*args` takes have a position alone,
+    those that only a keyword gives, a name."""
+    given = [static] if isinstance(static, (int, str)) else list(static)
+    if not given:
+        return frozenset()
+    parameters = inspect.signature(f).parameters.values()
+    kinds = {p.kind for p in parameters}
+    names = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    count = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+    out: set[int | str] = set()
+    for which in given:
+        if inspect.Parameter.VAR_POSITIONAL in kinds and not isinstance(which, str):
+            known = which >= 0  # from the end, there is no telling which it is
+        elif inspect.Parameter.VAR_KEYWORD in kinds and isinstance(which, str):
+            known = which not in {p.name for p in parameters} or which in names
+        else:
+            known = which in names if isinstance(which, str) else -count <= which < count
+        if not known:
+            raise UnsupportedError(
+                message(
+                    f"{name_of(f)} has no argument {which!r} to be static",
+                    f"Give names among {names}, or positions, counted from 0",
+                )
+            )
+        if not isinstance(which, str):
+            which = which if which >= 0 else which + count
+            out |= {which, names[which]} if which < count else {which}
+        else:
+            out |= {which, names.index(which)} if which in names[:count] else {which}
+    return frozenset(out)
+
+
+def _make(f: Callable[..., Any], options: Options) -> Any:
+    state = Jitted(f, options)
+    state.make = _make
+    why = why_not()
+    if why:
+        made = _Unsupported(state, why)
+    else:
+        cls = _jit_type()
+        from tracker.jit.abi import native_callable as native
+
+        made = native.new(cls, state.slow)
+        state.native = weakref.ref(made)
+        made._jitted = state
+        _LIVE[made] = True
+    functools.update_wrapper(made, f)
+    return made
+
+
+_LIVE: WeakTable[bool] = WeakTable()
+
+
+@contextmanager
+def in_python() -> Iterator[None]:
+    """Within it, jitted functions take the slow path: no machine code runs."""
+    if not _LIVE:
+        yield
+        return
+    from tracker.jit.abi import native_callable as native
+
+    suspended = []
+    try:
+        for f in list(_LIVE):
+            if native.suspend(f):
+                suspended.append(f)  # noqa: PERF401  (what was suspended before an interrupt, too)
+        yield
+    finally:
+        for f in suspended:
+            native.resume(f)
+
+
+@functools.cache
+def _jit_type() -> type:  # threads that ask at the same time may get two, which are alike
+    with collecting_seldom(), UNDISTURBED:
+        from tracker.jit.abi import native_callable as native
+
+        return native.make_type("tracker.Jitted", _METHODS)
+
+
+def _specials(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Special:
+    require("there is no machine code")
+    state: Jitted = self._jitted
+    call, leaves = state.signature_of(args, kwargs)
+    special = state.lookup(call, leaves, args, kwargs)
+    if special is None:
+        raise CompileError(
+            f"{name_of(state.function)} runs in plain Python for these arguments: "
+            f"{state.families[call].eager or TAKEN}"
+        )
+    return special
+
+
+def _ir(self: Any, *args: Any, pullback: bool = False, **kwargs: Any) -> Function:
+    """The function's IR after all passes, for arguments like these; with `pullback`, the joint IR
+    of
+    value and gradient."""
+    require("there is no machine code")
+    if pullback:
+        return _ir(gradients.value_and_grad(self, tuple(range(len(args)))), *args, **kwargs)
+    return _specials(self, args, kwargs).compiled.function
+
+
+def _llvm(self: Any, *args: Any, **kwargs: Any) -> str:
+    """The optimised LLVM IR of the native code for arguments like these."""
+    return _joined(_specials(self, args, kwargs), "llvm")
+
+
+def _asm(self: Any, *args: Any, **kwargs: Any) -> str:
+    """The assembly of the native code for arguments like these."""
+    return _joined(_specials(self, args, kwargs), "asm")
+
+
+def _joined(special: Special, what: str) -> str:
+    modules = [module for piece in special.compiled.pieces for module in piece.modules]
+    return "\n".join(getattr(module, what) for module in modules)
+
+
+def _explain(self: Any, *args: Any, **kwargs: Any) -> str:
+    """What arguments like these run: kernels, host calls, guards, times of compilation."""
+    special = _specials(self, args, kwargs)
+    from tracker.jit.explain import explain
+
+    state: Jitted = self._jitted
+    call, _ = state.signature_of(args, kwargs)
+    return explain(state.name, special, state.families[call].specials)
+
+
+def _cache_info(self: Any) -> CacheInfo:
+    """How many traces, signatures, slow calls and eager signatures there are."""
+    state: Jitted = self._jitted
+    families = state.families.values()
+    return CacheInfo(
+        sum(len(family.specials) for family in families),
+        len(families),
+        state.slow_calls,
+        sum(bool(family.eager) for family in families),
+    )
+
+
+def _clear_cache(self: Any) -> None:
+    """Forget all traces."""
+    state: Jitted = self._jitted
+    with TURN.lock:
+        state.families.clear()
+        state.derived.clear()
+        state.slow_calls = 0
+        if state.native is not None:
+            from tracker.jit.abi import native_callable as native
+
+            native.reset(self)
+
+
+def _repr(self: Any) -> str:
+    return f"<jitted {name_of(self._jitted.function)}>"
+
+
+def _reduce(self: Any) -> Any:
+    """Pickle by reference: a decorated function by its name, another with the plain function's.
+    Cloudpickle takes the functions of a script by value, for a worker runs another: so do we."""
+    state: Jitted = self._jitted
+    where = getattr(self, "__module__", None) or ""
+    found: Any = sys.modules.get(where)
+    for name in getattr(self, "__qualname__", "").split("."):
+        found = getattr(found, name, None)
+    if found is not self or (where == "__main__" and _is_by_value(sys._getframe(1))):
+        return _make, (state.function, state.options)
+    return self.__qualname__
+
+
+def _is_by_value(frame: FrameType | None) -> bool:
+    """Whether the pickler that is asking, in this frame, is cloudpickle's, or a copy of it."""
+    return frame is not None and "cloudpickle" in frame.f_globals.get("__name__", "")
+
+
+def _derive(self: Any, key: Any, build: Callable[..., Any], taken: Taken) -> Any:
+    return self._jitted.derive(key, build, taken)
+
+
+def _reading(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Reading | None:
+    return Reading.of(self._jitted, args, kwargs)
+
+
+def _attempt(self: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Journal:
+    state: Jitted = self._jitted
+    return state.attempt(args, kwargs)
+
+
+_METHODS: dict[str, Any] = {
+    "__repr__": _repr,
+    "__reduce__": _reduce,
+    "__doc__": "A jitted function: see `tracker.jit`.",
+    "ir": _ir,
+    "llvm": _llvm,
+    "asm": _asm,
+    "explain": _explain,
+    "cache_info": _cache_info,
+    "clear_cache": _clear_cache,
+    "_tracker_attempt": _attempt,
+    "_tracker_derive": _derive,
+    "_tracker_reading": _reading,
+}
+
+
+class _Unsupported:
+    """A jitted function where no machine code can be made: to derivatives and to other jitted
+    functions it is a plain one. Says why, once."""
+
+    has_told = False
+
+    def __init__(self, state: Jitted, why: str) -> None:
+        self._jitted = state
+        if not (state.options.strict or _Unsupported.has_told):
+            _Unsupported.has_told = True
+            text = f"{state.name} and all other jitted functions run in plain Python: {why}"
+            warn(text, RuntimeWarning)
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self._jitted.unsupported(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+
+for _name, _method in _METHODS.items():
+    if not _name.startswith("_tracker_"):
+        setattr(_Unsupported, _name, _method)
+
+
+def newest_trace(f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Function:
+    """The optimised IR that a jitted function runs for these arguments; without any, the newest."""
+    specials = [s for family in f._jitted.families.values() for s in family.specials]
+    if args or kwargs or not specials:
+        return _ir(f, *args, **kwargs)
+    newest: Special = specials[-1]
+    return newest.compiled.function
+
+
+def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Function:
+    """The IR of `f` at these arguments, as it was recorded: an `ir.Function`, which prints.
+
+    >>> print(trace(lambda x: x * 2.0, np.ones(3)))
+    function function(a: f64[3]) {
+      b: f64[3] = multiply a 2.0
+      return (b)
+    }
+    """
+    with TURN.lock:
+        return stage(plain_of(f), args, kwargs).whole.function

@@ -1,0 +1,100 @@
+"""Kernels that differ in numbers only become one, which is handed the numbers.
+
+Owns: `KernelText`, `share` and `redirected`. A Python loop over rows of different lengths
+(`L[i, :i] @ x[:i]`), or with numbers of their own (`y[i] = i * x[i:i+9]`), makes as many loop nests
+as steps, alike but for extents, offsets and factors; compiled one by one they would take seconds.
+
+Invariants: a kernel is changed only where there are many like it, for with its numbers written out
+a loop is quicker; numbers that something is divided by stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from tracker.support.structs import record
+
+_MANY = 4  # kernels; so many may differ in their numbers
+_NUMBER = (
+    r"(= (?:icmp \w+|(?:add|sub|mul|shl)(?: nuw| nsw)*) i64 [^\n,]+, "
+    r"|= getelementptr [^\n]*, i64 |= phi i64 \[ "
+    r"|= f(?:add|sub|mul|div|cmp)[a-z ]* (?:double|float) (?:%[\w.]+, )?)"
+    r"(-?\d+|0x[0-9A-F]{16})(?=$|, %)"
+)
+_FLOAT = re.compile("double|float")
+_CALL = r"call void (@k\d+)\(([^()\n]*)\)"
+
+
+@record(frozen=True)
+class KernelText:
+    """A kernel's function: its text after `define`, and how another module declares it."""
+
+    name: str
+    text: str
+    declaration: str
+
+
+Moved = Mapping[str, tuple[str, tuple[str, ...]]]  # kernel -> (what to call instead, numbers)
+
+
+def share(kernels: Sequence[KernelText]) -> tuple[list[KernelText], Moved]:
+    """The kernels that are left, and whom to call instead of the others."""
+    lengths = Counter(kernel.text.count("\n") for kernel in kernels)
+    if max(lengths.values(), default=0) <= _MANY:
+        return list(kernels), {}
+    number = re.compile(_NUMBER, re.MULTILINE)
+    alike: dict[str, list[tuple[KernelText, list[str]]]] = {}
+    for kernel in kernels:
+        pattern = number.sub(r"\1#", kernel.text.replace(f"{kernel.name}(", "@KERNEL("))
+        numbers = [f"{_kind(found)} {found[2]}" for found in number.finditer(kernel.text)]
+        alike.setdefault(pattern, []).append((kernel, numbers))
+    left: list[KernelText] = []
+    moved: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for group in alike.values():
+        first = group[0][0]
+        if len(group) <= _MANY or first.name.endswith(".task"):
+            left += [kernel for kernel, _ in group]
+            continue
+        columns = list(zip(*(numbers for _, numbers in group), strict=True))
+        varying = [at for at, column in enumerate(columns) if len(set(column)) > 1]
+        left.append(_general(first, {at: columns[at][0].split()[0] for at in varying}))
+        for kernel, numbers in group:
+            moved[kernel.name] = first.name, tuple(numbers[at] for at in varying)
+    return left, moved
+
+
+def _kind(found: re.Match[str]) -> str:
+    """The type of a number, where one was found."""
+    kind = _FLOAT.search(found[1]) if found[2].startswith("0x") else None
+    return "i64" if kind is None else kind[0]
+
+
+def _general(kernel: KernelText, varying: Mapping[int, str]) -> KernelText:
+    """The kernel with some of its numbers, whose types these are, as further parameters."""
+    parameter = {at: f"%number{i}" for i, at in enumerate(varying)}
+    seen = iter(range(kernel.text.count("\n") + 1))
+
+    def put(found: re.Match[str]) -> str:
+        return found[1] + parameter.get(next(seen), found[2])
+
+    text = re.sub(_NUMBER, put, kernel.text, flags=re.MULTILINE)
+    more = "".join(f", {kind} {parameter[at]}" for at, kind in varying.items())
+    head, rest = text.split(") {\n", 1)
+    kinds = "".join(f", {kind}" for kind in varying.values())
+    declaration = f"{kernel.declaration[:-1]}{kinds})"
+    return KernelText(kernel.name, f"{head}{more}) {{\n{rest}", declaration)
+
+
+def redirected(text: str, moved: Moved) -> str:
+    """A text with the calls of kernels that were moved."""
+
+    def call(found: re.Match[str]) -> str:
+        to = moved.get(found[1])
+        if to is None:
+            return found[0]
+        numbers = "".join(f", {number}" for number in to[1])
+        return f"call void {to[0]}({found[2]}{numbers})"
+
+    return re.sub(_CALL, call, text) if moved else text

@@ -1,0 +1,308 @@
+"""From a plan to LLVM IR: the driver `@plan(ptr %slots)` and one function per kernel.
+
+Owns: `lower`. The driver is straight-line code: unrolled values and guards (`unrolled.py`),
+products, and calls of kernels, level by level. Start at `_Driver.write`; loops are written in
+`loop_nest.py`.
+
+Invariants: a driver value, once computed, dominates everything after it (guards only branch away);
+scratch is laid out after the code is written, when it is known from when to when each buffer lives.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Guard
+from tracker.jit.codegen import routine_modules
+from tracker.jit.codegen.artifact import CALLS, Loops, Lowered
+from tracker.jit.codegen.control_flow import Nested
+from tracker.jit.codegen.kernel_dedupe import KernelText, redirected, share
+from tracker.jit.codegen.loop_nest import Shared, work_of, write_kernel
+from tracker.jit.codegen.module_split import Work, apart, as_before, busy, merge, urgent
+from tracker.jit.codegen.scratch_code import Taking
+from tracker.jit.codegen.unrolled import Unrolled
+from tracker.jit.llvm.engine import ONCE, OPTIMISED
+from tracker.jit.runtime import allocator, lazy_imports, thread_pool
+from tracker.jit.scalar.real import module_text
+from tracker.jit.scalar.values import Complex, Needs, Scalar
+from tracker.jit.schedule.buffer_allocation import Spot, lay_out
+from tracker.jit.schedule.buffer_reuse import Homes, homes_of
+from tracker.jit.schedule.plan_data import Buffer, Control, Kernel, Plan, Slots, Store
+
+_LONG = 400  # lines of driver; beyond, it is compiled apart from the loops, without loop passes
+_FLOAT64 = np.dtype(np.float64)
+_INT64 = np.dtype(np.int64)
+_SPOT = re.compile(r"<(\d+)>")  # stands for where a scratch buffer lies until it is known
+
+
+def lower(plan: Plan, slots: Slots) -> Lowered:
+    """The module that computes a plan."""
+    driver = _Driver(plan, slots)
+    driver.write()
+    homes = homes_of(driver.pairs, driver.life)
+    if homes:
+        driver = _Driver(plan, slots)
+        driver.homes = homes
+        driver.write()
+    return driver.lowered()
+
+
+def homes_in(plan: Plan, slots: Slots, carried: Homes) -> Homes:
+    """Which buffers of a loop's body can lie in which others, if it may leave what it carries where
+    it finds it: what its text says."""
+    driver = _Driver(plan, slots)
+    driver.carried = carried
+    driver.write()
+    return homes_of(driver.pairs, driver.life)
+
+
+class _Driver(Unrolled):
+    """Writes one function; `parent` writes the function that calls it, in the same module."""
+
+    def __init__(self, plan: Plan, slots: Slots, parent: _Driver | None = None) -> None:
+        super().__init__(plan, slots, parent.needs if parent else Needs())
+        self.symbols: set[str] = parent.symbols if parent else set()
+        self.kernels: dict[str, KernelText] = parent.kernels if parent else {}
+        self.bodies: list[str] = parent.bodies if parent else []
+        self.shared: dict[Any, Nested] = parent.shared if parent else {}
+        self.work: dict[str, Work] = parent.work if parent else defaultdict(Work)  # of each kernel
+        self.elsewhere = 0  # operations of what is not a kernel
+
+    def lowered(self) -> Lowered:
+        """The module, once it is written."""
+        driver, scratch = self._function("@plan(ptr noalias %slots)")
+        return self._modules(driver, scratch)
+
+    def nested(self, control: Control, name: str, slots: Slots) -> Nested:
+        """Write a body as a function of its own, once for all loops and branches that share its
+        plan and what stays in it. The caller hands it the scratch."""
+        plan = control.bodies[name]
+        stay = control.stay if name == "body" else frozenset()
+        found = self.shared.get((id(plan), stay))
+        if found is not None:
+            return found
+        child = _Driver(plan, slots, self)
+        if stay:
+            child.homes = control.homes
+        child.write()
+        symbol = f"@body{len(self.bodies)}"
+        text, scratch = child._function(f"{symbol}(ptr noalias %slots, ptr %scratch)", owns=False)
+        self.bodies.append(text)
+        found = Nested(symbol, scratch, child.has_guards, child.raises)
+        self.shared[id(plan), stay] = found
+        return found
+
+    def write(self) -> None:
+        """Write the code, level by level."""
+        kernels: dict[int, list[Any]] = {}
+        for kernel in self.plan.kernels:
+            kernels.setdefault(kernel.level, []).append(kernel)
+        for level in range(self.plan.levels):
+            self.level = level
+            for step in self.plan.scalars.get(level, ()):
+                if isinstance(step, Guard):
+                    self.guard(step)
+                else:
+                    self.unrolled(step)
+            self.settle()
+            self._each(lazy_imports.write_product, self.plan.products.get(level, ()))
+            self._each(lazy_imports.write_call, self.plan.calls.get(level, ()))
+            self._each(lazy_imports.write_control, self.plan.controls.get(level, ()))
+            self._each(_Driver.kernel, sorted(kernels.get(level, ()), key=self._made))
+            self._each(_Driver._write, self.plan.writes.get(level, ()))
+            self.step += 1
+        self.outputs()
+
+    def _each(self, write: Callable[[_Driver, Any], None], steps: Iterable[Any]) -> None:
+        """Write steps one after another: what one has read for the last time is free for the
+        next."""
+        for step in steps:
+            self.step += 1
+            write(self, step)
+
+    def _made(self, kernel: Kernel) -> int:
+        """Bytes that a kernel writes. Of those of a level, which none of the others waits for, the
+        ones that only fold come first: what they have read for the last time is free."""
+        places = [store.place for store in kernel.stores]
+        places += [self.plan.places[eqn.out] for eqn in kernel.folds]
+        return sum(place.buffer.type.nbytes for place in places if place.buffer is not None)
+
+    def _write(self, write: Any) -> None:
+        """Write a piece."""
+        if isinstance(write, Store):
+            self.assign(write)
+        elif isinstance(write, Kernel):
+            self.kernel(write)
+        else:
+            write.write(self)
+
+    def _function(self, header: str, owns: bool = True) -> tuple[str, int]:
+        """The text of the function, and how many bytes of scratch it needs."""
+        size, places = self._layout(owns)
+        varies = any(map(CALLS.search, self.lines))
+        taking = Taking(size, varies, self.needs, self.symbols)
+        give = taking.give if owns else lambda _: []  # a body has its caller's
+        rooms = sorted({spot.room for spot in places.values() if spot.room is not None})
+        journal = lazy_imports.journal(self) if owns and self.acted is not None else lambda _: []
+        head = [f"define internal i64 {header} {{", *self.spills, *map(self._room, rooms)]
+        body = [*(taking.take() if owns else ()), *self.lines]
+        tail = [*journal(False), *give("done"), "  ret i64 0"]
+        if self.has_guards:
+            tail += ["fail:", *journal(True), *give("failed"), "  ret i64 1"]
+        if self.raises:
+            tail += ["raised:", *journal(False), *give("raised"), "  ret i64 -1"]
+        driver = "\n".join([*head, *body, *tail, "}"])
+        where = {
+            str(buffer.number): f"ptr %scratch, i64 {spot.offset + taking.margin}"
+            if spot.room is None
+            else f"ptr %room{spot.room}, i64 {spot.offset}"
+            for buffer, spot in places.items()
+        }
+        return _SPOT.sub(lambda m: where[m[1]], driver), taking.size
+
+    def _modules(self, driver: str, scratch: int) -> Lowered:
+        """One module; several, where the driver is long, or not all is worth optimising."""
+        symbols, borrowed = frozenset(self.symbols), frozenset(self.needs.borrowed)
+        written, moved = share(list(self.kernels.values()))
+        merge(self.work, {name: to for name, (to, _) in moved.items()})
+        chosen = None
+        if not self.bodies:
+            all_of_it = (driver, *(kernel.text for kernel in written))
+            chosen = busy(self.work, self.elsewhere)
+            chosen = as_before(all_of_it, chosen, self.work, self.elsewhere)
+        loops: tuple[Loops, ...] = ()
+        if chosen is not None or len(self.lines) > _LONG:
+            loops = apart(written, chosen, urgent(self.work, self.elsewhere), self.needs)
+            written = []
+        texts = [f"define internal {kernel.text}" for kernel in written]
+        texts += [redirected(text, moved) for text in (*self.bodies, driver)]
+        loops += routine_modules.apart(self.needs, texts)
+        level = OPTIMISED if chosen is None else ONCE
+        text, called = module_text(texts, self.needs), tuple(self.needs.callbacks)
+        return Lowered(text, level, loops, symbols, borrowed, scratch, called)
+
+    def kernel(self, kernel: Any) -> None:
+        """Call a loop nest."""
+        text, arguments, shared = write_kernel(self, kernel)
+        name = self._function_of(text, arguments, shared is not None)
+        self.work[name].add(math.prod(kernel.space), work_of(self.plan, kernel))
+        if shared is None:
+            self.lines.append(f"  call void {name}({', '.join(arguments)})")
+        else:
+            self._share(name, arguments, shared)
+
+    def run_rows(self, loops: Any) -> None:
+        """Call the loops of a product."""
+        name = self._function_of(loops.text, loops.arguments, loops.threads > 1)
+        self.work[name].add(0, loops.work)  # vectors as they are: there is nothing to optimise
+        if loops.threads == 1:
+            self.lines.append(f"  call void {name}({', '.join(loops.arguments)})")
+            return
+        self._share(name, loops.arguments, Shared(loops.threads, []))
+        if loops.join is not None:
+            text, arguments = loops.join
+            name = self._function_of(text, arguments, shared=False)
+            self.work[name].add(len(arguments), 0)
+            self.lines.append(f"  call void {name}({', '.join(arguments)})")
+
+    def _function_of(self, text: str, arguments: list[str], shared: bool) -> str:
+        """The name by which a function is called: equal texts are one."""
+        known = self.kernels.get(text)
+        if known is None:
+            name = f"@k{len(self.kernels)}"
+            types = ", ".join(argument.split()[0] for argument in arguments)
+            called, types = (f"{name}.task", "ptr, i64") if shared else (name, types)
+            known = self.kernels[text] = KernelText(
+                called, text.replace("@KERNEL", name), f"declare void {called}({types})"
+            )
+        return known.name
+
+    def _share(self, task: str, arguments: list[str], shared: Shared) -> None:
+        """Let threads run the parts of a loop, and join what they folded."""
+        frame, partials = f"%frame{len(self.spills)}", f"%partials{len(self.spills)}"
+        self.spills.append(f"  {frame} = alloca [{len(arguments) + 1} x i64], align 16")
+        count = max([(fold.at + 1) * shared.threads for fold in shared.folds], default=1)
+        self.spills.append(f"  {partials} = alloca [{count} x i64], align 16")
+        self.lines += thread_pool.stored([*arguments, f"ptr {partials}"], frame)
+        self.symbols.add(thread_pool.NAME)
+        self.needs.intrinsics.add(thread_pool.DECLARED)
+        self.lines.append(
+            f"  call void @tk.parallel(ptr {task}, ptr {frame}, i64 {shared.threads})"
+        )
+        for fold in shared.folds:
+            parts = [
+                self.e.load(
+                    self.e.write(
+                        f"getelementptr i64, ptr {partials}, i64 {fold.at * shared.threads + tid}"
+                    ),
+                    fold.summed,
+                )
+                for tid in range(shared.threads)
+            ]
+            place = self.plan.places[fold.eqn.out]
+            assert place.buffer is not None
+            self.e.store(fold.join(self.e, parts), self.address(place.buffer, place.start))
+
+    def assign(self, store: Store) -> None:
+        """Write one element."""
+        assert store.value is not None and store.place.buffer is not None
+        buffer = store.place.buffer
+        dtype, where = buffer.type.dtype, self.address(buffer, store.place.start)
+        x = self.e.cast(self.atom(store.value, 0), dtype)
+        self.e.store(self.e.add(self.e.load(where, dtype), x) if store.adds else x, where)
+
+    def outputs(self) -> None:
+        """Write the tiny results; the others were computed in place."""
+        for number, (atom, strides) in enumerate(
+            zip(self.plan.function.outputs, self.plan.outputs, strict=True)
+        ):
+            if isinstance(strides, Buffer):
+                continue
+            cell = self._slot_pointer(self.slots.outputs[number])
+            dtype = atom.type.dtype
+            if not self.slots.output_is_array[number]:
+                self.store_number(self.atom(atom, 0), cell)
+                continue
+            pointer = self.e.write(f"load ptr, ptr {cell}")
+            for i, index in enumerate(np.ndindex(*atom.type.shape)):
+                to = sum(map(operator.mul, index, strides))
+                self.e.store(self.atom(atom, i), self.e.address(pointer, dtype, str(to)))
+
+    def store_number(self, x: Scalar, cell: str) -> None:
+        if isinstance(x, Complex):
+            self.e.store(x.re, cell)
+            self.e.store(x.im, self.e.write(f"getelementptr i64, ptr {cell}, i64 1"))
+            return
+        if x.dtype.kind == "f":
+            self.e.store(x, cell)
+            return
+        self.e.store(self.e.cast(x, _INT64), cell)
+
+    # Scratch
+
+    def _layout(self, owns: bool) -> tuple[int, dict[Buffer, Spot]]:
+        """Bytes of scratch, and where each buffer lies. Who is called in a loop has results that
+        may lie where what it reads does: there is no room in them."""
+        lives = {
+            buffer: (first, last, buffer.type.nbytes)
+            for buffer, (first, last) in self.life.items()
+            if buffer.role == "scratch"
+        }
+        rooms = {
+            self.slots.outputs[buffer.slot]: (first, buffer.type.nbytes)
+            for buffer, (first, _) in self.life.items()
+            if owns and buffer.role == "output" and buffer.type.nbytes >= allocator.LEAST
+        }
+        return lay_out(lives, rooms)
+
+    def _room(self, slot: int) -> str:
+        """The memory of a result, for what is done before it is written."""
+        cell = f"getelementptr i64, ptr %slots, i64 {slot}"
+        return f"  %room{slot}.cell = {cell}\n  %room{slot} = load ptr, ptr %room{slot}.cell"

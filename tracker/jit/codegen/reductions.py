@@ -1,0 +1,209 @@
+"""Reductions inside kernels: where they accumulate, and how parts are joined.
+
+Owns: `Fold`. `loop_nest.py` tells a fold when a loop begins and ends, and hands it each element.
+
+Invariant: a fold's result is stored once, by `end` or `end_memory`; parts that threads have folded
+are left in `%partials`, and the caller joins them (`join`), always in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Eqn
+from tracker.ir.lowering import Reduce
+from tracker.jit.codegen.loop_order import are_outer
+from tracker.jit.scalar.emitter import Emitter
+from tracker.jit.scalar.values import Scalar, literal, memory_type
+from tracker.jit.schedule.affine import Tools
+
+_WIDE = {
+    np.dtype(np.float32): np.dtype(np.float64),
+    np.dtype(np.complex64): np.dtype(np.complex128),
+}
+
+_BLOCK_OF_SINGLE = 1024  # elements of a float32 sum that are added up before they go to the total
+_BLOCK = 8192  # those of a float64 sum: few enough for its digits, many enough to cost no time
+# A float64 sum over shorter rows is added up as it comes: to end a block takes as long as to add up
+# some fifty elements. The first is for sums that have one row, few enough for most to be written
+# alike, however long they are.
+_LONG, _SHORT = 2048, 32
+
+
+class Fold:
+    """A reduction of a kernel: an accumulator in a register, or in the result's memory.
+
+    Where the kept axes are the outer loops, the accumulator is a register, started before the first
+    reduced loop and stored after it; otherwise every step adds into memory, or every innermost
+    loop, if that axis is reduced (`by_rows`). A long sum is added up by blocks (`block` elements),
+    lest its error grows with its length: those of single precision in double precision, others
+    with what each addition of a block loses (`lost`).
+    """
+
+    def __init__(self, writer: Any, eqn: Eqn, at: int) -> None:
+        self.w = writer
+        self.eqn = eqn
+        self.at = at
+        lower = eqn.op.lower
+        assert isinstance(lower, Reduce)
+        self.lower = lower
+        self.dtype = eqn.out.type.dtype
+        self.place = writer.plan.places[eqn.out]
+        self.cell = f"%acc{at}"
+        shape = eqn.operands[0].type.shape
+        self.axis = eqn.params["axis"]
+        self.kept = [i for i in range(len(shape)) if i not in self.axis]
+        self.count = 1
+        for i in self.axis:
+            self.count *= shape[i]
+        self.depth = 0 if writer.flat else len(self.kept)
+        self.in_register = writer.flat or are_outer(self.kept, writer.order)
+        if self.in_register and self.depth == len(writer.space):
+            self.in_register = False  # nothing is reduced: plain stores
+        innermost = writer.order[-1] if writer.order else -1
+        self.by_rows = lower.reorder and not self.in_register and innermost in self.axis
+        if self.by_rows:
+            self.depth = len(writer.space) - 1
+        self.has_cell = self.in_register or self.by_rows
+        self.block = self._block() if self.in_register and lower.widen else 0
+        wide = _WIDE.get(self.dtype, self.dtype)
+        self.summed = wide if self.block else self.dtype  # in what blocks are added up
+        self.total, self.lost = f"%total{at}", f"%lost{at}"
+        strides = self.place.strides
+        keeps = len(strides) == len(shape)  # axes that were reduced, with extent 1
+        self.strides = tuple(strides[i] for i in self.kept) if keeps else strides
+
+    def _block(self) -> int:
+        """How many elements are added up before they go to the total; 0: all of them."""
+        if self.dtype in _WIDE:
+            return _BLOCK_OF_SINGLE
+        if self.dtype.kind not in "fc":
+            return 0
+        row: int = self.w.space[self.w.order[-1]]
+        return _BLOCK if row >= (_SHORT if row == self.count and not self.depth else _LONG) else 0
+
+    @property
+    def compensated(self) -> bool:
+        return self.block > 0 and self.summed == self.dtype
+
+    def declare(self) -> None:
+        cells = [(self.cell, self.dtype)] if self.has_cell else []
+        cells += [(self.total, self.summed)] if self.block else []
+        cells += [(self.lost, self.summed)] if self.compensated else []
+        for cell, dtype in cells:
+            self.w.head.append(f"  {cell} = alloca {memory_type(dtype)}")
+
+    def identity(self) -> Scalar:
+        return literal(self.lower.identity(self.dtype), self.dtype)
+
+    def start(self, depth: int) -> None:
+        if self.has_cell and depth == self.depth:
+            self.w.e.store(self.identity(), self.cell)
+            if self.block:
+                nothing = literal(self.lower.identity(self.summed), self.summed)
+                self.w.e.store(nothing, self.total)
+                if self.compensated:
+                    self.w.e.store(nothing, self.lost)
+
+    def flush(self) -> None:
+        """Move what a block has added up into the total."""
+        e = self.w.e
+        part = e.cast(e.load(self.cell, self.dtype), self.summed)
+        before = e.load(self.total, self.summed)
+        total = self.lower.combine(e, before, part)
+        if self.compensated:  # D. Knuth's exact error of a sum
+            added = e.sub(total, before)
+            error = e.add(e.sub(before, e.sub(total, added)), e.sub(part, added))
+            e.store(e.add(e.load(self.lost, self.summed), error), self.lost)
+        e.store(total, self.total)
+        e.store(self.identity(), self.cell)
+
+    def _summed(self) -> Scalar:
+        """What has been folded."""
+        e: Emitter = self.w.e
+        if not self.block:
+            return e.load(self.cell, self.dtype)
+        total = e.load(self.total, self.summed)
+        if not self.compensated:
+            return total
+        lost = e.load(self.lost, self.summed)  # NaN where the total is infinite
+        return e.select(e.isnan(lost), total, e.add(total, lost))
+
+    def end(self, depth: int, index: tuple[Any, ...]) -> None:
+        if self.by_rows and depth == self.depth:
+            part = self.w.e.load(self.cell, self.dtype)
+            self._add(part, self._address(index, self.w.tools({})))
+        elif self.in_register and depth == self.depth:
+            if self.block:
+                self.flush()
+            acc = self._summed()
+            if self.joined and self.w.threads > 1:
+                e, row = self.w.e, self.at * self.w.threads
+                which = e.write(f"add i64 %tid, {row}")
+                e.store(acc, e.write(f"getelementptr i64, ptr %partials, i64 {which}"))
+                return
+            acc = self.w.e.cast(self._finished(acc), self.dtype)
+            self.w.e.store(acc, self._address(index, self.w.tools({})))
+
+    @property
+    def joined(self) -> bool:
+        """Whether the caller joins what threads have folded; else each result is one thread's."""
+        return self.depth == 0
+
+    def join(self, e: Emitter, parts: Sequence[Scalar]) -> Scalar:
+        """The result of the parts that threads have folded."""
+        total = parts[0]
+        for part in parts[1:]:
+            total = self.lower.combine(e, total, part)
+        finish = self.lower.finish
+        return e.cast(total if finish is None else finish(e, total, self.count), self.dtype)
+
+    def _finished(self, acc: Scalar) -> Scalar:
+        return acc if self.lower.finish is None else self.lower.finish(self.w.e, acc, self.count)
+
+    def _address(self, index: Sequence[Any], tools: Tools) -> str:
+        flat: Any = 0
+        if not self.w.flat:
+            for i, stride in zip(self.kept, self.strides, strict=True):
+                flat = index[i] * stride + flat
+        address: str = self.w.target(self.place, flat, tools)
+        return address
+
+    def add(self, x: Scalar, body: Any) -> None:
+        if self.has_cell:
+            # Not in memory: each result has its order there, and told that zeros are alike, LLVM
+            # makes the choice of a NaN a store under a mask, for which the next row's load waits.
+            self.w.e.reassociate = self.lower.reorder
+            self._add(x, self.cell)
+            self.w.e.reassociate = False
+        else:
+            self._add(x, self._address(body.index, body.tools))
+
+    def _add(self, x: Scalar, where: str) -> None:
+        e = self.w.e
+        e.store(self.lower.combine(e, e.load(where, self.dtype), x), where)
+
+    def start_memory(self) -> None:
+        if not self.in_register:
+            self._over_result(lambda where: self.w.e.store(self.identity(), where))
+
+    def end_memory(self) -> None:
+        if not self.in_register and self.lower.finish is not None:
+            e = self.w.e
+            self._over_result(
+                lambda where: e.store(self._finished(e.load(where, self.dtype)), where)
+            )
+
+    def _over_result(self, act: Any) -> None:
+        """A loop over the result's memory."""
+        size = self.eqn.out.type.size
+        pointer, _ = self.w.pointer(self.place.buffer, 0)
+        self.w.loop_over(
+            "0",
+            str(size),
+            1,
+            lambda counter: act(self.w.e.address(pointer, self.dtype, counter)),
+        )

@@ -1,0 +1,231 @@
+"""Values in registers: what a driver knows of tiny values, and how it reads and addresses others.
+
+Owns: `Registers`, the state of a function that is written in straight-line code: its lines, the
+elements that are in registers (`known`), pointers to buffers, values that were spilled into memory
+for a loop to read, and what must hold before it goes on (`require`). Start at `element`.
+
+Invariant: a value, once computed, dominates everything after it: conditions only branch away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Atom, Const, Var
+from tracker.jit.scalar.emitter import Emitter
+from tracker.jit.scalar.values import Complex, Names, Needs, Scalar, literal, memory_type, part_of
+from tracker.jit.schedule.affine import Tools
+from tracker.jit.schedule.buffer_reuse import Homes, Pair
+from tracker.jit.schedule.plan_data import Buffer, Place, Plan, Slots
+from tracker.ops.shape.memory_order import c_strides
+
+_INT64 = np.dtype(np.int64)
+
+
+class Registers:
+    """One function: where its values are."""
+
+    def __init__(self, plan: Plan, slots: Slots, needs: Needs) -> None:
+        self.plan = plan
+        self.slots = slots
+        self.needs = needs
+        self.lines: list[str] = []
+        self.e = Emitter(self.lines, Names(), self.needs, straight=True)
+        self.tools = Tools(write=self.e.write)
+        self.known: dict[Var, list[Scalar | None]] = {}
+        self.pointers: dict[Buffer, str] = {}
+        self.spilled: dict[Var, str] = {}
+        self.spills: list[str] = []
+        self.life: dict[Buffer, tuple[int, int]] = {}  # steps
+        self.homes: Homes = {}  # of buffers that lie where others do
+        self.carried: Homes = {}  # what comes from a step of a loop, and what goes to the next
+        self.pairs: list[Pair] = []
+        self.step = 0  # what is written now: nothing that it reads is read any later for it
+        self.level = 0
+        self.has_guards = False
+        self.raises = False  # whether what is called may leave an exception
+        self.acted: int | None = None  # the line in front of the first step with an effect
+        self.pending: Scalar | None = None  # what must hold, and is still to be checked
+
+    def place(self, var: Var) -> Place:
+        """Where a value can be read at this level: in its copy, once that is made."""
+        copy = self.plan.copies.get(var)
+        return copy if copy is not None and copy.ready <= self.level else self.plan.places[var]
+
+    def atom(self, atom: Atom, position: int) -> Scalar:
+        if isinstance(atom, Const):
+            return literal(atom.value, atom.type.dtype)
+        return self.element(atom, position)
+
+    def element(self, var: Var, position: int) -> Scalar:
+        """One element of a tiny value, by its position in C order."""
+        cells = self.known.get(var)
+        if cells is None:
+            cells = self.known[var] = [None] * max(var.type.size, 1)
+        cell = cells[position]
+        if cell is None:
+            cell = cells[position] = self._fetch(var, position)
+        return cell
+
+    def _fetch(self, var: Var, position: int) -> Scalar:
+        """Load an element of a tiny input, or of a small result of a kernel."""
+        place = self.plan.places[var]
+        buffer = place.buffer
+        assert buffer is not None, var
+        if buffer.role in ("input", "capture") and not self._is_array(buffer):
+            return self._slot_number(buffer)
+        index = place.start
+        rest = position
+        for extent, stride in zip(reversed(var.type.shape), reversed(place.strides), strict=True):
+            rest, i = divmod(rest, extent)
+            index += i * stride
+        pointer = self.pointer(buffer)
+        where = self.e.address(pointer, var.type.dtype, str(index))
+        return self.e.load(where, var.type.dtype, buffer.is_ours)
+
+    def _fetch_at(self, var: Var, index: Sequence[Any]) -> Scalar:
+        """Load an element whose index is known when the code runs."""
+        place, dtype = self.plan.places[var], var.type.dtype
+        if place.kind == "tiny":
+            if var.type.size == 1:
+                return self.element(var, 0)
+            pointer, flat = self.spill(var), self.tools.flatten(index, var.type.shape)
+            ours = True
+        else:
+            assert place.buffer is not None, var
+            pointer, flat = self.pointer(place.buffer), place.start
+            ours = place.buffer.is_ours
+            for i, stride in zip(index, place.strides, strict=True):
+                flat = i * stride + flat
+        return self.e.load(self.e.address(pointer, dtype, self.tools.name(flat)), dtype, ours)
+
+    def _is_usable(self, buffer: Buffer) -> bool:
+        """Whether what the user gave can be read as it is."""
+        return self._is_array(buffer) and buffer.type.dtype != bool  # whose bytes may be any
+
+    def _is_array(self, buffer: Buffer) -> bool:
+        if buffer.role == "input":
+            return self.slots.input_is_array[buffer.slot]
+        return self.slots.capture_is_array[buffer.slot]
+
+    def _slot_number(self, buffer: Buffer) -> Scalar:
+        """A number that is in the frame itself."""
+        group = self.slots.inputs if buffer.role == "input" else self.slots.captures
+        dtype = buffer.type.dtype
+        pointer = self._slot_pointer(group[buffer.slot])
+        if dtype.kind == "c":  # each part has a slot
+            second = self.e.write(f"getelementptr i64, ptr {pointer}, i64 1")
+            part = part_of(dtype)
+            return Complex(self.e.load(pointer, part), self.e.load(second, part))
+        if dtype.kind == "f":
+            return self.e.load(pointer, dtype)
+        wide = self.e.load(pointer, _INT64)
+        return self.e.cast(wide, dtype)
+
+    def _slot_pointer(self, slot: int) -> str:
+        return self.e.write(f"getelementptr i64, ptr %slots, i64 {slot}") if slot else "%slots"
+
+    def pointer(self, buffer: Buffer) -> str:
+        """The address of a buffer."""
+        buffer = self.homes.get(buffer, buffer)
+        first, _ = self.life.get(buffer, (self.step, self.step))
+        self.life[buffer] = (first, self.step)
+        if buffer.role == "scratch":  # taken afresh at each use: a register held long is dear
+            return self.e.write(f"getelementptr i8, <{buffer.number}>")
+        if buffer.role == "table":
+            return self.needs.table(buffer.values, buffer.type.dtype)
+        known = self.pointers.get(buffer)
+        if known is None:
+            group = {
+                "input": self.slots.inputs,
+                "capture": self.slots.captures,
+                "output": self.slots.outputs,
+            }[buffer.role]
+            cell = self._slot_pointer(group[buffer.slot])
+            known = self.pointers[buffer] = self.e.write(f"load ptr, ptr {cell}")
+        return known
+
+    def address(self, buffer: Buffer, at: int) -> str:
+        """The address of an element, which may be outside (where a formula's zero would be)."""
+        pointer = self.pointer(buffer)
+        if not at:
+            return pointer
+        kind = memory_type(buffer.type.dtype)
+        return self.e.write(f"getelementptr {kind}, ptr {pointer}, i64 {at}")
+
+    def spill(self, var: Var) -> str:
+        """A tiny value in memory, for loops that index it."""
+        place = self.plan.places[var]
+        if (
+            place.buffer is not None
+            and (place.buffer.is_ours or self._is_usable(place.buffer))
+            and place.start == 0
+            and place.strides == c_strides(var.type.shape)
+        ):
+            return self.pointer(place.buffer)
+        known = self.spilled.get(var)
+        if known is None:
+            text = memory_type(var.type.dtype)
+            known = self.spilled[var] = f"%spill{len(self.spilled)}"
+            self.spills.append(f"  {known} = alloca [{var.type.size} x {text}], align 16")
+            for i in range(var.type.size):
+                pointer = self.e.address(known, var.type.dtype, str(i))
+                self.e.store(self.element(var, i), pointer)
+        return known
+
+    def readable(self, atom: Atom) -> str:
+        """The address of all of a value, in C order (`in_order` of the plan): what is in registers,
+        or a literal, is put into memory first."""
+        if isinstance(atom, Const):
+            cell = f"%literal{len(self.spills)}"
+            self.spills.append(f"  {cell} = alloca {memory_type(atom.type.dtype)}")
+            self.e.store(self.atom(atom, 0), cell)
+            return cell
+        if self.plan.places[atom].kind == "tiny":
+            return self.spill(atom)
+        buffer = self.place(atom).buffer
+        assert buffer is not None
+        return self.pointer(buffer)
+
+    # Conditions
+
+    def require(self, holds: Scalar) -> None:
+        """Abandon the call unless the condition holds."""
+        self.require_later(holds)
+        self.settle()
+
+    def require_later(self, holds: Scalar) -> None:
+        """The same, but not at once: long arithmetic stays one block. (A select, for what a
+        condition looks at may be undefined where one before it does not hold.)"""
+        if self.pending is not None:
+            both = f"select i1 {self.pending.name}, i1 {holds.name}, i1 false"
+            holds = Scalar(self.e.write(both), holds.dtype)
+        self.pending = holds
+
+    def act(self) -> None:
+        """Something with an effect comes next."""
+        if self.acted is None:
+            self.acted = len(self.lines)
+
+    def unless_raised(self, status: str, fails: bool) -> None:
+        """Go on if what was called gave 0; abandon the call if it gave 1, as it does if it `fails`;
+        else it has left an exception."""
+        label = f"ok{self.e.names.fresh()[1:]}"
+        self.raises = True
+        self.has_guards |= fails
+        differs = "i64 1, label %fail " if fails else ""
+        self.lines.append(f"  switch i64 {status}, label %raised [i64 0, label %{label} {differs}]")
+        self.lines.append(f"{label}:")
+
+    def settle(self) -> None:
+        """Check what is to hold by now: before anything that takes long, or writes."""
+        holds, self.pending = self.pending, None
+        if holds is None:
+            return
+        self.has_guards = True
+        label = f"ok{self.e.names.fresh()[1:]}"
+        self.lines.append(f"  br i1 {holds.name}, label %{label}, label %fail")
+        self.lines.append(f"{label}:")

@@ -1,0 +1,105 @@
+"""Stores whose place depends on values (`Scatter`, `Compact`), or on those before them (`Scan`).
+
+Owns: `write`, which `loop_nest.py` calls for each element. The loops run in C order on one thread,
+so that places named twice get what NumPy gives them, and sums come out the same every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.lowering import Compact, Scan, Scatter
+from tracker.jit.scalar.values import Scalar, memory_type
+
+_INT64 = np.dtype(np.int64)
+
+
+def adds(store: Any) -> bool:
+    """Whether a store adds to what is there, so that it cannot be made twice."""
+    return (
+        store.by is not None and isinstance(store.by.op.lower, Scatter) and store.by.op.lower.adds
+    )
+
+
+def cuts(kernel: Any) -> dict[int, set[int]]:
+    """Where loops are cut from the start: after the first element of a scan, which has none
+    before it."""
+    scans = [s.by for s in kernel.stores if s.by is not None and isinstance(s.by.op.lower, Scan)]
+    return {eqn.params["axis"]: {1} for eqn in scans}
+
+
+def write(body: Any, store: Any, x: Scalar) -> None:
+    """Store an element of a loop body (`elements.Body`) where its equation says."""
+    lower = store.by.op.lower
+    if isinstance(lower, Compact):
+        _compact(body, store, x)
+    elif isinstance(lower, Scan):
+        _scan(body, store, x, lower)
+    else:
+        _scatter(body, store, x, lower)
+
+
+def _scatter(body: Any, store: Any, x: Scalar, lower: Scatter) -> None:
+    eqn, e = store.by, body.e
+    types = [o.type for o in eqn.operands]
+    index = body.tools.reading(
+        body.reader(eqn), lambda: lower.target(body.tools, body.index, *types, **eqn.params)
+    )
+    where = body.w.target(store.place, _flat(index, store.place.strides), body.tools)
+    e.store(e.add(e.load(where, x.dtype), x) if lower.adds else x, where)
+
+
+def _flat(index: Sequence[Any], strides: Sequence[int]) -> Any:
+    flat: Any = 0
+    for i, stride in zip(index, strides, strict=True):
+        flat = i * stride + flat
+    return flat
+
+
+def _scan(body: Any, store: Any, x: Scalar, lower: Scan) -> None:
+    """Make an element of the one before it: in a register, where that was made just now."""
+    axis, e, dtype = store.by.params["axis"], body.e, x.dtype
+    flat = _flat(body.index, store.place.strides)
+    body.access.writes(body.w.home(store.place.buffer), flat + store.place.start)
+    cell = _accumulator(body, dtype) if body.w.order[-1] == axis else ""
+    _, first = body.tools.within(body.index[axis], 0, 1, 1)
+    if first is False:
+        others = [body.cast(body.value(o, body.index), dtype) for o in store.by.operands[1:]]
+        before = cell or body.w.target(store.place, flat - store.place.strides[axis], body.tools)
+        x = lower.combine(e, e.load(before, dtype), x, *others)
+    e.store(x, body.w.target(store.place, flat, body.tools))
+    if cell:
+        e.store(x, cell)
+
+
+def _accumulator(body: Any, dtype: np.dtype[Any]) -> str:
+    """Where the innermost loop keeps what it has made last (LLVM takes a register)."""
+    cell = "%acc"
+    text = f"  {cell} = alloca {memory_type(dtype)}"
+    if text not in body.w.head:  # a cut loop is written more than once
+        body.w.head.insert(0, text)
+    return cell
+
+
+def _compact(body: Any, store: Any, x: Scalar) -> None:
+    """Store the position in any case, where the next one will overwrite it unless it counts; what
+    would come after the last one goes aside."""
+    e, count = body.e, store.place.buffer.type.size
+    cell, aside = "%next", "%aside"
+    if body.w.head[:1] != [f"  {cell} = alloca i64"]:  # a cut loop is written more than once
+        body.w.head[:0] = [
+            f"  {cell} = alloca i64",
+            f"  {aside} = alloca i64",
+            f"  store i64 0, ptr {cell}",
+        ]
+    position = body.tools.name(body.tools.flatten(body.index, body.w.kernel.space))
+    at = e.load(cell, _INT64)
+    full = e.write(f"icmp uge {at}, {count}")
+    base, _ = body.w.pointer(store.place.buffer, store.place.start)
+    place = e.address(base, _INT64, at.name)
+    to = e.write(f"select i1 {full}, ptr {aside}, ptr {place}")
+    e.store(Scalar(position, store.place.buffer.type.dtype), to)
+    e.store(e.add(at, e.cast(e.truth(x), _INT64)), cell)

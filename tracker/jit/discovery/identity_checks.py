@@ -1,0 +1,94 @@
+"""Functions that are differentiated and compare what they are given with arrays that they hold.
+
+Owns: `check_identity`, which a derivative asks before it runs its function. The function gets
+tracked copies, so that `x is W` is False where the plain function, given W, finds it True: that is
+refused. What the function itself stores, as in `self.last_x = x`, it remembers of earlier calls;
+to a derivative, each call gives another array.
+
+Invariant: of code that compares nothing this is found once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from types import FunctionType, MethodType
+from typing import Any
+
+from tracker import tree
+from tracker.autodiff import boundary
+from tracker.errors import UnsupportedError, message
+from tracker.jit.discovery.discovery import Reads, reads_of
+from tracker.jit.guards.source import lent
+from tracker.tape.observers import current_stage
+from tracker.tape.placeholders import settled
+
+_MOST = 4096
+_comparing_nothing: dict[tuple[int, ...], tuple[Any, ...]] = {}  # by ids: code, of what it calls
+_NONE = (None,)
+_FIX = "Decide outside of the derivative, and pass what was decided as an argument"
+
+
+def check_identity(f: Callable[..., Any], given: Sequence[tuple[Any, Any, Any]]) -> None:
+    """Raise where code of `f` compares objects, and one of the arrays that it is given, the last of
+    each (handle, leaf, array), is another, or is held."""
+    if type(f) is FunctionType and f.__closure__ is None:  # small calls: spare them the look
+        code = f.__code__
+        if _comparing_nothing.get((id(code),), _NONE)[0] is code:
+            return
+    known = _known_by(f)
+    key = tuple(map(id, known))
+    if key in _comparing_nothing:
+        return
+    stage = current_stage()
+    if stage is not None and not stage.compares:
+        return
+    reads = reads_of(f)
+    if reads.compares:
+        _compare([array for _, _, array in given], reads)
+    elif known:
+        if len(_comparing_nothing) >= _MOST:
+            _comparing_nothing.clear()
+        _comparing_nothing[key] = known
+
+
+def _compare(arrays: Sequence[Any], reads: Reads) -> None:
+    if any(one is other for one, other in combinations(arrays, 2)):
+        raise _refusal("two arguments are one array")
+    for place in reads.places:
+        if place.name not in reads.remembered:
+            for x in tree.leaves(settled(place.read())):
+                if any(x is array for array in arrays):
+                    raise _refusal(f"an argument is the array that {place.label} is")
+
+
+def _refusal(why: str) -> UnsupportedError:
+    what = f"the function asks whether things are one object, and {why}: it is given a copy"
+    return UnsupportedError(message(what, _FIX))
+
+
+def _known_by(f: Any) -> tuple[Any, ...]:
+    """The code of a function, and that, or the class, of what is bound to it; empty if it is none
+    of Python's."""
+    bound: list[Any] = []
+    while type(f) is functools.partial:
+        f = f.func
+    if type(f) is MethodType:
+        bound.append(type(f.__self__))
+        f = f.__func__
+    elif type(f) is not FunctionType:
+        bound.append(type(f))
+        f = lent(type(f), "__call__")
+    if type(f) is not FunctionType:
+        return ()
+    for cell in f.__closure__ or ():
+        try:
+            x = cell.cell_contents
+        except ValueError:
+            continue
+        bound.append(x.__code__ if type(x) is FunctionType else type(x))
+    return f.__code__, *bound
+
+
+boundary.set_identity_check(check_identity)

@@ -1,0 +1,128 @@
+"""What is seen of an object from outside, without running any code of the user's.
+
+Owns: small questions that `discovery.py` asks of functions, cells, descriptors, namespaces and
+modules.
+"""
+
+from __future__ import annotations
+
+import builtins
+import enum
+import functools
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.jit.discovery.user_code import OURS
+from tracker.jit.guards.source import MISSING, attributes_of, children_of, has_dict, lent
+
+_NAMESPACES = {("types", "SimpleNamespace"), ("argparse", "Namespace"), ("_thread", "_local")}
+
+
+def package_of(function: Any) -> str:
+    """The first name of the module of the user's function: its package is not a library."""
+    while True:
+        if is_jitted(function):
+            function = function._jitted.function
+        elif isinstance(function, functools.partial):
+            function = function.func
+        elif isinstance(getattr(function, "__wrapped__", None), types.FunctionType):
+            function = function.__wrapped__
+        else:
+            name: str = getattr(function, "__module__", None) or ""
+            first = name.partition(".")[0]
+            return "" if first in OURS else first
+
+
+def is_jitted(x: Any) -> bool:
+    return hasattr(type(x), "_tracker_derive")
+
+
+def has_attributes(x: Any) -> bool:
+    """Whether an object of a library's holds what the user's code may have put there: a namespace,
+    a model. Only what the code names is looked at."""
+    if isinstance(x, (type, types.ModuleType)) or not has_dict(x):
+        return False
+    return type(x).__module__.partition(".")[0] != OURS[0]
+
+
+def lists_in(x: Any, above: tuple[int, ...]) -> Iterator[Any]:
+    """All lists in what stands at a place."""
+    if type(x) is list:
+        yield x
+    parts = children_of(x) if id(x) not in above else None
+    for child in () if parts is None else parts[1]:
+        yield from lists_in(child, (*above, id(x)))
+
+
+def contents(cell: types.CellType) -> list[Any]:
+    try:
+        return [cell.cell_contents]
+    except ValueError:
+        return []
+
+
+def is_data_descriptor(raw: Any) -> bool:
+    return hasattr(type(raw), "__set__") or hasattr(type(raw), "__delete__")
+
+
+def and_inside(xs: list[Any]) -> list[Any]:
+    """Some objects, and what the dicts among them hold."""
+    return xs + [value for x in xs if isinstance(x, dict) for value in x.values()]
+
+
+def is_data(name: str, x: Any) -> bool:
+    """Whether a global is what code may read by a name that is not in it, and not a tool."""
+    return (
+        not name.startswith("_") and not isinstance(x, (types.ModuleType, type)) and not callable(x)
+    )
+
+
+def is_namespace(x: Any) -> bool:
+    return (
+        isinstance(x, types.FunctionType) or (type(x).__module__, type(x).__name__) in _NAMESPACES
+    )
+
+
+def is_function_of(x: Any, module: types.ModuleType) -> bool:
+    """Whether it is a function of a module's package."""
+    first = module.__name__.partition(".")[0]
+    return isinstance(x, types.FunctionType) and (x.__module__ or "").partition(".")[0] == first
+
+
+def is_absent(x: Any, name: str) -> bool:
+    """Whether there is no such attribute, without running code of the user's."""
+    if isinstance(lent(type(x), name), types.MemberDescriptorType):  # a slot, maybe empty
+        return not hasattr(x, name)
+    return name not in attributes_of(x) and not hasattr(type(x), name)
+
+
+def named_in(f: types.FunctionType, path: Sequence[str]) -> Any:
+    """What the code of a function finds by a name that is not its own, and attributes of classes
+    and modules; MISSING if that cannot be said."""
+    if not path:
+        return MISSING
+    code = f.__code__
+    cells = dict(zip(code.co_freevars, f.__closure__ or (), strict=True))
+    if path[0] in cells:
+        found = next(iter(contents(cells[path[0]])), MISSING)
+    else:
+        found = f.__globals__.get(path[0], vars(builtins).get(path[0], MISSING))
+    for name in path[1:]:
+        if isinstance(found, enum.EnumMeta):
+            found = found.__members__.get(name, MISSING)
+        elif isinstance(found, type):
+            found = next((vars(c)[name] for c in found.__mro__ if name in vars(c)), MISSING)
+        else:
+            found = vars(found).get(name, MISSING) if type(found) is types.ModuleType else MISSING
+    return found
+
+
+def may_be_given(x: Any) -> bool:
+    """Whether something may be an argument that a trace knows by what it holds, not by itself: an
+    array, a float, a container."""
+    held = (np.ndarray, np.generic, float, complex)
+    return x is MISSING or isinstance(x, held) or tree.children_of(x) is not None

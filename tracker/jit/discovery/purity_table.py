@@ -1,0 +1,197 @@
+"""Which calls are known to answer by their arguments alone: those that a trace may keep.
+
+Owns: the table of that, `is_pure`, and `Pure`, which adds what a user vouches for
+(`jit(pure=[f])`).
+
+The table has dotted names, of modules, classes and functions; of the entries that a name begins
+with, the longest decides. What no entry is about is not known to be pure. `print`, `warnings` and
+`logging` are in the table: what they write is a side effect, which happens when a function is
+traced, and no part of its result. So are locks. Start at `is_pure`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Iterable
+from types import CodeType, FrameType
+from typing import Any
+
+_PURE = (  # modules, and what is pure in others
+    "tracker numpy scipy pandas "
+    "abc _abc array base64 binascii bisect _bisect builtins cmath _codecs collections "
+    "_collections _collections_abc colorsys contextlib contextvars _contextvars copy copyreg "
+    "dataclasses datetime _datetime _pydatetime decimal _decimal _pydecimal difflib enum fractions "
+    "functools _functools genericpath.commonprefix graphlib hashlib _hashlib _blake2 _md5 _sha1 "
+    "_sha2 _sha3 _sha256 _sha512 heapq _heapq hmac html itertools json _json keyword logging math "
+    "numbers operator _operator pprint random _random re re._constants _sre reprlib statistics "
+    "_statistics string _string struct _struct textwrap types typing _typing typing_extensions "
+    "unicodedata warnings _warnings weakref _weakref _weakrefset zlib "
+    "__future__ _cyutility _io.BytesIO _io.StringIO _thread.LockType _thread.RLock _thread._local "
+    "_thread.allocate_lock _thread.lock _ctypes._CData _ctypes.Array _ctypes.Structure "
+    "_ctypes.Union _ctypes._Pointer _ctypes._SimpleCData nt.fspath posix.fspath os.fspath "
+    "nt._path_normpath nt._path_splitroot nt._path_splitroot_ex posix._path_normpath "
+    "posix._path_splitroot_ex "
+    "sys.audit sys.exc_info sys.exception sys.getdefaultencoding sys.getsizeof sys.intern "
+    "_pickle.dumps _pickle.loads pickle.dumps pickle.loads "
+    "threading.local uuid.UUID zoneinfo.ZoneInfo inspect.unwrap"
+)
+_IMPURE = (  # what is not, in these
+    "builtins.breakpoint builtins.input builtins.open ctypes decimal.getcontext "
+    "_decimal.getcontext _pydecimal.getcontext "
+    "numpy.fromfile numpy.ctypeslib numpy._core.memmap numpy._core._ufunc_config.getbufsize "
+    "numpy._core._ufunc_config.geterr numpy._core._ufunc_config.geterrcall "
+    "numpy._core.arrayprint.get_printoptions numpy.lib._datasource numpy.lib._npyio_impl "
+    "numpy.lib.format numpy.lib._format_impl pandas.io random.SystemRandom scipy.datasets scipy.io "
+    "threading.active_count threading.enumerate"
+)
+_METHODS = (  # the same, of classes in these
+    "datetime.datetime.now datetime.datetime.today datetime.datetime.utcnow datetime.date.today "
+    "numpy.ndarray.tofile numpy.ndarray.dump"
+)
+_TABLE = {
+    **dict.fromkeys(_PURE.split(), True),
+    **dict.fromkeys((*_IMPURE.split(), *_METHODS.split()), False),
+}
+# Whatever these ask is for their own purposes, and that of what they call.
+_OF_ITS_OWN = frozenset({"logging", "warnings", "importlib"})
+# Classes that ask for entropy where they are given no seed.
+SEEDED = frozenset(
+    ("MT19937", "PCG64", "PCG64DXSM", "Philox", "RandomState", "SFC64", "SeedSequence")
+)
+METHODS = frozenset(name.rpartition(".")[2] for name in _METHODS.split())
+# What leads from what is known to what is not by no name that code says, and what runs other code.
+REFLECTIVE = frozenset(
+    {
+        *("__subclasses__", "__globals__", "__builtins__", "__loader__", "f_back", "f_globals"),
+        *("eval", "exec", "compile", "__import__"),
+    }
+)
+
+
+@functools.lru_cache(maxsize=8192)
+def is_pure(name: str) -> bool | None:
+    """Whether a call of what has this dotted name is known to be pure (True), or not to be (False);
+    None if nothing is known."""
+    while name:
+        if name in _TABLE:
+            return _TABLE[name]
+        name = name.rpartition(".")[0]
+    return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_mixed(module: str) -> bool:
+    """Whether some of a module is pure, and some is not."""
+    return any(name.startswith(module + ".") for name in _TABLE)
+
+
+def is_pure_code(frame: FrameType) -> bool | None:
+    """The same of the Python function that runs in a frame."""
+    module = frame.f_globals.get("__name__")
+    if type(module) is not str:
+        return None
+    return is_pure(name_of_frame(frame) if _is_mixed(module) else module)
+
+
+def asks_for_itself(frame: FrameType) -> bool:
+    """Whether what runs there, and what that calls, is no part of what the function computes: a
+    warning, a logger's work, a module that is being imported, signals that wait."""
+    name = str(frame.f_globals.get("__name__"))
+    return name == "tracker.jit.llvm.signals" or name.partition(".")[0] in _OF_ITS_OWN
+
+
+def name_of_frame(frame: FrameType) -> str:
+    return f"{frame.f_globals.get('__name__')}.{frame.f_code.co_qualname}"
+
+
+def name_of_class(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def name_of_builtin(called: Any) -> str:
+    """The dotted name of a built-in function, or of a method in C by the class that has it."""
+    owner = getattr(called, "__objclass__", None) or called.__self__
+    if owner is None or isinstance(owner, types.ModuleType):
+        return f"{called.__module__}.{called.__qualname__}"
+    for cls in (owner if isinstance(owner, type) else type(owner)).__mro__:
+        if called.__name__ in vars(cls):
+            return f"{name_of_class(cls)}.{called.__name__}"
+    return f"{name_of_class(type(owner))}.{called.__name__}"
+
+
+class Pure:
+    """What a user vouches for: functions, methods, classes, modules."""
+
+    def __init__(self, vouched: Iterable[Any] = ()) -> None:
+        self._vouched = tuple(vouched)
+        self._codes = {id(code) for x in self._vouched for code in _codes_of(x)}
+        self._modules = tuple(x.__name__ for x in self._vouched if isinstance(x, types.ModuleType))
+
+    def vouches(self, x: Any) -> bool:
+        """Whether it is one of these, or of their classes and modules."""
+        if not self._vouched:
+            return False
+        owner = getattr(x, "__self__", None) if isinstance(x, _METHODS_OF) else x
+        classes = type(owner).__mro__ + (owner.__mro__ if isinstance(owner, type) else ())
+        if any(v is x or v is owner or any(v is cls for cls in classes) for v in self._vouched):
+            return True
+        if isinstance(x, types.BuiltinFunctionType) and x in self._vouched:
+            return True
+        named = x.__name__ if isinstance(x, types.ModuleType) else _module_of(x, owner)
+        return self._is_within(named)
+
+    def vouches_code(self, frame: FrameType) -> bool:
+        """The same of the Python function that runs in a frame."""
+        if not self._vouched:
+            return False
+        module = str(frame.f_globals.get("__name__"))
+        return id(frame.f_code) in self._codes or self._is_within(module)
+
+    def _is_within(self, module: str) -> bool:
+        return any(module == name or module.startswith(name + ".") for name in self._modules)
+
+
+_METHODS_OF = (types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType)
+
+
+def _module_of(x: Any, owner: Any) -> str:
+    if isinstance(x, (type, types.FunctionType, types.BuiltinFunctionType)) and x.__module__:
+        return str(x.__module__)
+    return str(type(owner).__module__)
+
+
+def _codes_of(x: Any) -> list[CodeType]:
+    """The code of a Python function, by whatever it is wrapped; of all that a class has."""
+    found: list[CodeType] = []
+    while x is not None:
+        if isinstance(x, type):
+            return [code for raw in vars(x).values() for code in _codes_of(raw)]
+        if isinstance(x, types.FunctionType):
+            found += [x.__code__, *_generators(x)]
+        x = next((vars_of for name in _WRAPS if (vars_of := _held(x, name)) is not None), None)
+    return found
+
+
+def _generators(f: types.FunctionType) -> list[CodeType]:
+    """The code of the generators that a function may return, which run when it has returned."""
+    named = [f.__globals__.get(name) for name in f.__code__.co_names]
+    return [
+        x.__code__
+        for x in named
+        if isinstance(x, types.FunctionType)
+        and x.__module__ == f.__module__
+        and inspect.isgeneratorfunction(x)
+    ]
+
+
+_WRAPS = ("_jitted", "function", "__wrapped__", "__func__", "func", "fget")
+
+
+def _held(x: Any, name: str) -> Any:
+    held = getattr(x, name, None)
+    return held if callable(held) or name == "_jitted" else None
+
+
+NOTHING = Pure()

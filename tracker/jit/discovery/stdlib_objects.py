@@ -1,0 +1,78 @@
+"""Where objects of Python's own keep what code reads of them by no attribute that it names.
+
+Owns: `hidden_in`, the places of these, as (kind, holder, name); `reached_by`, what else they lead
+to. A mapping's read-only view shows a dict, an exception its arguments, a member of an enumeration
+its value, a dict with defaults calls what makes them. What is in there can be changed, and is to be
+noticed, though no code says its name.
+
+Invariant: no code of the user's runs.
+"""
+
+from __future__ import annotations
+
+import enum
+import gc
+import types
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tracker.jit.discovery.site_packages import PLAIN
+from tracker.jit.guards.constants import PROXIES, items_of
+from tracker.jit.guards.source import Kind
+
+_DATA = {  # where objects of the standard library keep what is in them
+    ("collections", "UserDict"): "data",
+    ("collections", "UserList"): "data",
+    ("weakref", "WeakValueDictionary"): "data",
+    ("weakref", "WeakKeyDictionary"): "data",
+    ("_weakrefset", "WeakSet"): "data",
+    ("collections", "ChainMap"): "maps",
+    ("queue", "Queue"): "queue",
+    ("queue", "LifoQueue"): "queue",
+    ("queue", "PriorityQueue"): "queue",
+}
+
+
+def hidden_in(x: Any) -> Iterator[tuple[Kind, Any, Any]]:
+    """(kind, holder, name) of each place where an object keeps something."""
+    if isinstance(x, defaultdict):
+        yield "attribute", x, "default_factory"
+    elif isinstance(x, BaseException):
+        yield "attribute", x, "args"
+    elif isinstance(x, types.CellType):
+        yield "cell", x, ""
+    elif isinstance(x, enum.Enum):
+        yield "attribute", x, "_value_"
+    elif isinstance(x, PROXIES):
+        shown = _shown_by(x)
+        for name, value in shown.items():
+            if not isinstance(value, PLAIN) or isinstance(value, np.ndarray):
+                yield "item", shown, name
+    for cls in type(x).__mro__:
+        name = _DATA.get((cls.__module__, cls.__name__))
+        if name is not None:
+            yield "attribute", x, name
+
+
+def reached_by(x: Any) -> tuple[Any, ...]:
+    """What else an object leads to."""
+    if isinstance(x, (set, frozenset, *PROXIES)):
+        return items_of(x)
+    if isinstance(x, enum.EnumType):
+        return tuple(x._member_map_.values())
+    if isinstance(x, dict):
+        return tuple(key for key in x if not isinstance(key, PLAIN))
+    if isinstance(x, super):
+        return x.__self__, x.__thisclass__  # type: ignore[attr-defined]
+    if isinstance(x, types.GenericAlias) or type(x).__module__ == "typing":
+        return (getattr(x, "__origin__", None), *getattr(x, "__args__", ()))
+    return ()
+
+
+def _shown_by(view: Any) -> dict[Any, Any]:
+    """The dict of which it is a view; not that of a class, which others may not write into."""
+    found = next((d for d in gc.get_referents(view) if isinstance(d, dict)), {})
+    return {} if "__module__" in found and "__doc__" in found else found

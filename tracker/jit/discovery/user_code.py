@@ -1,0 +1,57 @@
+"""Whose code is whose: the user's is followed, a library's is taken to stay as it is.
+
+Owns: `is_library`, which says it of modules, `is_library_code` of functions; `is_installed`, of
+the modules of packages that somebody has installed: nothing is known of them.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+from tracker.errors import is_internal
+from tracker.support.instances import INSTALLED, is_library_file
+
+OURS = ("tracker", "numpy")
+_KNOWN = (*OURS, "scipy")
+
+
+def is_library(module: types.ModuleType | None, package: str) -> bool:
+    """Whether a module is a library's; those of `package` never are."""
+    first = "" if module is None else module.__name__.partition(".")[0]
+    if module is None or first == package:
+        return False
+    own = _own(module)
+    where = own.get("__file__")
+    if first in OURS:
+        return True
+    if where is None:
+        return module.__name__ in sys.builtin_module_names or "__path__" in own
+    return is_library_file(where)
+
+
+def is_installed(module: str, package: str) -> bool:
+    """Whether a module is of a package that is not the user's, nor Python's, NumPy's, SciPy's."""
+    found = sys.modules.get(module)
+    where = _own(found).get("__file__")
+    if where is None or module.partition(".")[0] in _KNOWN:
+        return False
+    return is_library(found, package) and INSTALLED.search(where) is not None
+
+
+def _own(module: types.ModuleType | None) -> dict[str, Any]:
+    """What a module has itself: its `__getattr__` is code of the user's."""
+    own: dict[str, Any] = getattr(module, "__dict__", {})
+    return own
+
+
+def is_library_code(f: types.FunctionType, package: str) -> bool:
+    if is_internal(f.__code__):  # a derivative bears its function's name, and its module's
+        return True
+    module, path = f.__module__ or "", f.__code__.co_filename
+    if module.partition(".")[0] == package:
+        return False
+    if path == "<string>" and not f.__name__.startswith("__"):  # `exec` made it, not `dataclasses`
+        return is_library(sys.modules.get(module), package)
+    return is_library_file(path)

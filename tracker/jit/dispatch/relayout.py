@@ -1,0 +1,91 @@
+"""Arrays that no entry takes as they lie: byte-swapped, misaligned, fields of records.
+
+Owns: `laid_out`, which copies one into a layout that machine code takes, and `over_given`, which
+puts what a result shares with such a copy back over the memory of the array that was given.
+
+Invariant: a result that is an argument, or a view of one, in the plain function is that of a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.jit.guards import signature
+from tracker.support.array_copies import overlaps_itself, own_copy
+
+NOT_TAKEN = object()
+
+
+def laid_out(x: Any) -> Any:
+    """An array in the layout that native code takes, if its class and dtype allow that."""
+    if not isinstance(signature.leaf_of(x), signature.Foreign):
+        return x
+    if type(x) is not np.ndarray or x.dtype.newbyteorder("=") not in signature.DTYPES:
+        return NOT_TAKEN
+    if x.flags.writeable and overlaps_itself(x):
+        return NOT_TAKEN  # a copy would not
+    copy = own_copy(x)
+    if not x.dtype.isnative:
+        copy = copy.byteswap(inplace=True).view(x.dtype.newbyteorder("="))
+    if not x.flags.writeable:
+        copy.flags.writeable = False
+    return copy
+
+
+def over_given(result: Any, given: Sequence[Any], copies: Sequence[Any]) -> Any:
+    """A result in which views of the copies are views of the arrays that were given."""
+    pairs = [(x, copy) for x, copy in zip(given, copies, strict=True) if x is not copy]
+    leaves, structure = tree.flatten(result)
+    placed = [_placed(leaf, pairs) for leaf in leaves]
+    if all(new is old for new, old in zip(placed, leaves, strict=True)):
+        return result
+    return tree.unflatten(structure, placed, result)
+
+
+def _placed(leaf: Any, pairs: list[tuple[Any, Any]]) -> Any:
+    if type(leaf) is np.ndarray:
+        for x, copy in pairs:
+            if leaf is copy:
+                return x
+            if np.may_share_memory(leaf, copy):
+                return _same_view(leaf, copy, x)
+    return leaf
+
+
+def _same_view(view: Any, copy: Any, x: Any) -> Any:
+    """The view of `x` that `view` is of its copy."""
+    start, within = _index_at(_address(view) - _address(copy), copy)
+    first = x[tuple(slice(i, i + 1) for i in start)]
+    if view.dtype != copy.dtype:  # a part of complex numbers
+        first = first.imag if within else first.real
+    strides = [0] * view.ndim
+    for axis, (n, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
+        if n > 1:
+            at, _ = _index_at(_address(view) + stride - _address(copy), copy)
+            strides[axis] = sum(
+                (i - k) * step for i, k, step in zip(at, start, x.strides, strict=True)
+            )
+    return np.lib.stride_tricks.as_strided(first, view.shape, strides)
+
+
+def _index_at(offset: int, copy: Any) -> tuple[list[int], int]:
+    """The index of the element of a copy at an offset from its first, and what is left over."""
+    index = [0] * copy.ndim
+    steps = [(abs(s), axis) for axis, s in enumerate(copy.strides) if s and copy.shape[axis] > 1]
+    for step, axis in steps:
+        if copy.strides[axis] < 0:  # counted from its other end
+            offset += (copy.shape[axis] - 1) * step
+    for step, axis in sorted(steps, reverse=True):
+        index[axis], offset = divmod(offset, step)
+        if copy.strides[axis] < 0:
+            index[axis] = copy.shape[axis] - 1 - index[axis]
+    return index, offset
+
+
+def _address(array: Any) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address

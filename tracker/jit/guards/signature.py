@@ -1,0 +1,364 @@
+"""What a native call takes and gives: leaves, containers, names. Plain data, no machine code.
+
+Owns: the input leaves (`Array`, `Scalar`, `Twin`, `Foreign`, `Log`; see `constants.py`,
+`class_guard.py`), the output leaves (`ArrayOut`, `ScalarOut`, `ConstOut`, `InputOut`, `ViewOut`,
+`SameOut`, `NodeOut`), `Signature`, `Update`, `Outputs`, and the slots they take in the frame that
+native code computes on. Start at `signature_of`.
+
+Invariants: two calls have equal signatures exactly when one compiled entry serves both (a
+signature with a `Foreign` leaf has none); signatures are hashable; they never keep alive an object
+that they know by identity, if that object can be referred to weakly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from tracker import tree
+from tracker.jit.guards.class_guard import Lent
+from tracker.jit.guards.constants import (
+    NESTED,
+    NUMBERS,
+    SCALARS,
+    Compared,
+    Static,
+    comparable,
+    is_changing,
+    of_plain_values,
+)
+from tracker.support.structs import record
+from tracker.tree import Structure
+
+if TYPE_CHECKING:
+    from tracker.jit.guards.conditions import Condition
+    from tracker.jit.guards.source import Place
+
+DTYPES: frozenset[np.dtype[Any]] = frozenset(np.dtype(code) for code in NUMBERS.split())
+
+
+@record(frozen=True)
+class Array:
+    """Exactly an ndarray: native byte order, aligned, this dtype and this shape; C-contiguous, or
+    with these strides (in bytes)."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
+
+    slots = 1
+
+    def __str__(self) -> str:
+        layout = "" if self.strides is None else f" strides {self.strides}"
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]{layout}"
+
+
+@record(frozen=True)
+class Scalar:
+    """Exactly this class: `float`, `int` (fitting int64), `complex`, a NumPy scalar."""
+
+    cls: type
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return SCALARS[self.cls]
+
+    @property
+    def slots(self) -> int:
+        return 2 if self.dtype.kind == "c" else 1
+
+    def __str__(self) -> str:
+        return self.cls.__name__
+
+
+@record(frozen=True)
+class Foreign:
+    """A value that no native entry takes; `why` says what it is."""
+
+    why: str
+
+    slots = 0
+
+
+@record(frozen=True)
+class Twin:
+    """The very object that an earlier leaf is: the array numbered `leaf`."""
+
+    leaf: int
+
+    slots = 0
+
+
+@record(frozen=True)
+class Log:
+    """A list that is appended to: what is in it does not matter."""
+
+    slots = 0
+
+
+Node: TypeAlias = tuple[int, tuple[int, ...]]
+Leaf: TypeAlias = Array | Scalar | Static | Twin | Compared | Foreign | Log | Lent
+
+
+@record(frozen=True, slots=False)
+class Signature:
+    """The arguments of a call: one structure for each positional argument, one for each name in
+    `names`, one for each of the `places` that the function reads; all leaves in order. `same`: the
+    lists and dicts at places that are one object."""
+
+    structures: tuple[Structure, ...]
+    names: tuple[str, ...]
+    leaves: tuple[Leaf, ...]
+    places: tuple[Place, ...] = ()
+    same: tuple[tuple[Node, Node], ...] = ()
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.structures, self.names, self.leaves, self.places))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def positional(self) -> int:
+        return len(self.structures) - len(self.names) - len(self.places)
+
+    @property
+    def alive(self) -> bool:
+        """Whether all objects that it knows by identity are still there."""
+        holders = (place.holder for place in self.places)
+        known = (Static, Compared, Lent)
+        return not any(isinstance(x, known) and x.is_gone for x in (*self.leaves, *holders))
+
+    @property
+    def native(self) -> bool:
+        """Whether a native entry can take these arguments."""
+        return not any(isinstance(leaf, Foreign) for leaf in self.leaves)
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """The first slot of each leaf; one more number, the count of slots."""
+        return slot_offsets(self.leaves)
+
+
+def containers_of(call: Signature) -> list[Node]:
+    """The nodes of all containers that can be changed."""
+    found: list[Node] = []
+    todo: list[tuple[Structure, Node]] = [
+        (structure, (at, ())) for at, structure in enumerate(call.structures)
+    ]
+    while todo:
+        structure, node = todo.pop()
+        if structure.cls is not None and not issubclass(structure.cls, tuple):
+            found.append(node)
+        todo += [(s, (node[0], (*node[1], at))) for at, s in enumerate(structure.children)]
+    return found
+
+
+def apart_of(call: Signature, updates: Sequence[Update]) -> list[tuple[Node, Node]]:
+    """The containers that must not be one object: those that are changed, and all others."""
+    changed = {u.target for u in updates if isinstance(u.target, tuple)}
+    others = containers_of(call) if changed else []
+    return [(node, other) for node in changed for other in others if node != other]
+
+
+def signature_of(
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    static: frozenset[int | str] = frozenset(),
+    taken: Container[int] = (),
+) -> tuple[Signature, list[Any]]:
+    """The signature of a call and its leaves. In arguments in `static` all but Python's
+    containers are constants; those in `taken` are differentiated: objects of the user's own classes
+    are containers in them."""
+    values: list[Any] = []
+    leaves: list[Leaf] = []
+    structures = [
+        _take(arg, at in static, values, leaves, at in taken) for at, arg in enumerate(args)
+    ]
+    structures += [_take(arg, name in static, values, leaves) for name, arg in kwargs.items()]
+    return Signature(tuple(structures), tuple(kwargs), tuple(leaves)), values
+
+
+def _take(
+    arg: Any, static: bool, values: list[Any], leaves: list[Leaf], taken: bool = False
+) -> Structure:
+    if static:
+        found, structure = tree.flatten(arg, _is_whole)
+        values += found
+        leaves += [Compared(x) if comparable(x) else Static(x) for x in found]
+        return structure
+    cls = type(arg)
+    if cls is np.ndarray or cls in SCALARS:
+        values.append(arg)
+        leaves.append(leaf_of(arg))
+        return tree.LEAF
+    found, structure = tree.flatten(arg, objects=taken)
+    values += found
+    leaves += map(leaf_of, found)
+    return structure
+
+
+def _is_whole(x: Any) -> bool:
+    """Whether a part of a static argument is known by itself: it is none of Python's containers, in
+    which others may be put."""
+    return type(x) not in NESTED and not tree.is_namedtuple(type(x))
+
+
+def leaf_of(x: Any) -> Leaf:
+    """How a native entry would take a value that is not a container."""
+    cls = type(x)
+    if cls is np.ndarray:
+        return array_leaf(x) or Foreign(f"an array of {x.dtype!r}")
+    if cls is bool:
+        return Static(x)  # a flag: code asks `is True`, and each value goes its own way
+    if cls is int and not -(2**63) <= x < 2**63:
+        return Foreign("an int beyond 64 bits")
+    if cls in SCALARS:
+        return Scalar(cls)
+    if isinstance(x, (np.ndarray, np.generic)):
+        return Foreign(f"a {cls.__name__}")
+    if is_changing(x) and not of_plain_values(x):
+        return Foreign(f"a {cls.__name__} of objects")
+    return Compared(x) if comparable(x) else Static(x)
+
+
+def array_leaf(x: Any) -> Array | Foreign | None:
+    """How a native entry would take an array where it lies; None if `x` is no array of numbers."""
+    if type(x) is not np.ndarray or x.dtype.kind not in "biufc":
+        return None
+    dtype, flags = x.dtype, x.flags
+    if dtype not in DTYPES or not dtype.isnative:
+        return Foreign(f"an array of {dtype!r}")
+    if not flags.aligned or any(stride % dtype.itemsize for stride in x.strides):
+        return Foreign("an array that is not aligned")
+    return Array(dtype, x.shape, None if flags.c_contiguous else x.strides)
+
+
+@record(frozen=True)
+class ArrayOut:
+    """A fresh ndarray, in C order or with these strides (in bytes); the plan finds the address of
+    its data in the slot."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
+
+    slots = 1
+
+
+@record(frozen=True)
+class ScalarOut:
+    """A scalar of this class, Python's or NumPy's, that the plan stores in the slot."""
+
+    cls: type
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return SCALARS[self.cls]
+
+    @property
+    def slots(self) -> int:
+        return 2 if self.dtype.kind == "c" else 1
+
+
+@record(frozen=True, eq=False)
+class ConstOut:
+    """This very object, at each call."""
+
+    value: Any
+
+    slots = 0
+
+
+@record(frozen=True)
+class InputOut:
+    """The object given as input leaf number `leaf`."""
+
+    leaf: int
+
+    slots = 0
+
+
+@record(frozen=True)
+class ViewOut:
+    """A view of the array given as input leaf number `leaf`: `offset` and `strides` in bytes;
+    whether it may be written into where the array may (NumPy's broadcasts may not)."""
+
+    leaf: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    writeable: bool
+
+    slots = 0
+
+
+@record(frozen=True)
+class SameOut:
+    """The object made for an earlier output leaf, number `leaf`."""
+
+    leaf: int
+
+    slots = 0
+
+
+UpdateKind: TypeAlias = Literal["place", "item", "append", "delete", "attribute"]
+
+
+@record(frozen=True)
+class Update:
+    """What a call puts at a place, or, under `key`, into a container: `target` is the place, or the
+    number of a structure of the signature and the way down to the container in it. `structure` is
+    that of what is put: its leaves come after the result's."""
+
+    kind: UpdateKind
+    target: Place | Node
+    key: Any
+    structure: Structure | None
+
+
+@record(frozen=True)
+class NodeOut:
+    """The container that is given at a node of the signature."""
+
+    node: Node
+
+    slots = 0
+
+
+OutLeaf = ArrayOut | ScalarOut | ConstOut | InputOut | ViewOut | SameOut | NodeOut
+
+
+@record(frozen=True, slots=False)
+class Outputs:
+    """The result of a call. Tuples, named tuples, lists and dicts are made by native code, other
+    containers by `build(structure, children)`. `writes`: the input leaves that are written into,
+    and as what; their slots come after the results'. `apart`: input leaves that share memory with
+    no other in any case. `conditions`: what else must hold of what is given. `updates`: what is
+    put where, in order."""
+
+    structure: Structure
+    leaves: tuple[OutLeaf, ...]
+    build: Callable[[Structure, Sequence[Any]], Any] | None = None
+    writes: tuple[tuple[int, ArrayOut], ...] = ()
+    apart: tuple[int, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    updates: tuple[Update, ...] = ()
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """The first slot of each leaf, from the first output slot; then the count of slots."""
+        return slot_offsets(self.leaves)
+
+
+def slot_offsets(leaves: Sequence[Leaf | OutLeaf]) -> tuple[int, ...]:
+    """Running sum of the slots that leaves take."""
+    offsets = [0]
+    for leaf in leaves:
+        offsets.append(offsets[-1] + leaf.slots)
+    return tuple(offsets)

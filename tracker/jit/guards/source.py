@@ -1,0 +1,236 @@
+"""Where Python code finds what it was not given: closure cells, entries of a namespace, attributes.
+
+Owns: `Place`, and what stands there now; `Spot`, one leaf of that. `jit/discovery/discovery.py`
+finds the places that a function reads; a call's signature has them after the arguments; native code
+looks at them on each call. Numbers at places are constants of a trace, but for those at spots that
+are known to vary.
+
+Invariants: places are equal when they mean the same; a place never keeps alive an object that
+can be referred to weakly; reading a place runs no Python code of the user's.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from tracker import tree
+from tracker.jit.guards.constants import Static
+from tracker.support.instances import own_dict
+from tracker.support.structs import field, record
+
+MISSING: Any = object()
+OF_C = (types.MemberDescriptorType, types.GetSetDescriptorType)  # which keep it in the object
+
+
+Kind: TypeAlias = Literal[
+    "cell", "item", "attribute", "variable", "slot", "class", "own", "lent", "names", "token"
+]
+
+
+@record(frozen=True)
+class Place:
+    """The content of a cell, `holder[name]` of a dict, the attribute `name`, what a context
+    variable is in this context, or a slot of a function, known by identity: its code, its defaults;
+    the class of an object, which of the names in `name` its own dict has (none, as a rule), or what
+    a class lends under such names (`class_guard.py`); what a dict that hardly changes, a library's
+    or the globals where nothing stands, has under the names `name`; a token: that of abstract
+    classes, or how often a cache was emptied (`jit/discovery/lru_caches.py`).
+
+    `label` says to people what it is. `is_log`: the function appends to the list there, or to
+    those in the dict there, and does not look at it. `is_apart`: the function puts dataclasses
+    there, which are known by their fields. `is_fixed`: an array there is a constant of the trace.
+    """
+
+    kind: Kind
+    holder: Static
+    name: Any
+    label: str = field(compare=False)
+    is_log: bool = field(default_factory=bool, compare=False)
+    is_apart: bool = field(default_factory=bool, compare=False)
+    is_fixed: bool = field(default_factory=bool, compare=False)
+
+    def read(self) -> Any:
+        """What stands there; MISSING if nothing does."""
+        holder = self.holder.value
+        if self.kind == "cell":
+            try:
+                return holder.cell_contents
+            except ValueError:
+                return MISSING
+        if self.kind == "item":
+            return holder.get(self.name, MISSING)
+        if self.kind == "variable":
+            try:
+                return MISSING if holder is None else holder.get()  # maybe what it is to begin with
+            except LookupError:
+                return MISSING
+        if holder is None:
+            return MISSING
+        if self.kind == "names":
+            return tuple(holder.get(name, MISSING) for name in self.name)
+        if self.kind == "token":
+            return holder()
+        if self.kind == "class":
+            return type(holder)
+        if self.kind == "own":
+            own = own_dict(holder)
+            return tuple(name for name in self.name if name in own) or MISSING
+        return holder if self.kind == "lent" else getattr(holder, self.name, MISSING)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether what stands there is the holder's own: an attribute may be lent by a class."""
+        holder = self.holder.value
+        if self.kind != "attribute" or isinstance(holder, type):
+            return True
+        return self.name in attributes_of(holder) or isinstance(lent(type(holder), self.name), OF_C)
+
+    @property
+    def lender(self) -> Place | None:
+        """The place in a class that lends the holder what stands there; None if it is its own."""
+        if self.is_own:
+            return None
+        cls = _lender(type(self.holder.value), self.name)
+        return None if cls is None else Place(self.kind, Static(cls), self.name, self.label)
+
+    def put(self, x: Any, own: bool) -> None:
+        """Have something stand there, or nothing, if it is MISSING; as what is the holder's `own`,
+        or is lent to it."""
+        holder = self.holder.value
+        if self.kind == "cell":
+            if x is MISSING:
+                del holder.cell_contents
+            else:
+                holder.cell_contents = x
+        elif self.kind == "item":
+            if x is MISSING:
+                holder.pop(self.name, None)
+            else:
+                holder[self.name] = x
+        elif self.kind == "variable":
+            if x is not MISSING:
+                holder.set(x)
+        elif self.kind == "own":
+            for name in self.read():
+                object.__delattr__(holder, name)
+        elif self.kind == "class":
+            object.__setattr__(holder, "__class__", x)
+        elif x is MISSING or (not own and self.is_own and self._is_lent(x)):
+            written_in_c(holder, "__delattr__")(holder, self.name)
+        elif own and not isinstance(holder, (type, functools.partial)):
+            written_in_c(holder, "__setattr__")(holder, self.name, x)
+        else:
+            _set_attribute(holder, self.name, x)
+
+    def _is_lent(self, x: Any) -> bool:
+        """Whether its class lends the holder this attribute."""
+        return lent(type(self.holder.value), self.name) is x
+
+    def replace(self, old: Any, new: Any) -> None:
+        """Have something else stand there, unless another thread has put something there: between
+        look and store nothing is called, so that Python lets no other thread in."""
+        holder = self.holder.value
+        if self.kind == "cell":
+            if holder.cell_contents is old:
+                holder.cell_contents = new
+        elif self.kind == "item":
+            if holder[self.name] is old:
+                holder[self.name] = new
+        elif self.kind == "variable":
+            if self.read() is old:
+                holder.set(new)
+        elif getattr(holder, self.name, MISSING) is old:
+            _set_attribute(holder, self.name, new)
+
+
+_At = TypeVar("_At")
+Spot: TypeAlias = tuple[Place, tuple[int, ...]]  # a place, and the way from there to a leaf
+
+
+def has_dict(x: Any) -> bool:
+    """Whether an object has attributes of its own. Where a `__getattr__` may answer to every name,
+    the classes are asked instead of it."""
+    if not hasattr(type(x), "__getattr__"):
+        return hasattr(x, "__dict__")
+    return any("__dict__" in vars(cls) for cls in type(x).__mro__)
+
+
+def attributes_of(x: Any) -> Mapping[str, Any]:
+    """The attributes that an object has of its own."""
+    return vars(x) if has_dict(x) else {}
+
+
+def written_in_c(x: Any, name: str) -> Callable[..., Any]:
+    """What sets (`__setattr__`) or deletes an attribute of an object without code of the user's:
+    `object`'s, but for classes that keep attributes elsewhere (`threading.local`: each thread)."""
+    found = (vars(cls)[name] for cls in type(x).__mro__ if name in vars(cls))
+    return next(f for f in found if isinstance(f, types.WrapperDescriptorType))
+
+
+def _lender(cls: type, name: str) -> type | None:
+    """The class, of a class and its bases, that has the attribute; None if none has."""
+    return next((c for c in cls.__mro__ if name in vars(c)), None)
+
+
+def lent(cls: type, name: str) -> Any:
+    """What a class lends its objects under a name, as it was put there; None if nothing."""
+    lender = _lender(cls, name)
+    return None if lender is None else vars(lender)[name]
+
+
+def _set_attribute(holder: Any, name: str, x: Any) -> None:
+    """Set an attribute where it is: on the object, or on the class that lends it."""
+    if isinstance(holder, functools.partial):
+        parts = {"func": holder.func, "args": holder.args, "keywords": holder.keywords, name: x}
+        holder.__setstate__((*parts.values(), vars(holder)))  # type: ignore[attr-defined]
+    elif isinstance(holder, types.FunctionType):
+        setattr(holder, name, x)
+    else:
+        cls = holder if isinstance(holder, type) else type(holder)
+        own = not isinstance(holder, type) and name in attributes_of(holder)
+        lender = _lender(cls, name)
+        if own:
+            vars(holder)[name] = x
+        elif lender is None or isinstance(vars(lender)[name], OF_C):
+            object.__setattr__(holder, name, x)
+        else:
+            type.__setattr__(lender, name, x)
+
+
+def children_of(x: Any, apart: bool = False) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    """(names, children) of what a place's value is taken apart into; a dataclass is an object,
+    whose attributes are places, but at a place that is `apart`."""
+    if is_record(x):
+        return tree.children_of(x) if apart else None
+    if hasattr(type(x), "__dataclass_fields__") and not isinstance(x, (tuple, list, dict)):
+        return None
+    return ((), tuple(x)) if isinstance(x, deque) else tree.children_of(x)
+
+
+def is_frozen(x: Any) -> bool:
+    """Whether it is a record that cannot be changed."""
+    return is_record(x) and bool(type(x).__dataclass_params__.frozen)
+
+
+def is_record(x: Any) -> bool:
+    """Whether it is a dataclass that is no more than its fields."""
+    cls: Any = type(x)
+    params = getattr(cls, "__dataclass_params__", None)
+    if params is None or isinstance(x, (type, tuple, list, dict)):
+        return False
+    if not params.frozen and cls.__setattr__ is not object.__setattr__:
+        return False
+    return own_dict(x).keys() <= cls.__dataclass_fields__.keys() and not any(
+        isinstance(raw, functools.cached_property)
+        for each in cls.__mro__
+        for raw in vars(each).values()
+    )
+
+
+def below(spot: tuple[_At, tuple[int, ...]], at: int) -> tuple[_At, tuple[int, ...]]:
+    """The spot of a child of what is at a spot, or the node below a node."""
+    return spot[0], (*spot[1], at)

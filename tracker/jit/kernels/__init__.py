@@ -1,0 +1,1 @@
+"""Kernels written by hand: sorting, selection, searching, matrix products, calls of Python."""

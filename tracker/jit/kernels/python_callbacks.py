@@ -1,0 +1,449 @@
+"""Python's functions called in the midst of machine code: draws of generators, rules of users.
+
+Owns: `Callback` (a step of the plan), `why_no_callback` (which host calls can be one), the text of
+the call, the functions that all such calls go by, and the addresses that a text needs
+(`bound_callbacks`). Start at `plan_callback`; `table_of` says how a function is called. What a
+program does before and after its host calls stays one native call, whose arguments no Python looks
+at.
+
+What is given is copied, for a function may keep it; what comes back is copied to where the plan has
+it. So values are small: the executor calls NumPy with large ones (`jit/pipeline/executor.py`).
+
+Invariants: callbacks with effects keep their order, and come after all conditions that stand before
+them in the function; what was drawn when a later condition does not hold is taken back, for another
+trace draws it again. A result of another dtype or shape fails like a condition.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Eqn, Var
+from tracker.ir.lowering import Host
+from tracker.ir.op import has_effect
+from tracker.ir.types import Bundle, Type
+from tracker.jit.abi import loader
+from tracker.jit.guards.signature import DTYPES
+from tracker.jit.llvm import engine, object_cache
+from tracker.jit.llvm.lock import once
+from tracker.jit.runtime import c_symbols
+from tracker.jit.runtime.cpython_layout import (
+    ALIGNED,
+    CONTIGUOUS,
+    DATA,
+    DESCR,
+    DIMS,
+    NDIM,
+    TYPE_NUMBER,
+)
+from tracker.random.draw_ops import Journal
+from tracker.support.structs import record
+from tracker.tape.observers import Unheard
+
+CALL, BEGIN, FINISH = "tk.callback", "tk.callback.begin", "tk.callback.finish"
+_DECLARED = {
+    f"declare i64 @{CALL}(ptr, ptr, ptr)",
+    f"declare ptr @{BEGIN}(ptr)",
+    f"declare void @{FINISH}(ptr, ptr, i64)",
+    "@callback.begin = external global i8",
+    "@callback.finish = external global i8",
+}
+_SMALL = 1 << 16  # bytes of all values together: to copy more costs what the executor does
+
+
+def why_no_callback(eqn: Eqn) -> str:
+    """Why a host call cannot be made by machine code; empty if it can."""
+    if not isinstance(eqn.op.lower, Host) or isinstance(eqn.out.type, Bundle):
+        return "it gives several results"
+    types = [eqn.out.type, *(o.type for o in eqn.operands)]
+    if any(type.dtype not in DTYPES for type in types):
+        return "a dtype that machine code has no numbers for"
+    return "its values are large" if sum(type.nbytes for type in types) > _SMALL else ""
+
+
+# The plan ----------------------------------------------------------------------------------------
+
+
+@record(eq=False)
+class Callback:
+    """out = what Python makes of the operands."""
+
+    eqn: Eqn
+
+    @property
+    def why(self) -> str:
+        assert isinstance(self.eqn.op.lower, Host)
+        return self.eqn.op.lower.why
+
+    def write(self, driver: Any) -> None:
+        """Call it."""
+        _write(driver, self.eqn)
+
+
+def plan_callback(planner: Any, eqn: Eqn) -> None:
+    """Have the operands where they can be read, in C order, after all conditions so far, and place
+    the result."""
+    places = [planner.in_order(o) for o in eqn.operands if isinstance(o, Var)]
+    level = max([planner.checked, *(place.ready for place in places)])
+    if has_effect(eqn.op):
+        level = planner.drawn = max(level, planner.drawn)
+    planner.made(eqn.out, level)
+    planner.plan.writes.setdefault(level, []).append(Callback(eqn))
+
+
+def _write(driver: Any, eqn: Eqn) -> None:
+    driver.settle()
+    effect = has_effect(eqn.op)
+    if effect:
+        driver.act()
+    number = len(driver.needs.callbacks)
+    driver.needs.callbacks.append(eqn)
+    table = f"@callback.{number}"
+    driver.needs.intrinsics |= {*_DECLARED, f"{table} = external global i8"}
+    cells = f"%given{number}"
+    driver.spills.append(f"  {cells} = alloca [{max(len(eqn.operands), 1)} x ptr]")
+    for at, operand in enumerate(eqn.operands):
+        cell = driver.e.write(f"getelementptr ptr, ptr {cells}, i64 {at}")
+        driver.lines.append(f"  store ptr {driver.readable(operand)}, ptr {cell}")
+    target = driver.pointer(driver.plan.places[eqn.out].buffer)
+    status = driver.e.write(f"call i64 @{CALL}(ptr {table}, ptr {cells}, ptr {target})")
+    driver.unless_raised(status, fails=not effect)
+
+
+def journal(driver: Any) -> Callable[[bool], list[str]]:
+    """What to say of what was drawn at each way out of a function (whether it fails there), if a
+    condition comes after the first effect. (For its bodies, too.)"""
+    at = driver.acted
+    if not any("label %fail" in line for line in driver.lines[at:]):
+        return lambda _: []
+    driver.spills += ["  %journal = alloca ptr, align 8", "  store ptr null, ptr %journal, align 8"]
+    driver.lines[at:at] = [
+        f"  %journal.new = call ptr @{BEGIN}(ptr @callback.begin)",
+        "  store ptr %journal.new, ptr %journal, align 8",
+    ]
+    called = f"  call void @{FINISH}(ptr @callback.finish, ptr %journal, i64 "
+    return lambda fails: [f"{called}{fails:d})"]
+
+
+# What the text refers to -------------------------------------------------------------------------
+
+_ARRAY, _FLOAT, _INT, _BOOL, _COMPLEX, _SCALAR = range(6)
+_WEAK = {"f": _FLOAT, "i": _INT, "b": _BOOL, "c": _COMPLEX}
+_LAID = CONTIGUOUS | ALIGNED  # how NumPy is to hand over a result
+_DIFFERS = "a host call with an effect gave another dtype or shape than before\\00"
+_HEAD, _RECORD = 3, 5  # words of a table's head, and of each value's record
+
+
+def bound_callbacks(eqns: Sequence[Eqn]) -> tuple[dict[str, int], list[Any]]:
+    """The addresses of what the texts of callbacks name, and what is to be kept alive."""
+    found = {name: _runtime().address(name) for name in (CALL, BEGIN, FINISH)}
+    found.update({"callback.begin": id(_begin), "callback.finish": id(_finish)})
+    keep: list[Any] = []
+    for number, eqn in enumerate(eqns):
+        table, things = table_of(eqn)
+        buffer = loader.buffer_of(table)
+        found.update(loader.addresses({f"callback.{number}": buffer}))
+        keep += [buffer, *things]
+    return found, keep
+
+
+def table_of(eqn: Eqn) -> tuple[bytes, list[Any]]:
+    """What `tk.callback` reads of a host call, as words: the function, how many operands it has,
+    whether its result must be what it was; of the result, and then of each operand, what it is for
+    Python, its dtype, rank, where in the table its extents are, its bytes. And the objects."""
+    call = function_of(eqn)
+    call = call if has_effect(eqn.op) else _or_nothing(call)
+    types = [eqn.out.type, *(o.type for o in eqn.operands)]
+    at = 8 * (_HEAD + _RECORD * len(types))
+    words, extents = [id(call), len(types) - 1, int(has_effect(eqn.op))], list[int]()
+    things: list[Any] = [call]
+    for type in types:
+        dtype = np.dtype(type.dtype.type)
+        words += [_kind(type), id(dtype), type.ndim, at + 8 * len(extents), type.nbytes]
+        extents += type.shape
+        things.append(dtype)
+    return struct.pack(f"{len(words) + len(extents)}q", *words, *extents), things
+
+
+def function_of(eqn: Eqn) -> Callable[..., Any]:
+    """What evaluates an equation, as a function of its operands."""
+    lower = eqn.op.lower
+    if isinstance(lower, Host) and lower.prepare is not None:
+        return lower.prepare(**eqn.params)
+    return functools.partial(eqn.op.evaluate, **eqn.params)
+
+
+def _or_nothing(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The function; where it has nothing that the trace holds for, it gives what has no type."""
+
+    def answer(*operands: Any) -> Any:
+        try:
+            return call(*operands)
+        except Unheard:
+            return None
+
+    return answer
+
+
+def _kind(type: Type) -> int:
+    if type.shape:
+        return _ARRAY
+    return _WEAK[type.dtype.kind] if type.weak else _SCALAR
+
+
+def _begin() -> Journal:
+    journal = Journal()
+    journal.__enter__()
+    return journal
+
+
+def _finish(journal: Journal, fails: bool) -> None:
+    journal.__exit__()
+    if fails:
+        journal.undo()
+
+
+@once
+def _runtime() -> engine.Module:
+    names = c_symbols.C_NAME.findall(_TEXT)
+    addresses = {name: c_symbols.address_of(name) for name in set(names)}
+    addresses.update((str(x), id(x)) for x in (True, False))
+    addresses["RuntimeError"] = id(RuntimeError)
+    return object_cache.compile_or_load(_TEXT, level=engine.QUICK, symbols=addresses)
+
+
+def _word(name: str, base: str, at: int | str) -> str:
+    return f"""  %{name}.cell = getelementptr i64, ptr {base}, i64 {at}
+  %{name} = load i64, ptr %{name}.cell"""
+
+
+def _pointer(name: str, base: str, at: int | str) -> str:
+    return _word(name, base, at).replace("load i64", "load ptr")
+
+
+_TEXT = f"""
+@RuntimeError = external global i8
+@True = external global i8
+@False = external global i8
+@differs.text = internal constant [{len(_DIFFERS) - 2} x i8] c"{_DIFFERS}"
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare void @native.release(ptr, i64)
+declare void @Py_IncRef(ptr)
+declare void @Py_DecRef(ptr)
+declare ptr @PyFloat_FromDouble(double)
+declare ptr @PyLong_FromLongLong(i64)
+declare ptr @PyBool_FromLong(i64)
+declare ptr @PyComplex_FromDoubles(double, double)
+declare ptr @PyArray_Scalar(ptr, ptr, ptr)
+declare ptr @PyArray_Empty(i32, ptr, ptr, i32)
+declare ptr @PyArray_FromAny(ptr, ptr, i32, i32, i32, ptr)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare void @PyErr_Fetch(ptr, ptr, ptr)
+declare void @PyErr_Restore(ptr, ptr, ptr)
+declare void @PyErr_SetString(ptr, ptr)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+; A value for Python, a new reference: a number, or an array with a copy of what is there.
+define internal ptr @value(ptr %table, ptr %record, ptr %data) nounwind {{
+{_word("kind", "%record", 0)}
+{_pointer("descr", "%record", 1)}
+  switch i64 %kind, label %array [
+    i64 {_FLOAT}, label %float
+    i64 {_INT}, label %int
+    i64 {_BOOL}, label %bool
+    i64 {_COMPLEX}, label %complex
+    i64 {_SCALAR}, label %scalar
+  ]
+float:
+  %x = load double, ptr %data
+  %made.float = call ptr @PyFloat_FromDouble(double %x)
+  ret ptr %made.float
+int:
+  %n = load i64, ptr %data
+  %made.int = call ptr @PyLong_FromLongLong(i64 %n)
+  ret ptr %made.int
+bool:
+  %byte = load i8, ptr %data
+  %wide = zext i8 %byte to i64
+  %made.bool = call ptr @PyBool_FromLong(i64 %wide)
+  ret ptr %made.bool
+complex:
+  %im.cell = getelementptr double, ptr %data, i64 1
+  %re = load double, ptr %data
+  %im = load double, ptr %im.cell
+  %made.complex = call ptr @PyComplex_FromDoubles(double %re, double %im)
+  ret ptr %made.complex
+scalar:
+  %made.scalar = call ptr @PyArray_Scalar(ptr %data, ptr %descr, ptr null)
+  ret ptr %made.scalar
+array:
+{_word("rank", "%record", 2)}
+{_word("at", "%record", 3)}
+{_word("size", "%record", 4)}
+  %dims = getelementptr i8, ptr %table, i64 %at
+  %rank.c = trunc i64 %rank to i32
+  call void @Py_IncRef(ptr %descr)
+  %made.array = call ptr @PyArray_Empty(i32 %rank.c, ptr %dims, ptr %descr, i32 0)
+  %none = icmp eq ptr %made.array, null
+  br i1 %none, label %done, label %copy
+copy:
+  %to.cell = getelementptr i8, ptr %made.array, i64 {DATA}
+  %to = load ptr, ptr %to.cell
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %data, i64 %size, i1 false)
+  br label %done
+done:
+  ret ptr %made.array
+}}
+
+; Whether an array has the dtype and the extents of a record.
+define internal i1 @fits(ptr %array, ptr %table, ptr %record) nounwind {{
+{_pointer("descr", "%record", 1)}
+  %number.cell = getelementptr i8, ptr %descr, i64 {TYPE_NUMBER}
+  %number = load i32, ptr %number.cell
+  %descr.cell.a = getelementptr i8, ptr %array, i64 {DESCR}
+  %descr.a = load ptr, ptr %descr.cell.a
+  %number.cell.a = getelementptr i8, ptr %descr.a, i64 {TYPE_NUMBER}
+  %number.a = load i32, ptr %number.cell.a
+  %same.dtype = icmp eq i32 %number.a, %number
+{_word("rank", "%record", 2)}
+{_word("at", "%record", 3)}
+  %wanted = getelementptr i8, ptr %table, i64 %at
+  %rank.cell.a = getelementptr i8, ptr %array, i64 {NDIM}
+  %rank.a = load i32, ptr %rank.cell.a
+  %rank.wide = sext i32 %rank.a to i64
+  %dims.cell = getelementptr i8, ptr %array, i64 {DIMS}
+  %dims = load ptr, ptr %dims.cell
+  %same.rank = icmp eq i64 %rank.wide, %rank
+  %same = and i1 %same.rank, %same.dtype
+  br i1 %same, label %loop, label %no
+loop:
+  %i = phi i64 [0, %0], [%next, %look]
+  %more = icmp ult i64 %i, %rank
+  br i1 %more, label %look, label %yes
+look:
+{_word("n", "%dims", "%i")}
+{_word("m", "%wanted", "%i")}
+  %next = add i64 %i, 1
+  %is = icmp eq i64 %n, %m
+  br i1 %is, label %loop, label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}}
+
+; Call a function with what is in memory, and put what it gives where it goes. 0; 1 if that is not
+; of the type that it was; -1 with an exception set.
+define i64 @{CALL}(ptr %table, ptr %data, ptr %out) nounwind {{
+{_pointer("function", "%table", 0)}
+{_word("count", "%table", 1)}
+{_word("strict", "%table", 2)}
+  %result = getelementptr i64, ptr %table, i64 {_HEAD}
+  %state = call i32 @PyGILState_Ensure()
+  %args = alloca ptr, i64 %count
+  br label %loop
+loop:
+  %i = phi i64 [0, %0], [%next, %put]
+  %more = icmp ult i64 %i, %count
+  br i1 %more, label %take, label %ask
+take:
+  %next = add i64 %i, 1
+  %words = mul i64 %next, {_RECORD}
+  %record = getelementptr i64, ptr %result, i64 %words
+{_pointer("from", "%data", "%i")}
+  %x = call ptr @value(ptr %table, ptr %record, ptr %from)
+  %missing = icmp eq ptr %x, null
+  br i1 %missing, label %drop, label %put
+drop:
+  call void @native.release(ptr %args, i64 %i)
+  br label %raised
+put:
+  %to.cell = getelementptr ptr, ptr %args, i64 %i
+  store ptr %x, ptr %to.cell
+  br label %loop
+ask:
+  %y = call ptr @PyObject_Vectorcall(ptr %function, ptr %args, i64 %count, ptr null)
+  call void @native.release(ptr %args, i64 %count)
+  %none = icmp eq ptr %y, null
+  br i1 %none, label %raised, label %convert
+convert:
+{_word("size", "%result", 4)}
+  %z = call ptr @PyArray_FromAny(ptr %y, ptr null, i32 0, i32 0, i32 {_LAID}, ptr null)
+  call void @Py_DecRef(ptr %y)
+  %not.one = icmp eq ptr %z, null
+  br i1 %not.one, label %raised, label %look
+look:
+  %alike = call i1 @fits(ptr %z, ptr %table, ptr %result)
+  br i1 %alike, label %copy, label %differs
+copy:
+  %z.cell = getelementptr i8, ptr %z, i64 {DATA}
+  %found = load ptr, ptr %z.cell
+  call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %found, i64 %size, i1 false)
+  call void @Py_DecRef(ptr %z)
+  call void @PyGILState_Release(i32 %state)
+  ret i64 0
+differs:
+  call void @Py_DecRef(ptr %z)
+  %must = icmp ne i64 %strict, 0
+  br i1 %must, label %refuse, label %forgive
+forgive:
+  call void @PyGILState_Release(i32 %state)
+  ret i64 1
+refuse:
+  call void @PyErr_SetString(ptr @RuntimeError, ptr @differs.text)
+  br label %raised
+raised:
+  call void @PyGILState_Release(i32 %state)
+  ret i64 -1
+}}
+
+; Ask for a journal of what is drawn; null with an exception set.
+define ptr @{BEGIN}(ptr %function) nounwind {{
+  %state = call i32 @PyGILState_Ensure()
+  %journal = call ptr @PyObject_Vectorcall(ptr %function, ptr null, i64 0, ptr null)
+  call void @PyGILState_Release(i32 %state)
+  ret ptr %journal
+}}
+
+; Close it, if there is one; an exception stays set.
+define void @{FINISH}(ptr %function, ptr %cell, i64 %fails) nounwind {{
+  %journal = load ptr, ptr %cell
+  %none = icmp eq ptr %journal, null
+  br i1 %none, label %done, label %close
+close:
+  %state = call i32 @PyGILState_Ensure()
+  %error = alloca [3 x ptr]
+  %kind = getelementptr ptr, ptr %error, i64 0
+  %value = getelementptr ptr, ptr %error, i64 1
+  %trace = getelementptr ptr, ptr %error, i64 2
+  call void @PyErr_Fetch(ptr %kind, ptr %value, ptr %trace)
+  %args = alloca [2 x ptr]
+  %second = getelementptr ptr, ptr %args, i64 1
+  %back = icmp ne i64 %fails, 0
+  %answer = select i1 %back, ptr @True, ptr @False
+  store ptr %journal, ptr %args
+  store ptr %answer, ptr %second
+  %r = call ptr @PyObject_Vectorcall(ptr %function, ptr %args, i64 2, ptr null)
+  call void @Py_DecRef(ptr %r)
+  call void @Py_DecRef(ptr %journal)
+  %kind.x = load ptr, ptr %kind
+  %held = icmp ne ptr %kind.x, null
+  br i1 %held, label %restore, label %leave
+restore:
+  %value.x = load ptr, ptr %value
+  %trace.x = load ptr, ptr %trace
+  call void @PyErr_Restore(ptr %kind.x, ptr %value.x, ptr %trace.x)
+  br label %leave
+leave:
+  call void @PyGILState_Release(i32 %state)
+  br label %done
+done:
+  ret void
+}}
+"""

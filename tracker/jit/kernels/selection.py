@@ -1,0 +1,423 @@
+"""What stands at some places of rows in order, in machine code, and where it came from.
+
+Owns: `Choice` (a step of the plan), `plan_choice` and `plan_source`, and the text of the routines.
+Many short rows are put in order by the networks of `sorting_networks.py`; of a long row only what
+is near the wanted place is kept, time and again: a sample says between which two keys it must be,
+and one pass without a branch on a key counts what is below them and copies what is between them. A
+sample that was wrong (many equal keys, an order made to mislead) is followed by halving the range
+of keys, so that a row takes linear time whatever is in it. Places that are near to each other are
+answered from what the first of them left.
+
+Invariants: places are kept within the row; the source of one of several equal keys is the one that
+a stable order would have put at the wanted place.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Eqn, Var
+from tracker.ir.types import Type
+from tracker.jit.kernels import sorting_networks
+from tracker.jit.kernels.sort import inserted_values
+from tracker.support.structs import record
+
+_FEW = 72  # keys; up to here all of them are put in order
+_SAMPLE = 64  # keys
+_AROUND = 10  # keys of a sample, on each side of where the wanted one should be
+_NETWORK = 256  # keys; longer rows are not put in order by networks
+_WORD = np.dtype(np.uint64)
+
+
+@record(eq=False)
+class Choice:
+    """out = what the routine `name` says of all rows of the first operand; `room`, if any, is for
+    keys on their way."""
+
+    eqn: Eqn
+    name: str
+    room: Any = None
+
+    def write(self, driver: Any) -> None:
+        _write(driver, self)
+
+
+def plan_choice(planner: Any, eqn: Eqn) -> None:
+    """The keys at some places of rows in order."""
+    bits, rows, n, _ = _shape(eqn)
+    if _by_networks(bits, rows, n):
+        words = sorting_networks.room(bits, rows, n, values=True)
+    else:
+        words = -(-(n + 2 * _FEW) * bits // 64)
+    room = planner.buffer(Type((words,), _WORD), "scratch")
+    _plan(planner, eqn, Choice(eqn, "chosen", room))
+
+
+def plan_source(planner: Any, eqn: Eqn) -> None:
+    """Where in each row the keys came from that stand at some places of it in order."""
+    _plan(planner, eqn, Choice(eqn, "sources"))
+
+
+def _plan(planner: Any, eqn: Eqn, step: Choice) -> None:
+    places = [planner.in_order(o) for o in eqn.operands if isinstance(o, Var)]
+    level = max((place.ready for place in places), default=0)
+    planner.made(eqn.out, level)
+    planner.plan.writes.setdefault(level, []).append(step)
+
+
+def _shape(eqn: Eqn) -> tuple[int, int, int, int]:
+    """The bits of a key, how many rows, how many keys in each, and how many are wanted of it."""
+    keys, places = eqn.operands[0].type, eqn.operands[1].type
+    *front, n = keys.shape
+    return 8 * keys.dtype.itemsize, math.prod(front), n, places.shape[-1]
+
+
+def _by_networks(bits: int, rows: int, n: int) -> bool:
+    return n <= _NETWORK and sorting_networks.fits(bits, rows, n, values=True)
+
+
+def _write(driver: Any, step: Choice) -> None:
+    """Call the routine for all rows."""
+    bits, rows, n, count = _shape(step.eqn)
+    pointers = [f"ptr {driver.readable(o)}" for o in step.eqn.operands]
+    pointers.append(f"ptr {driver.pointer(driver.plan.places[step.eqn.out].buffer)}")
+    if step.room is not None:
+        pointers.append(f"ptr {driver.pointer(step.room)}")
+    # from the places of one row to those of the next: some are those of all rows
+    apart = 0 if step.eqn.operands[1].type.shape[0] == 1 else count
+    given = f"{', '.join(pointers)}, i64 {rows}, i64 {count}, i64 {apart}"
+    if step.room is not None and _by_networks(bits, rows, n):
+        name, texts = sorting_networks.choosing(bits, rows, n)
+        driver.lines.append(f"  call void {name}({given})")
+    else:
+        name, texts = f"@tk.{step.name}.i{bits}", _texts(step.name, bits)
+        driver.lines.append(f"  call void {name}({given}, i64 {n})")
+    driver.needs.intrinsics |= texts
+
+
+def _texts(name: str, bits: int) -> set[str]:
+    """The text of a routine for keys of so many bits."""
+    if name == "sources":
+        return {text.replace("$", f"i{bits}") for text in (_SOURCES, _SOURCE)}
+    texts = (_CHOSEN, _CHOICE, _BETWEEN)
+    return {inserted_values(bits), *(text.replace("$", f"i{bits}") for text in texts)}
+
+
+# A routine that answers something for each row and wanted place (`count` of each row, `apart` from
+# those of one row to those of the next).
+_AT_PLACES = """
+define internal void @tk.{name}.$(
+  ptr %keys, ptr %places, {given}, i64 %rows, i64 %count, i64 %apart, i64 %n
+) noinline {{
+start:
+{start}  br label %next
+next:
+  %row = phi i64 [0, %start], [%row.next, %done]
+  %more = icmp ult i64 %row, %rows
+  br i1 %more, label %work, label %end
+work:
+  %at = mul i64 %row, %n
+  %from = getelementptr $, ptr %keys, i64 %at
+  %own = mul i64 %row, %apart
+  %wanted = getelementptr i64, ptr %places, i64 %own
+  %to.at = mul i64 %row, %count
+{row}  br label %each
+each:
+  %i = phi i64 [0, %work], [%i.next, %answer]
+  %i.more = icmp ult i64 %i, %count
+  br i1 %i.more, label %look, label %done
+look:
+  %cell = getelementptr i64, ptr %wanted, i64 %i
+  %asked = load i64, ptr %cell
+{answer}  %i.next = add i64 %i, 1
+  br label %each
+done:
+  %row.next = add i64 %row, 1
+  br label %next
+end:
+  ret void
+}}
+"""
+# For each row: its keys at the wanted places. What is known of a row is `many` keys in order from
+# number `base` on; one key alone (`apart` 0) stands for all of them. Room: for _CHOICE.
+_CHOSEN = _AT_PLACES.format(
+    name="chosen",
+    given="ptr %out, ptr %room",
+    start="""\
+  %known = alloca {i64, i64, ptr, i64}
+  %last = sub i64 %n, 1
+""",
+    row="""\
+  %to = getelementptr $, ptr %out, i64 %to.at
+  store {i64, i64, ptr, i64} zeroinitializer, ptr %known
+""",
+    answer="""\
+  %past = icmp ugt i64 %asked, %last
+  %place = select i1 %past, i64 %last, i64 %asked
+  %seen = load {i64, i64, ptr, i64}, ptr %known
+  %seen.base = extractvalue {i64, i64, ptr, i64} %seen, 0
+  %seen.many = extractvalue {i64, i64, ptr, i64} %seen, 1
+  %seen.far = sub i64 %place, %seen.base
+  %near = icmp ult i64 %seen.far, %seen.many
+  br i1 %near, label %answer, label %find
+find:
+  call void @tk.choice.$(ptr %from, i64 %n, i64 %place, ptr %room, ptr %known)
+  br label %answer
+answer:
+  %now = load {i64, i64, ptr, i64}, ptr %known
+  %base = extractvalue {i64, i64, ptr, i64} %now, 0
+  %found = extractvalue {i64, i64, ptr, i64} %now, 2
+  %step = extractvalue {i64, i64, ptr, i64} %now, 3
+  %far = sub i64 %place, %base
+  %steps = mul i64 %far, %step
+  %key.cell = getelementptr $, ptr %found, i64 %steps
+  %key = load $, ptr %key.cell
+  %to.cell = getelementptr $, ptr %to, i64 %i
+  store $ %key, ptr %to.cell
+""",
+)
+_CHOICE = """
+; The keys near a place of a row in order. Room: the sample, which is the answer in the end, the
+; sample in order, and n keys.
+define internal void @tk.choice.$(
+  ptr %keys, i64 %n, i64 %place, ptr %room, ptr %known
+) noinline {
+start:
+  %sorted = getelementptr $, ptr %room, i64 FEW
+  %free = getelementptr $, ptr %sorted, i64 FEW
+  br label %try
+try:
+  %from = phi ptr [%keys, %start], [%from.next, %turn]
+  %to = phi ptr [%free, %start], [%to.next, %turn]
+  %m = phi i64 [%n, %start], [%m.next, %turn]
+  %k = phi i64 [%place, %start], [%k.next, %turn]
+  %base = phi i64 [0, %start], [%base.next, %turn]
+  %low = phi $ [0, %start], [%low.next, %turn]
+  %high = phi $ [-1, %start], [%high.next, %turn]
+  %halve = phi i1 [false, %start], [%halve.next, %turn]
+  %few = icmp ule i64 %m, FEW
+  br i1 %few, label %all, label %large
+all:
+  call void @tk.values.few.$(ptr %from, ptr %room, i64 %m)
+  br label %give
+large:
+  %one = icmp eq $ %low, %high
+  br i1 %one, label %only, label %way
+way:
+  br i1 %halve, label %half, label %sample
+half:
+  %wide = sub $ %high, %low
+  %half.wide = lshr $ %wide, 1
+  %middle = add $ %low, %half.wide
+  br label %pass
+sample:
+  %stride = lshr i64 %m, LOG
+  br label %draw
+draw:
+  %s = phi i64 [0, %sample], [%s.next, %draw]
+  %s.at = mul i64 %s, %stride
+  %s.cell = getelementptr $, ptr %from, i64 %s.at
+  %s.key = load $, ptr %s.cell
+  %s.to = getelementptr $, ptr %room, i64 %s
+  store $ %s.key, ptr %s.to
+  %s.next = add i64 %s, 1
+  %drawn = icmp eq i64 %s.next, SAMPLE
+  br i1 %drawn, label %bounds, label %draw
+bounds:
+  call void @tk.values.few.$(ptr %room, ptr %sorted, i64 SAMPLE)
+  %share = mul i64 %k, SAMPLE
+  %middle.at = udiv i64 %share, %m
+  %first = sub i64 %middle.at, AROUND
+  %first.cell = getelementptr $, ptr %sorted, i64 %first
+  %final = add i64 %middle.at, AROUND
+  %final.cell = getelementptr $, ptr %sorted, i64 %final
+  %no.first = icmp slt i64 %first, 0
+  %no.final = icmp sge i64 %final, SAMPLE
+  %first.safe = select i1 %no.first, ptr %sorted, ptr %first.cell
+  %final.safe = select i1 %no.final, ptr %sorted, ptr %final.cell
+  %first.key = load $, ptr %first.safe
+  %final.key = load $, ptr %final.safe
+  %from.key = select i1 %no.first, $ %low, $ %first.key
+  %to.key = select i1 %no.final, $ %high, $ %final.key
+  %from.least = call $ @llvm.umax.$($ %from.key, $ %low)
+  %from.kept = call $ @llvm.umin.$($ %from.least, $ %high)
+  %to.least = call $ @llvm.umax.$($ %to.key, $ %low)
+  %to.kept = call $ @llvm.umin.$($ %to.least, $ %high)
+  br label %pass
+pass:
+  %p = phi $ [%low, %half], [%from.kept, %bounds]
+  %q = phi $ [%middle, %half], [%to.kept, %bounds]
+  %both = call {i64, i64} @tk.between.$(ptr %from, i64 %m, $ %p, $ %q, ptr %to)
+  %below = extractvalue {i64, i64} %both, 0
+  %inside = extractvalue {i64, i64} %both, 1
+  %far = sub i64 %k, %below
+  %in = icmp ult i64 %far, %inside
+  br i1 %in, label %hit, label %miss
+miss:
+  %under = icmp ult i64 %k, %below
+  %p.less = sub $ %p, 1
+  %q.more = add $ %q, 1
+  %miss.low = select i1 %under, $ %low, $ %q.more
+  %miss.high = select i1 %under, $ %p.less, $ %high
+  br label %stay
+hit:
+  %same = icmp eq $ %p, %q
+  br i1 %same, label %equal, label %shrunk
+shrunk:
+  %most = lshr i64 %m, 1
+  %less = icmp ule i64 %inside, %most
+  br i1 %less, label %move, label %stay
+stay:
+  %stay.low = phi $ [%miss.low, %miss], [%p, %shrunk]
+  %stay.high = phi $ [%miss.high, %miss], [%q, %shrunk]
+  %other = xor i1 %halve, true
+  br label %turn
+move:
+  %base.sum = add i64 %base, %below
+  %behind = getelementptr $, ptr %free, i64 %inside
+  %begun = icmp eq ptr %to, %free
+  %room.next = select i1 %begun, ptr %behind, ptr %free
+  br label %turn
+turn:
+  %from.next = phi ptr [%from, %stay], [%to, %move]
+  %to.next = phi ptr [%to, %stay], [%room.next, %move]
+  %m.next = phi i64 [%m, %stay], [%inside, %move]
+  %k.next = phi i64 [%k, %stay], [%far, %move]
+  %base.next = phi i64 [%base, %stay], [%base.sum, %move]
+  %low.next = phi $ [%stay.low, %stay], [%p, %move]
+  %high.next = phi $ [%stay.high, %stay], [%q, %move]
+  %halve.next = phi i1 [%other, %stay], [false, %move]
+  br label %try
+equal:
+  %equal.base = add i64 %base, %below
+  store $ %p, ptr %room
+  br label %give
+only:
+  %only.base = add i64 %base, %k
+  store $ %low, ptr %room
+  br label %give
+give:
+  %give.base = phi i64 [%base, %all], [%equal.base, %equal], [%only.base, %only]
+  %give.many = phi i64 [%m, %all], [%inside, %equal], [1, %only]
+  %give.step = phi i64 [1, %all], [0, %equal], [0, %only]
+  %known.many = getelementptr i64, ptr %known, i64 1
+  %known.from = getelementptr i64, ptr %known, i64 2
+  %known.step = getelementptr i64, ptr %known, i64 3
+  store i64 %give.base, ptr %known
+  store i64 %give.many, ptr %known.many
+  store ptr %room, ptr %known.from
+  store i64 %give.step, ptr %known.step
+  ret void
+}
+declare $ @llvm.umax.$($, $)
+declare $ @llvm.umin.$($, $)
+"""
+for _name, _value in {
+    "FEW": _FEW,
+    "LOG": _SAMPLE.bit_length() - 1,
+    "SAMPLE": _SAMPLE,
+    "AROUND": _AROUND,
+}.items():
+    _CHOICE = _CHOICE.replace(_name, str(_value))
+_BETWEEN = """
+; Copies the keys from %p to %q; how many are below these, and how many are copied.
+define internal {i64, i64} @tk.between.$(
+  ptr noalias %from, i64 %m, $ %p, $ %q, ptr noalias %to
+) noinline {
+start:
+  %wide = sub $ %q, %p
+  br label %next
+next:
+  %i = phi i64 [0, %start], [%i.next, %next]
+  %below = phi i64 [0, %start], [%below.next, %next]
+  %inside = phi i64 [0, %start], [%inside.next, %next]
+  %cell = getelementptr $, ptr %from, i64 %i
+  %key = load $, ptr %cell
+  %room = getelementptr $, ptr %to, i64 %inside
+  store $ %key, ptr %room
+  %less = icmp ult $ %key, %p
+  %less.one = zext i1 %less to i64
+  %below.next = add i64 %below, %less.one
+  %far = sub $ %key, %p
+  %in = icmp ule $ %far, %wide
+  %in.one = zext i1 %in to i64
+  %inside.next = add i64 %inside, %in.one
+  %i.next = add i64 %i, 1
+  %over = icmp eq i64 %i.next, %m
+  br i1 %over, label %end, label %next
+end:
+  %one = insertvalue {i64, i64} poison, i64 %below.next, 0
+  %both = insertvalue {i64, i64} %one, i64 %inside.next, 1
+  ret {i64, i64} %both
+}
+"""
+# For each row and wanted place: where the key comes from that stands there in order.
+_SOURCES = _AT_PLACES.format(
+    name="sources",
+    given="ptr %chosen, ptr %out",
+    start="",
+    row="""\
+  %named = getelementptr $, ptr %chosen, i64 %to.at
+  %to = getelementptr i64, ptr %out, i64 %to.at
+""",
+    answer="""\
+  br label %answer
+answer:
+  %key.cell = getelementptr $, ptr %named, i64 %i
+  %key = load $, ptr %key.cell
+  %source = call i64 @tk.source.$(ptr %from, i64 %n, i64 %asked, $ %key)
+  %to.cell = getelementptr i64, ptr %to, i64 %i
+  store i64 %source, ptr %to.cell
+""",
+)
+_SOURCE = """
+; The key's only place, or of several the one with as many before it as the wanted place has.
+define internal i64 @tk.source.$(ptr %keys, i64 %n, i64 %place, $ %key) noinline {
+start:
+  br label %next
+next:
+  %i = phi i64 [0, %start], [%i.next, %next]
+  %below = phi i64 [0, %start], [%below.next, %next]
+  %equal = phi i64 [0, %start], [%equal.next, %next]
+  %last = phi i64 [0, %start], [%last.next, %next]
+  %cell = getelementptr $, ptr %keys, i64 %i
+  %x = load $, ptr %cell
+  %less = icmp ult $ %x, %key
+  %less.one = zext i1 %less to i64
+  %below.next = add i64 %below, %less.one
+  %same = icmp eq $ %x, %key
+  %same.one = zext i1 %same to i64
+  %equal.next = add i64 %equal, %same.one
+  %last.next = select i1 %same, i64 %i, i64 %last
+  %i.next = add i64 %i, 1
+  %over = icmp eq i64 %i.next, %n
+  br i1 %over, label %counted, label %next
+counted:
+  %single = icmp ule i64 %equal.next, 1
+  br i1 %single, label %end, label %several
+several:
+  %before = sub i64 %place, %below.next
+  br label %walk
+walk:
+  %j = phi i64 [0, %several], [%j.next, %step]
+  %left = phi i64 [%before, %several], [%left.next, %step]
+  %j.cell = getelementptr $, ptr %keys, i64 %j
+  %y = load $, ptr %j.cell
+  %hit = icmp eq $ %y, %key
+  %none = icmp eq i64 %left, 0
+  %found = and i1 %hit, %none
+  br i1 %found, label %end, label %step
+step:
+  %hit.one = zext i1 %hit to i64
+  %left.next = sub i64 %left, %hit.one
+  %j.next = add i64 %j, 1
+  %past = icmp eq i64 %j.next, %n
+  br i1 %past, label %end, label %walk
+end:
+  %source = phi i64 [%last.next, %counted], [%j, %walk], [%last.next, %step]
+  ret i64 %source
+}
+"""

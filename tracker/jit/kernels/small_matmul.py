@@ -1,0 +1,142 @@
+"""Matrix products as loops: small ones, for which a call of BLAS costs more than they do, and those
+of integers and bools, which BLAS does not know.
+
+Owns: `Matrix` and `Product`, a product as BLAS would see it; `LETTERS`; `in_loops`; `operations`,
+how long any product takes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Eqn
+from tracker.jit.lapack.code import Code
+from tracker.jit.scalar.values import memory_type
+from tracker.jit.schedule.plan_data import Place
+from tracker.support.structs import record
+
+LETTERS = {np.dtype(kind): letter for kind, letter in zip("fdFD", "sdcz", strict=True)}
+_INLINE = 512  # multiplications of real numbers; up to here they are done in loops
+_AT_ONCE = 4  # multiplications in the time of an operation
+_WIDE = 16  # columns of such a product
+
+
+@record()
+class Matrix:
+    """The last two axes of an operand, as BLAS sees them, and its batch strides."""
+
+    pointer: str
+    start: int
+    flipped: bool
+    lead: int
+    rows: int
+    columns: int
+    batch: tuple[int, ...]
+
+    def at(self, c: Code, text: str, pointer: str, i: object, j: object) -> str:
+        """The address of an element; `pointer` is that of the first."""
+        if self.flipped:
+            i, j = j, i
+        return c.let(f"getelementptr {text}, ptr {pointer}, i64 {c.add(c.mul(i, self.lead), j)}")
+
+
+@record(frozen=True)
+class Product:
+    """A product of an m x k and a k x n matrix; `extents` are (m, n, k)."""
+
+    dtype: np.dtype[Any]
+    extents: tuple[int, int, int]
+    left: Matrix
+    right: Matrix
+    a: Place
+    b: Place
+
+    @property
+    def letter(self) -> str:
+        """BLAS's letter for the numbers; none for what it does not know."""
+        return LETTERS.get(self.dtype, "")
+
+    @property
+    def is_small(self) -> bool:
+        m, n, k = self.extents
+        return m * n * k <= _INLINE and n <= _WIDE and self.letter in ("s", "d")
+
+
+def operations(eqn: Eqn) -> int:
+    """About how long a product takes, in operations of loops: several multiplications each."""
+    inner = eqn.operands[0].type.shape[-1]
+    return int(eqn.out.type.size * inner // _AT_ONCE)
+
+
+def in_loops(c: Code, product: Product, where: tuple[str, str, str]) -> None:
+    """Write a product that BLAS does not do."""
+    write = _small if product.is_small else _discrete
+    write(c, product, where)
+
+
+def _small(c: Code, product: Product, where: tuple[str, str, str]) -> None:
+    """A small product: a row of the result at a time, as a vector."""
+    m, n, k = product.extents
+    text = memory_type(product.dtype)
+    row = f"<{n} x {text}>"
+    x, y, z = where
+    align = f"align {product.dtype.itemsize}"
+    left, right = product.left, product.right
+
+    def right_row(p: str) -> str:
+        if not right.flipped:
+            return c.let(f"load {row}, ptr {right.at(c, text, y, p, 0)}, {align}")
+        made = "poison"
+        for j in range(n):
+            number = c.let(f"load {text}, ptr {right.at(c, text, y, p, j)}")
+            made = c.let(f"insertelement {row} {made}, {text} {number}, i64 {j}")
+        return made
+
+    with c.plain_loop(0, m) as i:
+        total = c.cell("zeroinitializer", row)
+        with c.plain_loop(0, k) as p:
+            number = c.let(f"load {text}, ptr {left.at(c, text, x, i, p)}")
+            first = c.let(f"insertelement {row} poison, {text} {number}, i64 0")
+            mask = f"<{n} x i32> zeroinitializer"
+            spread = c.let(f"shufflevector {row} {first}, {row} poison, {mask}")
+            term = c.let(f"fmul contract {row} {spread}, {right_row(p)}")
+            c.set(total, c.let(f"fadd contract {row} {c.get(total, row)}, {term}"), row)
+        target = c.let(f"getelementptr {text}, ptr {z}, i64 {c.mul(i, n)}")
+        c.lines.append(f"  store {row} {c.get(total, row)}, ptr {target}, {align}")
+
+
+def _discrete(c: Code, product: Product, where: tuple[str, str, str]) -> None:
+    """A product of integers, which wrap around, or of bools: whether any pair is true."""
+    m, n, k = product.extents
+    text = memory_type(product.dtype)
+    times, plus = ("and", "or") if product.dtype.kind == "b" else ("mul", "add")
+    left, right = product.left, product.right
+    x, y, z = where
+
+    def term(total: str, a: str, b: str) -> str:
+        return c.let(f"{plus} {text} {total}, {c.let(f'{times} {text} {a}, {b}')}")
+
+    def result(i: str, j: str) -> str:
+        return c.let(f"getelementptr {text}, ptr {z}, i64 {c.add(c.mul(i, n), j)}")
+
+    with c.plain_loop(0, m) as i:
+        if n == 1 or right.flipped:  # number by number
+            with c.plain_loop(0, n) as j:
+                total = c.cell(0, text)
+                with c.plain_loop(0, k) as p:
+                    a = c.let(f"load {text}, ptr {left.at(c, text, x, i, p)}")
+                    b = c.let(f"load {text}, ptr {right.at(c, text, y, p, j)}")
+                    c.set(total, term(c.get(total, text), a, b), text)
+                c.lines.append(f"  store {text} {c.get(total, text)}, ptr {result(i, j)}")
+        else:  # row by row
+            with c.plain_loop(0, n) as j:
+                c.lines.append(f"  store {text} 0, ptr {result(i, j)}")
+            with c.plain_loop(0, k) as p:
+                a = c.let(f"load {text}, ptr {left.at(c, text, x, i, p)}")
+                with c.plain_loop(0, n) as j:
+                    b = c.let(f"load {text}, ptr {right.at(c, text, y, p, j)}")
+                    target = result(i, j)
+                    sum_ = term(c.let(f"load {text}, ptr {target}"), a, b)
+                    c.lines.append(f"  store {text} {sum_}, ptr {target}")

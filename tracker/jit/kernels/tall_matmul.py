@@ -1,0 +1,503 @@
+"""Products of a long matrix with a short one, as loops over the rows of the long one.
+
+BLAS copies its operands into blocks before it multiplies: for thousands of rows of a few numbers
+each that takes longer than the products. Here a row's numbers stay in registers, and are read where
+they are: a matrix that is put together of views (the windows of a convolution, `np.stack` of
+shifted slices) is never made.
+
+    a (m, k) @ b (k, n)      each row of the result is a vector: the sum of the rows of b, times the
+                             numbers of a row of a
+    a (k, m) @ b (m, n)      a sum over long columns: of each row of b, times each number of a's
+                             column, into k vectors
+
+Owns: `RowProduct` (a step of the plan), `form_of`, `gathered` and `plan_rows`; the loops are
+written in `tall_matmul.py`. Start at `plan_rows`.
+
+Invariants: which products are done so follows from types alone, so that a view which only they read
+need not be stored; sums of many rows are added up by blocks, as BLAS does.
+
+The loops of products over long rows (see `tall_matmul.py`) as text.
+
+Owns: `write_rows`, which gives a function, the arguments of its call, and whether threads share it,
+as `jit/codegen/loop_nest.py` does for kernels.
+
+A row of the short matrix is a vector; a number of the long one is spread over another. The distance
+of a number from its row's start stays in the text (an i32, which is never lifted out as a size), so
+that it is a part of the load.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Atom, Eqn, Function, Guard, Var
+from tracker.ir.lowering import Contract, View
+from tracker.ir.types import Type
+from tracker.jit.kernels.small_matmul import operations
+from tracker.jit.lapack.code import Code
+from tracker.jit.runtime import thread_pool
+from tracker.jit.scalar.real import OUTER_LOOP
+from tracker.jit.scalar.values import memory_type
+from tracker.jit.schedule.affine import Affine, Tools, formulas
+from tracker.jit.schedule.plan_data import Buffer, address
+from tracker.ops.shape.memory_order import c_strides
+from tracker.support.structs import record
+
+_LONG = 2048  # rows; from here on a matrix is long
+_WIDE = 16  # numbers of a vector; more than fit into one register must be a power of two
+_REGISTER = 64  # bytes
+_TERMS = 64  # products of vectors of 32 bytes that one row takes; more would leave the registers
+_THIN = 8  # so many times as many numbers in a row as in a vector: BLAS's vectors go along rows
+_WORK = 1 << 17  # products of numbers; fewer are not worth a loop of their own
+_SHARED = 1 << 21  # products of numbers; from here on threads share them
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+@record(frozen=True)
+class Form:
+    """Which operand is read number by number, and along which of its axes it is long; whether rows
+    are summed; whether the result is turned (its rows are the numbers of a vector)."""
+
+    reads: int
+    axis: int
+    sums: bool
+    turned: bool = False
+
+
+@record(frozen=True)
+class Gather:
+    """Where a long matrix is: the first row in a buffer, how far the next one is along each loop,
+    and how far from its start each number of a row is."""
+
+    buffer: Buffer
+    start: int
+    strides: tuple[int, ...]
+    offsets: tuple[int, ...]
+    ready: int
+
+
+@record(eq=False)
+class RowProduct:
+    """A product as loops over `rows`. `parts`: memory for what each thread sums."""
+
+    eqn: Eqn
+    form: Form
+    rows: tuple[int, ...]
+    gather: Gather
+    other: Var
+    threads: int
+    parts: Buffer | None
+
+
+def form_of(eqn: Eqn) -> Form | None:
+    """How a product is done in loops over rows; None if it is not."""
+    if not isinstance(eqn.op.lower, Contract) or eqn.out.type.dtype not in _FLOATS:
+        return None
+    if not all(isinstance(o, Var) and o.type.ndim == 2 for o in eqn.operands):
+        return None
+    a, b = (o.type for o in eqn.operands)
+    m, k, n = *a.shape, b.shape[1]
+    if m * k * n < _WORK:
+        return None
+    if m >= _LONG and _is_short(k, n, a):
+        return Form(0, 0, sums=False)
+    if k >= _LONG and _is_short(m, n, a):
+        return Form(0, 1, sums=True)
+    if k >= _LONG and _is_short(n, m, a):
+        return Form(1, 0, sums=True, turned=True)
+    return None
+
+
+def _is_short(count: int, width: int, type: Type) -> bool:
+    """Whether so many vectors of so many numbers are few enough, and vectors at all."""
+    size = width * type.dtype.itemsize
+    whole = size <= _REGISTER or width & (width - 1) == 0
+    few = 1 < count <= min(_THIN * width, _TERMS // -(-size // 32))
+    return 1 < width <= _WIDE and whole and few
+
+
+def gathered(function: Function) -> set[Var]:
+    """Values that only products of this kind read, directly or by way of views of one operand."""
+    eqns = list(function.eqns)
+    if not any(form_of(eqn) for eqn in eqns):
+        return set()
+    uses: dict[Var, list[Eqn | None]] = {}
+    for step in function.body:
+        user = step if isinstance(step, Eqn) else None
+        for atom in (step.operand,) if isinstance(step, Guard) else step.operands:
+            if isinstance(atom, Var):
+                uses.setdefault(atom, []).append(user)
+    found: set[Var] = set()
+    kept = set(function.outputs)
+    for eqn in reversed(eqns):
+        readers = uses.get(eqn.out, ())
+        if eqn.out not in kept and all(_gathers(user, eqn.out, found) for user in readers):
+            found.add(eqn.out)
+    return found
+
+
+def _gathers(use: Eqn | None, var: Var, found: set[Var]) -> bool:
+    if use is None:
+        return False
+    if isinstance(use.op.lower, View):
+        return len(use.operands) == 1 and use.out in found
+    form = form_of(use)
+    return form is not None and use.operands[form.reads] is var is not use.operands[1 - form.reads]
+
+
+def plan_rows(planner: Any, eqn: Eqn) -> bool:
+    """Have the operands where they can be read, and place the result; False if it is not done in
+    loops over rows."""
+    form = form_of(eqn)
+    if form is None:
+        return False
+    long, other = eqn.operands[form.reads], eqn.operands[1 - form.reads]
+    assert isinstance(long, Var) and isinstance(other, Var)
+    rows = _rows(planner, long, form.axis)
+    gather = _gather(planner, long, form.axis, rows)
+    place = planner.stored(other)
+    a, b = (o.type for o in eqn.operands)
+    work = a.size * b.shape[1]
+    threads = thread_pool.threads() if work >= _SHARED else 1
+    if rows[0] < 2 * threads:
+        threads = 1
+    parts = None
+    if form.sums and threads > 1:
+        parts = planner.buffer(Type((threads, eqn.out.type.size), eqn.out.type.dtype), "scratch")
+    level = max(gather.ready, place.ready)
+    planner.result(eqn.out, level + 1)
+    planner.plan.rows[eqn.out] = RowProduct(eqn, form, rows, gather, other, threads, parts)
+    planner.plan.products.setdefault(level, []).append(eqn)
+    return True
+
+
+def _rows(planner: Any, var: Var, axis: int) -> tuple[int, ...]:
+    """The loops over the rows of a matrix: as many as the array has axes of which it is a view."""
+    rows = (var.type.shape[axis],)
+    while not planner.places[var].stored:
+        eqn = planner.plan.definitions[var]
+        if not isinstance(eqn.op.lower, View) or len(eqn.operands) != 1:
+            break
+        (source,) = eqn.operands
+        if not isinstance(source, Var) or source.type.size != var.type.size:
+            break
+        if source.type.ndim != 2:
+            return _leading(source.type.shape, rows[0], axis) or rows
+        moved = _moved(eqn, source, axis)
+        if moved is None:
+            break
+        var, axis = source, moved
+    return rows
+
+
+def _moved(eqn: Eqn, source: Var, axis: int) -> int | None:
+    """Which axis of the operand of a view of a matrix is its long one."""
+    index = _formulas(eqn, (Affine(((0, 1),)), Affine(((1, 1),))), eqn.out.type.shape)
+    for at, i in enumerate(index or ()):
+        if i == Affine(((axis, 1),)) and source.type.shape[at] == eqn.out.type.shape[axis]:
+            return at
+    return None
+
+
+def _leading(shape: tuple[int, ...], count: int, axis: int) -> tuple[int, ...] | None:
+    """The axes, first or last ones, that make up so many rows."""
+    for cut in range(1, len(shape)):
+        part = shape[:cut] if axis == 0 else shape[cut:]
+        if math.prod(part) == count:
+            return part
+    return None
+
+
+def _gather(planner: Any, var: Var, axis: int, rows: tuple[int, ...]) -> Gather:
+    """Where each number of a row is. What stands in the way is stored."""
+    flat = Tools().flatten([Affine(((i, 1),)) for i in range(len(rows))], rows)
+    while True:
+        found = [
+            _place(planner, var, (flat, p) if axis == 0 else (p, flat), rows)
+            for p in range(var.type.shape[1 - axis])
+        ]
+        stored = next((f for f in found if isinstance(f, Var)), None)
+        places = [f for f in found if not isinstance(f, Var)]
+        if stored is None and len({(f.buffer, f.strides) for f in places}) > 1:
+            stored = var
+        if stored is None:
+            first = places[0]
+            offsets = tuple(f.start - first.start for f in places)
+            ready = max(f.ready for f in places)
+            return Gather(first.buffer, first.start, first.strides, offsets, ready)
+        planner.store(stored)
+
+
+def _place(planner: Any, var: Var, index: tuple[Any, ...], rows: tuple[int, ...]) -> Any:
+    """The place of an element in each row; or the value that must be stored first."""
+    while True:
+        place = planner.places[var]
+        if place.stored:
+            return address(place, index, len(rows), place.ready) or var
+        eqn = planner.plan.definitions[var]
+        found = _source(eqn, index, rows) if isinstance(eqn.op.lower, View) else None
+        if found is None or not isinstance(found[0], Var):
+            return var
+        var, index = found
+
+
+def _formulas(eqn: Eqn, index: tuple[Any, ...], extents: Iterable[int]) -> Any:
+    found = _source(eqn, index, extents)
+    return None if found is None else found[1]
+
+
+def _source(eqn: Eqn, index: tuple[Any, ...], extents: Iterable[int]) -> Any:
+    """(operand, index) of which an element of a view is read; None where that takes more than
+    formulas."""
+    found = formulas(eqn, index, extents)
+    if found is None:
+        return None
+    for which, source, inside in found if isinstance(found, list) else [found]:
+        if inside is None or inside is True:
+            operand: Atom = eqn.operands[which]
+            return operand, tuple(source)
+        if inside is not False:
+            return None
+    return None
+
+
+def row_strides(rows: tuple[int, ...], stride: int) -> tuple[int, ...]:
+    """How far the next row is along each loop, where rows lie one after the other."""
+    return tuple(stride * step for step in c_strides(rows))
+
+
+_CHAINS = 4  # sums of one row that go on side by side
+_KEPT = 14  # vectors of 32 bytes of sums that are kept in registers
+_BLOCK = 4096  # rows that are summed before the sum is added to the total
+_NOTE = f", !llvm.loop {OUTER_LOOP}"
+
+Moving = Mapping[str, tuple[int, ...]]
+
+
+@record(frozen=True)
+class RowLoops:
+    """A function named @KERNEL, the arguments of its call, how many threads share it, how long it
+    takes; `join`: the function that adds up what they have summed, and its arguments."""
+
+    text: str
+    arguments: list[str]
+    threads: int
+    work: int
+    join: tuple[str, list[str]] | None
+
+
+def write_rows(driver: Any, product: RowProduct) -> RowLoops:
+    """The loops of a product, and what they are called with."""
+    out = driver.pointer(driver.plan.places[product.eqn.out].buffer)
+    target = out if product.parts is None else driver.pointer(product.parts)
+    pointer, strides = _short(driver, product)
+    gather = product.gather
+    arguments = [f"ptr {driver.address(gather.buffer, gather.start)}", f"ptr {pointer}"]
+    writer = _Writer(product, strides)
+    text = writer.text()
+    arguments.append(f"ptr {target}")
+    join = None
+    if product.parts is not None:
+        join = _joined(product), [f"ptr {target}", f"ptr {out}"]
+    return RowLoops(text, arguments, product.threads, operations(product.eqn), join)
+
+
+def _joined(product: RowProduct) -> str:
+    """A function that adds up what threads have summed."""
+    kind, size = memory_type(product.eqn.out.type.dtype), product.eqn.out.type.size
+    c = Code("KERNEL", [])
+    with c.plain_loop(0, size) as i:
+        total = ""
+        for thread in range(product.threads):
+            at = c.let(f"getelementptr {kind}, ptr %x, i64 {c.add(i, thread * size)}")
+            part = c.let(f"load {kind}, ptr {at}")
+            total = c.let(f"fadd contract {kind} {total}, {part}") if total else part
+        to = c.let(f"getelementptr {kind}, ptr %z, i64 {i}")
+        c.lines.append(f"  store {kind} {total}, ptr {to}")
+    head = "void @KERNEL(ptr noalias %x, ptr noalias %z) {"
+    return "\n".join([head, "  br label %start", "start:", *c.lines, "  ret void", "}"])
+
+
+def _short(driver: Any, product: RowProduct) -> tuple[str, tuple[int, ...]]:
+    """Where the operand is of which rows are vectors, and its strides: (row, number)."""
+    place, shape = driver.place(product.other), product.other.type.shape
+    if place.kind == "tiny":
+        pointer, strides = driver.spill(product.other), c_strides(shape)
+    else:
+        pointer, strides = driver.address(place.buffer, place.start), place.strides
+    return pointer, strides[::-1] if product.form.turned else strides
+
+
+class _Writer:
+    """Writes the function of one product: x is the long operand, y the other, z the result."""
+
+    def __init__(self, product: RowProduct, strides: tuple[int, ...]) -> None:
+        self.rows, self.gather, self.form = product.rows, product.gather, product.form
+        self.threads = product.threads
+        self.down, self.across = strides
+        dtype = product.eqn.out.type.dtype
+        self.kind, self.align = memory_type(dtype), f"align {dtype.itemsize}"
+        self.count = len(product.gather.offsets)
+        self.width = product.eqn.out.type.size // (
+            self.count if self.form.sums else math.prod(product.rows)
+        )
+        self.vector = f"<{self.width} x {self.kind}>"
+        self.lanes = -(-self.width * dtype.itemsize // 32)
+        self.c = Code("KERNEL", [])
+
+    def text(self) -> str:
+        if self.form.sums:
+            self._sums()
+        else:
+            self._products()
+        parameters = ["ptr noalias %x", "ptr noalias %y", "ptr noalias %z"]
+        task = ""
+        if self.threads > 1:
+            n = self.rows[0]
+            task = (
+                thread_pool.task_text(parameters, n, -(-n // self.threads)) + "\ndefine internal "
+            )
+            parameters += ["ptr %partials", "i64 %lo", "i64 %hi", "i64 %tid"]
+        head = f"{task}void @KERNEL({', '.join(parameters)}) {{"
+        body = [*self.c.cells, "  br label %start", "start:", *self.c.lines, "  ret void", "}"]
+        return "\n".join([head, *body])
+
+    # The two kinds
+
+    def _products(self) -> None:
+        """z[r] = sum over p of x[r, p] y[p]."""
+        factors = self._packed()
+        strides = row_strides(self.rows, self.width)
+        first, last = ("%lo", "%hi") if self.threads > 1 else ("0", str(self.rows[0]))
+        with self._nest(first, last, {"%x": self.gather.strides, "%z": strides}) as (x, z):
+            sums: list[str] = []
+            for p, factor in enumerate(factors):
+                term = self.c.let(f"fmul contract {self.vector} {self._spread(x, p)}, {factor}")
+                if len(sums) < _CHAINS:
+                    sums.append(term)
+                else:
+                    sums[p % _CHAINS] = self._add(sums[p % _CHAINS], term)
+            while len(sums) > 1:
+                sums = [*sums[2:], self._add(sums[0], sums[1])]
+            self._store(sums[0], z)
+
+    def _sums(self) -> None:
+        """z[p] = sum over r of x[r, p] y[r], by blocks of rows."""
+        c, n = self.c, self.width
+        c.cells.append(f"  %total = alloca [{self.count * n} x {self.kind}], align 64")
+        with c.plain_loop(0, self.count * n, _NOTE) as i:
+            c.lines.append(f"  store {self.kind} 0.0, ptr {self._at('%total', i)}")
+        first, last = ("%lo", "%hi") if self.threads > 1 else ("0", str(self.rows[0]))
+        step = max(1, _BLOCK * self.rows[0] // math.prod(self.rows))
+        with self._blocks(first, last, step) as (low, high):
+            kept = max(2, _KEPT // self.lanes)
+            parts = -(-self.count // kept)
+            for part in range(parts):
+                chosen = range(part * self.count // parts, (part + 1) * self.count // parts)
+                self._summed(chosen, low, high)
+        start = "%z"
+        if self.threads > 1:
+            start = self._at("%z", c.mul("%tid", str(self.count * n)))
+        down, across = (1, self.count) if self.form.turned else (n, 1)
+        with c.plain_loop(0, self.count, _NOTE) as p, c.plain_loop(0, n, _NOTE) as j:
+            number = self._load(self._at("%total", c.add(c.mul(p, str(n)), j)))
+            to = c.add(c.mul(p, str(down)), c.mul(j, str(across)))
+            c.lines.append(f"  store {self.kind} {number}, ptr {self._at(start, to)}")
+
+    def _summed(self, chosen: range, low: str, high: str) -> None:
+        """Add the sums over a block of rows, for some of the numbers of each, to the totals."""
+        c = self.c
+        cells = [c.cell("zeroinitializer", self.vector) for _ in chosen]
+        strides = row_strides(self.rows, self.down)
+        with self._nest(low, high, {"%x": self.gather.strides, "%y": strides}) as (x, y):
+            row = self._row(y)
+            for p, cell in zip(chosen, cells, strict=True):
+                term = c.let(f"fmul contract {self.vector} {self._spread(x, p)}, {row}")
+                c.set(cell, self._add(c.get(cell, self.vector), term), self.vector)
+        for p, cell in zip(chosen, cells, strict=True):
+            total = self._fixed("%total", p * self.width)
+            before = c.let(f"load {self.vector}, ptr {total}, {self.align}")
+            self._store(self._add(before, c.get(cell, self.vector)), total)
+
+    # Rows
+
+    def _packed(self) -> list[str]:
+        """The rows of the short matrix, as vectors."""
+        c, n = self.c, self.width
+        c.cells.append(f"  %pack = alloca [{self.count * n} x {self.kind}], align 64")
+        with c.plain_loop(0, self.count, _NOTE) as p, c.plain_loop(0, n, _NOTE) as j:
+            at = c.add(c.mul(p, str(self.down)), c.mul(j, str(self.across)))
+            to = self._at("%pack", c.add(c.mul(p, str(n)), j))
+            c.lines.append(f"  store {self.kind} {self._load(self._at('%y', at))}, ptr {to}")
+        return [
+            c.let(f"load {self.vector}, ptr {self._fixed('%pack', p * n)}, {self.align}")
+            for p in range(self.count)
+        ]
+
+    def _row(self, y: str) -> str:
+        """A row as a vector, from memory in which it may not lie side by side."""
+        if self.across == 1:
+            return self.c.let(f"load {self.vector}, ptr {y}, {self.align}")
+        made = "poison"
+        for j in range(self.width):
+            number = self._load(self._fixed(y, j * self.across))
+            made = self.c.let(f"insertelement {self.vector} {made}, {self.kind} {number}, i32 {j}")
+        return made
+
+    def _spread(self, x: str, p: int) -> str:
+        """Number p of a row of the long matrix, in every lane."""
+        number = self._load(self._fixed(x, self.gather.offsets[p]))
+        one = self.c.let(f"insertelement {self.vector} poison, {self.kind} {number}, i32 0")
+        mask = f"<{self.width} x i32> zeroinitializer"
+        return self.c.let(f"shufflevector {self.vector} {one}, {self.vector} poison, {mask}")
+
+    # Loops
+
+    @contextmanager
+    def _nest(self, first: str, last: str, moving: Moving) -> Iterator[tuple[str, ...]]:
+        """The loops over all rows, the outermost from first to last; gives the addresses of a row.
+        `moving`: pointers, and how far they go at each step of each loop."""
+        c = self.c
+        names = list(moving)
+        with ExitStack() as loops:
+            for depth, extent in enumerate(self.rows):
+                ends = (first, last) if depth == 0 else ("0", str(extent))
+                i = loops.enter_context(c.plain_loop(*ends, _NOTE))
+                for at, strides in enumerate(moving.values()):
+                    names[at] = self._at(names[at], c.mul(i, str(strides[depth])))
+            yield tuple(names)
+
+    @contextmanager
+    def _blocks(self, first: str, last: str, step: int) -> Iterator[tuple[str, str]]:
+        """A loop over blocks of so many steps of the outermost; gives their first and last."""
+        c = self.c
+        count = c.sub(last, first)
+        blocks = c.let(f"sdiv i64 {c.add(count, str(step - 1))}, {step}")
+        with c.plain_loop(0, blocks, _NOTE) as block:
+            low = c.add(first, c.mul(block, str(step)))
+            high = c.add(low, str(step))
+            yield low, c.either(c.test("slt", high, last), high, last)
+
+    # Numbers
+
+    def _add(self, a: str, b: str) -> str:
+        return self.c.let(f"fadd contract {self.vector} {a}, {b}")
+
+    def _at(self, pointer: str, index: str) -> str:
+        return self.c.let(f"getelementptr {self.kind}, ptr {pointer}, i64 {index}")
+
+    def _fixed(self, pointer: str, offset: int) -> str:
+        """An element at a distance that is part of the text."""
+        size = "i32" if abs(offset) < 1 << 31 else "i64"
+        return self.c.let(f"getelementptr {self.kind}, ptr {pointer}, {size} {offset}")
+
+    def _load(self, pointer: str) -> str:
+        return self.c.let(f"load {self.kind}, ptr {pointer}")
+
+    def _store(self, value: str, pointer: str) -> None:
+        self.c.lines.append(f"  store {self.vector} {value}, ptr {pointer}, {self.align}")

@@ -1,0 +1,96 @@
+"""Ufuncs of other packages called for whole arrays in machine code.
+
+Owns: `Loan` (a step of the plan), `plan_loan`, and the text of the call. One call of a ufunc's
+inner loop (`jit/runtime/ufunc_loops.py`) for all elements costs what the package's own call does,
+and Python has no part in it: what comes before and after stays one native call.
+
+Invariant: of several results, those that are not asked for go to one cell each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Eqn, Var
+from tracker.jit.runtime import ufunc_loops
+from tracker.support.structs import record
+
+
+@record(eq=False)
+class Loan:
+    """out = one result of a ufunc."""
+
+    eqn: Eqn
+
+    def write(self, driver: Any) -> None:
+        """Call the inner loop for all elements."""
+        _write(driver, self.eqn)
+
+
+def plan_loan(planner: Any, eqn: Eqn) -> None:
+    """Have the operands where they can be read, in C order, and place the result."""
+    places = [planner.in_order(o) for o in eqn.operands if isinstance(o, Var)]
+    level = max((place.ready for place in places), default=0)
+    planner.made(eqn.out, level)
+    planner.plan.writes.setdefault(level, []).append(Loan(eqn))
+
+
+def _write(driver: Any, eqn: Eqn) -> None:
+    loop = ufunc_loops.find(eqn.params["ufunc"], [o.type.dtype for o in eqn.operands])
+    driver.needs.borrowed.add(loop)
+    at, core = eqn.params["at"], eqn.params["core"]
+    name, text = _routine(loop, at, core)
+    driver.needs.intrinsics.add(text)
+    target = driver.pointer(driver.plan.places[eqn.out].buffer)
+    given = [f"ptr {target}, i64 {eqn.out.type.size // (core[1] if core else 1)}"]
+    for number, operand in enumerate(eqn.operands):
+        step = 0 if operand.type.size == 1 else operand.type.dtype.itemsize
+        if core and number == 0:
+            step = core[0] * operand.type.dtype.itemsize
+        given.append(f"ptr {driver.readable(operand)}, i64 {step}")
+    driver.lines.append(f"  call void {name}({', '.join(given)})")
+
+
+def _routine(loop: ufunc_loops.Loop, at: int, core: tuple[int, int] | None) -> tuple[str, str]:
+    """The function (ptr out, i64 count, and of each operand ptr from, i64 step), and its name."""
+    many = len(loop.operands)
+    count = many + len(loop.results)
+    name = f"@{loop.symbol}.all.{at}" + ("".join(f".{n}" for n in core) if core else "")
+    head = ", ".join(["ptr %out, i64 %n", *(f"ptr %x{k}, i64 %s{k}" for k in range(many))])
+    args, steps = [f"%x{k}" for k in range(many)], [f"%s{k}" for k in range(many)]
+    counts = ["%n"]
+    for k, letter in enumerate(loop.results):
+        wide = np.dtype(letter).itemsize * (core[1] if core else 1)
+        args.append("%out" if k == at else "%cell")
+        steps.append(str(wide) if k == at else "0")
+    if core:  # rows: what is within them comes after what is between them
+        counts += map(str, core)
+        steps += [
+            str(np.dtype(loop.operands[0]).itemsize),
+            str(np.dtype(loop.results[at]).itemsize),
+        ]
+    lines = [
+        f"define internal void {name}({head}) noinline {{",
+        f"  %args = alloca [{count} x ptr]",
+        f"  %steps = alloca [{len(steps)} x i64]",
+        f"  %counts = alloca [{len(counts)} x i64]",
+        "  %cell = alloca [2 x i64], align 16",
+        *_filled("args", "ptr", args),
+        *_filled("steps", "i64", steps),
+        *_filled("counts", "i64", counts),
+        f"  %data = load ptr, ptr @{loop.symbol}.data",
+        f"  call void @{loop.symbol}(ptr %args, ptr %counts, ptr %steps, ptr %data)",
+        "  ret void",
+        "}",
+    ]
+    return name, "\n".join(lines)
+
+
+def _filled(array: str, kind: str, cells: Sequence[str]) -> Iterator[str]:
+    """What stores values in an array, one after the other."""
+    for k, x in enumerate(cells):
+        yield f"  %{array}.{k} = getelementptr {kind}, ptr %{array}, i64 {k}"
+        yield f"  store {kind} {x}, ptr %{array}.{k}"

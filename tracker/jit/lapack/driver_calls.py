@@ -1,0 +1,66 @@
+"""A plan's calls of routines, as text in the driver.
+
+Owns: `write_call`. A stack of matrices is a loop in a function of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from tracker.jit.lapack.code import Code
+from tracker.jit.scalar.values import Scalar
+
+
+def write_call(driver: Any, call: Any) -> None:
+    """Write one `Call`; where the routine says that it failed, the native call is abandoned."""
+    pointers = [_pointer(driver, operand) for operand in call.operands]
+    pointers.append(driver.pointer(call.out))
+    pointers.append("null" if call.work is None else driver.pointer(call.work))
+    name = call.kind.symbol(call.name)
+    driver.symbols.add(name)
+    sizes = [f"i64 {n}" for n in call.sizes]
+    types = ", ".join(["ptr"] * len(pointers) + ["i64"] * len(sizes))
+    driver.needs.intrinsics.add(f"declare i64 @{name}({types})")
+    arguments = [f"ptr {pointer}" for pointer in pointers]
+    if math.prod(call.batch) == 1:
+        failed = driver.e.write(f"call i64 @{name}({', '.join([*arguments, *sizes])})")
+    else:
+        stacked = _stacked(driver, call, name, len(pointers), sizes)
+        failed = driver.e.write(f"call i64 @{stacked}({', '.join(arguments)})")
+    driver.require(Scalar(driver.e.write(f"icmp eq i64 {failed}, 0"), np.dtype(np.bool_)))
+
+
+def _pointer(driver: Any, operand: Any) -> str:
+    """Where an operand lies; a number is put into memory first."""
+    if operand.place is not None:
+        where: str = driver.address(operand.place.buffer, operand.place.start)
+        return where
+    put: str = driver.readable(operand.atom)
+    return put
+
+
+def _stacked(driver: Any, call: Any, name: str, count: int, sizes: list[str]) -> str:
+    """A function that calls the routine for each matrix of a stack."""
+    c = Code(
+        f"stack{len(driver.bodies)}",
+        [f"ptr %p{i}" for i in range(count)],
+        linkage="internal ",
+        first=1000 * (1 + len(driver.bodies)),
+    )
+    failed = c.cell(0)
+    with ExitStack() as loops:
+        index = [loops.enter_context(c.loop(0, n)) for n in call.batch]
+        moved = [f"ptr %p{at}" for at in range(count)]
+        for at, strides in enumerate(call.strides):
+            for i, stride in zip(index, strides, strict=True):
+                if stride:
+                    moved[at] = f"ptr {c.at(moved[at].split()[1], c.mul(i, stride))}"
+        found = c.let(f"call i64 @{name}({', '.join([*moved, *sizes])})")
+        c.set(failed, c.let(f"or i64 {c.get(failed)}, {found}"))
+    c.give(c.get(failed))
+    driver.bodies.append(c.text())
+    return c.name

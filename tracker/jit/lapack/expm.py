@@ -1,0 +1,144 @@
+"""The exponential of a matrix, as a routine: scaling and squaring of Pade approximants.
+
+N. Higham, "The scaling and squaring method for the matrix exponential revisited" (2005): the least
+degree that is accurate for the matrix's norm; beyond the largest, the matrix is halved until it is,
+and the result squared as often.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tracker.jit.lapack.blas_calls import multiply, ptr
+from tracker.jit.lapack.code import Code, Kind
+
+# Up to which norm a degree serves.
+_DEGREES = {
+    3: 1.495585217958292e-2,
+    5: 2.539398330063230e-1,
+    7: 9.504178996162932e-1,
+    9: 2.097847961257068,
+    13: 5.371920351148152,
+}
+_ROOM = 8  # matrices of scratch
+
+
+def _coefficients(degree: int) -> list[float]:
+    """Of the approximant's numerator; the denominator has them with alternating signs."""
+    top = math.factorial(degree)
+    return [
+        float(
+            math.factorial(2 * degree - j)
+            * top
+            // (math.factorial(degree) * math.factorial(degree - j) * math.factorial(j))
+        )
+        for j in range(degree + 1)
+    ]
+
+
+def room(n: int) -> tuple[int, int]:
+    """Scratch: elements of matrices, and words."""
+    return (_ROOM + 1) * n * n, 2 * n + 2
+
+
+def expm(kind: Kind) -> Code:
+    pointers = [f"ptr noalias %{x}" for x in ("a", "out", "work")]
+    c = Code(kind.symbol("expm"), [*pointers, "i64 %n"], kind)
+    square = c.mul("%n", "%n")
+    a, *powers, u, v, w = (c.at("%work", c.mul(square, i)) for i in range(_ROOM))
+    lu = c.at("%work", c.mul(square, _ROOM))
+    norm = _norm(c)
+    c.leave_if(c.unless(c.test("olt", norm, "1.0e300")), 1)  # not finite: as SciPy has it
+    halvings = _halvings(c, norm)
+    scale = c.cell("1.0", "double")
+    with c.loop(0, halvings):
+        c.set(scale, c.f("fmul", c.get(scale, "double"), "0.5"), "double")
+    with c.loop(0, square) as i:
+        c.store(c.scaled("fmul", c.load("%a", i), c.get(scale, "double")), a, i)
+    _product(c, a, a, powers[0])
+    below = "-1.0"
+    for degree, limit in _DEGREES.items():
+        last = degree == max(_DEGREES)
+        here = c.test("ogt", norm, below)
+        if not last:
+            here = c.let(f"and i1 {here}, {c.test('ole', norm, repr(limit))}")
+        with c.when(here):
+            _approximant(c, degree, powers, (u, v, w))
+        below = repr(limit)
+    _product(c, a, w, u)
+    with c.loop(0, square) as i:  # (v - u) x = v + u
+        x, y = c.load(u, i), c.load(v, i)
+        c.store(c.minus(y, x), a, i)
+        c.store(c.plus(y, x), w, i)
+    pivots = c.at(lu, square)
+    c.call("i64", kind.symbol("lu"), [*map(ptr, (a, pivots, lu, "null")), "i64 %n"])
+    arguments = [*map(ptr, (lu, pivots, w, "%out", "null")), "i64 %n", "i64 %n", "i64 0"]
+    singular = c.call("i64", kind.symbol("solve"), arguments)
+    c.leave_if(c.test("ne", singular, 0), 1)
+    with c.loop(0, halvings):
+        c.copy("%out", u, square)
+        _product(c, u, u, "%out")
+    c.give()
+    return c
+
+
+def _norm(c: Code) -> str:
+    """The largest sum of a column."""
+    largest = c.cell("0.0", "double")
+    with c.loop(0, "%n") as j:
+        total = c.cell("0.0", "double")
+        with c.loop(0, "%n") as i:
+            size = c.size(c.load(c.entry("%a", i, j, "%n")))
+            c.set(total, c.f("fadd", c.get(total, "double"), size), "double")
+        found, known = c.get(total, "double"), c.get(largest, "double")
+        less = c.test("ole", found, known)  # a NaN stays
+        c.set(largest, c.let(f"select i1 {less}, double {known}, double {found}"), "double")
+    return c.get(largest, "double")
+
+
+def _halvings(c: Code, norm: str) -> str:
+    """How often the matrix is halved until the largest degree serves."""
+    ratio = c.f("fdiv", norm, repr(max(_DEGREES.values())))
+    over = c.test("ogt", ratio, "1.0")
+    safe = c.let(f"select i1 {over}, double {ratio}, double 1.0")
+    exponent = c.call("double", "llvm.log2.f64", [f"double {safe}"])
+    whole = c.call("double", "llvm.ceil.f64", [f"double {exponent}"])
+    return c.let(f"fptosi double {whole} to i64")
+
+
+def _approximant(c: Code, degree: int, powers: Sequence[str], parts: Sequence[str]) -> None:
+    """v: the even terms; w: the odd ones, over the matrix. `powers` has the square already."""
+    u, v, w = parts
+    b = _coefficients(degree)
+    highest = 3 if degree == 13 else degree // 2
+    for at in range(1, highest):
+        _product(c, powers[at - 1], powers[0], powers[at])
+    if degree == 13:  # the upper half times the sixth power
+        for target, odd in ((v, 0), (w, 1)):
+            _combined(c, u, [0.0, *(b[2 * i + odd] for i in (4, 5, 6))], powers)
+            _product(c, powers[2], u, target)
+            _combined(c, target, [b[2 * i + odd] for i in range(4)], powers, more=True)
+        return
+    for target, odd in ((v, 0), (w, 1)):
+        _combined(c, target, [b[2 * i + odd] for i in range(highest + 1)], powers)
+
+
+def _combined(
+    c: Code, target: str, weights: Sequence[float], powers: Sequence[str], *, more: bool = False
+) -> None:
+    """target = weights[0] + sum of weights[i] * powers[i - 1]; `more`: added to what is there."""
+    with c.loop(0, "%n") as i:
+        with c.loop(0, "%n") as j:
+            at = c.add(c.mul(i, "%n"), j)
+            total = c.load(target, at) if more else c.zero
+            for weight, power in zip(weights[1:], powers, strict=False):
+                term = c.scaled("fmul", c.load(power, at), repr(weight))
+                total = c.plus(total, term)
+            c.store(total, target, at)
+        at = c.mul(i, c.add("%n", 1))
+        c.store(c.plus(c.load(target, at), c.literal(repr(weights[0]))), target, at)
+
+
+def _product(c: Code, x: str, y: str, target: str) -> None:
+    multiply(c, ("%n", "%n", "%n"), x, y, target)

@@ -1,0 +1,163 @@
+"""How a plan calls routines: where operands lie, which factors are shared, what scratch is needed.
+
+Owns: `Call`, `Operand`, `plan_call` (what the planner does with a `Routine` equation).
+
+Invariants: a routine reads matrices without gaps (or, of an operand that it may be handed
+transposed, their transposes); what is not so is copied first. A matrix is factored once, however
+many equations ask for it or for its transpose.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Atom, Eqn, Var
+from tracker.ir.lowering import Routine
+from tracker.ir.types import Type
+from tracker.jit.lapack.code import Kind
+from tracker.jit.lapack.routines import factored, kind_of, workspace
+from tracker.support.structs import record, replace
+
+_WORD = np.dtype(np.float64)
+
+
+@record(frozen=True)
+class Operand:
+    """What a routine reads: a place in memory, or (`place` None) a number. The matrices of a stack
+    (the numbers, where it takes one for each) are `step` words apart."""
+
+    atom: Atom
+    place: Any
+    stack: tuple[int, ...]
+    step: int
+    flipped: bool
+    ready: int
+
+
+@record(frozen=True)
+class Call:
+    """A call of a routine, for each matrix of a stack of shape `batch`. `strides`: for operands
+    and result, how many words of 8 bytes apart matrices are along each axis of the stack."""
+
+    name: str
+    kind: Kind
+    eqn: Eqn
+    operands: tuple[Operand, ...]
+    out: Any
+    work: Any
+    sizes: tuple[int, ...]
+    batch: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+
+def plan_call(planner: Any, eqn: Eqn, lower: Routine) -> None:
+    """Plan a routine's equation."""
+    kind = kind_of(eqn)
+    operands = [
+        _operand(planner, atom, 0 if at in lower.numbers else 2, lower.turns and at == 0)
+        for at, atom in enumerate(eqn.operands)
+    ]
+    sizes = lower.sizes(*(atom.type for atom in eqn.operands), **eqn.params)
+    if lower.turns:
+        sizes = (*sizes, int(operands[0].flipped))
+    if lower.factor:
+        operands[:1] = _factors(planner, eqn, kind, operands[0])
+    level = max(operand.ready for operand in operands)
+    own, words = workspace(lower.name, kind, sizes)
+    batch = np.broadcast_shapes(*(operand.stack for operand in operands))
+    work = planner.buffer(Type((words,), _WORD), "scratch") if words else None
+    out = planner.result(eqn.out, level + 1)
+    strides = [_strides(operand.stack, operand.step, batch) for operand in operands]
+    strides.append(
+        _strides(batch, _words_of(eqn.out.type) * eqn.out.type.size // math.prod(batch), batch)
+    )
+    call = Call(
+        lower.name, kind, eqn, tuple(operands), out, work, (*sizes, *own), batch, tuple(strides)
+    )
+    planner.plan.calls.setdefault(level, []).append(call)
+
+
+def _operand(planner: Any, atom: Atom, axes: int, may_turn: bool) -> Operand:
+    """An operand where a routine can read it; the last `axes` are those of a matrix."""
+    type = atom.type
+    stack = type.shape[: type.ndim - axes]
+    step = math.prod(type.shape[len(stack) :]) * _words_of(type)
+    if not isinstance(atom, Var):
+        return Operand(atom, None, stack, step, False, 0)
+    place = planner.stored(atom)
+    if place.kind == "tiny":
+        return Operand(atom, None, stack, step, False, place.ready)
+    if place.strides == _dense(type.shape):
+        return Operand(atom, place, stack, step, False, place.ready)
+    if may_turn and place.strides == _turned(type.shape):
+        return Operand(atom, place, stack, step, True, place.ready)
+    copied, flipped = _without_gaps(planner, atom, place, may_turn)
+    return Operand(atom, copied, stack, step, flipped, copied.ready)
+
+
+def _without_gaps(planner: Any, atom: Var, place: Any, may_turn: bool) -> tuple[Any, bool]:
+    """A copy of matrices that lie with gaps, and whether it is that of their transposes: these are
+    asked for by the pullback, and the factors are those of the copy."""
+    source = place.buffer, place.start, planner.in_place.version(atom)
+    shape, strides = atom.type.shape, place.strides
+    known = planner.gapless.get((*source, _swapped(shape), _swapped(strides)))
+    if may_turn and known is not None:
+        return known, True
+    key = (*source, shape, strides)
+    if key not in planner.gapless:
+        planner.gapless[key] = planner.copied(atom)
+    return planner.gapless[key], False
+
+
+def _swapped(of: tuple[int, ...]) -> tuple[int, ...]:
+    """Shape or strides of transposed matrices."""
+    return (*of[:-2], *of[:-3:-1])
+
+
+def _words_of(type: Type) -> int:
+    """How many words of 8 bytes a number takes."""
+    return type.dtype.itemsize // _WORD.itemsize
+
+
+def _strides(stack: tuple[int, ...], step: int, batch: tuple[int, ...]) -> tuple[int, ...]:
+    """How far apart matrices are along each axis of the whole stack; 0 where they repeat."""
+    own = [0 if n == 1 else step * s for n, s in zip(stack, _dense(stack), strict=True)]
+    return (*(0 for _ in range(len(batch) - len(stack))), *own)
+
+
+def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def _turned(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of transposed matrices without gaps."""
+    *rest, down, across = _dense((*shape[:-2], shape[-1], shape[-2]))
+    return (*rest, across, down)
+
+
+def _factors(planner: Any, eqn: Eqn, kind: Kind, a: Operand) -> list[Operand]:
+    """The factors of a matrix and what goes with them, made now unless they are there already."""
+    key: Any = a.atom
+    if a.place is not None:
+        version = planner.in_place.version(a.atom)
+        key = (a.place.buffer, a.place.start, a.atom.type.shape, version)
+    known = planner.factors.get(key)
+    n, batch = a.atom.type.shape[-1], a.stack
+    sizes = factored(n, kind)
+    if known is None:
+        factors, pivots = (
+            planner.buffer(Type((math.prod(batch) * size,), _WORD), "scratch") for size in sizes
+        )
+        known = planner.factors[key] = (factors, pivots, a.ready + 1)
+        noted = replace(a, place=planner.whole(pivots, a.ready), step=sizes[1])
+        strides = tuple(_strides(batch, step, batch) for step in (a.step, sizes[1], sizes[0]))
+        call = Call("lu", kind, eqn, (a, noted), factors, None, (n,), batch, strides)
+        planner.plan.calls.setdefault(a.ready, []).append(call)
+    *buffers, ready = known
+    return [
+        replace(a, place=planner.whole(buffer, ready), step=size, ready=ready)
+        for buffer, size in zip(buffers, sizes, strict=True)
+    ]

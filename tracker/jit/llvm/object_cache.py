@@ -1,0 +1,264 @@
+"""Files on disk, so that another process need not make again what one has made.
+
+Owns: `get`, `read` and `put`, files of facts and bytes in `directory()`: a folder of this cache's
+own below $TRACKER_CACHE_DIR, else below `tracker` in the user's cache folder; TRACKER_CACHE=0
+switches it off. Also `compile_or_load`, whose files hold object code, and are named by a hash of
+the text, the processor and LLVM's version. (The other files are those of
+`jit/pipeline/program_cache.py`.) The folder is named by `_FORMAT`, which changes when the functions
+that texts call by name change their meaning. A file holds a header line (JSON: facts, and a hash of
+name, facts and bytes), then the bytes.
+
+Invariants: no text and no object code holds an address of a process; a file is written under
+another name and then renamed, so readers see whole files only; a file is read only if it is a
+regular file of this user, in a folder of this user, and nobody else can write to either; a file
+that does not check out is made anew and replaced; only files of these kinds are removed, and only
+from the cache's own folder; nothing here raises because of the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tracker.errors import message, warn
+from tracker.jit.llvm import engine
+from tracker.jit.llvm.signals import UNDISTURBED
+
+_LIMIT = 256 << 20  # bytes of files to keep; after an eighth more, the oldest go
+_LARGEST = 64 << 20  # bytes of one file
+_FORMAT = 3
+_KINDS = (".o", ".program")
+_PART = ".part"  # a file that is being written
+_ABANDONED = 3600  # seconds after which nobody is writing it any more
+_TALLY = "written"  # the file whose length says how much was written since the last look
+_BLOCK = 4096  # bytes written for each byte of it
+_RECENT = 64  # texts whose object code is kept in this process
+# A link is not followed, a pipe is not waited for, a terminal does not become this process's own.
+_SAFELY = sum(getattr(os, f"O_{name}", 0) for name in ("NOFOLLOW", "NONBLOCK", "NOCTTY", "BINARY"))
+_Result = TypeVar("_Result")
+_Known = tuple[str, tuple[str, ...], bytes]  # a text, what it exports, its object code
+_recent: dict[tuple[str, int], _Known] = {}
+
+
+_kept: ContextVar[bool | None] = ContextVar("tracker_cache", default=None)
+
+
+@contextlib.contextmanager
+def kept(choice: bool | None) -> Iterator[None]:
+    """Whether files are kept, within; None: as TRACKER_CACHE says."""
+    token = _kept.set(choice)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
+def directory() -> Path | None:
+    """The folder that files are kept in, if it is there yet; None: they are kept nowhere."""
+    choice = _kept.get()
+    if choice is False or (choice is None and os.environ.get("TRACKER_CACHE", "1") == "0"):
+        return None
+    named = _named_folder()
+    if named is None:
+        return None
+    folder = named / f"tracker-{_FORMAT}"
+    return folder if _is_private(folder) else None
+
+
+def _named_folder() -> Path | None:
+    chosen = os.environ.get("TRACKER_CACHE_DIR")
+    if chosen:
+        return Path(os.path.expanduser(chosen))
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(home) / "tracker" if os.path.isabs(home) else None  # a user without a home
+
+
+_warned_of: set[Path] = set()
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether nobody else can put a file into a folder, or the folder is not there; warns once."""
+    with UNDISTURBED:  # a signal handler may raise a TimeoutError, which is an OSError
+        try:
+            facts = os.lstat(folder)
+        except OSError:
+            return True
+    if stat.S_ISDIR(facts.st_mode) and _is_ours(facts):
+        return True
+    if folder not in _warned_of:
+        _warned_of.add(folder)
+        what = f"compiled code is not kept on disk: {folder} is not a folder of this user's alone"
+        fix = "Set TRACKER_CACHE_DIR to a folder that is, or TRACKER_CACHE=0"
+        warn(message(what, fix, ""), RuntimeWarning)
+    return False
+
+
+def _is_ours(facts: os.stat_result) -> bool:
+    """Whether this user owns a file or folder, and nobody else may write to it."""
+    if not hasattr(os, "geteuid"):  # Windows: a user's folders are closed to others
+        return True
+    return facts.st_uid == os.geteuid() and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def compile_or_load(
+    text: str, *, level: int = engine.OPTIMISED, symbols: Mapping[str, int] | None = None
+) -> engine.Module:
+    """`engine.compile_module`, or the object code of an earlier time."""
+    known = recent(text, level)
+    if known is not None:
+        text, exports, code = known  # the text as it is kept: a shape need not keep its own
+        return engine.load(code, exports, symbols=symbols, text=text, level=level)
+    module = _from_disk(text, level, symbols)
+    _remember(text, level, module)
+    return module
+
+
+def recent(text: str, level: int) -> _Known | None:
+    """A text, what it exports and its object code, if this process had it not long ago."""
+    return _recent.get((text, level))
+
+
+def _remember(text: str, level: int, module: engine.Module) -> None:
+    """Keep object code in this process: another shape of a function often has the same text."""
+    _recent[text, level] = (text, module.exports, module.object_code)
+    while len(_recent) > _RECENT:
+        _recent.pop(next(iter(_recent), ("", 0)), None)
+
+
+def _from_disk(text: str, level: int, symbols: Mapping[str, int] | None) -> engine.Module:
+    folder = directory()
+    if folder is None:
+        return engine.compile_module(text, level=level, symbols=symbols)
+    name = f"{_key(text, level)}.o"
+
+    def load(facts: dict[str, Any], code: bytes) -> engine.Module:
+        exports = tuple(facts["exports"])
+        return engine.load(code, exports, symbols=symbols, text=text, level=level)
+
+    found = read(name, load)
+    if found is not None:
+        return found
+    module = engine.compile_module(text, level=level, symbols=symbols)
+    put(name, {"exports": module.exports}, module.object_code)
+    return module
+
+
+def _key(text: str, level: int) -> str:
+    parts = (engine.host(), str(level), text)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def get(name: str) -> tuple[dict[str, Any], bytes] | None:
+    """Facts and data of a file that checks out; None if there is none."""
+    return read(name, lambda facts, data: (facts, data))
+
+
+def read(name: str, parse: Callable[[dict[str, Any], bytes], _Result]) -> _Result | None:
+    """What `parse` makes of the facts and data of a file; None if there is no such file, or if it
+    does not check out. Any error says that: there is no end to what a damaged file may lead to.
+    Signals wait, so that no error is a signal handler's."""
+    folder = directory()
+    if folder is None:
+        return None
+    with UNDISTURBED, contextlib.suppress(Exception):
+        header, _, data = _content(folder / name).partition(b"\n")
+        facts = json.loads(header)
+        digest = facts.pop("sha256")
+        if digest == _digest(name, facts, data):
+            return parse(facts, data)
+    return None
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a regular file that nobody else can have written."""
+    handle = os.open(path, os.O_RDONLY | _SAFELY)
+    try:
+        facts = os.fstat(handle)
+        if not (stat.S_ISREG(facts.st_mode) and _is_ours(facts)) or facts.st_size > _LARGEST:
+            raise ValueError(f"{path} is not a file of ours")
+        with open(handle, "rb", closefd=False) as file:
+            return file.read(_LARGEST)
+    finally:
+        os.close(handle)
+
+
+def put(name: str, facts: dict[str, Any], data: bytes) -> None:
+    """Write a file, if files are kept, and if it can be written."""
+    folder = directory()
+    if folder is None:
+        return
+    header = json.dumps({**facts, "sha256": _digest(name, facts, data)})
+    content = header.encode() + b"\n" + data
+    if len(content) > _LARGEST:
+        return
+    with UNDISTURBED, contextlib.suppress(OSError):
+        _write(folder, name, content)
+        if _is_much(folder, len(content)):
+            _prune(folder)
+
+
+def _write(folder: Path, name: str, content: bytes) -> None:
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle, part = tempfile.mkstemp(dir=folder, prefix=f"{name}.", suffix=_PART)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(part, folder / name)
+    except BaseException:
+        os.unlink(part)
+        raise
+
+
+def _digest(name: str, facts: Mapping[str, Any], data: bytes) -> str:
+    """Of all that a file says, and of its name: it does not check out under another."""
+    found = hashlib.sha256(json.dumps([name, facts]).encode())
+    found.update(data)
+    return found.hexdigest()
+
+
+def _is_much(folder: Path, size: int) -> bool:
+    """Whether so much was written since somebody last looked, by all processes together, that it is
+    time to look again. Each adds to one file; appending needs no lock."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _SAFELY
+    handle = os.open(folder / _TALLY, flags, 0o600)
+    try:
+        is_new = not os.fstat(handle).st_size
+        os.write(handle, bytes(1 + size // _BLOCK))
+        is_much = is_new or os.fstat(handle).st_size * _BLOCK > _LIMIT // 8
+        if is_much:
+            os.ftruncate(handle, 1)
+    finally:
+        os.close(handle)
+    return is_much
+
+
+def _prune(folder: Path) -> None:
+    """Remove what dead processes left half written, and the files that were written longest ago
+    once there are too many bytes."""
+    files = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):  # another process may prune, too
+                facts = entry.stat(follow_symlinks=False)
+                if not stat.S_ISREG(facts.st_mode):
+                    continue
+                if entry.name.endswith(_KINDS):
+                    files.append((facts.st_mtime, facts.st_size, entry.path))
+                elif entry.name.endswith(_PART) and facts.st_mtime < time.time() - _ABANDONED:
+                    os.unlink(entry.path)
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
+        if total <= _LIMIT:
+            return
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        total -= size

@@ -1,0 +1,146 @@
+"""From a trace to something callable.
+
+Owns: `compile_call`. A program that can be lowered whole, and whose arguments can be read as they
+lie, becomes one native entry (`link.py`); otherwise an executor runs its native segments and
+NumPy's calls in turn (`executor.py`). The way from a function to text is in `program.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from tracker.ir.graph import Atom
+from tracker.jit.guards import signature
+from tracker.jit.guards.signature import (
+    ArrayOut,
+    ConstOut,
+    InputOut,
+    NodeOut,
+    OutLeaf,
+    Outputs,
+    SameOut,
+)
+from tracker.jit.pipeline import program_cache
+from tracker.jit.pipeline.link import Compiled, array_out, bind, out_leaf, strides_of
+from tracker.jit.pipeline.program import Form, Program
+from tracker.jit.runtime import lazy_imports
+from tracker.jit.schedule.plan_data import Slots
+from tracker.jit.tracing.ir_builder import Output
+from tracker.jit.tracing.trace import Trace
+from tracker.ops.shape.memory_order import MemoryOrder, is_packed, wide_strides
+
+
+def compile_call(trace: Trace, lengths_vary: bool = False) -> Compiled:
+    """Compile a trace for the calls that it holds for. `lengths_vary`: short arrays came in other
+    lengths, too, and code for any length is found again."""
+    started = time.perf_counter()
+    done = _native(trace, lengths_vary) if _is_direct(trace) else None
+    if done is None:
+        done = lazy_imports.executor(Program(trace.function), _orders(trace), lengths_vary)
+    passes = done.program.seconds
+    done.seconds = {"passes": passes, "code": time.perf_counter() - started - passes}
+    return done
+
+
+def _native(trace: Trace, lengths_vary: bool) -> Compiled | None:
+    """One native call; None where NumPy must do a part."""
+    form, outputs, arrays = _direct(trace, lengths_vary)
+    program = Program(trace.function, form)
+    lowered = program_cache.lowered(program)
+    if lowered is None:
+        return None
+    piece = bind(program, lowered, trace.call, outputs, arrays)
+    hosts = list(map(lazy_imports.host_call, lowered.callbacks))
+    return Compiled(program, [piece], hosts, entry=piece.entry)
+
+
+def _is_direct(trace: Trace) -> bool:
+    """Whether a native entry can serve: it reads no params, and arrays where they lie, and gives
+    numbers that a frame has slots for."""
+    return (
+        trace.call.native
+        and not any(trace.owners)
+        and all(map(_is_readable, trace.captures))
+        and all(atom.type.dtype in signature.DTYPES for atom in trace.function.outputs)
+    )
+
+
+def _is_readable(array: Any) -> bool:
+    return isinstance(array, int) or isinstance(signature.array_leaf(array), signature.Array)
+
+
+def _direct(trace: Trace, lengths_vary: bool) -> tuple[Form, Outputs, list[Any]]:
+    """How values come and go in a native call; what it returns; arrays that it brings along."""
+    call = trace.call
+    leaves = [call.leaves[number] for number in trace.inputs]
+    atoms = iter(trace.function.outputs)  # passes keep their types
+    out_leaves = [_out_leaf_of(out, atoms) for out in trace.outputs]
+    orders = _orders(trace)
+    written = tuple(
+        (number, array_out(atom, order))
+        for number, atom, order in zip(
+            trace.writes, atoms, orders[len(orders) - len(trace.writes) :], strict=True
+        )
+    )
+    outputs = Outputs(
+        trace.structure,
+        tuple(out_leaves),
+        writes=written,
+        apart=trace.apart,
+        conditions=trace.conditions,
+        updates=trace.updates,
+    )
+    inputs = call.offsets
+    first = inputs[-1]
+    arrays = [array for array in trace.captures if not isinstance(array, int)]
+    fresh = iter(range(first, first + len(arrays)))
+    out_first = first + len(arrays)
+    shown = [i for i, out in enumerate(trace.outputs) if out.atom is not None]
+    slots = Slots(
+        tuple(inputs[number] for number in trace.inputs),
+        tuple(isinstance(leaf, signature.Array) for leaf in leaves),
+        tuple(inputs[c] if isinstance(c, int) else next(fresh) for c in trace.captures),
+        tuple(
+            not isinstance(c, int) or isinstance(call.leaves[c], signature.Array)
+            for c in trace.captures
+        ),
+        (
+            *(out_first + outputs.offsets[i] for i in shown),
+            *(out_first + outputs.offsets[-1] + i for i in range(len(written))),
+        ),
+        (*(isinstance(out_leaves[i], ArrayOut) for i in shown), *(True for _ in written)),
+    )
+    sources = (*trace.inputs, *trace.captures)
+    strides = tuple(strides_of(call.leaves[s] if isinstance(s, int) else s) for s in sources)
+    return Form(slots, strides, tuple(orders), lengths_vary), outputs, arrays
+
+
+def _orders(trace: Trace) -> list[MemoryOrder]:
+    """How the outputs of a trace's function are to lie: as in the plain function; of what is
+    written, as the array that it is written into, if that has no gaps."""
+    orders = [out.order for out in trace.outputs if out.atom is not None]
+    return orders + [_without_gaps(trace.call.leaves[number]) for number in trace.writes]
+
+
+def _without_gaps(leaf: signature.Leaf) -> MemoryOrder:
+    if not isinstance(leaf, signature.Array) or leaf.strides is None:
+        return None
+    strides = strides_of(leaf)
+    return strides if is_packed(wide_strides(strides, leaf.shape), leaf.shape) else None
+
+
+def _out_leaf_of(out: Output, atoms: Iterator[Atom]) -> OutLeaf:
+    if out.kind == "constant":
+        return ConstOut(out.constant)
+    if out.kind == "input":
+        return InputOut(out.constant)
+    if out.kind == "view":
+        layout: OutLeaf = out.constant.out
+        return layout
+    if out.kind == "node":
+        return NodeOut(out.constant)
+    if out.kind == "same":
+        return SameOut(out.constant)
+    return out_leaf(out.kind, next(atoms), out.order)

@@ -1,0 +1,199 @@
+"""What is not one native call: native segments and NumPy's calls, run in turn.
+
+Owns: `executor`, which runs a program's stages over a table of values, and `compile_values`, a
+function of a flat list of values. Start at `executor`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Const, Function, Guard, Var
+from tracker.jit.abi import native_callable
+from tracker.jit.guards import signature
+from tracker.jit.guards.signature import ArrayOut, Outputs, Signature
+from tracker.jit.kernels.python_callbacks import function_of
+from tracker.jit.pipeline.link import Compiled, Piece, array_out, bind, out_leaf, strides_of
+from tracker.jit.pipeline.partition import HostCall, Segment
+from tracker.jit.pipeline.program import Form, Program
+from tracker.jit.schedule.plan_data import Slots
+from tracker.jit.tracing.trace import GuardFailed
+from tracker.ops.shape.memory_order import MemoryOrder, kept_order
+from tracker.random.draw_ops import Journal
+from tracker.tape.observers import Unheard
+from tracker.tape.replay import CONVERSIONS
+from tracker.tree import LEAF, Structure
+
+
+def compile_values(function: Function) -> Callable[[Sequence[Any]], tuple[Any, ...] | None]:
+    """A function of a flat list of values; it gives None where a guard does not hold."""
+    run = executor(Program(function)).run
+    assert run is not None
+
+    def values(xs: Sequence[Any]) -> tuple[Any, ...] | None:
+        try:
+            return run(xs)
+        except GuardFailed:
+            return None
+
+    return values
+
+
+def executor(
+    program: Program, orders: Sequence[MemoryOrder] = (), lengths_vary: bool = False
+) -> Compiled:
+    """Run the stages in turn, over a table of values; results lie as `orders` says.
+    `lengths_vary`: see `compile_call`."""
+    function = program.function
+    wanted = dict(zip(function.outputs, orders, strict=False))
+    pieces: list[Piece] = []
+    hosts: list[HostCall] = []
+    steps: list[Callable[[dict[Var, Any]], None]] = []
+    for stage in program.stages:
+        if isinstance(stage, HostCall):
+            hosts.append(stage)
+            steps.append(_host_step(stage))
+        elif isinstance(stage, Guard):
+            steps.append(_guard_step(stage))
+        elif any(isinstance(step, Guard) for step in stage.function.body) or stage.outputs:
+            laid = [wanted.get(v) for v in stage.outputs]
+            steps.append(_Lazy(stage, pieces, laid, lengths_vary))
+    parameters = (*function.inputs, *function.captures)
+
+    def run(values: Sequence[Any]) -> tuple[Any, ...]:
+        table = dict(zip(parameters, values, strict=True))
+        with Journal() as drawn:
+            try:
+                for step in steps:
+                    step(table)
+            except GuardFailed:  # another trace draws these numbers
+                drawn.undo()
+                raise
+        found = [a.value if isinstance(a, Const) else table[a] for a in function.outputs]
+        found[: len(orders)] = map(_laid, found, orders)
+        return tuple(found)
+
+    return Compiled(program, pieces, hosts, run=run)
+
+
+def _laid(x: Any, order: MemoryOrder) -> Any:
+    """A result in the memory order that it is to have."""
+    if type(x) is not np.ndarray or kept_order(x) == order:
+        return x
+    if order is None:
+        return np.ascontiguousarray(x)
+    laid = np.ndarray(x.shape, x.dtype, strides=tuple(step * x.itemsize for step in order))
+    laid[...] = x
+    return laid
+
+
+def _host_step(stage: HostCall) -> Callable[[dict[Var, Any]], None]:
+    eqn, function = stage.eqn, function_of(stage.eqn)
+
+    def step(table: dict[Var, Any]) -> None:
+        xs = [o.value if isinstance(o, Const) else table[o] for o in eqn.operands]
+        try:
+            table[eqn.out] = function(*xs)
+        except Unheard as error:
+            raise GuardFailed from error
+
+    return step
+
+
+def _guard_step(guard: Guard) -> Callable[[dict[Var, Any]], None]:
+    convert, operand = CONVERSIONS[guard.kind], guard.operand
+    assert isinstance(operand, Var)
+
+    def step(table: dict[Var, Any]) -> None:
+        if convert(table[operand]) != guard.expected:
+            raise GuardFailed
+
+    return step
+
+
+class _Lazy:
+    """A segment, compiled when it first runs: only then are its inputs' exact classes known."""
+
+    def __init__(
+        self,
+        segment: Segment,
+        pieces: list[Piece],
+        orders: list[MemoryOrder],
+        lengths_vary: bool,
+    ) -> None:
+        self.segment = segment
+        self.orders = orders
+        self.lengths_vary = lengths_vary
+        self.pieces = pieces
+        self.calls: dict[Any, Any] = {}
+        self.last: Callable[..., Any] = _guard_failed  # the call that took the last values
+
+    def __call__(self, table: dict[Var, Any]) -> None:
+        values = [table[v] for v in self.segment.inputs]
+        results = self.last(*values)
+        if results is GuardFailed:
+            results = self._by_class(values)
+        table.update(zip(self.segment.outputs, results, strict=True))
+
+    def _by_class(self, values: Sequence[Any]) -> Any:
+        """The results by the call that is made for values of these classes and layouts."""
+        plain = [_plain_layout(x) for x in values]
+        call, leaves = signature.signature_of(plain, {})
+        if not call.native:  # an int that has outgrown 64 bits
+            raise GuardFailed
+        native_call = self.calls.get(call)
+        if native_call is None:
+            native_call = self.calls[call] = self._compile(call)
+        elif native_call is self.last and all(map(operator.is_, plain, values)):
+            raise GuardFailed  # it has been asked
+        results = native_call(*leaves)
+        if results is GuardFailed:
+            raise GuardFailed
+        self.last = native_call
+        return results
+
+    def _compile(self, call: Signature) -> Any:
+        segment = self.segment
+        leaves = tuple(
+            array_out(v, order)
+            if v.type.shape
+            else out_leaf("python" if v.type.weak else "numpy", v)
+            for v, order in zip(segment.outputs, self.orders, strict=True)
+        )
+        structure = Structure(tuple, (), (LEAF,) * len(leaves), len(leaves))
+        outputs = Outputs(structure, leaves)
+        first = call.offsets[-1]
+        slots = Slots(
+            call.offsets[:-1],
+            tuple(isinstance(leaf, signature.Array) for leaf in call.leaves),
+            (),
+            (),
+            tuple(first + at for at in outputs.offsets[:-1]),
+            tuple(isinstance(leaf, ArrayOut) for leaf in leaves),
+        )
+        function = Function(
+            segment.function.name, segment.inputs, (), segment.function.body, segment.outputs
+        )
+        strides = tuple(strides_of(leaf) for leaf in call.leaves)
+        form = Form(slots, strides, tuple(self.orders), self.lengths_vary)
+        program = Program.optimised(function, form)
+        piece = bind(program, program.lowered, call, outputs)
+        self.pieces.append(piece)
+        return native_callable.builtin(piece.entry, segment.function.name, _guard_failed)
+
+
+def _guard_failed(*_: Any) -> type[GuardFailed]:
+    return GuardFailed
+
+
+def _plain_layout(x: Any) -> Any:
+    """A value as a native segment takes it."""
+    if isinstance(x, np.ndarray):
+        if isinstance(signature.array_leaf(x), signature.Array):
+            return x
+        return np.array(x, dtype=x.dtype.newbyteorder("="), order="C")
+    return np.bool_(x) if type(x) is bool else x  # Python's own would be part of the signature

@@ -1,0 +1,299 @@
+"""Big blocks of memory, kept when a call is done with them and handed out again.
+
+The system clears every page of a fresh block when it is first touched, which takes longer than
+computing what goes into it. So big results and big scratch come from here: a freed block is kept
+and serves the next request of its size. The C library gives the end of its heap back to the system
+already when a few hundred kB are free there. What is kept of `HUGE` bytes or more is marked as the
+system's to take back when memory runs short.
+
+Owns: `symbols`, the addresses of
+
+    ptr @tk.take(i64 size)         memory for `size` bytes; null if there is none
+    void @tk.give(ptr, i64 size)   back, with the size that was asked for
+    @tk.handler                    NumPy's struct PyDataMem_Handler over these two
+
+Invariants: a block of LEAST bytes or more is at least as long as the size asked for, rounded up to
+whole `UNIT` or, from `HUGE` on, to whole `HUGE`, and counts as no longer when it is back; at most
+`SLOTS` blocks and `_limit()` bytes are kept; whoever finds the list in use by another thread asks
+the C library instead, so that nobody waits, not even a child of fork.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tracker.jit.llvm import engine, object_cache
+from tracker.jit.llvm.lock import once
+from tracker.jit.runtime.cpython_layout import BIG_BYTES
+
+NAMES = ("tk.take", "tk.give")
+LEAST = BIG_BYTES
+UNIT = 1 << 16  # bytes
+HUGE = 1 << 21  # bytes: a huge page
+SLOTS = 32
+_SLACK = 3  # a block that is longer by 2**-_SLACK of what is asked for, or less, serves, too
+_MOST = 1 << 30  # bytes that are kept, however much memory there is
+_SHARE = 16  # the part of the machine's memory that may be kept
+_JOIN, _FREE = 14, 8  # Linux: make huge pages of this; take this when memory runs short
+
+_TEXT = """
+%block = type {{ ptr, i64 }}
+%handler = type {{ [127 x i8], i8, ptr, ptr, ptr, ptr, ptr }}
+@blocks = internal global [{slots} x %block] zeroinitializer
+@oldest = internal global i64 0
+@kept = internal global i64 0
+@busy = internal global i64 0
+@tk.handler = global %handler {{ [127 x i8] c"tracker{padding}", i8 1, ptr null,
+  ptr @new, ptr @cleared, ptr @resized, ptr @freed }}
+declare i32 @posix_memalign(ptr, i64, i64)
+declare i32 @madvise(ptr, i64, i32)
+declare ptr @malloc(i64)
+declare ptr @calloc(i64, i64)
+declare ptr @realloc(ptr, i64)
+declare void @free(ptr)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+
+define internal i64 @length(i64 %size) alwaysinline {{
+  %huge = icmp ugt i64 %size, {largest}
+  %unit = select i1 %huge, i64 {huge}, i64 {unit}
+  %rest = sub i64 %unit, 1
+  %more = add i64 %size, %rest
+  %mask = sub i64 0, %unit
+  %whole = and i64 %more, %mask
+  %big = icmp uge i64 %size, {least}
+  %length = select i1 %big, i64 %whole, i64 %size
+  ret i64 %length
+}}
+
+define internal void @advise(ptr %block, i64 %length, i32 %what) {{
+  %huge = icmp uge i64 %length, {huge}
+  br i1 %huge, label %say, label %done
+say:
+  %said = call i32 @madvise(ptr %block, i64 %length, i32 %what)
+  br label %done
+done:
+  ret void
+}}
+
+define internal i1 @enter() alwaysinline {{
+  %got = cmpxchg ptr @busy, i64 0, i64 1 acquire monotonic
+  %mine = extractvalue {{ i64, i1 }} %got, 1
+  ret i1 %mine
+}}
+
+define ptr @tk.take(i64 %size) {{
+entry:
+  %length = call i64 @length(i64 %size)
+  %big = icmp uge i64 %size, {least}
+  br i1 %big, label %ask, label %small
+small:
+  %s = call ptr @malloc(i64 %size)
+  ret ptr %s
+ask:
+  %mine = call i1 @enter()
+  br i1 %mine, label %search, label %fresh
+search:
+  %i = phi i64 [ 0, %ask ], [ %i1, %other ]
+  %near = phi i64 [ {slots}, %ask ], [ %nearer, %other ]
+  %lengthp = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %i, i32 1
+  %has = load i64, ptr %lengthp
+  %fits = icmp eq i64 %has, %length
+  br i1 %fits, label %found, label %other
+other:  ; one that is a little longer does, if none fits
+  %over = sub i64 %has, %length
+  %room = lshr i64 %length, {slack}
+  %close = icmp ule i64 %over, %room
+  %nearer = select i1 %close, i64 %i, i64 %near
+  %i1 = add i64 %i, 1
+  %more = icmp ult i64 %i1, {slots}
+  br i1 %more, label %search, label %all
+all:
+  %any = icmp ult i64 %nearer, {slots}
+  br i1 %any, label %found, label %leave
+found:
+  %at = phi i64 [ %i, %search ], [ %nearer, %all ]
+  %cell = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %at
+  %kept = load ptr, ptr %cell
+  %foundp = getelementptr %block, ptr %cell, i64 0, i32 1
+  %whole = load i64, ptr %foundp
+  store i64 0, ptr %foundp
+  %sum = load i64, ptr @kept
+  %less = sub i64 %sum, %whole
+  store i64 %less, ptr @kept
+  store atomic i64 0, ptr @busy release, align 8
+  ret ptr %kept
+leave:
+  store atomic i64 0, ptr @busy release, align 8
+  br label %fresh
+fresh:
+  %where = alloca ptr
+  %huge = icmp uge i64 %length, {huge}
+  %start = select i1 %huge, i64 {huge}, i64 64
+  %bad = call i32 @posix_memalign(ptr %where, i64 %start, i64 %length)
+  %ok = icmp eq i32 %bad, 0
+  br i1 %ok, label %made, label %none
+made:
+  %block = load ptr, ptr %where
+  call void @advise(ptr %block, i64 %length, i32 {join})
+  ret ptr %block
+none:
+  ret ptr null
+}}
+
+define void @tk.give(ptr %block, i64 %size) {{
+entry:
+  %length = call i64 @length(i64 %size)
+  %big = icmp uge i64 %size, {least}
+  %room = icmp ule i64 %length, {limit}
+  %wanted = and i1 %big, %room
+  br i1 %wanted, label %ask, label %drop
+drop:
+  call void @free(ptr %block)
+  ret void
+ask:
+  %mine = call i1 @enter()
+  br i1 %mine, label %keep, label %drop
+keep:
+  call void @advise(ptr %block, i64 %length, i32 {free})
+  %before = load i64, ptr @kept
+  br label %find
+find:  ; an empty slot, else the oldest block's
+  %i = phi i64 [ 0, %keep ], [ %i1, %taken ]
+  %lengthp = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %i, i32 1
+  %has = load i64, ptr %lengthp
+  %empty = icmp eq i64 %has, 0
+  br i1 %empty, label %place, label %taken
+taken:
+  %i1 = add i64 %i, 1
+  %more = icmp ult i64 %i1, {slots}
+  br i1 %more, label %find, label %full
+full:
+  %at = load i64, ptr @oldest
+  %gone = call i64 @evict(i64 %at)
+  %rest = sub i64 %before, %gone
+  br label %place
+place:
+  %slot = phi i64 [ %i, %find ], [ %at, %full ]
+  %sum = phi i64 [ %before, %find ], [ %rest, %full ]
+  %total = add i64 %sum, %length
+  br label %trim
+trim:  ; what is too much goes, the oldest first
+  %now = phi i64 [ %total, %place ], [ %left, %drop.one ], [ %now, %skip ]
+  %over = icmp ugt i64 %now, {limit}
+  br i1 %over, label %next, label %store
+next:
+  %j = load i64, ptr @oldest
+  %own = icmp eq i64 %j, %slot
+  br i1 %own, label %skip, label %drop.one
+skip:
+  call i64 @evict(i64 -1)
+  br label %trim
+drop.one:
+  %less = call i64 @evict(i64 %j)
+  %left = sub i64 %now, %less
+  br label %trim
+store:
+  %cell = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %slot
+  %cell.length = getelementptr %block, ptr %cell, i64 0, i32 1
+  store ptr %block, ptr %cell
+  store i64 %length, ptr %cell.length
+  store i64 %now, ptr @kept
+  store atomic i64 0, ptr @busy release, align 8
+  ret void
+}}
+
+; Free the block in a slot (-1: in none), and go on to the next slot; its length.
+define internal i64 @evict(i64 %slot) {{
+  %at = load i64, ptr @oldest
+  %at1 = add i64 %at, 1
+  %turn = urem i64 %at1, {slots}
+  store i64 %turn, ptr @oldest
+  %none = icmp eq i64 %slot, -1
+  br i1 %none, label %nothing, label %look
+look:
+  %cell = getelementptr [{slots} x %block], ptr @blocks, i64 0, i64 %slot
+  %lengthp = getelementptr %block, ptr %cell, i64 0, i32 1
+  %has = load i64, ptr %lengthp
+  %empty = icmp eq i64 %has, 0
+  br i1 %empty, label %nothing, label %free
+free:
+  %old = load ptr, ptr %cell
+  call void @free(ptr %old)
+  store i64 0, ptr %lengthp
+  ret i64 %has
+nothing:
+  ret i64 0
+}}
+
+define internal ptr @new(ptr %context, i64 %size) {{
+  %p = call ptr @tk.take(i64 %size)
+  ret ptr %p
+}}
+
+define internal ptr @cleared(ptr %context, i64 %count, i64 %each) {{
+  %size = mul i64 %count, %each
+  %huge = icmp uge i64 %size, {huge}
+  br i1 %huge, label %ours, label %theirs
+theirs:
+  %length = call i64 @length(i64 %size)
+  %p = call ptr @calloc(i64 1, i64 %length)
+  ret ptr %p
+ours:  ; page by page, as the C library has it, takes longer than to clear what we have
+  %q = call ptr @tk.take(i64 %size)
+  %none = icmp eq ptr %q, null
+  br i1 %none, label %out, label %clear
+clear:
+  call void @llvm.memset.p0.i64(ptr %q, i8 0, i64 %size, i1 false)
+  br label %out
+out:
+  ret ptr %q
+}}
+
+define internal ptr @resized(ptr %context, ptr %block, i64 %size) {{
+  %length = call i64 @length(i64 %size)
+  %p = call ptr @realloc(ptr %block, i64 %length)
+  ret ptr %p
+}}
+
+define internal void @freed(ptr %context, ptr %block, i64 %size) {{
+  %none = icmp eq ptr %block, null  ; as the C library has it: NumPy frees what it did not need
+  br i1 %none, label %out, label %give
+give:
+  call void @tk.give(ptr %block, i64 %size)
+  br label %out
+out:
+  ret void
+}}
+"""
+
+
+def _limit() -> int:
+    """How many bytes may be kept: a part of the machine's memory; none where blocks cannot be
+    marked as the system's to take back."""
+    if sys.platform != "linux":
+        return 0
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(_MOST, memory // _SHARE)
+
+
+@once
+def _module() -> engine.Module:
+    text = _TEXT.format(
+        slots=SLOTS,
+        least=LEAST,
+        unit=UNIT,
+        huge=HUGE,
+        largest=HUGE - UNIT,
+        slack=_SLACK,
+        limit=_limit(),
+        join=_JOIN,
+        free=_FREE,
+        padding="\\00" * (127 - len("tracker")),
+    )
+    return object_cache.compile_or_load(text, level=engine.QUICK)
+
+
+def symbols() -> dict[str, int]:
+    """The functions, and the struct for NumPy."""
+    return {name: _module().address(name) for name in (*NAMES, "tk.handler")}

@@ -1,0 +1,54 @@
+"""Whether machine code can be made and called here at all.
+
+Owns: `why_not`, which is asked when a function is first jitted, and `require`. Only then is
+llvmlite imported, and are the offsets in CPython's and NumPy's structs compared with live objects
+(`jit/abi/loader.py`).
+
+Invariant: where the answer is no, nothing of ours reads or writes an object's memory.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any, NoReturn
+
+from tracker.errors import CompileError, message
+from tracker.jit.llvm.signals import UNDISTURBED
+from tracker.support.numpy_version import unknown_interpreter
+
+
+def why_not() -> str:
+    """What keeps machine code from being made, and what to do about it; empty if nothing does."""
+    unknown = unknown_interpreter()
+    if unknown:
+        what = f"machine code needs CPython with a global interpreter lock, and this is {unknown}"
+        return message(what, "Run the program in CPython, with the lock on", "")
+    return _why_not_here()
+
+
+def require(what: str) -> None:
+    """CompileError, about `what`, where no machine code can be made."""
+    why = why_not()
+    if why:
+        raise CompileError(f"{what}: {why}")
+
+
+def no_export(*_: Any, **__: Any) -> NoReturn:
+    """What `tracker.export` is where no machine code can be made."""
+    raise CompileError(f"nothing can be exported: {why_not()}")
+
+
+@functools.cache
+def _why_not_here() -> str:
+    try:
+        with UNDISTURBED:
+            importlib.import_module("tracker.jit.abi.loader")
+    except CompileError as error:
+        return str(error)
+    except (ImportError, OSError) as error:
+        if isinstance(error, ImportError) and not (error.name or "").startswith("llvmlite"):
+            raise
+        what = f"llvmlite, which makes machine code, cannot be imported ({error})"
+        return message(what, "Install it: pip install llvmlite", "")
+    return ""

@@ -1,0 +1,165 @@
+"""The BLAS that NumPy brought along: where it is, how wide its integers are, its addresses.
+
+Owns: `Blas`, `find`, `why_missing`. TRACKER_BLAS=off switches it off, TRACKER_BLAS=/path/lib.so
+forces a library. Start at `find`.
+
+Invariants: a library is trusted only after its dgemm has multiplied two matrices correctly; one
+that the user names is first tried in another process, for a corrupt file may kill the process that
+loads it; nothing here raises because a library is missing or bad.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from tracker.jit.runtime import c_symbols
+from tracker.support.structs import record
+
+_REAL = ("gemm", "gemv", "dot", "axpy", "ger")
+_COMPLEX = ("gemm", "gemv", "dotu_sub", "dotc_sub", "axpy", "geru", "gerc")
+_SOLVES = ("trsm", "trsv")
+_LAPACK = ("potrf", "getrf", "gesdd", "geqrf", "gelsd", "geqp3", "gbsv", "geev")
+_REAL_LAPACK, _COMPLEX_LAPACK = ("syevd", "orgqr"), ("heevd", "ungqr")
+_PRODUCTS = tuple(
+    f"cblas_{kind}{routine}"
+    for kinds, routines in (("sd", _REAL), ("cz", _COMPLEX))
+    for kind in kinds
+    for routine in routines
+)
+NAMES = (
+    *_PRODUCTS,
+    *(f"cblas_{kind}syrk" for kind in "sdcz"),
+    *(f"cblas_{kind}{routine}" for kind in "dz" for routine in _SOLVES),
+    *(f"d{routine}_" for routine in (*_LAPACK, *_REAL_LAPACK)),
+    *(f"z{routine}_" for routine in (*_LAPACK, *_COMPLEX_LAPACK)),
+)
+# How builds decorate a name, and the width of integers that this tells.
+_SPELLINGS = (
+    ("scipy_{}64_", 64),
+    ("{}64_", 64),
+    ("{}_64", 64),
+    ("scipy_{}", 32),
+    ("{}", 32),
+)
+_ROW_MAJOR, _AS_IS = 101, 111
+_TRIAL_SECONDS = 60
+
+
+@record(frozen=True)
+class Blas:
+    """A library that works: `symbols` maps `cblas_dgemm` and so on to addresses."""
+
+    path: str
+    int_bits: int
+    symbols: dict[str, int]
+
+
+def find() -> Blas | None:
+    """The BLAS to call, or None (then `why_missing()` tells)."""
+    return _search(os.environ.get("TRACKER_BLAS", ""))[0]
+
+
+def why_missing() -> str:
+    """Why `find` gives None; empty when it gives a library."""
+    return _search(os.environ.get("TRACKER_BLAS", ""))[1]
+
+
+@functools.cache
+def _search(setting: str) -> tuple[Blas | None, str]:
+    if setting.lower() == "off":
+        return None, "TRACKER_BLAS=off"
+    if setting:
+        reason = _trial(setting)
+        return (None, f"TRACKER_BLAS={setting}: {reason}") if reason else examine(setting)
+    reasons = []
+    for path in _candidates():
+        found, reason = examine(path)
+        if found is not None:
+            return found, ""
+        reasons.append(f"{path}: {reason}")
+    return None, "; ".join(reasons) or "no BLAS library is loaded in this process"
+
+
+def examine(path: str) -> tuple[Blas | None, str]:
+    """Load a library and check it; None and a reason if it is of no use."""
+    for spelling, bits in _SPELLINGS:
+        spelled = {name: spelling.format(name) for name in NAMES}
+        try:
+            found = c_symbols.library_symbols(path, tuple(spelled.values()))
+        except OSError as error:
+            return None, f"cannot be loaded ({error})"
+        symbols = {name: found[key] for name, key in spelled.items() if key in found}
+        if "cblas_dgemm" not in symbols:
+            continue
+        if not _multiplies(symbols["cblas_dgemm"], bits):
+            return None, "its dgemm gives a wrong product"
+        return Blas(path, bits, symbols), ""
+    return None, "it has no cblas_dgemm under any known name"
+
+
+def _multiplies(dgemm: int, bits: int) -> bool:
+    """Whether dgemm computes [[1, 2], [3, 4]] @ [[5, 6], [7, 8]]."""
+    a, b = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0, 6.0], [7.0, 8.0]])
+    c = np.full((2, 2), np.nan)
+    width = "q" if bits == 64 else "i"
+    c_symbols.call_c(
+        dgemm,
+        "iii" + 3 * width + "dp" + width + "p" + width + "dp" + width,
+        *(_ROW_MAJOR, _AS_IS, _AS_IS, 2, 2, 2),
+        *(1.0, a.ctypes.data, 2, b.ctypes.data, 2, 0.0, c.ctypes.data, 2),
+    )
+    return bool((c == [[19.0, 22.0], [43.0, 50.0]]).all())
+
+
+def _trial(path: str) -> str:
+    """Examine a library in a process of its own; the reason why not, or nothing."""
+    if not Path(path).is_file():
+        return "there is no such file"
+    import subprocess
+
+    code = (
+        "import sys; from tracker.jit.runtime import blas; "
+        "sys.exit(blas.examine(sys.argv[1])[1] or 0)"
+    )
+    places = os.pathsep.join(filter(None, sys.path))
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code, path],
+            env={**os.environ, "PYTHONPATH": places, "TRACKER_BLAS": "off"},
+            capture_output=True,
+            text=True,
+            timeout=_TRIAL_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"trying it out failed ({error})"
+    if done.returncode < 0:
+        return f"loading it kills the process (signal {-done.returncode})"
+    lines = done.stderr.strip().splitlines() or ["it failed without a word"]
+    return lines[-1] if done.returncode else ""
+
+
+def _candidates() -> Iterator[str]:
+    """Libraries worth trying, NumPy's own first."""
+    package = Path(np.__file__).parent
+    own = [package.parent / "numpy.libs", package / ".libs", package / ".dylibs"]
+    seen = dict.fromkeys(str(p) for where in own if where.is_dir() for p in sorted(where.iterdir()))
+    seen.update(dict.fromkeys(_loaded()))
+    for path in seen:
+        if "blas" in os.path.basename(path).lower():
+            yield path
+
+
+def _loaded() -> list[str]:
+    """The files mapped into this process, where the system tells."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            fields = (line.split(maxsplit=5) for line in maps)
+            return [parts[5].rstrip("\n") for parts in fields if len(parts) == 6]
+    except OSError:
+        return []

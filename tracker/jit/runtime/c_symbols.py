@@ -1,0 +1,174 @@
+"""Call entries in memory: struct layouts verified, names bound to addresses, text compiled.
+
+Owns: `Entry` (a loaded entry and all that it needs), `prepare`, `finish` and `compile_entry`, which
+does both. Start there; the text itself is made in `jit/abi/entry.py`.
+
+Invariants: the layouts that texts rely on are checked against live objects when this file is
+imported; an entry keeps alive every object that its code names, except those it knows by identity
+only, and these it forgets when they die.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import importlib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import CompileError
+from tracker.jit.llvm import engine, object_cache
+from tracker.jit.llvm.lock import once
+from tracker.jit.runtime import allocator, cpython_layout, ir_text_writer
+
+C_NAME = re.compile(r"@(_?Py\w+|native\.\w+)\(")
+
+
+_TP_ALLOC = 47
+
+
+_PYARRAY_TYPE = 2
+
+
+_NUMPY = {  # functions of NumPy's C API, by their numbers
+    "PyArray_CopyInto": 50,
+    "PyArray_Empty": 184,
+    "PyArray_FromAny": 69,
+    "PyArray_NewFromDescr": 94,
+    "PyArray_Scalar": 60,
+    "PyArray_SetBaseObject": 282,
+    "PyDataMem_SetHandler": 304,
+    "PyDataMem_GetHandler": 305,
+}
+
+
+_DEFAULT_HANDLER = 306
+
+
+_HANDLER_NAME = b"mem_handler"  # a capsule keeps the pointer: the bytes must live on
+
+
+@once
+def helpers() -> engine.Module:
+    """The functions that entries share, and those of every callable."""
+    names = set(C_NAME.findall(cpython_layout.HELPERS))
+    symbols = {name: address_of(name) for name in names if name.startswith(("Py", "_Py"))}
+    symbols["_Py_NoneStruct"] = id(None)
+    return object_cache.compile_or_load(cpython_layout.HELPERS, level=engine.QUICK, symbols=symbols)
+
+
+@once
+def _big() -> engine.Module:
+    """The functions that make big arrays."""
+    names = ("Py_DecRef", *_NUMPY)
+    symbols = {name: address_of(name) for name in names}
+    symbols["ndarray"] = id(np.ndarray)
+    symbols["handler"] = id(_handler())
+    symbols["handler.numpy"] = _pointer_at(_numpy_api()[_DEFAULT_HANDLER])
+    return object_cache.compile_or_load(cpython_layout.BIG, level=engine.QUICK, symbols=symbols)
+
+
+@once
+def _handler() -> Any:
+    """The capsule that tells NumPy to keep an array in our blocks."""
+    return _new_capsule(allocator.symbols()["tk.handler"], _HANDLER_NAME, None)
+
+
+@contextlib.contextmanager
+def in_our_blocks() -> Iterator[None]:
+    """Meanwhile this thread's NumPy keeps its arrays in our blocks, unless the user has chosen a
+    memory handler."""
+    if id(_handler_functions()[0]()) != _pointer_at(_numpy_api()[_DEFAULT_HANDLER]):
+        yield
+        return
+    set_handler = _handler_functions()[1]
+    before = set_handler(_handler())
+    try:
+        yield
+    finally:
+        set_handler(before)
+
+
+@functools.cache
+def _handler_functions() -> tuple[Any, Any]:
+    """Those that tell and set the memory handler."""
+    kind = ctypes.py_object
+    return (
+        ctypes.PYFUNCTYPE(kind)(address_of("PyDataMem_GetHandler")),
+        ctypes.PYFUNCTYPE(kind, kind)(address_of("PyDataMem_SetHandler")),
+    )
+
+
+def _pointer_at(address: int) -> int:
+    return int(ctypes.c_size_t.from_address(address).value)
+
+
+def address_of(name: str) -> int:
+    """The address of a function of CPython's or NumPy's C API, or of a helper of ours."""
+    if name.startswith("native."):
+        return (_big() if name in ir_text_writer.MAKERS.values() else helpers()).address(name)
+    if name in _NUMPY:
+        return int(_numpy_api()[_NUMPY[name]])
+    try:
+        function = getattr(ctypes.pythonapi, name)
+    except AttributeError:
+        raise CompileError(f"this Python has no function {name} in its C API") from None
+    return _address(function)
+
+
+def _address(function: Any) -> int:
+    return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
+
+
+def _allocator(cls: type) -> int:
+    """NumPy allocates some scalar classes in its own way."""
+    return int(_get_slot(cls, _TP_ALLOC))
+
+
+_get_slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(
+    ("PyType_GetSlot", ctypes.pythonapi)
+)
+
+
+_new_capsule = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+)(("PyCapsule_New", ctypes.pythonapi))
+
+
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
+def library_symbols(path: str, names: Sequence[str]) -> dict[str, int]:
+    """The addresses of those names that a shared library has; OSError if it cannot be loaded."""
+    library = ctypes.CDLL(path)
+    return {name: _address(getattr(library, name)) for name in names if hasattr(library, name)}
+
+
+_C_TYPES: dict[str, Any] = {
+    "i": ctypes.c_int,
+    "q": ctypes.c_int64,
+    "d": ctypes.c_double,
+    "p": ctypes.c_void_p,
+}
+
+
+def call_c(address: int, types: str, *args: int | float) -> None:
+    """Call a C function without result: i int, q 64-bit integer, d double, p pointer."""
+    ctypes.CFUNCTYPE(None, *(_C_TYPES[type_] for type_ in types))(address)(*args)
+
+
+@functools.cache
+def _numpy_api() -> Any:
+    """NumPy's table of C functions; its numbering is fixed within an ABI version."""
+    core = importlib.import_module("numpy._core._multiarray_umath")
+    table = ctypes.cast(_capsule_pointer(core._ARRAY_API, None), ctypes.POINTER(ctypes.c_size_t))
+    abi = ctypes.CFUNCTYPE(ctypes.c_uint)(table[0])() >> 24
+    if abi != 2 or table[_PYARRAY_TYPE] != id(np.ndarray):
+        raise CompileError(f"NumPy {np.__version__} has C ABI {abi}, and native calls know ABI 2")
+    return table

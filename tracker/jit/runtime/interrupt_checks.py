@@ -1,0 +1,75 @@
+"""Interrupts in long loops of machine code: once a second, Python may look at its signals.
+
+Owns: `@tk.pause(ptr since)`, which loops call now and then; `every`, how often; `symbols`, its
+address. `since` is a cell of the loop's own, zero at first: the second in which it last asked.
+A handler that raises ends the loop: the plan fails, and its entry finds the exception.
+
+Invariant: a loop that takes less than some milliseconds never asks.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tracker.ir.graph import Atom, Const
+from tracker.jit.llvm import engine, object_cache
+from tracker.jit.llvm.lock import once
+from tracker.jit.runtime import c_symbols
+from tracker.jit.schedule.plan_data import Plan
+
+NAME = "tk.pause"
+DECLARED = f"declare i64 @{NAME}(ptr)"
+_SHORT = 10_000_000  # operations or so
+_LARGE = 100_000  # elements of a step that asks each time
+
+_TEXT = f"""
+declare i64 @time(ptr)
+declare i32 @PyGILState_Ensure()
+declare i32 @PyErr_CheckSignals()
+declare void @PyGILState_Release(i32)
+
+define i64 @{NAME}(ptr %since) {{
+  %known = load i64, ptr %since
+  %now = call i64 @time(ptr null)
+  %same = icmp eq i64 %now, %known
+  br i1 %same, label %go, label %other
+other:
+  store i64 %now, ptr %since
+  %first = icmp eq i64 %known, 0
+  br i1 %first, label %go, label %ask
+ask:
+  %state = call i32 @PyGILState_Ensure()
+  %status = call i32 @PyErr_CheckSignals()
+  call void @PyGILState_Release(i32 %state)
+  %wide = sext i32 %status to i64
+  ret i64 %wide
+go:
+  ret i64 0
+}}
+"""
+
+
+def every(body: Plan, count: Atom | None) -> int | None:
+    """After how many steps (a power of two) a loop asks; None if it is never long. `count` says how
+    many steps there are; None if nobody knows."""
+    others = [body.products, body.calls, body.controls]
+    elements = sum(math.prod(kernel.space) for kernel in body.kernels)
+    if any(others):
+        return 16
+    if isinstance(count, Const) and int(count.value) * max(elements, 1) < _SHORT:
+        return None
+    if not elements:
+        return 1024
+    return 16 if elements < _LARGE else 1
+
+
+@once
+def _module() -> engine.Module:
+    names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release")
+    symbols = {name: c_symbols.address_of(name) for name in names}
+    return object_cache.compile_or_load(_TEXT, level=engine.QUICK, symbols=symbols)
+
+
+def symbols() -> dict[str, int]:
+    """What a plan with long loops binds."""
+    return {NAME: _module().address(NAME)}

@@ -1,0 +1,188 @@
+"""The pieces a call entry's text is made of: lines, and names of Python objects.
+
+Owns: `Objects` and `Writer`. What they know of C is in `cpython_layout.py`. Start at `Writer`.
+
+Invariant: the text names objects and functions, never addresses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.jit.guards.class_guard import Check, Lent
+from tracker.jit.guards.constants import Static
+from tracker.tree import Structure, is_namedtuple
+
+MAKERS = {  # by whether it has strides of its own, and is big
+    (False, False): "PyArray_Empty",
+    (True, False): "PyArray_NewFromDescr",
+    (False, True): "native.empty",
+    (True, True): "native.big",
+}
+_MADE_OF = {False: "i32, ptr, ptr, i32", True: "ptr, ptr, i32, ptr, ptr, ptr, i32, ptr"}
+_FLOATS = {2: "i16", 4: "float", 8: "double"}
+
+
+class Objects:
+    """The Python objects that a text refers to by name, in order of first use.
+
+    `held` are named by their own address. `watched` are objects known by identity only: their name
+    is that of a cell with the address, cleared when the object dies. `checks` are of classes.
+    """
+
+    def __init__(self) -> None:
+        self.held: list[Any] = []
+        self.watched: list[Static] = []
+        self.allocators: list[type] = []
+        self.makers: list[tuple[bool, bool]] = []  # of arrays: see MAKERS
+        self.checks: list[Check] = []
+        self.versions = 0
+        self._names: dict[int, str] = {}
+
+    def name(self, thing: Any) -> str:
+        """The symbol of an object, which is kept alive."""
+        known = self._names.get(id(thing))
+        if known is None:
+            known = self._names[id(thing)] = f"@obj.{len(self.held)}"
+            self.held.append(thing)
+        return known
+
+    def watch(self, static: Static) -> str:
+        """The symbol of a cell that holds the address of a static leaf's object."""
+        self.watched.append(static)
+        return f"@cell.{len(self.watched) - 1}"
+
+    def tag(self, leaf: Lent) -> tuple[str, str]:
+        """The symbols of the cell with the version tag of a class, and of what looks again."""
+        self.checks.append(Check(leaf))
+        return f"@tag.{len(self.checks) - 1}", self.name(self.checks[-1])
+
+    def version(self) -> str:
+        """The symbol of a cell with the version of a dict, which is none at first."""
+        self.versions += 1
+        return f"@version.{self.versions - 1}"
+
+    def allocator(self, cls: type) -> str:
+        """The symbol of a NumPy scalar class's own allocation function."""
+        if cls not in self.allocators:
+            self.allocators.append(cls)
+        return f"@alloc.{self.allocators.index(cls)}"
+
+    def maker(self, has_strides: bool, is_big: bool) -> str:
+        """The symbol of the function that makes an array."""
+        self.makers.append((has_strides, is_big))
+        return f"@maker.{len(self.makers) - 1}"
+
+    def declarations(self) -> str:
+        lines = ["%PyObject = type opaque"]
+        lines += [f"@obj.{n} = external global %PyObject" for n in range(len(self.held))]
+        lines += [f"@cell.{n} = external global ptr" for n in range(len(self.watched))]
+        lines += [f"@version.{n} = external global i64" for n in range(self.versions)]
+        lines += [f"@tag.{n} = external global i32" for n in range(len(self.checks))]
+        lines += [f"declare ptr @alloc.{n}(ptr, i64)" for n in range(len(self.allocators))]
+        lines += [f"declare ptr @maker.{n}({_MADE_OF[s]})" for n, (s, _) in enumerate(self.makers)]
+        return "\n".join(lines)
+
+
+class Writer:
+    """Lines of one function; every check that fails goes to `miss`."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.lines: list[str] = []
+        self.allocas: list[str] = []
+        self.objects = objects
+        self.held = 0
+        self.made = 0
+        self._fresh = 0
+
+    def emit(self, line: str) -> None:
+        self.lines.append("  " + line)
+
+    def let(self, value: str) -> str:
+        """A new SSA name for an instruction."""
+        self._fresh += 1
+        name = f"%v{self._fresh}"
+        self.lines.append(f"  {name} = {value}")
+        return name
+
+    def alloca(self, type_: str) -> str:
+        """A cell on the stack, made in the first block whatever the place."""
+        name = f"%a{len(self.allocas)}"
+        self.allocas.append(f"  {name} = alloca {type_}")
+        return name
+
+    def label(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+
+    def block(self) -> str:
+        self._fresh += 1
+        return f"b{self._fresh}"
+
+    def branch(self, condition: str, yes: str, no: str) -> None:
+        self.emit(f"br i1 {condition}, label %{yes}, label %{no}")
+
+    def check(self, condition: str, otherwise: str = "miss") -> None:
+        """Go on when the condition holds."""
+        then = self.block()
+        self.branch(condition, then, otherwise)
+        self.label(then)
+
+    @contextlib.contextmanager
+    def unless(self, condition: str) -> Iterator[None]:
+        """What is written meanwhile runs only if the condition does not hold."""
+        other, after = self.block(), self.block()
+        self.branch(condition, after, other)
+        self.label(other)
+        yield
+        self.emit(f"br label %{after}")
+        self.label(after)
+
+    def load(self, type_: str, base: str, offset: int) -> str:
+        return self.let(f"load {type_}, ptr {self.at(base, offset)}")
+
+    def at(self, base: str, offset: int) -> str:
+        return self.let(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
+
+    def store(self, type_: str, value: str, base: str, offset: int) -> None:
+        self.emit(f"store {type_} {value}, ptr {self.at(base, offset)}")
+
+    def equal(self, type_: str, a: str, b: str | int) -> str:
+        return self.let(f"icmp eq {type_} {a}, {b}")
+
+    def all(self, conditions: Sequence[str]) -> str:
+        return functools.reduce(lambda a, b: self.let(f"and i1 {a}, {b}"), conditions)
+
+    def hold(self, ref: str) -> None:
+        """Own one reference until the call ends."""
+        self.store("ptr", ref, "%held", 8 * self.held)
+        self.held += 1
+
+    def make(self, value: str) -> tuple[str, int]:
+        """A new reference from a call that may fail; (name, its place among those made)."""
+        ref = self.let(value)
+        self.check(self.let(f"icmp ne ptr {ref}, null"), "fail")
+        self.store("ptr", ref, "%made", 8 * self.made)
+        self.made += 1
+        return ref, self.made - 1
+
+    def disown(self, place: int) -> None:
+        """A made reference has moved into a container."""
+        self.store("ptr", "null", "%made", 8 * place)
+
+
+def llvm_type(dtype: np.dtype[Any]) -> str:
+    """The LLVM type of a number in memory, of one part of a complex number."""
+    if dtype.kind in "fc":
+        return _FLOATS[dtype.itemsize // (2 if dtype.kind == "c" else 1)]
+    return f"i{8 * dtype.itemsize}"
+
+
+def is_plain_namedtuple(structure: Structure) -> bool:
+    """A named tuple that is not registered as something else."""
+    cls = structure.cls
+    return cls is not None and is_namedtuple(cls) and structure.names == cls._fields  # type: ignore[attr-defined]

@@ -1,0 +1,125 @@
+"""The inner loops of ufuncs that other packages bring, as functions of numbers that code can call.
+
+A ufunc that has no body of ours (most of `scipy.special`) is a table of C functions, one for each
+signature of dtypes: `void (char **args, intptr *count, intptr *steps, void *data)`. Machine code
+calls them for one element at a time: its number is the package's own, and Python has no part in it.
+(That takes some 20 ns more than an element of an array: each call looks at the processor's flags.
+Of many elements `jit/kernels/ufunc_calls.py` has the function called once.)
+
+Owns: `Loop`, one such function; `find`, which looks it up. Start there. (`jit/abi/loader.py` knows
+where ufuncs keep their addresses.)
+
+Invariants: texts name a loop by its ufunc and signature, never by its address; loops that handle
+Python objects are never called, for they need the global interpreter lock.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import CompileError
+from tracker.support.structs import record
+
+_LLVM = {
+    "d": ("double",),
+    "f": ("float",),
+    "D": ("double", "double"),
+    "F": ("float", "float"),
+    "l": ("i64",),
+    "q": ("i64",),
+    "i": ("i32",),
+}
+_CELL = "[2 x i64]"  # holds a number of any of these
+_namesakes: Counter[tuple[str, str]] = Counter()  # ufuncs of one name are told apart by number
+
+
+@record(frozen=True, eq=False)
+class Loop:
+    """Inner loop number `at` of a ufunc: the letters of its operands' and results' dtypes."""
+
+    symbol: str
+    ufunc: np.ufunc
+    at: int
+    operands: str
+    results: str
+
+    def parts(self, at: int) -> range:
+        """Which of the registers that a call returns are result number `at`."""
+        before = sum(len(_LLVM[letter]) for letter in self.results[:at])
+        return range(before, before + len(_LLVM[self.results[at]]))
+
+    @property
+    def returned(self) -> str:
+        """The LLVM type of a call: all parts of all results."""
+        return f"{{ {', '.join(part for r in self.results for part in _LLVM[r])} }}"
+
+    def text(self) -> str:
+        """The function of numbers: it depends on them alone, so that equal calls are one."""
+        lines, taken, given = [], [], []
+        for at, letter in enumerate(self.operands + self.results):
+            lines.append(f"  %c{at} = getelementptr {_CELL}, ptr %cells, i64 {at}")
+            lines.append(f"  %a{at} = getelementptr ptr, ptr %args, i64 {at}")
+            lines.append(f"  store ptr %c{at}, ptr %a{at}")
+            for part, kind in enumerate(_LLVM[letter]):
+                place = f"%p{at}.{part}"
+                lines.append(f"  {place} = getelementptr {kind}, ptr %c{at}, i64 {part}")
+                if at < len(self.operands):
+                    taken.append(f"{kind} %x{at}.{part}")
+                    lines.append(f"  store {kind} %x{at}.{part}, ptr {place}")
+                else:
+                    given.append((kind, place))
+        count = len(self.operands + self.results)
+        shared = "ptr @borrowed.one, ptr @borrowed.steps"
+        lines.append(f"  %data = load ptr, ptr @{self.symbol}.data")
+        lines.append(f"  call void @{self.symbol}(ptr %args, {shared}, ptr %data)")
+        found = "poison"
+        for at, (kind, place) in enumerate(given):
+            lines.append(f"  %r{at} = load {kind}, ptr {place}")
+            lines.append(f"  %y{at} = insertvalue {self.returned} {found}, {kind} %r{at}, {at}")
+            found = f"%y{at}"
+        head = f"define internal {self.returned} @{self.symbol}.one({', '.join(taken)})"
+        return "\n".join(
+            [
+                f"declare void @{self.symbol}(ptr, ptr, ptr, ptr)",
+                f"@{self.symbol}.data = external global ptr",
+                f"{head} noinline nounwind willreturn memory(none) {{",
+                f"  %cells = alloca [{count} x {_CELL}], align 16",
+                f"  %args = alloca [{count} x ptr]",
+                *lines,
+                f"  ret {self.returned} {found}",
+                "}",
+            ]
+        )
+
+
+def find(ufunc: np.ufunc, dtypes: Sequence[np.dtype[Any]]) -> Loop:
+    """The loop of a ufunc for operands of these dtypes."""
+    return _find(ufunc, "".join(dtype.char for dtype in dtypes))
+
+
+@functools.cache
+def _find(ufunc: np.ufunc, letters: str) -> Loop:
+    found = [types.partition("->") for types in ufunc.types]
+    at = next((i for i, (operands, _, _) in enumerate(found) if operands == letters), None)
+    if at is None or not set("".join(found[at])) <= {*_LLVM, *"->"}:
+        raise CompileError(f"{ufunc} has no loop for {letters} that machine code can call")
+    _namesakes[ufunc.__name__, letters] += 1
+    symbol = f"ufunc.{ufunc.__name__}.{letters}.{_namesakes[ufunc.__name__, letters]}"
+    return Loop(symbol, ufunc, at, letters, found[at][2])
+
+
+def definitions(loops: Iterable[Loop]) -> list[str]:
+    """The text of their functions, with what they share."""
+    texts = sorted(loop.text() for loop in loops)
+    if not texts:
+        return []
+    shared = [
+        "@borrowed.one = internal constant i64 1",
+        "@borrowed.steps = internal constant [16 x i64] zeroinitializer",
+    ]
+    return [*shared, *texts]

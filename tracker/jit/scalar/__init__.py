@@ -1,0 +1,1 @@
+"""LLVM text of scalar operations: real, complex, integer, bits."""

@@ -1,0 +1,184 @@
+"""Scalar code that looks at the bits of numbers: neighbours, exponents, divisors, counts.
+
+Owns: `Bits`, the part of the emitter (`real.py`) that writes it. Results are NumPy's, also for
+subnormal numbers, infinities and NaN, and for the least integer, whose absolute value wraps around.
+
+A loop over the bits of an integer is a function of its own (`_routine`): it runs element by
+element, as NumPy's does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_INT32 = np.dtype(np.int32)
+# By the size of a float: the bits of its fraction, and the bias of its exponent.
+_FORMATS = {4: (23, 127), 8: (52, 1023)}
+
+
+class Bits:
+    """See the file's header. The other methods are the emitter's."""
+
+    needs: Any
+    write: Any
+    add: Any
+    sub: Any
+    mul: Any
+    neg: Any
+    abs: Any
+    compare: Any
+    select: Any
+    isnan: Any
+    isinf: Any
+    isfinite: Any
+    intrinsic: Any
+    literal: Any
+    constant: Any
+    cast: Any
+    logical_and: Any
+    logical_or: Any
+    logical_xor: Any
+    _op: Any
+
+    # Floats
+
+    def _pattern(self, x: Any) -> Any:
+        """The bits of a float, as an integer of its size."""
+        size = x.dtype.itemsize
+        return type(x)(self.write(f"bitcast {x} to i{8 * size}"), np.dtype(f"i{size}"))
+
+    def _number(self, bits: Any, dtype: Any) -> Any:
+        """The float with these bits."""
+        text = "float" if dtype.itemsize == 4 else "double"
+        return type(bits)(self.write(f"bitcast {bits} to {text}"), dtype)
+
+    def next_after(self, x: Any, y: Any) -> Any:
+        """The float beside x on the way to y; y, where they are equal."""
+        zero, bits = self.constant(0, x), self._pattern(x)
+        one = self.constant(1, bits)
+        outwards = self._op("xor", self.compare("<", x, y), self.compare("<", x, zero))
+        moved = self.select(outwards, self.add(bits, one), self.sub(bits, one))
+        least = self._number(self.literal(1, bits.dtype), x.dtype)
+        away = self.select(
+            self.compare("==", x, zero),
+            self.intrinsic("copysign", least, y),
+            self._number(moved, x.dtype),
+        )
+        away = self.select(self.compare("==", x, y), y, away)
+        lost = self.logical_or(self.isnan(x), self.isnan(y))
+        return self.select(lost, self.add(x, y), away)
+
+    def spacing(self, x: Any) -> Any:
+        """How far the next float away from zero is."""
+        bits = self._pattern(x)
+        further = self._number(self.add(bits, self.constant(1, bits)), x.dtype)
+        least = self._number(self.literal(1, bits.dtype), x.dtype)
+        none = self.compare("==", x, self.constant(0, x))
+        gap = self.select(none, least, self.sub(further, x))
+        return self.select(self.isfinite(x), gap, self.constant(float("nan"), x))
+
+    def binary_exponent(self, x: Any) -> Any:
+        """n, where x is m * 2**n and m is at least a half and less than one; else 0."""
+        fraction, bias = _FORMATS[x.dtype.itemsize]
+        small = self.compare("<", self.abs(x), self.constant(2.0 ** (1 - bias), x))
+        up = self.constant(2.0 ** (fraction + 1), x)
+        bits = self._pattern(self.select(small, self.mul(x, up), x))
+        field = self._op("and", bits, self.constant((2 * bias + 1) << fraction, bits))
+        shifted = self._op("lshr", field, self.constant(fraction, bits))
+        n = self.sub(self.cast(shifted, _INT32), self.literal(bias - 1, _INT32))
+        n = self.select(small, self.sub(n, self.literal(fraction + 1, _INT32)), n)
+        plain = self.logical_and(self.isfinite(x), self.compare("!=", x, self.constant(0, x)))
+        return self.select(plain, n, self.literal(0, _INT32))
+
+    def scaled(self, x: Any, n: Any) -> Any:
+        """x * 2**n, rounded once: in three steps, of which only the last can round."""
+        fraction, bias = _FORMATS[x.dtype.itemsize]
+        up, down = 2.0**bias, 2.0 ** (1 - bias + fraction + 1)
+        for _ in range(2):
+            high = self.compare(">", n, self.constant(bias, n))
+            low = self.compare("<", n, self.constant(1 - bias, n))
+            factor = self.select(low, self.constant(down, x), self.constant(1, x))
+            x = self.mul(x, self.select(high, self.constant(up, x), factor))
+            raised = self.add(n, self.constant(bias - 1 - fraction - 1, n))
+            lowered = self.sub(n, self.constant(bias, n))
+            n = self.select(high, lowered, self.select(low, raised, n))
+        n = self.select(self.compare(">", n, self.constant(bias, n)), self.constant(bias, n), n)
+        least = self.constant(1 - bias, n)
+        n = self.cast(self.select(self.compare("<", n, least), least, n), self._word(x))
+        biased = self.add(n, self.constant(bias, n))
+        return self.mul(
+            x, self._number(self._op("shl", biased, self.constant(fraction, n)), x.dtype)
+        )
+
+    def _word(self, x: Any) -> Any:
+        return np.dtype(f"i{x.dtype.itemsize}")
+
+    # Integers
+
+    def bit_count(self, x: Any) -> Any:
+        """How many bits of the absolute value are set."""
+        bits = 8 * x.dtype.itemsize
+        self.needs.intrinsics.add(f"declare i{bits} @llvm.ctpop.i{bits}(i{bits})")
+        return type(x)(self.write(f"call i{bits} @llvm.ctpop.i{bits}({self.abs(x)})"), x.dtype)
+
+    def common_divisor(self, a: Any, b: Any) -> Any:
+        """The greatest one; zero of two zeros."""
+        return self._routine("gcd", _GCD, self.abs(a), self.abs(b))
+
+    def common_multiple(self, a: Any, b: Any) -> Any:
+        """The least one; zero, where one is zero."""
+        a, b = self.abs(a), self.abs(b)
+        divisor = self._routine("gcd", _GCD, a, b)
+        none = self.compare("==", divisor, self.constant(0, a))
+        safe = self.select(none, self.constant(1, a), divisor)
+        return self.mul(self._op("udiv", a, safe), b)
+
+    def counted_power(self, x: Any, n: Any) -> Any:
+        """x**n for n >= 0 that is not known, which wraps around."""
+        return self._routine("power", _POWER, x, n)
+
+    def _routine(self, name: str, text: str, a: Any, b: Any) -> Any:
+        kind = f"i{8 * a.dtype.itemsize}"
+        self.needs.intrinsics.add(text.replace("$", kind))
+        return type(a)(self.write(f"call {kind} @tk.{name}.{kind}({a}, {b})"), a.dtype)
+
+
+_GCD = """
+define internal $ @tk.gcd.$($ %a, $ %b) {
+start:
+  br label %next
+next:
+  %x = phi $ [%a, %start], [%rest, %divide]
+  %y = phi $ [%b, %start], [%x, %divide]
+  %over = icmp eq $ %x, 0
+  br i1 %over, label %end, label %divide
+divide:
+  %rest = urem $ %y, %x
+  br label %next
+end:
+  ret $ %y
+}
+"""
+_POWER = """
+define internal $ @tk.power.$($ %x, $ %n) {
+start:
+  br label %next
+next:
+  %base = phi $ [%x, %start], [%square, %step]
+  %rest = phi $ [%n, %start], [%half, %step]
+  %y = phi $ [1, %start], [%more, %step]
+  %over = icmp eq $ %rest, 0
+  br i1 %over, label %end, label %step
+step:
+  %times = mul $ %y, %base
+  %bit = trunc $ %rest to i1
+  %more = select i1 %bit, $ %times, $ %y
+  %square = mul $ %base, %base
+  %half = lshr $ %rest, 1
+  br label %next
+end:
+  ret $ %y
+}
+"""

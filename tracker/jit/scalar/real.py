@@ -1,0 +1,415 @@
+"""Scalar code: the emitter that `Map` and `Reduce` bodies are written against.
+
+Owns: `Reals`, which writes LLVM IR text into a list of lines; `emitter.py` makes the whole
+`Emitter` of it. The numbers themselves are in `values.py`.
+
+Invariants: an operation's operands have one dtype, the caller casts first; floating-point code
+carries `contract` only, sums in reductions also `reassoc`; never `nnan` or `ninf`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from tracker.jit import vmath
+from tracker.jit.runtime import ufunc_loops
+from tracker.jit.scalar.bits import Bits
+from tracker.jit.scalar.integer_math import Division
+from tracker.jit.scalar.values import (
+    Complex,
+    Names,
+    Needs,
+    Scalar,
+    literal,
+    llvm_type,
+    memory_type,
+    part_of,
+)
+
+_BOOL = np.dtype(bool)
+_FLOAT_RELATIONS = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt", ">=": "oge"}
+_INT_RELATIONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+
+
+class Reals(Division, Bits):
+    """Writes code of real numbers into `lines`; `straight`: it runs once, it is not in a loop.
+
+    `near` names a byte in memory: functions that have a quick version for near arguments are called
+    in that version, and the byte is set where an argument is far (`limits` says beyond what, for
+    each that was called so). `seldom`: the loop hardly ever runs, and is to compile quickly.
+    """
+
+    def __init__(
+        self,
+        lines: list[str],
+        names: Names,
+        needs: Needs,
+        *,
+        straight: bool = False,
+        near: str = "",
+        seldom: bool = False,
+    ) -> None:
+        self.near = near
+        self.limits: list[float] = []
+        self.seldom = seldom
+        self.lines = lines
+        self.names = names
+        self.needs = needs
+        self.straight = straight
+        self.reassociate = False
+
+    def write(self, instruction: str) -> str:
+        self.names.count += 1
+        name = f"%v{self.names.count}"
+        self.lines.append(f"  {name} = {instruction}")
+        return name
+
+    def _op(self, instruction: str, *xs: Scalar, dtype: np.dtype[Any] | None = None) -> Scalar:
+        operands = ", ".join(x.name for x in xs)
+        text = llvm_type(xs[0].dtype)
+        return Scalar(self.write(f"{instruction} {text} {operands}"), dtype or xs[0].dtype)
+
+    def constant(self, value: Any, like: Scalar) -> Scalar:
+        """A constant of the dtype of `like`."""
+        return literal(value, like.dtype)
+
+    def literal(self, value: Any, dtype: np.dtype[Any]) -> Scalar:
+        return literal(value, dtype)
+
+    # Arithmetic
+
+    def _flags(self, sum_: bool = False) -> str:
+        return "reassoc contract " if sum_ and self.reassociate else "contract "
+
+    def add(self, a: Scalar, b: Scalar) -> Scalar:
+        if a.dtype.kind == "f":
+            return self._op("fadd " + self._flags(True).rstrip(), a, b)
+        if a.dtype == _BOOL:
+            return self.logical_or(a, b)
+        return self._op("add", a, b)
+
+    def sub(self, a: Scalar, b: Scalar) -> Scalar:
+        return self._op("fsub contract" if a.dtype.kind == "f" else "sub", a, b)
+
+    def mul(self, a: Scalar, b: Scalar) -> Scalar:
+        if a.dtype.kind == "f":
+            return self._op("fmul " + self._flags(True).rstrip(), a, b)
+        if a.dtype == _BOOL:
+            return self.logical_and(a, b)
+        return self._op("mul", a, b)
+
+    def div(self, a: Scalar, b: Scalar) -> Scalar:
+        return self._op("fdiv contract", a, b)
+
+    def neg(self, x: Scalar) -> Scalar:
+        if x.value is not None:
+            return literal(-x.value, x.dtype)
+        if x.dtype.kind == "f":
+            return self._op("fneg", x)
+        return self._op("sub", literal(0, x.dtype), x)
+
+    def abs(self, x: Scalar) -> Scalar:
+        if x.dtype.kind == "f":
+            return self.intrinsic("fabs", x)
+        if x.dtype.kind in "bu":
+            return x
+        return self.select(self.compare("<", x, literal(0, x.dtype)), self.neg(x), x)
+
+    def sign(self, x: Scalar) -> Scalar:
+        """-1, 0 or 1; NaN of NaN."""
+        one, zero = literal(1, x.dtype), literal(0, x.dtype)
+        side = self.select(
+            self.compare("<", x, zero), literal(-1, x.dtype), self.select(self.isnan(x), x, zero)
+        )
+        return self.select(self.compare(">", x, zero), one, side)
+
+    def power(self, x: Scalar, n: Scalar) -> Scalar:
+        if x.dtype.kind != "f":
+            unknown = n.value is None
+            result: Scalar = self.counted_power(x, n) if unknown else self.whole_power(x, n.value)
+            return result
+        if n.value == 2:
+            return self.mul(x, x)
+        if n.value == 1:
+            return x
+        if n.value == -1:
+            return self.div(literal(1, x.dtype), x)
+        if n.value == 3:  # one rounding more than the exact cube
+            return self.mul(self.mul(x, x), x)
+        if n.value == 0.5:
+            return self._half_power(x)
+        return self.math("pow", x, n)
+
+    def _half_power(self, x: Scalar) -> Scalar:
+        """The power of a half: unlike the root, 0.0 of -0.0 and infinite of -inf."""
+        low = self.compare("==", x, literal(-math.inf, x.dtype))
+        root = self.math("sqrt", self.add(x, literal(0.0, x.dtype)))
+        return self.select(low, literal(math.inf, x.dtype), root)
+
+    def extremum(self, relation: str, a: Scalar, b: Scalar) -> Scalar:
+        """The greater (">") or lesser ("<"); NaN if either is NaN. In a fold, any of the zeros that
+        are equal: NumPy's differs from lane to lane, and telling them takes twice the time."""
+        if a.dtype.kind == "f":
+            name = "maximum" if relation == ">" else "minimum"
+            return self.intrinsic(name, a, b, flags="nsz " if self.reassociate else "")
+        return self.select(self.compare(relation, a, b), a, b)
+
+    def math(self, name: str, *xs: Scalar) -> Scalar:
+        """A function of `vmath`."""
+        text = llvm_type(xs[0].dtype)
+        if self.near and vmath.has_quick(name):
+            quick = f"{name}_near"
+            self.note_far(xs[0], vmath.RANGE_LIMIT[quick][text])
+            name = quick
+        if self.straight:
+            self.needs.calls[name, text] += 1
+            symbol = vmath.called(name, text)
+        elif self.seldom and vmath.has_quick(name):
+            self.needs.fars.add((name, text))
+            symbol = vmath.far(name, text)
+        else:
+            self.needs.math.add((name, text))
+            symbol = vmath.symbol(name, text)
+        arguments = ", ".join(map(str, xs))
+        return Scalar(self.write(f"call {text} {symbol}({arguments})"), xs[0].dtype)
+
+    def borrow(self, ufunc: np.ufunc, at: int, *xs: Scalar) -> Scalar:
+        """Result number `at` of a ufunc, by its own inner loop."""
+        loop = ufunc_loops.find(ufunc, [x.dtype for x in xs])
+        self.needs.borrowed.add(loop)
+        parts = [part for x in xs for part in ((x.re, x.im) if isinstance(x, Complex) else (x,))]
+        arguments = ", ".join(map(str, parts))
+        results = self.write(f"call {loop.returned} @{loop.symbol}.one({arguments})")
+        dtype = np.dtype(loop.results[at])
+        found = [
+            Scalar(self.write(f"extractvalue {loop.returned} {results}, {n}"), part_of(dtype))
+            for n in loop.parts(at)
+        ]
+        return Complex(*found) if dtype.kind == "c" else found[0]
+
+    def note_far(self, x: Scalar, limit: float) -> None:
+        """Have the loop run again, with general functions, where |x| is beyond the limit."""
+        self.limits.append(limit)
+        far = self.compare(">", self.abs(x), self.constant(limit, x))
+        byte = self.write(f"zext i1 {far.name} to i8")
+        known = self.write(f"load i8, ptr {self.near}")
+        self.lines.append(f"  store i8 {self.write(f'or i8 {known}, {byte}')}, ptr {self.near}")
+
+    def intrinsic(self, name: str, *xs: Scalar, flags: str = "") -> Scalar:
+        """An intrinsic of LLVM on floating-point operands."""
+        text = llvm_type(xs[0].dtype)
+        symbol = f"@llvm.{name}.f{32 if text == 'float' else 64}"
+        self.needs.intrinsics.add(f"declare {text} {symbol}({', '.join([text] * len(xs))})")
+        arguments = ", ".join(map(str, xs))
+        return Scalar(self.write(f"call {flags}{text} {symbol}({arguments})"), xs[0].dtype)
+
+    # Logic
+
+    def compare(self, relation: str, a: Scalar, b: Scalar) -> Scalar:
+        if a.dtype.kind == "f":
+            return self._op(f"fcmp {_FLOAT_RELATIONS[relation]}", a, b, dtype=_BOOL)
+        if a.dtype.kind != b.dtype.kind and "i" in a.dtype.kind + b.dtype.kind:
+            return self._compare_signs(relation, a, b)
+        kind = _INT_RELATIONS[relation]
+        if kind not in ("eq", "ne"):
+            kind = ("s" if a.dtype.kind == "i" else "u") + kind
+        return self._op(f"icmp {kind}", a, b, dtype=_BOOL)
+
+    def _compare_signs(self, relation: str, a: Scalar, b: Scalar) -> Scalar:
+        """A comparison of a signed with an unsigned integer of 64 bits."""
+        signed, unsigned = (a, b) if a.dtype.kind == "i" else (b, a)
+        wide = Scalar(signed.name, unsigned.dtype, signed.value)
+        usual = self.compare(relation, *((wide, b) if signed is a else (a, wide)))
+        less = relation in (("<", "<=", "!=") if signed is a else (">", ">=", "!="))
+        negative = self.compare("<", signed, literal(0, signed.dtype))
+        return self.select(negative, literal(less, _BOOL), usual)
+
+    def isnan(self, x: Scalar) -> Scalar:
+        return self.compare("!=", x, x)
+
+    def isinf(self, x: Scalar) -> Scalar:
+        if x.dtype.kind != "f":
+            return literal(False, _BOOL)
+        return self.compare("==", self.abs(x), literal(float("inf"), x.dtype))
+
+    def isfinite(self, x: Scalar) -> Scalar:
+        if x.dtype.kind != "f":
+            return literal(True, _BOOL)
+        return self.compare("<", self.abs(x), literal(float("inf"), x.dtype))
+
+    def order_key(self, x: Scalar, zeros: bool = False) -> Scalar:
+        """An unsigned integer of its size that is less for lesser numbers; greatest for NaN. With
+        `zeros`, a negative zero is less than the other one."""
+        bits, word = 8 * x.dtype.itemsize, np.dtype(f"u{x.dtype.itemsize}")
+        if x.dtype.kind in "bu":
+            return self.cast(x, word)
+        if x.dtype.kind == "i":
+            return Scalar(self.write(f"xor {x}, {-(2 ** (bits - 1))}"), word)
+        zero = literal(0, x.dtype)
+        x = x if zeros else self.select(self.compare("==", x, zero), zero, x)
+        raw = self.write(f"bitcast {x} to i{bits}")
+        sign = self.write(f"ashr i{bits} {raw}, {bits - 1}")
+        turn = self.write(f"or i{bits} {sign}, {-(2 ** (bits - 1))}")
+        key = Scalar(self.write(f"xor i{bits} {raw}, {turn}"), word)
+        return self.select(self.isnan(x), literal(2**bits - 1, word), key)
+
+    def of_order_key(self, key: Scalar, dtype: np.dtype[Any]) -> Scalar:
+        """The number that has this key, which tells zeros apart."""
+        if dtype.kind in "bu":
+            return self.cast(key, dtype)
+        text = f"i{8 * dtype.itemsize}"
+        top = -(2 ** (8 * dtype.itemsize - 1))
+        turned = self.write(f"xor {text} {key.name}, {top}")
+        if dtype.kind == "i":
+            return Scalar(turned, dtype)
+        positive = self.write(f"icmp slt {text} {key.name}, 0")
+        inverse = self.write(f"xor {text} {key.name}, -1")
+        bits = self.write(f"select i1 {positive}, {text} {turned}, {text} {inverse}")
+        return Scalar(self.write(f"bitcast {text} {bits} to {llvm_type(dtype)}"), dtype)
+
+    def real(self, x: Scalar) -> Scalar:
+        return x
+
+    def imag(self, x: Scalar) -> Scalar:
+        return literal(0, x.dtype)
+
+    def conjugate(self, x: Scalar) -> Scalar:
+        return x
+
+    def rounded(self, name: str, x: Scalar) -> Scalar:
+        """An intrinsic that rounds; integers are round."""
+        return self.intrinsic(name, x) if x.dtype.kind == "f" else x
+
+    def truth(self, x: Scalar) -> Scalar:
+        return x if x.dtype == _BOOL else self.compare("!=", x, literal(0, x.dtype))
+
+    def logical_and(self, a: Scalar, b: Scalar) -> Scalar:
+        return self._op("and", a, b)
+
+    def logical_or(self, a: Scalar, b: Scalar) -> Scalar:
+        return self._op("or", a, b)
+
+    def bitwise(self, name: str, a: Scalar, b: Scalar) -> Scalar:
+        return self._op(name, a, b)
+
+    def invert(self, x: Scalar) -> Scalar:
+        return self._op("xor", x, literal(1 if x.dtype == _BOOL else -1, x.dtype))
+
+    def select(self, c: Scalar, a: Scalar, b: Scalar) -> Scalar:
+        if c.value is not None:
+            return a if c.value else b
+        if not self.straight:
+            a, b = self._veiled(a), self._veiled(b)
+        return Scalar(self.write(f"select i1 {c.name}, {a}, {b}"), a.dtype)
+
+    def _veiled(self, x: Scalar) -> Scalar:
+        """An infinity that LLVM does not recognise. It would draw a selection of one out of a
+        running extreme, max(acc, c ? -inf : x) = c ? acc : max(acc, x), and vectorise neither."""
+        if x.value is None or x.dtype.kind != "f" or not math.isinf(x.value):
+            return x
+        word = "i64" if x.dtype.itemsize == 8 else "i32"
+        bits = self.write(
+            f'call {word} asm "", "=r,0"({word} bitcast ({x} to {word})) nounwind memory(none)'
+        )
+        return Scalar(self.write(f"bitcast {word} {bits} to {llvm_type(x.dtype)}"), x.dtype)
+
+    # Conversion
+
+    def cast(self, x: Scalar, dtype: np.dtype[Any]) -> Scalar:
+        """A dtype conversion with NumPy's meaning."""
+        have = x.dtype
+        if have == dtype:
+            return x
+        if x.value is not None:
+            return literal(x.value, dtype)
+        if dtype == _BOOL:
+            return self.truth(x)
+        to = llvm_type(dtype)
+        if have.kind == "f":
+            if dtype.kind == "f":
+                word = "fpext" if dtype.itemsize > have.itemsize else "fptrunc"
+            else:
+                return self._truncated(x, dtype)
+        elif dtype.kind == "f":
+            word = "sitofp" if have.kind == "i" else "uitofp"
+        elif have == _BOOL or dtype.itemsize > have.itemsize:
+            word = "sext" if have.kind == "i" else "zext"
+        elif dtype.itemsize < have.itemsize:
+            word = "trunc"
+        else:
+            return Scalar(x.name, dtype)
+        return Scalar(self.write(f"{word} {x} to {to}"), dtype)
+
+    def _truncated(self, x: Scalar, dtype: np.dtype[Any]) -> Scalar:
+        """A float as an integer. What an unsigned one cannot hold is what NumPy makes of it: short
+        ones are 32 bits cut short, long ones the signed of their width, moved by half of the range
+        where they are beyond its middle."""
+        to = llvm_type(dtype)
+        if dtype.kind == "i":
+            return Scalar(self.write(f"fptosi {x} to {to}"), dtype)
+        if dtype.itemsize < 4:
+            whole = self.write(f"fptosi {x} to i32")
+            return Scalar(self.write(f"trunc i32 {whole} to {to}"), dtype)
+        middle = 2 ** (8 * dtype.itemsize - 1)
+        below = self.write(f"fptosi {x} to {to}")
+        rest = self.sub(x, literal(float(middle), x.dtype))
+        above = self.write(f"xor {to} {self.write(f'fptosi {rest} to {to}')}, {-middle}")
+        is_above = self.compare(">=", x, literal(float(middle), x.dtype))
+        return Scalar(self.write(f"select i1 {is_above.name}, {to} {above}, {to} {below}"), dtype)
+
+    # Memory
+
+    def load(self, pointer: str, dtype: np.dtype[Any], ours: bool = True) -> Scalar:
+        """ours: our code wrote what is there, so a bool's byte is 0 or 1 (users have others, such
+        as those of `int8s.view(bool)`, which are true)."""
+        text = memory_type(dtype)
+        name = self.write(f"load {text}, ptr {pointer}, align {dtype.itemsize}")
+        if dtype == _BOOL:
+            test = f"trunc i8 {name} to i1" if ours else f"icmp ne i8 {name}, 0"
+            return Scalar(self.write(test), dtype)
+        return Scalar(name, dtype)
+
+    def store(self, x: Scalar, pointer: str) -> None:
+        if x.dtype == _BOOL:
+            byte = self.write(f"zext i1 {x.name} to i8")
+            self.lines.append(f"  store i8 {byte}, ptr {pointer}, align 1")
+            return
+        self.lines.append(f"  store {x}, ptr {pointer}, align {x.dtype.itemsize}")
+
+    def address(self, base: str, dtype: np.dtype[Any], index: str) -> str:
+        if index == "0":
+            return base
+        return self.write(f"getelementptr inbounds {memory_type(dtype)}, ptr {base}, i64 {index}")
+
+
+def module_text(functions: Iterable[str], needs: Needs) -> str:
+    """A module: declarations, the math functions needed, the functions."""
+    declared = sorted(needs.intrinsics | vmath.intrinsics(needs.math, needs.calls, needs.fars))
+    tables = [f"{name} = internal constant {text}, align 64" for text, name in needs.tables.items()]
+    return "\n".join(
+        [
+            *declared,
+            *tables,
+            vmath.definitions(needs.math, needs.calls, needs.fars),
+            *ufunc_loops.definitions(needs.borrowed),
+            *functions,
+            _LOOP_NOTES,
+        ]
+    )
+
+
+OUTER_LOOP = "!1"  # marks the latch of a loop that is not to be unrolled
+VECTOR_LOOP = "!8"  # of one of as many steps as a vector has lanes: it is to become one
+ROW_LOOP = "!5"  # of one that is not to be vectorised either: what it goes around is
+TWO_AT_A_TIME = "!9"  # of one whose steps wait for what they compute: two are done at once
+_LOOP_NOTES = """!1 = distinct !{!1, !2}
+!2 = !{!"llvm.loop.unroll.disable"}
+!5 = distinct !{!5, !2, !6}
+!6 = !{!"llvm.loop.vectorize.enable", i1 false}
+!8 = distinct !{!8, !2}
+!9 = distinct !{!9, !10}
+!10 = !{!"llvm.loop.interleave.count", i32 2}"""

@@ -1,0 +1,308 @@
+"""Index arithmetic for views: one set of formulas for known, affine and computed indices.
+
+An index value is
+    int      known now (tiny arrays are unrolled: every index is known)
+    Affine   constant + sum of coefficient * loop variable
+    Opaque   an SSA name of an i64 computed in the loop (division, remainder)
+
+Owns: `Affine`, `Opaque`, `Tools` (handed to the `View` declarations as their first argument).
+`Tools.within` answers True, False, or a condition computed in the loop; where the answer only
+depends on which part of a loop's range we are in, it raises `Split`, and the loop is cut at those
+points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from tracker.ir.types import Type
+from tracker.support.structs import record
+
+
+@record(frozen=True)
+class Affine:
+    """constant + sum(coefficient * variable); `terms` sorted by variable, no zero coefficients."""
+
+    terms: tuple[tuple[int, int], ...]
+    constant: int = 0
+
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, int):
+            return Affine(self.terms, self.constant + other)
+        if isinstance(other, Opaque):
+            return other + self
+        total = dict(self.terms)
+        for variable, coefficient in other.terms:
+            total[variable] = total.get(variable, 0) + coefficient
+        return affine(total, self.constant + other.constant)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self + other * -1
+
+    def __mul__(self, factor: int) -> Any:
+        return affine({v: c * factor for v, c in self.terms}, self.constant * factor)
+
+    __rmul__ = __mul__
+
+
+def affine(terms: dict[int, int], constant: int) -> Affine | int:
+    """An Affine in normal form; an int when no variable is left."""
+    kept = tuple(sorted((v, c) for v, c in terms.items() if c))
+    return Affine(kept, constant) if kept else constant
+
+
+@record(frozen=True)
+class Opaque:
+    """An index computed in the loop."""
+
+    name: str
+    tools: Tools
+
+    def __add__(self, other: Any) -> Any:
+        if other == 0:
+            return self
+        return self.tools.compute("add", self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self.tools.compute("sub", self, other)
+
+    def __mul__(self, factor: Any) -> Any:
+        return self if factor == 1 else self.tools.compute("mul", self, factor)
+
+    __rmul__ = __mul__
+
+
+Index = int | Affine | Opaque
+
+
+class Split(Exception):
+    """A loop variable's range must be cut at these points before its body can be written."""
+
+    def __init__(self, variable: int, points: Sequence[int]) -> None:
+        super().__init__(variable, points)
+        self.variable = variable
+        self.points = tuple(points)
+
+
+def _no_code(_: Any) -> str:
+    raise NeedsCode
+
+
+def _no_reading(which: int, index: Sequence[Any]) -> str:
+    raise NeedsCode
+
+
+_Answer = TypeVar("_Answer")
+
+
+class NeedsCode(Exception):
+    """The answer must be computed in a loop body, and these tools have none."""
+
+
+class Tools:
+    """The index emitter of one loop body (or of none: then all indices are known).
+
+    ranges[v] is the half-open range of loop variable v here. `write(instruction) -> name` puts an
+    instruction into the loop body; `name_of(v)` is the SSA name of a loop variable.
+    """
+
+    zero = 0
+
+    def __init__(
+        self,
+        ranges: dict[int, tuple[int, int]] | None = None,
+        write: Callable[[str], str] | None = None,
+        name_of: Callable[[int], str] | None = None,
+        may_split: bool = True,
+    ) -> None:
+        self.ranges = ranges or {}
+        self.write = write or _no_code
+        self.name_of = name_of or _no_code
+        self.may_split = may_split
+        self.read: Callable[[int, Sequence[Any]], str] = _no_reading
+        self.written: dict[Any, str] = {}
+
+    def reading(
+        self, read: Callable[[int, Sequence[Any]], str], ask: Callable[[], _Answer]
+    ) -> _Answer:
+        """What `ask()` answers, while `read(k, index)` is the SSA name of the integer that operand
+        k holds."""
+        before, self.read = self.read, read
+        try:
+            return ask()
+        finally:
+            self.read = before
+
+    def once(self, key: Any, write: Callable[[], str]) -> str:
+        """The SSA name of what `write` puts into the loop body, if it has not done so before."""
+        if key not in self.written:
+            self.written[key] = write()
+        return self.written[key]
+
+    # Formulas the View declarations use
+
+    def fixed(self, position: int) -> Index:
+        return position
+
+    def affine(self, i: Index, step: int, start: int) -> Any:
+        return i * step + start
+
+    def offset(self, i: Index, by: int) -> Any:
+        return i + by
+
+    def held(self, which: int, index: Sequence[Index], extent: int) -> Any:
+        """The position that an operand holds, from the start, and inside of the axis in any case:
+        who must know whether it was has asked before."""
+        given = self.read(which, index)
+        negative = self.write(f"icmp slt i64 {given}, 0")
+        turned = self.write(f"add i64 {given}, {extent}")
+        position = self.write(f"select i1 {negative}, i64 {turned}, i64 {given}")
+        inside = self.write(f"icmp ult i64 {position}, {extent}")
+        return Opaque(self.write(f"select i1 {inside}, i64 {position}, i64 0"), self)
+
+    def flatten(self, index: Sequence[Index], shape: tuple[int, ...]) -> Any:
+        """Position in C order."""
+        flat: Any = 0
+        stride = 1
+        for i, extent in zip(reversed(index), reversed(shape), strict=True):
+            flat = flat + i * stride if extent != 1 else flat
+            stride *= extent
+        return flat
+
+    def unflatten(self, flat: Index, shape: tuple[int, ...]) -> tuple[Any, ...]:
+        """Inverse of `flatten`."""
+        out: list[Any] = []
+        stride = 1
+        for extent in shape:
+            stride *= extent
+        for extent in shape:
+            stride = stride // extent if extent else 0
+            if extent == 1:
+                out.append(0)
+                continue
+            i, flat = self._divide(flat, stride)
+            out.append(i)
+        return tuple(out)
+
+    def _divide(self, flat: Any, stride: int) -> tuple[Any, Any]:
+        """flat = i * stride + rest, 0 <= rest < stride."""
+        if isinstance(flat, int):
+            return divmod(flat, stride) if stride else (0, 0)
+        if isinstance(flat, Affine):
+            rest = affine({v: c for v, c in flat.terms if c % stride}, flat.constant)
+            low, high = self.interval(rest)
+            q = low // stride
+            if q == high // stride:
+                whole = affine({v: c // stride for v, c in flat.terms if c % stride == 0}, q)
+                return whole, rest + -q * stride
+        return self.compute("udiv", flat, stride), self.compute("urem", flat, stride)
+
+    def within(self, i: Index, start: int, step: int, count: int) -> tuple[Any, Any]:
+        """(k, inside) with i == start + k * step and inside: 0 <= k < count."""
+        if isinstance(i, int):
+            k, rest = divmod(i - start, step)
+            return k, rest == 0 and 0 <= k < count
+        if isinstance(i, Affine) and step in (1, -1):
+            k = (i - start) * step
+            low, high = self.interval(k)
+            if low >= 0 and high < count:
+                return k, True
+            if high < 0 or low >= count:
+                return 0, False
+            if self.may_split and len(k.terms) == 1 and abs(k.terms[0][1]) == 1:
+                variable, coefficient = k.terms[0]
+                edges = (-k.constant, count - k.constant)
+                if coefficient < 0:
+                    edges = (k.constant + 1, k.constant - count + 1)
+                raise Split(variable, edges)
+            return self._clamped(k, count)
+        away: Any = i - start
+        if step < 0:
+            away, step = away * -1, -step
+        exact: Any = True
+        turn = away
+        if step != 1:
+            turn = self.compute("sdiv", away, step)
+            exact = self._test("eq", turn * step, away)
+        safe, within = self._clamped(turn, count)
+        return safe, self.every([exact, within])
+
+    def _clamped(self, k: Any, count: int) -> tuple[Any, Any]:
+        """k where 0 <= k < count, else 0 (which is safe to read), and whether it was inside."""
+        inside = self._test("ult", k, count)
+        safe = self.write(f"select i1 {inside}, i64 {self.name(k)}, i64 0")
+        return Opaque(safe, self), inside
+
+    def every(self, conditions: Sequence[Any]) -> Any:
+        """All of the conditions."""
+        total: Any = True
+        for condition in conditions:
+            if condition is False or total is False:
+                return False
+            if condition is True:
+                continue
+            if total is True:
+                total = condition
+                continue
+            total = self.write(f"and i1 {total}, {condition}")
+        return total
+
+    def either(self, embedded: tuple[int, Any, Any], v: Type, at: Sequence[Index]) -> Any:
+        """Alternatives: operand 1 inside of the region, operand 0 at the same index elsewhere."""
+        _, source, inside = embedded
+        lead = len(source) - v.ndim
+        index = tuple(0 if n == 1 else source[lead + i] for i, n in enumerate(v.shape))
+        return [(1, index, inside), (0, tuple(at), True)]
+
+    # Code
+
+    def interval(self, i: Any) -> tuple[int, int]:
+        """Least and greatest value here."""
+        if isinstance(i, int):
+            return i, i
+        low = high = i.constant
+        for variable, c in i.terms:
+            first, last = self.ranges[variable][0] * c, (self.ranges[variable][1] - 1) * c
+            low += min(first, last)
+            high += max(first, last)
+        return low, high
+
+    def name(self, i: Any) -> str:
+        """The SSA name (or literal) of an index."""
+        if isinstance(i, int):
+            return str(i)
+        if isinstance(i, Opaque):
+            return i.name
+        total = ""
+        for variable, c in i.terms:
+            term = self.name_of(variable)
+            if c != 1:
+                term = self.write(f"mul nsw i64 {term}, {c}")
+            total = self.write(f"add nsw i64 {total}, {term}") if total else term
+        return self.write(f"add nsw i64 {total}, {i.constant}") if i.constant else total
+
+    def compute(self, instruction: str, a: Any, b: Any) -> Opaque:
+        return Opaque(self.write(f"{instruction} i64 {self.name(a)}, {self.name(b)}"), self)
+
+    def _test(self, relation: str, a: Any, b: Any) -> str:
+        return self.write(f"icmp {relation} i64 {self.name(a)}, {self.name(b)}")
+
+
+def index_of(shape: Sequence[int]) -> tuple[Affine | int, ...]:
+    """Any element of an array, by a loop variable for each axis that is longer than one."""
+    return tuple(Affine(((i, 1),)) if n != 1 else 0 for i, n in enumerate(shape))
+
+
+def formulas(eqn: Any, index: Sequence[Any], extents: Iterable[int]) -> Any:
+    """What the `source` of an equation's view says of an index, for loop variables of these
+    extents; None where that takes code, or differs from part to part of a range."""
+    tools = Tools({i: (0, n) for i, n in enumerate(extents)}, may_split=False)
+    try:
+        return eqn.op.lower.source(tools, index, *(o.type for o in eqn.operands), **eqn.params)
+    except (NeedsCode, Split):
+        return None

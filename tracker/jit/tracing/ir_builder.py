@@ -1,0 +1,331 @@
+"""What a stage heard, as an `ir.Function`.
+
+Owns: `build` and its result, `Built`; `Output` and `ViewOf`, which say how the leaves of a result
+are put together; `Builder`, which turns notes into equations (`control/body.py` has it build the
+bodies of loops, too). Start at `build`.
+
+Invariants
+1. The function is verified before anybody sees it.
+2. Captured arrays are inputs by reference; a captured array that the traced code itself changed
+   while it ran was scratch paper, and is baked in as it was at each time it was read.
+3. Small arrays that the code itself made, and that hold the same, are one capture: a loop whose
+   steps each write `np.eye(3)` repeats itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import UnsupportedError, message
+from tracker.ir.graph import (
+    Atom,
+    Const,
+    Eqn,
+    Function,
+    Guard,
+    Var,
+    name_variables,
+    nested_functions,
+)
+from tracker.ir.types import type_of
+from tracker.ir.verify import verify
+from tracker.jit.guards.signature import Array, Node, ViewOut, array_leaf
+from tracker.jit.tracing.inputs import Inputs
+from tracker.ops.shape.create import item, to_discrete
+from tracker.ops.shape.memory_order import MemoryOrder, kept_order
+from tracker.support.array_copies import same_bytes
+from tracker.support.structs import record
+from tracker.tape.liveness import unheld
+from tracker.tape.reachability import depends_elsewhere
+from tracker.tape.record import value_of
+from tracker.tape.replay import CONVERSIONS
+from tracker.tape.tracer import Stage
+from tracker.tape.tracked import Leaf, Tracked
+from tracker.tape.value import Value, made_of
+
+
+@record()
+class Output:
+    """One leaf of the result: an atom of the function, or a constant object.
+
+    kind: 'array', 'numpy' (a NumPy scalar), 'python' (a Python number): `atom` says what it holds;
+    'constant': the object `constant`; 'input': the very argument leaf number `constant`; 'view': a
+    view of an argument, `constant` says which; 'same': the very object that result leaf number
+    `constant` is; 'node': the container at the node `constant`. `order`: how an array lies in
+    memory.
+    """
+
+    kind: str
+    atom: Atom | None
+    constant: Any = None
+    order: MemoryOrder = None
+
+
+@record()
+class ViewOf:
+    """A view of an array that is a leaf: where it lies, and `cut`, which makes it."""
+
+    out: ViewOut
+    cut: Callable[[Any], Any]
+
+
+@record()
+class Built:
+    """A function; the arrays that it captured (the leaf number of one that stands at a place) and
+    the params that own them; how each leaf of the result is given back."""
+
+    function: Function
+    arrays: list[Any]
+    owners: list[Leaf | None]
+    outputs: list[Output]
+
+
+_SMALL = 1 << 16  # bytes; arrays up to here are compared: it takes less than an equation does
+
+
+class Entangled(Exception):
+    """The function reached a value that a derivative around the call is following."""
+
+
+def build(
+    name: str,
+    listener: Stage,
+    inputs: Inputs,
+    outputs: list[Any],
+    views: dict[int, ViewOf],
+    nodes: Mapping[int, Node],
+) -> Built:
+    """What was heard, as a function that gives the outputs, then what is written. `nodes`: where
+    the containers that were given are, by their ids."""
+    builder = Builder(listener, inputs.values, inputs.placed)
+    builder.read_notes()
+    shown = _outputs(builder, outputs, inputs.numbers(), views, nodes)
+    atoms = [o.atom for o in shown if o.atom is not None]
+    atoms += [builder.atom(value_of(write.handle)) for write in inputs.written()]
+    function = Function(
+        name,
+        tuple(builder.vars[value] for value in inputs.values),
+        tuple(builder.captured),
+        tuple(builder.body),
+        tuple(atoms),
+        nested_functions(builder.body),
+    )
+    name_variables(function)
+    verify(function)
+    return Built(function, builder.arrays, builder.owners, shown)
+
+
+def views_of(outputs: list[Any], inputs: Inputs) -> dict[int, ViewOf]:
+    """Which outputs, by the id of the handle, are views of what was given, as NumPy has it."""
+    numbers = inputs.numbers()
+    found: dict[int, ViewOf] = {}
+    for x in outputs:
+        base, cuts = x, []
+        while type(base) is Tracked and (view := getattr(base, "_view", None)) is not None:
+            cuts.append(view.cut)
+            base = view.base
+        if not cuts or id(base) not in numbers:
+            continue
+        number = numbers[id(base)]
+        array = inputs.arrays[number]
+        cut = functools.partial(_cut, tuple(reversed(cuts)))
+        if isinstance(array_leaf(array), Array):
+            made, value = cut(array), value_of(x).form
+            if type(made) is np.ndarray and np.may_share_memory(made, array):
+                assert (made.shape, made.dtype) == (value.shape, value.dtype)
+                offset = _address(made) - _address(array)
+                may_write = made.flags.writeable or not array.flags.writeable
+                out = ViewOut(number, made.dtype, made.shape, made.strides, offset, may_write)
+                found[id(x)] = ViewOf(out, cut)
+    return found
+
+
+def _address(array: Any) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _cut(cuts: tuple[Callable[[Any], Any], ...], array: Any) -> Any:
+    return functools.reduce(lambda x, cut: cut(x), cuts, array)
+
+
+def _outputs(
+    builder: Builder,
+    outputs: list[Any],
+    arguments: dict[int, int],
+    views: dict[int, ViewOf],
+    nodes: Mapping[int, Node],
+) -> list[Output]:
+    """How each leaf of the result is given back; an object that is there already stays itself."""
+    shown: list[Output] = []
+    seen: dict[int, int] = {}
+    for number, x in enumerate(outputs):
+        if id(x) in nodes:
+            shown.append(Output("node", None, nodes[id(x)]))
+        elif not isinstance(x, Tracked):
+            shown.append(Output("constant", None, x))
+        elif id(x) in arguments:
+            shown.append(Output("input", None, arguments[id(x)]))
+        elif id(x) in seen:
+            shown.append(Output("same", None, seen[id(x)]))
+        else:
+            seen[id(x)] = number
+            view = views.get(id(x))
+            shown.append(builder.output(x) if view is None else Output("view", None, view))
+    return shown
+
+
+class Builder:
+    """Turns what a stage heard into equations."""
+
+    def __init__(
+        self, listener: Stage, inputs: list[Value], placed: Mapping[Value, int] | None = None
+    ) -> None:
+        self.listener = listener
+        self.placed = placed or {}  # what stands at places -> its leaf number
+        self.vars: dict[Value, Var] = {value: Var(type_of(value.form)) for value in inputs}
+        self.body: list[Eqn | Guard] = []
+        self.captured: list[Var] = []
+        self.arrays: list[Any] = []
+        self.owners: list[Leaf | None] = []
+        self.known: dict[Hashable, Var] = {}
+        self.elsewhere: set[Value] = set()  # values that are known to be made without the trace
+        self.own = unheld(listener.notes)
+        self.numbers: dict[Var, Var] = {}  # a Python bool -> the int that it is
+        self.lines: dict[tuple[int, int], str] = {}  # by the id of the code: its hash takes long
+        self.now = 0  # which note is being read
+
+    def read_notes(self) -> None:
+        guards = iter(self.listener.guards)
+        due = next(guards, None)
+        known, find = self.vars, self.atom
+        for now, (value, code, line) in enumerate(self.listener.notes):
+            self.now = now
+            while due is not None and due[0] <= self.now:
+                self._guard(*due[1:])
+                due = next(guards, None)
+            operands = tuple(
+                [(known.get(o) if type(o) is Value else None) or find(o) for o in value.operands]
+            )
+            if type(value.form) in (int, float, complex):
+                operands = tuple(map(self._number, operands, value.operands))
+            out = Var(type_of(value.form))
+            self.vars[value] = out
+            assert value.op is not None
+            self.body.append(Eqn(value.op, operands, value.params, out, self._where(code, line)))
+        while due is not None:
+            self._guard(*due[1:])
+            due = next(guards, None)
+
+    def _number(self, atom: Atom, operand: Any) -> Atom:
+        """An operand of Python's arithmetic, in which a bool is an int."""
+        if type(operand.form if type(operand) is Value else operand) is not bool:
+            return atom
+        if isinstance(atom, Const):
+            return Const.of(int(atom.value))
+        known = self.numbers.get(atom)
+        if known is None:
+            wide = Var(type_of(np.int64(0)))
+            known = self.numbers[atom] = Var(type_of(0))
+            where = self.body[-1].where if self.body else ""
+            self.body.append(Eqn(to_discrete, (atom,), {"dtype": wide.type.dtype}, wide, where))
+            self.body.append(Eqn(item, (wide,), {}, known, where))
+        return known
+
+    def _where(self, code: Any, line: int) -> str:
+        key = id(code), line
+        text = self.lines.get(key)
+        if text is None:
+            text = self.lines[key] = "" if code is None else f"{code.co_filename}:{line}"
+        return text
+
+    def _guard(self, value: Value, kind: str, at: tuple[Any, int], expected: Any) -> None:
+        atom = self.atom(value)
+        if isinstance(atom, Var):
+            if expected is None:
+                expected = CONVERSIONS[kind](value.data)
+            self.body.append(Guard(atom, kind, expected, self._where(*at)))
+
+    def atom(self, operand: Any) -> Atom:
+        """The atom of an operand: a variable, a literal, or a capture."""
+        if type(operand) is Value:
+            known = self.vars.get(operand)
+            if known is not None:
+                return known
+            original = self.listener.aliases.get(operand)
+            return self._outside(operand) if original is None else self.atom(original)
+        if isinstance(operand, np.ndarray):
+            return self._array(operand)
+        return Const.of(operand)
+
+    def _outside(self, value: Value) -> Atom:
+        """A value that the traced code did not compute: a param, or what is a constant by now."""
+        if value in self.listener.inner:
+            raise UnsupportedError(
+                message(
+                    "a value made inside the body of a loop or branch is used outside of it",
+                    "Return it from the body: scan, while_loop, cond ... give back what it returns",
+                )
+            )
+        if value in self.placed:
+            return self._capture(value.data, None, id(value), self.placed[value])
+        if isinstance(value.params, Leaf):
+            return self._capture(value.data, value.params, id(value.params))
+        if depends_elsewhere(value, params=False):
+            raise Entangled
+        self._check_others(value)
+        if isinstance(value.form, np.ndarray):
+            return self._capture(value.data, None, id(value.data))
+        return Const.of(value.data)
+
+    def _check_others(self, value: Value) -> None:
+        """Refuse what another thread has made of the trace's own values: nobody heard of that."""
+        history = list(made_of(value, self.elsewhere))
+        if not self.vars.keys().isdisjoint(history):
+            raise UnsupportedError(
+                message(
+                    "what another thread has computed of a traced value is no part of the trace",
+                    "Compute it in this thread",
+                )
+            )
+        self.elsewhere.update(history)
+
+    def _array(self, array: Any) -> Atom:
+        """A plain array: by reference; as it was, where the traced code changed it since."""
+        images = self.listener.images.get(id(array), [])
+        if not images or (len(images) == 1 and same_bytes(images[0][1], array)):
+            own = id(array) in self.own
+            return self._capture(array, None, _contents(array) if own else id(array))
+        image = next(image for since, image in reversed(images) if since <= self.now)
+        return self._capture(image, None, _contents(image))
+
+    def _capture(
+        self, data: Any, owner: Leaf | None, key: Hashable, number: int | None = None
+    ) -> Var:
+        var = self.known.get(key)
+        if var is None:
+            var = self.known[key] = Var(type_of(data))
+            self.captured.append(var)
+            self.arrays.append(data if number is None else number)
+            self.owners.append(owner)
+        return var
+
+    def output(self, x: Any) -> Output:
+        if not isinstance(x, Tracked):
+            return Output("constant", None, x)
+        value = value_of(x)
+        atom = self.atom(value)
+        if isinstance(value.form, np.ndarray):
+            return Output("array", atom, order=kept_order(value.form))
+        return Output("numpy" if isinstance(value.form, np.generic) else "python", atom)
+
+
+def _contents(array: Any) -> Hashable:
+    """What is the same for arrays that hold the same, lying in memory the same way."""
+    if array.nbytes > _SMALL or array.dtype.kind not in "biufc":
+        return id(array)
+    return array.dtype.str, array.shape, array.strides, array.tobytes()

@@ -1,0 +1,1 @@
+"""Ops along one axis: sorts, scans, quantiles, sets, differences, edits."""

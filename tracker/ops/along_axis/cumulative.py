@@ -1,0 +1,272 @@
+"""Running sums, products and extremes, and what is left out of them when NaN.
+
+The ops are `cumsum`, `cumprod`, `recurrence`, `running_maximum`, `running_minimum` and
+`latest_extreme` (where a running extreme comes from); the rest is composed. A product's derivative
+is a linear recurrence, so that nothing is ever divided by an element, which may be zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from tracker.ir.lowering import Expand, Scan
+from tracker.ir.op import LINEAR
+from tracker.ir.types import Type
+from tracker.ops.declare.arguments import as_array, one_axis
+from tracker.ops.declare.casting import into
+from tracker.ops.declare.declare import declare, discrete, implements
+from tracker.ops.declare.dtypes import dtype_given_by
+from tracker.ops.declare.rule_helpers import project
+from tracker.ops.elementwise.comparison import equal, logical_or, where
+from tracker.ops.elementwise.unary import isnan
+from tracker.ops.indexing.subscripts import added
+from tracker.ops.indexing.take_repeat import along_axis
+from tracker.ops.shape.create import iota
+from tracker.tape.record import apply
+
+Along = Callable[[Any], tuple[Any, ...]]
+
+
+def along(x: Any, axis: int) -> Along:
+    """How to cut `x` along one axis."""
+    front = (slice(None),) * axis
+    return lambda part: (*front, part)
+
+
+def _cumulative(function: Any) -> Any:
+    kind = dtype_given_by(function)
+
+    def infer(x: Type, *, axis: int) -> Type:
+        return Type(x.shape, kind(x.dtype))
+
+    return infer
+
+
+def _cumsum_vjp(g: Any, y: Any, x: Any, *, axis: int) -> Any:
+    """What an element adds to: every sum from it on."""
+    return project(np.flip(np.cumsum(np.flip(g, axis), axis), axis), x)
+
+
+cumsum = declare(
+    "cumsum",
+    method=None,
+    entry=None,
+    infer=_cumulative(np.cumsum),
+    evaluate=lambda x, *, axis: np.cumsum(x, axis),
+    jvp=LINEAR,
+    vjp=[_cumsum_vjp],
+    lower=Scan(lambda e, acc, x: e.add(acc, x)),
+)
+
+
+def _recurrence(b: Any, a: Any, *, axis: int) -> Any:
+    """By doubling: after each step an element has what comes from twice as many before it."""
+    kind = np.result_type(a, b)
+    a, b = np.asarray(a, kind), np.asarray(b, kind)
+    cut = along(b, axis)
+    step, n = 1, np.shape(b)[axis]
+    while step < n:
+        head, tail, before = cut(slice(step)), cut(slice(step, None)), cut(slice(None, -step))
+        b = np.concatenate([b[head], b[tail] + a[tail] * b[before]], axis)
+        a = np.concatenate([a[head], a[tail] * a[before]], axis)
+        step *= 2
+    return b
+
+
+def _before(x: Any, first: Any, axis: int) -> Any:
+    """x moved on by one place, with zeros or ones in front."""
+    cut = along(x, axis)
+    return np.concatenate([first(x[cut(slice(1))]), x[cut(slice(None, -1))]], axis)
+
+
+def _follow(b: Any, a: Any, axis: int) -> Any:
+    return apply(recurrence, (b, a), {"axis": axis})
+
+
+def _follow_back(g: Any, a: Any, axis: int) -> Any:
+    """What arrives at an element and, times what follows, at all after it."""
+    a = np.conjugate(a) if np.iscomplexobj(a) else a
+    later = _before(np.flip(a, axis), np.ones_like, axis)
+    return np.flip(_follow(np.flip(g, axis), later, axis), axis)
+
+
+def _recurrence_vjp(g: Any, y: Any, b: Any, a: Any, *, axis: int) -> Any:
+    """In `a`: an element's share in what comes after it, times what stood before it."""
+    y = np.conjugate(y) if np.iscomplexobj(y) else y
+    return project(_follow_back(g, a, axis) * _before(y, np.zeros_like, axis), a)
+
+
+recurrence = declare(  # s[i] = b[i] + a[i] * s[i - 1] along an axis, with s[-1] = 0
+    "recurrence",
+    method=None,
+    entry=None,
+    infer=lambda b, a, *, axis: Type(b.shape, np.result_type(b.dtype, a.dtype)),
+    evaluate=_recurrence,
+    jvp=[
+        lambda t, y, b, a, *, axis: _follow(t, a, axis),
+        lambda t, y, b, a, *, axis: _follow(t * _before(y, np.zeros_like, axis), a, axis),
+    ],
+    vjp=[
+        lambda g, y, b, a, *, axis: project(_follow_back(g, a, axis), b),
+        _recurrence_vjp,
+    ],
+    lower=Scan(lambda e, acc, b, a: e.add(b, e.mul(a, acc))),
+)
+
+
+def _cumprod_jvp(t: Any, y: Any, x: Any, *, axis: int) -> Any:
+    return _follow(t * _before(y, np.ones_like, axis), x, axis)
+
+
+def _cumprod_vjp(g: Any, y: Any, x: Any, *, axis: int) -> Any:
+    """The prefix before an element times what is made of it later, summed from the end."""
+    prefix = np.conjugate(y) if np.iscomplexobj(y) else y
+    return project(_follow_back(g, x, axis) * _before(prefix, np.ones_like, axis), x)
+
+
+cumprod = declare(
+    "cumprod",
+    method=None,
+    entry=None,
+    infer=_cumulative(np.cumprod),
+    evaluate=lambda x, *, axis: np.cumprod(x, axis),
+    jvp=[_cumprod_jvp],
+    vjp=[_cumprod_vjp],
+    lower=Scan(lambda e, acc, x: e.mul(acc, x)),
+)
+
+
+def _entry(op: Any) -> Any:
+    def call(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+        a = as_array(a)
+        if dtype is not None:
+            a = np.astype(a, dtype)
+        a, axis = one_axis(a, axis)
+        y = apply(op, (a,), {"axis": axis})
+        if dtype is not None:  # NumPy adds small integers in larger ones unless told so
+            y = np.astype(y, dtype)
+        return into(out, y, "unsafe")
+
+    return call
+
+
+_cumsum = implements(np.cumsum, method="cumsum")(_entry(cumsum))
+_cumprod = implements(np.cumprod, method="cumprod")(_entry(cumprod))
+
+
+def _with_initial(function: Any, first: Any) -> Any:
+    def call(
+        x: Any,
+        /,
+        *,
+        axis: int | None = None,
+        dtype: Any = None,
+        out: Any = None,
+        include_initial: bool = False,
+    ) -> Any:
+        if axis is None:
+            if np.ndim(x) > 1:
+                raise ValueError(
+                    "For arrays which have more than one dimension ``axis`` argument is required."
+                )
+            axis = 0
+        y = function(np.atleast_1d(x), axis, dtype)
+        if include_initial:
+            axis = normalize_axis_index(axis, np.ndim(y))
+            start = first(y[along(y, axis)(slice(1))])
+            y = np.concatenate([start, y], axis)
+        return into(out, y, "unsafe")
+
+    return call
+
+
+if hasattr(np, "cumulative_sum"):  # NumPy 2.1
+    implements(np.cumulative_sum)(_with_initial(np.cumsum, np.zeros_like))
+    implements(np.cumulative_prod)(_with_initial(np.cumprod, np.ones_like))
+
+
+@implements(np.nancumsum)
+def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    return np.cumsum(without_nan(a, 0), axis, dtype, out)
+
+
+@implements(np.nancumprod)
+def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    return np.cumprod(without_nan(a, 1), axis, dtype, out)
+
+
+def without_nan(a: Any, instead: Any) -> Any:
+    """The array with a number in the place of every NaN."""
+    a = as_array(a)
+    return np.where(np.isnan(a), instead, a) if a.dtype.kind in "fc" else a
+
+
+# Running extremes ---------------------------------------------------------------------------------
+
+
+def _latest_extreme(x: Any, axis: int, largest: bool) -> Any:
+    """Of every prefix, the place of the last element that is its extreme (a NaN is)."""
+    extreme = (np.maximum if largest else np.minimum).accumulate(x, axis)
+    n = x.shape[axis]
+    places = np.arange(n).reshape((-1,) + (1,) * (x.ndim - axis - 1))
+    return np.maximum.accumulate(np.where((x == extreme) | np.isnan(x), places, 0), axis)
+
+
+def _places(x: Any, axis: int, largest: bool) -> Any:
+    return apply(latest_extreme, (x,), {"axis": axis, "largest": largest})
+
+
+def _further(relation: str) -> Any:
+    """The extreme of what came before and one more; of equals, and of a NaN, the first."""
+
+    def combine(e: Any, acc: Any, x: Any) -> Any:
+        if acc.dtype.kind != "f":
+            return e.extremum(relation, acc, x)
+        # Each step waits for the one before: one comparison is quicker than LLVM's `maximum`.
+        stays = e.logical_or(e.compare(f"{relation}=", acc, x), e.isnan(acc))
+        return e.select(stays, acc, x)
+
+    return combine
+
+
+def _running(name: str, ufunc: Any, largest: bool) -> Any:
+
+    def vjp(g: Any, y: Any, x: Any, *, axis: int) -> Any:
+        return project(added(np.shape(x), along_axis(x, _places(x, axis, largest), axis), g), x)
+
+    return declare(
+        name,
+        method=None,
+        entry=None,
+        infer=lambda x, *, axis: x,
+        evaluate=lambda x, *, axis: ufunc.accumulate(x, axis),
+        jvp=[lambda t, y, x, *, axis: np.take_along_axis(t, _places(x, axis, largest), axis)],
+        vjp=[vjp],
+        lower=Scan(_further(">" if largest else "<")),
+    )
+
+
+running_maximum = _running("running_maximum", np.maximum, True)
+running_minimum = _running("running_minimum", np.minimum, False)
+
+
+def _latest_build(b: Any, x: Any, *, axis: int, largest: bool) -> Any:
+    hit = b(equal, x, b(running_maximum if largest else running_minimum, x, axis=axis))
+    if x.type.dtype.kind in "fc":
+        hit = b(logical_or, hit, b(isnan, x))
+    place = b(where, hit, b(iota, shape=x.type.shape, axis=axis), np.intp(0))
+    return b(running_maximum, place, axis=axis)
+
+
+latest_extreme = discrete(
+    _latest_extreme,
+    "x",
+    "axis largest",
+    numpy=False,
+    name="latest_extreme",
+    lower=Expand(_latest_build),
+)

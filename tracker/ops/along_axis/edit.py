@@ -1,0 +1,473 @@
+"""Joining, cutting, padding and rebuilding arrays: everything that puts elements elsewhere.
+
+Composed of `concatenate`, indexing and writing. Where elements go does not depend on their values,
+so it is often found by handing NumPy's own function an array of positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from tracker.ops.along_axis.cumulative import along
+from tracker.ops.declare.arguments import as_array, as_strong
+from tracker.ops.declare.casting import as_item, as_stored
+from tracker.ops.declare.declare import constant, implements
+from tracker.ops.shape.create import buffer
+from tracker.ops.shape.shape import laid_out
+from tracker.tape.conversions import whole
+from tracker.tape.record import form_of
+
+# Axes ---------------------------------------------------------------------------------------------
+
+
+@implements(np.atleast_3d)
+def atleast_3d(*arrays: Any) -> Any:
+    done = tuple(_third(as_array(a)) for a in arrays)
+    return done[0] if len(done) == 1 else done
+
+
+def _third(a: Any) -> Any:
+    shape = np.shape(a)
+    full = {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}.get(len(shape))
+    return a if full is None else np.reshape(a, full)
+
+
+@implements(np.rollaxis)
+def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    n = np.ndim(a)
+    axis = normalize_axis_index(axis, n)
+    start += n if start < 0 else 0
+    if not 0 <= start <= n:
+        raise np.exceptions.AxisError(start, n)
+    return np.moveaxis(a, axis, start - 1 if axis < start else start)
+
+
+@implements(np.rot90)
+def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    if len(axes) != 2:
+        raise ValueError("len(axes) must be 2.")
+    one, two = axes
+    if one == two or abs(one - two) == np.ndim(m):
+        raise ValueError("Axes must be different.")
+    k %= 4
+    if k == 0:
+        return m[:]
+    if k == 2:
+        return np.flip(np.flip(m, one), two)
+    turned = np.swapaxes(np.flip(m, two) if k == 1 else m, one, two)
+    return turned if k == 1 else np.flip(turned, two)
+
+
+# Joining ------------------------------------------------------------------------------------------
+
+
+@implements(np.dstack)
+def dstack(tup: Any) -> Any:
+    return np.concatenate([np.atleast_3d(as_array(a)) for a in tup], axis=2)
+
+
+@implements(np.append)
+def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    return np.concatenate([as_strong(arr), as_strong(values)], axis=axis)
+
+
+@implements(np.block)
+def block(arrays: Any) -> Any:
+    depth = _depth(arrays)
+    ndim = max(depth, _most_axes(arrays))
+    return _block(arrays, depth, ndim)
+
+
+def _depth(arrays: Any) -> int:
+    if not isinstance(arrays, list):
+        return 0
+    if not arrays:
+        raise ValueError("List at arrays cannot be empty")
+    depths = {_depth(a) for a in arrays}
+    if len(depths) != 1:
+        raise ValueError("List depths are mismatched.")
+    return 1 + depths.pop()
+
+
+def _most_axes(arrays: Any) -> int:
+    return max(map(_most_axes, arrays)) if isinstance(arrays, list) else np.ndim(arrays)
+
+
+def _block(arrays: Any, depth: int, ndim: int) -> Any:
+    if not isinstance(arrays, list):
+        a = as_array(arrays)
+        return np.reshape(a, (1,) * (ndim - np.ndim(a)) + np.shape(a))
+    return np.concatenate([_block(a, depth - 1, ndim) for a in arrays], axis=-depth)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> Any:
+    return tuple(np.moveaxis(x, axis, 0))
+
+
+if hasattr(np, "unstack"):  # NumPy 2.1
+    implements(np.unstack)(unstack)
+
+
+@implements(np.meshgrid)
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    n = len(xi)
+    order = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
+    lined = []
+    for x, at in zip(xi, order, strict=True):
+        lined.append(np.reshape(as_array(x), (1,) * at + (-1,) + (1,) * (n - at - 1)))
+    if not sparse:
+        lined = list(np.broadcast_arrays(*lined))
+    return tuple(x.copy() if copy else x for x in lined)
+
+
+@implements(np.ix_)
+def ix_(*args: Any) -> Any:
+    out = []
+    for at, given in enumerate(args):
+        a = as_array(given)
+        if np.ndim(a) != 1:
+            raise ValueError("Cross index must be 1 dimensional")
+        if np.result_type(form_of(a)) == np.bool_:
+            a = np.nonzero(a)[0]
+        out.append(np.reshape(a, (1,) * at + (-1,) + (1,) * (len(args) - at - 1)))
+    return tuple(out)
+
+
+@implements(np.diagflat)
+def diagflat(v: Any, k: int = 0) -> Any:
+    return np.diag(np.ravel(as_array(v)), k)
+
+
+# Where a shape is all that matters
+constant(np.triu_indices_from)(lambda arr, k=0: np.triu_indices(*_rows(arr, k)))
+constant(np.tril_indices_from)(lambda arr, k=0: np.tril_indices(*_rows(arr, k)))
+
+
+def _rows(arr: Any, k: int) -> tuple[int, int, int]:
+    if np.ndim(arr) != 2:
+        raise ValueError("input array must be 2-d")
+    return np.shape(arr)[-2], k, np.shape(arr)[-1]
+
+
+@constant(np.diag_indices_from)
+def diag_indices_from(arr: Any) -> Any:
+    if np.ndim(arr) < 2 or len(set(np.shape(arr))) != 1:
+        raise ValueError("All dimensions of input must be of equal length")
+    return np.diag_indices(np.shape(arr)[0], np.ndim(arr))
+
+
+# Cutting and filling in ---------------------------------------------------------------------------
+
+
+def _plain(obj: Any) -> Any:
+    """Positions as NumPy wants them (traced integers become guards)."""
+    obj = whole(obj)
+    if isinstance(obj, (slice, int)):
+        return obj
+    places = np.asarray(obj)
+    # NumPy's rule: no place at all is whole, whatever the type, unless somebody chose a dtype
+    chosen = isinstance(obj, np.ndarray) or places.size
+    return places if chosen else places.astype(np.intp)
+
+
+@implements(np.delete)
+def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+    arr = as_array(arr)
+    if axis is None:
+        arr, axis = np.ravel(arr), 0
+    axis = normalize_axis_index(axis, np.ndim(arr))
+    left = np.delete(np.arange(np.shape(arr)[axis]), _plain(obj))
+    made = _picked(arr, left, axis)
+    if isinstance(obj, slice) or (np.size(obj) == 1 and np.asarray(obj).dtype.kind in "iu"):
+        return laid_out(made, "A", arr)
+    # NumPy reads what is left by a mask, and leaves it as such reads lie
+    small = np.empty_like(np.asarray(form_of(arr)), shape=(2,) * np.ndim(arr))
+    key: Any = (*(slice(None),) * axis, [True, True])
+    return laid_out(made, "K", small[key])
+
+
+_FEW = 5  # runs; an array is put together of so many slices
+
+
+def _picked(a: Any, places: Any, axis: int) -> Any:
+    """The array at given places along an axis: slices, if they make few runs of one step."""
+    runs = _runs(places)
+    if not runs:
+        return np.take(a, places, axis)
+    cut = along(a, axis)
+    parts = []
+    for first, step, count in runs:
+        if step == 0 and count > 1:
+            parts.append(_spread(a[cut(slice(first, first + 1))], a, axis, count))
+        else:
+            past = first + step * count
+            parts.append(a[cut(slice(first, past if past >= 0 else None, step or 1))])
+    return np.concatenate(parts, axis)
+
+
+def _runs(places: Any) -> list[tuple[int, int, int]]:
+    """(first place, step, how many) of each run of one step; none if there are many."""
+    steps = np.diff(places)
+    turns = np.flatnonzero(np.diff(steps))
+    found: list[tuple[int, int, int]] = []
+    if len(turns) >= 2 * _FEW:
+        return found
+    start = 0
+    while start < len(places):
+        if start + 1 == len(places):
+            end, step = start + 1, 1
+        else:
+            at = np.searchsorted(turns, start)
+            end = int(turns[at]) + 2 if at < len(turns) else len(places)
+            step = int(steps[start])
+            if end - start == 2 and abs(step) > 1:  # the second may begin a run of neighbours
+                end, step = start + 1, 1
+        found.append((int(places[start]), step, end - start))
+        start = end
+    return found if len(found) <= _FEW else []
+
+
+@implements(np.insert)
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    arr = as_array(arr)
+    values = as_stored(values, arr.dtype)
+    if axis is None:
+        arr, axis = np.ravel(arr), 0
+    axis = normalize_axis_index(axis, np.ndim(arr))
+    obj = _plain(obj)
+    n = np.shape(arr)[axis]
+    places_given = not isinstance(obj, slice) and np.result_type(obj) != np.bool_
+    single = places_given and np.size(obj) == 1
+    if single:
+        if np.ndim(obj) == 0:  # one place: `values` is what goes there, along the axis
+            front = (1,) * (np.ndim(arr) - np.ndim(values)) + np.shape(values)
+            values = np.moveaxis(np.reshape(values, front), 0, axis)
+        at = int(np.reshape(obj, ()))
+        count = np.shape(np.broadcast_to(values, _with(arr, axis, None, values)))[axis]
+        fresh = np.insert(np.full(n, -1), [at] * count, 0) == 0
+    else:
+        fresh = np.insert(np.full(n, -1), obj, 0) == 0
+    cut = along(arr, axis)
+    places = np.flatnonzero(fresh)
+    if single and count:
+        first, shape = int(places[0]), _with(arr, axis, count, values)
+        middle = np.broadcast_to(values, shape)
+        parts = [arr[cut(slice(first))], middle, arr[cut(slice(first, None))]]
+        return laid_out(np.concatenate(parts, axis), "A", arr)
+    out = buffer(np.zeros(_with(arr, axis, len(fresh), values), arr.dtype))
+    if places_given and not single:  # values come in the order in which their places were given
+        places = places[np.argsort(np.argsort(np.where(obj < 0, obj + n, obj), kind="stable"))]
+    out[cut(places)] = values
+    out[cut(np.flatnonzero(~fresh))] = arr
+    return laid_out(out, "A", arr)
+
+
+def _with(arr: Any, axis: int, n: int | None, values: Any) -> tuple[int, ...]:
+    """The array's shape with another extent along an axis (None: that of the values)."""
+    shape = list(np.shape(arr))
+    if n is None:
+        back = np.ndim(arr) - axis
+        n = np.shape(values)[-back] if np.ndim(values) >= back else 1
+    shape[axis] = n
+    return tuple(shape)
+
+
+@implements(np.trim_zeros)
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+    a, trim = as_array(filt), trim.lower()
+    if trim not in {"fb", "bf", "f", "b"}:
+        raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
+    if np.ndim(a) == 0:
+        return a
+    places = np.nonzero(a)
+    axes = normalize_axis_tuple(range(np.ndim(a)) if axis is None else axis, np.ndim(a))
+    cuts = [slice(None)] * np.ndim(a)
+    for i in axes:
+        n = np.shape(a)[i]
+        first, last = (int(min(places[i])), int(max(places[i])) + 1) if len(places[i]) else (n, n)
+        start = first if "f" in trim else 0
+        stop = last if "b" in trim else n
+        cuts[i] = slice(start, stop) if len(places[i]) else slice(0, 0)
+    return a[tuple(cuts)]
+
+
+# Padding ------------------------------------------------------------------------------------------
+
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "constant": {"constant_values": 0},
+    "edge": {},
+    "empty": {},
+    "linear_ramp": {"end_values": 0},
+    "maximum": {"stat_length": None},
+    "mean": {"stat_length": None},
+    "median": {"stat_length": None},
+    "minimum": {"stat_length": None},
+    "reflect": {"reflect_type": "even"},
+    "symmetric": {"reflect_type": "even"},
+    "wrap": {},
+}
+
+
+@implements(np.pad)
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+    a = as_array(array)
+    if not isinstance(pad_width, dict) and as_array(pad_width).dtype.kind != "i":
+        raise TypeError("`pad_width` must be of integral type.")
+    widths = _pairs(pad_width, np.ndim(a))
+    if callable(mode):
+        return _pad_by_function(a, widths, mode, kwargs)
+    if mode not in _DEFAULTS:
+        raise ValueError(f"mode '{mode}' is not supported")
+    unknown = set(kwargs) - set(_DEFAULTS[mode])
+    if unknown:
+        raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown}")
+    _check_pad(np.shape(a), widths, mode, kwargs.get("stat_length"))
+    for axis, (before, after) in enumerate(widths):
+        if before or after:
+            a = _PADS[mode](a, axis, before, after, **{**_DEFAULTS[mode], **kwargs})
+    return np.copy(a) if a is array else laid_out(a, "A", array)
+
+
+def _check_pad(
+    shape: tuple[int, ...], widths: list[tuple[int, int]], mode: str, lengths: Any
+) -> None:
+    if mode in ("maximum", "minimum") and lengths is not None and 0 in np.ravel(lengths):
+        raise ValueError("stat_length of 0 yields no value for padding")
+    if mode in ("constant", "empty"):
+        return
+    for axis, (n, width) in enumerate(zip(shape, widths, strict=True)):
+        if n == 0 and width != (0, 0):
+            raise ValueError(
+                f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'"
+            )
+
+
+def _pairs(x: Any, ndim: int, whole: bool = True) -> list[tuple[Any, Any]]:
+    """(before, after) for each axis, of a number, a pair, or a list of either; or a dict."""
+    if isinstance(x, dict):
+        pairs: list[Any] = [(0, 0)] * ndim
+        for axis, given in x.items():
+            pairs[axis] = tuple(given) if np.ndim(given) else (given, given)
+        return pairs
+    x = as_array(x)
+    if whole and np.min(x) < 0:
+        raise ValueError("index can't contain negative values")
+    both = np.broadcast_to(x, (ndim, 2))
+    return [(int(b), int(a)) if whole else (b, a) for b, a in both]
+
+
+def _ends(a: Any, axis: int, before: Any, after: Any) -> Any:
+    """The array with something (or None) on either side."""
+    parts = [part for part in (before, a, after) if part is not None]
+    return np.concatenate([np.astype(as_array(part), a.dtype) for part in parts], axis)
+
+
+def _spread(value: Any, a: Any, axis: int, n: int) -> Any:
+    """A value for every place of n more along the axis."""
+    shape = list(np.shape(a))
+    shape[axis] = n
+    return np.broadcast_to(value, tuple(shape)) if n else None
+
+
+def _pad_constant(a: Any, axis: int, before: int, after: int, *, constant_values: Any) -> Any:
+    pair = _pairs(constant_values, np.ndim(a), whole=False)[axis]
+    low, high = (as_item(end, a.dtype) for end in pair)
+    return _ends(a, axis, _spread(low, a, axis, before), _spread(high, a, axis, after))
+
+
+def _pad_positions(mode: str) -> Callable[..., Any]:
+    def pad_axis(a: Any, axis: int, before: int, after: int) -> Any:
+        places = np.pad(np.arange(np.shape(a)[axis]), (before, after), mode)  # type: ignore[call-overload]
+        return _picked(a, places, axis)
+
+    return pad_axis
+
+
+def _pad_mirrored(mode: str) -> Callable[..., Any]:
+    """Even: positions. Odd: 2 * edge - element, again and again as the pad grows."""
+
+    def pad_axis(a: Any, axis: int, before: int, after: int, *, reflect_type: str) -> Any:
+        n = np.shape(a)[axis]
+        period = n - 1 if mode == "reflect" else n
+        if reflect_type == "even" or period == 0:
+            return _pad_positions(mode)(a, axis, before, after)
+        cut = along(a, axis)
+        first, last = a[cut(slice(1))], a[cut(slice(-1, None))]
+        turns, rest = np.divmod(np.arange(-before, n + after), period)
+        inside = (turns == 0) | (np.arange(-before, n + after) == n - 1)
+        lined = (-1,) + (1,) * (np.ndim(a) - axis - 1)
+        kind = a.dtype.type if a.dtype.kind in "fc" else float
+        times = turns.reshape(lined).astype(kind)
+        even, mirrored = np.take(a, np.minimum(rest, n - 1), axis), np.take(a, n - 1 - rest, axis)
+        moved = np.where(
+            turns.reshape(lined) % 2 == 0,
+            even + times * (last - first),
+            first + last + times * (last - first) - mirrored,
+        )
+        own = np.take(a, np.clip(np.arange(-before, n + after), 0, n - 1), axis)
+        return np.astype(np.where(inside.reshape(lined), own, moved), a.dtype)
+
+    return pad_axis
+
+
+def _pad_ramp(a: Any, axis: int, before: int, after: int, *, end_values: Any) -> Any:
+    low, high = _pairs(end_values, np.ndim(a), whole=False)[axis]
+    cut = along(a, axis)
+
+    def ramp(end: Any, edge: Any, n: int) -> Any:
+        last = np.squeeze(edge, axis)
+        return np.linspace(end, last, n, False, dtype=a.dtype, axis=axis) if n else None
+
+    left = ramp(low, a[cut(slice(1))], before)
+    right = ramp(high, a[cut(slice(-1, None))], after)
+    return _ends(a, axis, left, None if right is None else np.flip(right, axis))
+
+
+def _pad_statistic(function: Callable[..., Any]) -> Callable[..., Any]:
+    def pad_axis(a: Any, axis: int, before: int, after: int, *, stat_length: Any) -> Any:
+        n = np.shape(a)[axis]
+        lengths = (n, n) if stat_length is None else _pairs(stat_length, np.ndim(a))[axis]
+        left, right = (min(length, n) for length in lengths)
+        cut = along(a, axis)
+        chunks = a[cut(slice(left))], a[cut(slice(n - right, None))]
+        low, high = (function(chunk, axis=axis, keepdims=True) for chunk in chunks)
+        if a.dtype.kind in "iu":  # a mean is the nearest integer
+            low, high = np.round(low), np.round(high)
+        return _ends(a, axis, _spread(low, a, axis, before), _spread(high, a, axis, after))
+
+    return pad_axis
+
+
+_PADS: dict[str, Callable[..., Any]] = {
+    "constant": _pad_constant,
+    "empty": lambda a, axis, b, e: _pad_constant(a, axis, b, e, constant_values=0),
+    "edge": _pad_positions("edge"),
+    "wrap": _pad_positions("wrap"),
+    "reflect": _pad_mirrored("reflect"),
+    "symmetric": _pad_mirrored("symmetric"),
+    "linear_ramp": _pad_ramp,
+    "maximum": _pad_statistic(np.max),
+    "minimum": _pad_statistic(np.min),
+    "mean": _pad_statistic(np.mean),
+    "median": _pad_statistic(np.median),
+}
+
+
+def _pad_by_function(
+    a: Any, widths: list[tuple[int, int]], function: Any, kwargs: dict[str, Any]
+) -> Any:
+    """The user's function fills in the ends of each line of a padded array, axis by axis."""
+    for axis, (before, after) in enumerate(widths):
+        a = _pad_constant(a, axis, before, after, constant_values=0)
+    a = np.copy(a)
+    for axis, width in enumerate(widths):
+        lines = np.moveaxis(a, axis, -1)
+        for place in np.ndindex(np.shape(lines)[:-1]):
+            function(lines[place], width, axis, kwargs)
+    return a

@@ -1,0 +1,149 @@
+"""What stands at some places of rows in order, without the order of the rest.
+
+Owns: `ranked`, of which medians and quantiles are made, and `rank_sources`, where it came from.
+Compiled, the keys (`sort.py`) at a few places are chosen in linear time (`keys_at`), and found
+again by counting (`sources_of`). Of several equal numbers each place has its own source, the one
+that a stable order would have put there; NaNs come last.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.lowering import Expand, Locate, Select
+from tracker.ir.types import Type
+from tracker.ops.along_axis.sort import key_value, order_by, ordered, sort_key, value_key
+from tracker.ops.declare.declare import declare
+from tracker.ops.indexing.gather_scatter import HOLE, taken
+from tracker.ops.indexing.subscripts import added
+from tracker.ops.shape.create import iota
+from tracker.ops.shape.shape import broadcast_to, transpose
+from tracker.tape.record import apply
+
+_INTP = np.dtype(np.intp)
+_BLOCK = 1 << 16  # elements of rows that are looked at together
+_MOST = 16  # places; for more, whole rows are put in order
+
+# Keys ---------------------------------------------------------------------------------------------
+
+
+def _sources_of(keys: Any, places: Any, chosen: Any) -> Any:
+    order = np.argsort(keys, axis=-1, kind="stable")
+    return np.take_along_axis(order, np.broadcast_to(places, chosen.shape), axis=-1)
+
+
+def _keys_at(keys: Any, places: Any) -> Any:
+    places = np.broadcast_to(places, (len(keys), places.shape[1]))
+    return np.take_along_axis(np.sort(keys, axis=-1), places, axis=-1)
+
+
+keys_at = declare(
+    "keys_at",
+    method=None,
+    entry=None,
+    infer=lambda keys, places: Type((keys.shape[0], places.shape[1]), keys.dtype),
+    evaluate=_keys_at,
+    jvp=[None, None],
+    vjp=[None, None],
+    lower=Select(),
+)
+sources_of = declare(
+    "sources_of",
+    method=None,
+    entry=None,
+    infer=lambda keys, places, chosen: Type(chosen.shape, _INTP),
+    evaluate=_sources_of,
+    jvp=[None, None, None],
+    vjp=[None, None, None],
+    lower=Locate(),
+)
+
+# Numbers ------------------------------------------------------------------------------------------
+
+
+def _ranked(rows: Any, places: Any) -> Any:
+    wanted = np.unique(places)
+    if places.shape[1] == 1 and len(wanted) <= _MOST:
+        return np.ascontiguousarray(np.partition(rows, wanted, axis=1).T[places[:, 0]])
+    places = np.broadcast_to(places, (len(places), len(rows)))
+    return np.take_along_axis(np.sort(rows, axis=1).T, places, axis=0)
+
+
+def _ranked_build(b: Any, rows: Any, places: Any) -> Any:
+    if rows.type.dtype.kind == "c":
+        return _from(b, rows, _sources_build(b, rows, None, places))
+    turned = b(transpose, places, axes=(1, 0))
+    if places.type.shape[0] <= _MOST:
+        keys = b(transpose, b(keys_at, b(value_key, rows), turned), axes=(1, 0))
+    else:
+        keys = _from(b, b(ordered, b(value_key, rows)), places)
+    return b(key_value, keys, dtype=rows.type.dtype)
+
+
+def _from(b: Any, rows: Any, positions: Any) -> Any:
+    """rows[r, positions[q, r]] at (q, r)."""
+    own = b(iota, shape=(rows.type.shape[0],), axis=0)
+    return b(taken, rows, own, positions, index=(HOLE, HOLE))
+
+
+def _sources_in(rows: Any, value: Any, place: Any) -> Any:
+    """Where the value at a place of each row in order comes from."""
+    lost, hole = np.isnan(value), np.isnan(rows)
+    equal = (rows == value) | (lost & hole)
+    before = place - np.count_nonzero((rows < value) | (lost & ~hole), axis=1)
+    number = np.cumsum(equal, axis=1) - 1
+    return np.argmax(equal & (number == before[:, None]), axis=1)
+
+
+def _rank_sources(rows: Any, ranked: Any, places: Any) -> Any:
+    if rows.dtype.kind == "c":
+        order = np.argsort(rows, axis=1, kind="stable").T
+        return np.take_along_axis(order, np.broadcast_to(places, ranked.shape), axis=0)
+    found = np.empty(ranked.shape, _INTP)
+    some = max(_BLOCK // max(rows.shape[1], 1), 1)
+    for first in range(0, len(rows), some):  # what is asked of a few rows takes little memory
+        part = slice(first, first + some)
+        for q, place in enumerate(np.broadcast_to(places, ranked.shape)):
+            found[q, part] = _sources_in(rows[part], ranked[q, part, None], place[part])
+    return found
+
+
+def _sources_build(b: Any, rows: Any, ranked: Any, places: Any) -> Any:
+    shape = (places.type.shape[0], rows.type.shape[0])
+    if rows.type.dtype.kind == "c" or shape[0] > _MOST:
+        order = order_by(b, [rows])
+        return _from(b, order, b(broadcast_to, places, shape=shape))
+    chosen = b(transpose, b(sort_key, ranked), axes=(1, 0))
+    found = b(sources_of, b(sort_key, rows), b(transpose, places, axes=(1, 0)), chosen)
+    return b(transpose, found, axes=(1, 0))
+
+
+rank_sources = declare(
+    "rank_sources",
+    method=None,
+    entry=None,
+    infer=lambda rows, ranked, places: Type(ranked.shape, _INTP),
+    evaluate=_rank_sources,
+    jvp=[None, None, None],
+    vjp=[None, None, None],
+    lower=Expand(_sources_build),
+)
+
+
+def _sources(y: Any, rows: Any, places: Any) -> tuple[Any, Any]:
+    """The index of what was picked."""
+    return np.arange(np.shape(rows)[0]), apply(rank_sources, (rows, y, places))
+
+
+ranked = declare(  # of rows (R, N) at places (Q, R), or (Q, 1): (Q, R)
+    "ranked",
+    method=None,
+    entry=None,
+    infer=lambda rows, places: Type((places.shape[0], rows.shape[0]), rows.dtype),
+    evaluate=_ranked,
+    jvp=[lambda t, y, rows, places: t[_sources(y, rows, places)], None],
+    vjp=[lambda g, y, rows, places: added(np.shape(rows), _sources(y, rows, places), g), None],
+    lower=Expand(_ranked_build),
+)

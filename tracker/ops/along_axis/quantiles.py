@@ -1,0 +1,252 @@
+"""Medians, quantiles and percentiles, also of data with NaN.
+
+Composed of picking neighbours among elements in order and interpolating between them. How the place
+of a quantile follows from the number of elements is Hyndman and Fan, "Sample Quantiles in
+Statistical Packages", The American Statistician 50 (1996), whose nine methods NumPy has.
+Derivatives go to the elements that are picked, and to `q` where the method interpolates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracker.ops.along_axis.partition import ranked
+from tracker.ops.declare.arguments import NO_VALUE, as_array
+from tracker.ops.declare.casting import as_large, into
+from tracker.ops.declare.declare import implements
+from tracker.ops.reduce.reduce import axes_of
+from tracker.ops.shape.shape import contiguous
+from tracker.tape.record import apply, form_of
+
+# The continuous methods: n*q + alpha + q*(1 - alpha - beta) - 1 is the place of quantile q.
+_CONTINUOUS = {
+    "interpolated_inverted_cdf": (0.0, 1.0),
+    "hazen": (0.5, 0.5),
+    "weibull": (0.0, 0.0),
+    "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8),
+}
+# The methods that pick one element: its place. Halves round to even in `nearest`.
+_PICKING: dict[str, Callable[[Any, Any], Any]] = {
+    "inverted_cdf": lambda n, q: np.ceil(n * q - 1),
+    "closest_observation": lambda n, q: _closest(n * q - 1.5),
+    "lower": lambda n, q: np.floor((n - 1) * q),
+    "higher": lambda n, q: np.ceil((n - 1) * q),
+    "nearest": lambda n, q: np.rint((n - 1) * q),
+}
+
+
+def _closest(place: Any) -> Any:
+    low = np.floor(place)
+    return low + np.where((place == low) & (low % 2 == 1), 0, 1)
+
+
+def _place(method: str, n: Any, q: Any) -> tuple[Any, Any]:
+    """Where a quantile is among n sorted elements: a whole number, and the share of the next."""
+    if method in _PICKING:
+        return _PICKING[method](n, q), None
+    if method == "linear":
+        at = (n - 1) * q
+    elif method == "midpoint":
+        at = 0.5 * (np.floor((n - 1) * q) + np.ceil((n - 1) * q))
+    elif method == "averaged_inverted_cdf":
+        at = n * q - 1
+        low = np.floor(at)
+        unit = np.ones_like(low)
+        return low, np.where(at == low, 0.5 * unit, unit)
+    elif method in _CONTINUOUS:
+        alpha, beta = _CONTINUOUS[method]
+        at = n * q + (alpha + q * (1 - alpha - beta)) - 1
+    else:
+        known = [*_PICKING, *_CONTINUOUS, "linear", "midpoint", "averaged_inverted_cdf"]
+        raise ValueError(f"{method!r} is not a valid method. Use one of: {known}")
+    if np.result_type(at).kind in "iu":  # whole quantiles of "linear": the ends
+        return at, None
+    low = np.floor(at)
+    return low, at - low
+
+
+def _pick(rows: Any, place: Any, n: Any) -> Any:
+    """What stands at (Q, R) or (Q, 1) places of (R, N) rows in order, kept within 0 and n - 1."""
+    return apply(ranked, (rows, _whole(place, n)), {})
+
+
+def _pick_two(rows: Any, place: Any, n: Any) -> tuple[Any, Any]:
+    """What stands there and at the next places."""
+    both = np.stack([_whole(place, n), _whole(place + 1, n)], axis=1)
+    many, _, wide = np.shape(both)
+    found = apply(ranked, (rows, np.reshape(both, (2 * many, wide))), {})
+    return found[::2], found[1::2]
+
+
+def _whole(place: Any, n: Any) -> Any:
+    return np.astype(as_array(np.clip(place, 0, np.maximum(n - 1, 0))), np.intp)
+
+
+def _interpolated(rows: Any, n: Any, q: Any, method: str, weak: bool) -> Any:
+    """Quantiles q (Q, 1) of (R, N) rows, of the first n of each in order: (Q, R)."""
+    if method == _MIDDLE:
+        return _middle(rows, n)
+    low, share = _place(method, n, q)
+    if share is None:
+        return _pick(rows, low, n)
+    before, after = _pick_two(rows, low, n)
+    if weak and rows.dtype.kind == "f":
+        share = np.astype(as_array(share), rows.dtype)
+    apart = after - before
+    return np.where(share >= 0.5, after - apart * (1 - share), before + apart * share)
+
+
+_MIDDLE = "median"  # of an even number of elements the mean of two, also where they are infinite
+
+
+def _middle(rows: Any, n: Any) -> Any:
+    """The medians of (R, N) rows, of the first n of each in order: (1, R). They are means, so those
+    of integers are floats."""
+    if rows.dtype.kind in "biu":
+        rows = np.astype(rows, float)
+    if type(n) is int and n % 2:
+        return _pick(rows, np.array([[n // 2]]), n)
+    half, odd = np.atleast_2d(n // 2), np.atleast_2d(n % 2 == 1)
+    low, high = _pick_two(rows, half - 1, n)
+    return np.where(odd, high, (low + high) / 2)
+
+
+def _rows(a: Any, axis: tuple[int, ...]) -> Any:
+    """(R, N): the elements of each reduction in a row."""
+    rest = tuple(i for i in range(np.ndim(a)) if i not in axis)
+    rows, count = (math.prod(np.shape(a)[i] for i in some) for some in (rest, axis))
+    return np.reshape(np.transpose(a, rest + axis), (rows, count))
+
+
+def _weighted(rows: Any, weights: Any, q: Any) -> Any:
+    """The smallest element up to which the weights add up to the share q of them all."""
+    order = np.argsort(rows, axis=1, kind="stable")
+    reached = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
+    reached = reached / reached[:, -1:]
+    reached = np.where(reached == 0, -1.0, reached)  # what weighs nothing is not the smallest
+    place = np.sum(reached[None] < q[:, None], axis=2)
+    own = np.arange(np.shape(rows)[0])
+    return rows[own, order[own, _whole(place, np.shape(rows)[1])]]
+
+
+def _check_weights(weights: Any) -> None:
+    if np.any(weights < 0):
+        raise ValueError("Weights must be non-negative.")
+    total = np.sum(weights, axis=1)
+    if not np.all(np.isfinite(total) & (total > 0)):
+        raise ValueError("Weights included NaN, inf or were all zero.")
+
+
+def _quantile(
+    a: Any,
+    q: Any,
+    axis: Any,
+    out: Any,
+    method: str,
+    keepdims: Any,
+    weights: Any,
+    *,
+    skip_nan: bool,
+) -> Any:
+    a = as_array(a)
+    if skip_nan and np.size(a) == 0:
+        return np.nanmean(a, axis, out=out, keepdims=keepdims)  # NaN, one for all q
+    axes = axes_of(a, axis)
+    weak = type(form_of(q)) in (int, float)
+    q = as_array(q)
+    if np.ndim(q) > 2:
+        raise ValueError("q must be a scalar or 1d")
+    flat = np.reshape(q, (-1, 1))
+    rows = _rows(a, axes)
+    hole = np.isnan(rows)
+    if weights is not None:
+        if method != "inverted_cdf":
+            raise ValueError("Only method 'inverted_cdf' supports weights.")
+        weights = as_array(weights)
+        if np.shape(weights) != np.shape(a):
+            lined = [1] * np.ndim(a)
+            lined[axes[0]] = -1
+            weights = np.broadcast_to(np.reshape(weights, lined), np.shape(a))
+        weights = _rows(np.astype(weights, float), axes)
+        _check_weights(weights)
+        if skip_nan:
+            weights, rows = np.where(hole, 0.0, weights), np.where(hole, np.inf, rows)
+        found = _weighted(rows, weights, flat)
+    else:
+        n = np.sum(~hole, axis=1) if skip_nan else np.shape(rows)[1]
+        if skip_nan and q.dtype.kind == "f":  # NumPy's counts are Python's ints, one at a time
+            n = np.astype(n, q.dtype)
+        found = _interpolated(rows, n, flat, method, weak)
+    lost = np.all(hole, axis=1) if skip_nan else np.any(hole, axis=1)
+    if rows.dtype.kind in "fc":
+        found = np.where(lost, np.nan, found)
+    shape = np.shape(a)
+    keep = keepdims is not NO_VALUE and keepdims
+    kept = tuple(1 if i in axes else n for i, n in enumerate(shape) if keep or i not in axes)
+    found = np.reshape(found, (*np.shape(q), *kept))
+    if skip_nan and np.ndim(q):  # NumPy takes line after line, each for all q
+        first, last = range(np.ndim(q)), range(-np.ndim(q), 0)
+        found = np.moveaxis(contiguous(np.moveaxis(found, first, last)), last, first)
+    if weights is not None:  # NumPy puts each line into an array, even if there is one
+        return into(out, found)
+    return into(out, as_large(found[()], out))
+
+
+def _checked(q: Any, high: float, what: str) -> Any:
+    if not np.all((q >= 0) & (q <= high)):
+        raise ValueError(f"{what} must be in the range [0, {high:g}]")
+    return q
+
+
+def _entry(scale: float, what: str, skip_nan: bool) -> Any:
+    def call(
+        a: Any,
+        q: Any,
+        axis: Any = None,
+        out: Any = None,
+        overwrite_input: bool = False,
+        method: str = "linear",
+        keepdims: Any = False,
+        *,
+        weights: Any = None,
+    ) -> Any:
+        a, q = as_array(a), q if type(form_of(q)) in (int, float) else as_array(q)
+        if a.dtype.kind == "c":
+            raise TypeError("a must be an array of real numbers")
+        q = _checked(q, scale, what)
+        q = q if scale == 1 else q / scale
+        return _quantile(a, q, axis, out, method, keepdims, weights, skip_nan=skip_nan)
+
+    return call
+
+
+quantile = implements(np.quantile)(_entry(1.0, "Quantiles", skip_nan=False))
+nanquantile = implements(np.nanquantile)(_entry(1.0, "Quantiles", skip_nan=True))
+percentile = implements(np.percentile)(_entry(100.0, "Percentiles", skip_nan=False))
+nanpercentile = implements(np.nanpercentile)(_entry(100.0, "Percentiles", skip_nan=True))
+
+
+def _median(skip_nan: bool) -> Any:
+    def call(
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        overwrite_input: bool = False,
+        keepdims: Any = False,
+    ) -> Any:
+        a = as_array(a)
+        if 0 in (np.shape(a)[i] for i in axes_of(a, axis)):
+            return np.mean(a, axis, out=out, keepdims=keepdims)  # NaN
+        y = _quantile(a, 0.5, axis, None, _MIDDLE, keepdims, None, skip_nan=skip_nan)
+        return into(out, y, "unsafe")  # it is a mean's
+
+    return call
+
+
+median = implements(np.median)(_median(skip_nan=False))
+nanmedian = implements(np.nanmedian)(_median(skip_nan=True))

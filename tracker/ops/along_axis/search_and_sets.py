@@ -1,0 +1,403 @@
+"""Order and membership: partial sorts, searching, unique values, sets.
+
+Places are found by ops without a derivative (`searchsorted`, `argpartition`, `lexsort`, `isin`,
+`unique_order`); values are then picked by indexing, which has one. Compiled, all of them are made
+of sorting and of searching in what is sorted.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from tracker.ir.lowering import Expand, Search
+from tracker.ir.types import Type
+from tracker.ops.along_axis.cumulative import cumsum
+from tracker.ops.along_axis.partition import keys_at
+from tracker.ops.along_axis.sort import along_last, argsort, order_by, sort, sort_key
+from tracker.ops.along_axis.sort import order as sort_order
+from tracker.ops.declare.arguments import as_array, refuse
+from tracker.ops.declare.declare import constant, declare, discrete, implements
+from tracker.ops.elementwise.binary import add, minimum
+from tracker.ops.elementwise.comparison import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    logical_and,
+    logical_or,
+    not_equal,
+)
+from tracker.ops.elementwise.unary import isnan, logical_not
+from tracker.ops.indexing.gather_scatter import HOLE, taken
+from tracker.ops.indexing.getitem import getitem
+from tracker.ops.shape.create import astype, table, to_discrete
+from tracker.ops.shape.shape import broadcast_to, concatenate, laid_out, reshape, stack, transpose
+from tracker.tape.record import apply, form_of
+
+_INTP = np.dtype(np.intp)
+_MANY = 16  # keys; rows of more are put in order by NumPy
+_SORTED = 64  # elements; a row of no more is put in order as a whole
+_SORTED_TOGETHER = 256  # the same of many rows
+_FEW = 8  # places by which rows are parted
+_COMPARED = 24  # members of a set with each of which an element is compared
+
+# Searching ----------------------------------------------------------------------------------------
+
+key_places = declare(  # where keys would go in a row of keys in order
+    "key_places",
+    method=None,
+    entry=None,
+    infer=lambda row, keys, *, right: Type(keys.shape, _INTP),
+    evaluate=lambda row, keys, *, right: np.searchsorted(row, keys, "right" if right else "left"),
+    jvp=[None, None],
+    vjp=[None, None],
+    lower=Search(),
+)
+
+
+def _search_build(b: Any, a: Any, v: Any, *, side: str = "left") -> Any:
+    common = np.promote_types(a.type.dtype, v.type.dtype)
+    if a.type.ndim != 1 or side not in ("left", "right"):
+        return "NumPy raises"
+    row, keys = (_as(b, x, common) for x in (a, v))
+    if common.kind == "c":
+        return _merged_places(b, row, keys, right=side == "right")
+    return b(key_places, b(sort_key, row), b(sort_key, keys), right=side == "right")
+
+
+def _merged_places(b: Any, row: Any, keys: Any, *, right: bool) -> Any:
+    """Of numbers that have no single key: how many of the row come before each of the keys where
+    all of them are put in order."""
+    n, many = row.type.size, keys.type.size
+    own = _flat(b, keys)
+    found = order_by(b, [b(concatenate, *((row, own) if right else (own, row)), axis=0)])
+    of_row = b(less, found, np.intp(n)) if right else b(greater_equal, found, np.intp(many))
+    before = b(cumsum, b(astype, of_row, dtype=_INTP), axis=0)
+    first = n if right else 0
+    places = b(getitem, order_by(b, [found]), index=(slice(first, first + many, 1),))
+    return b(reshape, b(taken, before, places, index=(HOLE,)), shape=keys.type.shape)
+
+
+def _as(b: Any, x: Any, dtype: Any) -> Any:
+    return x if x.type.dtype == dtype and not x.type.weak else b(to_discrete, x, dtype=dtype)
+
+
+def _isin_build(
+    b: Any, element: Any, among: Any, *, invert: bool = False, kind: Any = None, **_: Any
+) -> Any:
+    """Equal to one of a few; of many, to what stands where it would go. A NaN is equal to
+    nothing."""
+    n = among.type.size
+    common = np.promote_types(element.type.dtype, among.type.dtype)
+    if kind is not None:
+        return "a way that was asked for"
+    if n == 0:
+        return b(broadcast_to, np.bool_(invert), shape=element.type.shape)
+    element, among = _as(b, element, common), _as(b, _flat(b, among), common)
+    if n <= _COMPARED:
+        each = [b(equal, element, b(getitem, among, index=(k,))) for k in range(n)]
+        found = reduce(lambda one, other: b(logical_or, one, other), each)
+        return b(logical_not, found) if invert else found
+    row = b(sort, among, axis=0)
+    place = b(minimum, _search_build(b, row, element), np.intp(n - 1))
+    found = b(taken, row, place, index=(HOLE,))
+    return b(not_equal if invert else equal, found, element)
+
+
+def _flat(b: Any, x: Any) -> Any:
+    return x if x.type.ndim == 1 else b(reshape, x, shape=(x.type.size,))
+
+
+def _lexsort_build(b: Any, keys: Any, *, axis: int = -1) -> Any:
+    if keys.type.ndim != 2 or not 0 < keys.type.shape[0] <= _MANY:
+        return f"an order by {keys.type}"
+    return order_by(b, [_line(b, keys, k) for k in range(keys.type.shape[0])])
+
+
+def _line(b: Any, x: Any, k: int) -> Any:
+    """x[k] of an array of two axes."""
+    return b(getitem, x, index=(k, slice(0, x.type.shape[1], 1)))
+
+
+def _argpartition_build(
+    b: Any, a: Any, *, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None
+) -> Any:
+    """Less than what stands at a `kth` place, equal to it, greater: each of them as they come."""
+    if axis is None or not a.type.ndim:
+        a, axis = _flat(b, a), 0
+    axis = normalize_axis_index(axis, a.type.ndim)
+    n = a.type.shape[axis]
+    places = sorted({operator.index(k) % n for k in np.ravel(kth)}) if n else []
+    short = n <= (_SORTED if a.type.size < 8 * n else _SORTED_TOGETHER)
+    if a.type.dtype.kind == "c" or short or not 0 < len(places) <= _FEW:
+        return b(argsort, a, axis=axis)
+    return along_last(b, lambda rows: _dealt(b, rows, places), a, axis)
+
+
+def _dealt(b: Any, rows: Any, places: list[int]) -> Any:
+    """The order of rows by where each element is beside those at some places."""
+    shape = rows.type.shape
+    keys = b(reshape, b(sort_key, rows), shape=(math.prod(shape[:-1]), shape[-1]))
+    wanted = b(reshape, b(table, values=tuple(places), dtype=_INTP), shape=(1, len(places)))
+    chosen = b(keys_at, keys, wanted)
+    part = None
+    for at in range(len(places)):
+        one = b(getitem, chosen, index=(slice(0, keys.type.shape[0], 1), slice(at, at + 1, 1)))
+        for compare in (greater_equal, greater):
+            beyond = b(astype, b(compare, keys, one), dtype=np.dtype(np.uint8))
+            part = beyond if part is None else b(add, part, beyond)
+    return b(reshape, b(sort_order, part), shape=shape)
+
+
+searchsorted = discrete(np.searchsorted, "a v", "side", numpy=False, lower=Expand(_search_build))
+argpartition = discrete(
+    np.argpartition,
+    "a",
+    "kth axis kind order",
+    method="argpartition",
+    lower=Expand(_argpartition_build),
+)
+lexsort = discrete(np.lexsort, "keys", "axis", lower=Expand(_lexsort_build))
+isin = discrete(
+    np.isin, "element test_elements", "assume_unique invert kind", lower=Expand(_isin_build)
+)
+
+
+@constant(np.searchsorted, method="searchsorted")
+def searchsorted_(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    a, v = as_array(a), as_array(v)
+    if sorter is not None:
+        sorter = as_array(sorter)
+        if sorter.dtype.kind not in "iu":
+            raise TypeError("sorter must only contain integers")
+        if np.shape(sorter) != np.shape(a):
+            raise ValueError("sorter.size must equal a.size")
+        if type(sorter) is np.ndarray and np.any((sorter < 0) | (sorter >= sorter.size)):
+            raise ValueError("Sorter index out of range.")
+    return apply(searchsorted, (a if sorter is None else a[sorter], v), {"side": side})
+
+
+@constant(np.digitize)
+def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    x, bins = as_array(x), as_array(bins)
+    if x.dtype.kind == "c":
+        raise TypeError("x may not be complex")
+    if np.ndim(bins) != 1:
+        raise ValueError("object of too small depth for desired array")
+    side = "left" if right else "right"
+    if _rising(bins):
+        return searchsorted_(bins, x, side)
+    return np.size(bins) - searchsorted_(bins[::-1], x, side)
+
+
+def _rising(bins: Any) -> bool:
+    """Whether edges of bins go up. If one is NaN, the first two that differ say so, as in NumPy."""
+    before, after = bins[:-1], bins[1:]
+    if np.all(before <= after):
+        return True
+    if np.all(before >= after):
+        return False
+    first = np.argmax(before != after)
+    rising = bool(before[first] < after[first])
+    if np.any(before > after if rising else before < after):
+        raise ValueError("bins must be monotonically increasing or decreasing")
+    return rising
+
+
+@implements(np.partition)
+def partition(
+    a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect", order: Any = None
+) -> Any:
+    refuse("np.partition", order=order)
+    a = as_array(a)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    return laid_out(np.take_along_axis(a, np.argpartition(a, kth, axis, kind), axis), "K", a)
+
+
+@implements(np.sort_complex)
+def sort_complex(a: Any) -> Any:
+    a = np.sort(as_array(a))
+    if np.iscomplexobj(a):
+        return a
+    return np.astype(a, {"b": "F", "h": "F", "B": "F", "H": "F", "g": "G"}.get(a.dtype.char, "D"))
+
+
+# Unique values ------------------------------------------------------------------------------------
+
+
+def _unique_order(x: Any, axis: int, equal_nan: bool) -> Any:
+    """In two rows: a stable order along an axis, and where in it a new value begins (1)."""
+    rows = np.moveaxis(x, axis, 0)
+    rows = rows.reshape(len(rows), math.prod(rows.shape[1:]))
+    keys = rows[:, ::-1].T if rows.shape[1] else np.zeros((1, len(rows)))
+    order = np.lexsort(keys)
+    ordered = rows[order]
+    differs = ordered[1:] != ordered[:-1]
+    if equal_nan:
+        differs &= ~(np.isnan(ordered[1:]) & np.isnan(ordered[:-1]))
+    first = np.ones(len(rows), np.intp)
+    first[1:] = np.any(differs, axis=1)
+    return np.stack([order, first])
+
+
+def _unique_order_build(b: Any, x: Any, *, axis: int, equal_nan: bool) -> Any:
+    shape, n = x.type.shape, x.type.shape[axis]
+    many = x.type.size // max(n, 1)
+    if n == 0:
+        return b(broadcast_to, np.intp(0), shape=(2, 0))
+    if many == 0 or many > _MANY:
+        return f"an order of {x.type}"
+    turn = (axis, *(i for i in range(len(shape)) if i != axis))
+    rows = b(reshape, b(transpose, x, axes=turn), shape=(n, many))
+    columns = b(transpose, rows, axes=(1, 0))
+    lines = [_line(b, columns, k) for k in reversed(range(many))]
+    order = order_by(b, lines)
+    differs = None
+    for line in lines:
+        ordered = b(taken, line, order, index=(HOLE,))
+        before = b(getitem, ordered, index=(slice(0, n - 1, 1),))
+        after = b(getitem, ordered, index=(slice(1, n, 1),))
+        apart = b(not_equal, after, before)
+        if equal_nan and x.type.dtype.kind in "fc":
+            both = b(logical_and, b(isnan, after), b(isnan, before))
+            apart = b(logical_and, apart, b(logical_not, both))
+        differs = apart if differs is None else b(logical_or, differs, apart)
+    one = b(broadcast_to, np.intp(1), shape=(1,))
+    first = b(concatenate, one, b(to_discrete, differs, dtype=_INTP), axis=0)
+    return b(stack, order, first, axis=0)
+
+
+unique_order = discrete(
+    _unique_order,
+    "x",
+    "axis equal_nan",
+    numpy=False,
+    name="unique_order",
+    lower=Expand(_unique_order_build),
+)
+
+
+class Unique(NamedTuple):
+    values: Any
+    indices: Any
+    inverse: Any
+    counts: Any
+
+
+def _unique(ar: Any, axis: int | None, equal_nan: bool) -> Unique:
+    shape: tuple[int, ...] = np.shape(ar)
+    if axis is None:
+        ar, axis = np.ravel(ar), 0
+    else:
+        axis = normalize_axis_index(axis, np.ndim(ar))
+        shape = (shape[axis],)
+        equal_nan = equal_nan and np.ndim(ar) == 1  # to NumPy, no two rows with a NaN are equal
+    both = apply(unique_order, (ar,), {"axis": axis, "equal_nan": bool(equal_nan)})
+    order, first = both[0], both[1]
+    group = np.cumsum(first) - 1
+    indices = order[first == 1]
+    inverse = np.reshape(group[np.argsort(order, kind="stable")], shape)
+    return Unique(np.take(ar, indices, axis), indices, inverse, np.bincount(group))
+
+
+def _unique_values(ar: Any, equal_nan: bool) -> Any:
+    """The first of each run of equal numbers: nobody asks where they come from."""
+    ordered = np.sort(np.ravel(ar))
+    before, after = ordered[:-1], ordered[1:]
+    first = before != after
+    if equal_nan and ordered.dtype.kind in "fc":
+        first = first & ~(np.isnan(before) & np.isnan(after))
+    return ordered[np.concatenate([np.ones(min(np.size(ar), 1), bool), first])]
+
+
+@implements(np.unique)
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+) -> Any:
+    ar = as_array(ar)
+    if axis is None and not (return_index or return_inverse or return_counts):
+        return _unique_values(ar, equal_nan)
+    found = _unique(ar, axis, equal_nan)
+    asked = [found.values]
+    asked += [found.indices] if return_index else []
+    asked += [found.inverse] if return_inverse else []
+    asked += [found.counts] if return_counts else []
+    return asked[0] if len(asked) == 1 else tuple(asked)
+
+
+def _result_of(function: Any) -> Any:
+    """NumPy's class for the result of one of its `unique_*` functions."""
+    return type(function(np.zeros(1)))
+
+
+@implements(np.unique_values)
+def unique_values(x: Any) -> Any:
+    return _unique_values(as_array(x), equal_nan=False)
+
+
+@implements(np.unique_counts)
+def unique_counts(x: Any) -> Any:
+    found = _unique(as_array(x), None, equal_nan=False)
+    return _result_of(np.unique_counts)(found.values, found.counts)
+
+
+@implements(np.unique_inverse)
+def unique_inverse(x: Any) -> Any:
+    found = _unique(as_array(x), None, equal_nan=False)
+    return _result_of(np.unique_inverse)(found.values, found.inverse)
+
+
+@implements(np.unique_all)
+def unique_all(x: Any) -> Any:
+    return _result_of(np.unique_all)(*_unique(as_array(x), None, equal_nan=False))
+
+
+# Sets ---------------------------------------------------------------------------------------------
+
+
+@implements(np.union1d)
+def union1d(ar1: Any, ar2: Any) -> Any:
+    return np.unique(np.concatenate([ar1, ar2], axis=None))
+
+
+@implements(np.intersect1d)
+def intersect1d(
+    ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
+) -> Any:
+    first, second = np.ravel(as_array(ar1)), np.ravel(as_array(ar2))
+    kind = np.result_type(form_of(first), form_of(second))
+    first, second = np.astype(first, kind), np.astype(second, kind)
+    if not return_indices:
+        one, two = _unique_values(first, True), _unique_values(second, True)
+        return one[np.isin(one, two)]
+    one, two = (_unique(a, None, equal_nan=True) for a in (first, second))
+    common = np.isin(one.values, two.values)
+    values = one.values[common]
+    return values, one.indices[common], two.indices[np.isin(two.values, one.values)]
+
+
+@implements(np.setdiff1d)
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    values = np.ravel(as_array(ar1)) if assume_unique else np.unique(ar1)
+    return values[np.isin(values, ar2, invert=True)]
+
+
+@implements(np.setxor1d)
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    one, two = np.unique(as_array(ar1)), np.unique(as_array(ar2))
+    alone = [one[np.isin(one, two, invert=True)], two[np.isin(two, one, invert=True)]]
+    return np.sort(np.concatenate(alone))

@@ -1,0 +1,220 @@
+"""Sorting: `sort`, `argsort`, and what they are compiled to.
+
+Numbers become keys, unsigned integers in the same order (`sort_key`), and these are put in order
+row by row (`order`): stably, NaNs last, and zeros of both signs alike, as in NumPy. `sort` has keys
+that can be turned back (`value_key`), where a negative zero comes first. Complex
+numbers have several keys, and are put in order by one after the other (`order_by`). `argsort` of
+traced values is stable whatever kind is asked for, which NumPy leaves open but for "stable".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from tracker.ir.lowering import Expand, Map, Sort
+from tracker.ir.types import Type
+from tracker.ops.declare.arguments import one_axis, refuse
+from tracker.ops.declare.declare import declare, implements
+from tracker.ops.elementwise.binary import add, multiply
+from tracker.ops.elementwise.unary import imag, isnan, real
+from tracker.ops.indexing.gather_scatter import HOLE, taken
+from tracker.ops.indexing.subscripts import added
+from tracker.ops.indexing.take_repeat import along_axis
+from tracker.ops.shape.create import astype, iota
+from tracker.ops.shape.shape import transpose
+from tracker.tape.record import apply
+
+
+def _sort_key(x: Any, zeros: bool = False) -> Any:
+    x = np.asarray(x)
+    x = x.astype(x.dtype.newbyteorder("="), copy=False)
+    bits, word = 8 * x.dtype.itemsize, _key_dtype(x)
+    if x.dtype.kind in "bu":
+        return x.astype(word)[()]
+    if x.dtype.kind == "i":
+        return (x.view(word) ^ word.type(2 ** (bits - 1)))[()]
+    raw = (x if zeros else np.where(x == 0, x.dtype.type(0), x)).view(f"i{bits // 8}")
+    turn = (raw >> (bits - 1)) | np.iinfo(raw.dtype).min
+    return np.where(np.isnan(x), word.type(2**bits - 1), (raw ^ turn).view(word))[()]
+
+
+def _key_value(key: Any, *, dtype: Any) -> Any:
+    key = np.asarray(key)
+    bits = 8 * key.dtype.itemsize
+    if dtype.kind in "bu":
+        return key.astype(dtype)[()]
+    if not dtype.isnative:
+        return np.asarray(_key_value(key, dtype=dtype.newbyteorder("="))).astype(dtype)[()]
+    top = key.dtype.type(2 ** (bits - 1))
+    if dtype.kind == "i":
+        return (key ^ top).view(dtype)[()]
+    return np.where(key & top, key ^ top, ~key).view(dtype)[()]
+
+
+def _key_dtype(x: Any) -> np.dtype[Any]:
+    return np.dtype(f"u{x.dtype.itemsize}")
+
+
+sort_key = declare(
+    "sort_key",
+    method=None,
+    entry=None,
+    infer=lambda x: Type(x.shape, _key_dtype(x)),
+    evaluate=_sort_key,
+    jvp=[None],
+    vjp=[None],
+    lower=Map(lambda e, x: e.order_key(x), lambda x: (x.dtype,), "biuf"),
+)
+# The same, but that it says which zero it was: from such a key the number can be told again.
+value_key = declare(
+    "value_key",
+    method=None,
+    entry=None,
+    infer=lambda x: Type(x.shape, _key_dtype(x)),
+    evaluate=lambda x: _sort_key(x, zeros=True),
+    jvp=[None],
+    vjp=[None],
+    lower=Map(lambda e, x: e.order_key(x, zeros=True), lambda x: (x.dtype,), "biuf"),
+)
+key_value = declare(
+    "key_value",
+    method=None,
+    entry=None,
+    infer=lambda key, *, dtype: Type(key.shape, dtype),
+    evaluate=_key_value,
+    jvp=[None],
+    vjp=[None],
+    lower=Map(lambda e, key, *, dtype: e.of_order_key(key, dtype), lambda key: (key.dtype,), "u"),
+)
+ordered = declare(
+    "ordered",
+    method=None,
+    entry=None,
+    infer=lambda keys: keys,
+    evaluate=lambda keys: np.sort(keys, axis=-1),
+    jvp=[None],
+    vjp=[None],
+    lower=Sort(values=True),
+)
+order = declare(
+    "order",
+    method=None,
+    entry=None,
+    infer=lambda keys: Type(keys.shape, np.dtype(np.intp)),
+    evaluate=lambda keys: np.argsort(keys, axis=-1, kind="stable"),
+    jvp=[None],
+    vjp=[None],
+    lower=Sort(),
+)
+
+
+def along_last(b: Any, work: Any, x: Any, axis: int) -> Any:
+    """What is done along the last axis, along another one."""
+    last = x.type.ndim - 1
+    if axis == last:
+        return work(x)
+    turn = (*(i for i in range(last + 1) if i != axis), axis)
+    back = tuple(int(i) for i in np.argsort(turn))
+    return b(transpose, work(b(transpose, x, axes=turn)), axes=back)
+
+
+def parts_in_order(b: Any, x: Any) -> list[Any]:
+    """What orders numbers, the first to look at last. Complex ones go by their real parts, then
+    by their imaginary ones; those with a NaN come after all others, by what else they have."""
+    if x.type.dtype.kind != "c":
+        return [x]
+    re, im = b(real, x), b(imag, x)
+    lost = (b(astype, b(isnan, part), dtype=np.dtype(np.uint8)) for part in (im, re))
+    return [im, re, b(add, next(lost), b(multiply, next(lost), np.uint8(2)))]
+
+
+def in_rows(b: Any, x: Any, positions: Any) -> Any:
+    """x[..., positions], row by row along the last axis."""
+    shape = x.type.shape
+    places = [b(iota, shape=shape, axis=i) for i in range(len(shape) - 1)]
+    return b(taken, x, *places, positions, index=(HOLE,) * len(shape))
+
+
+def order_by(b: Any, keys: list[Any]) -> Any:
+    """The order along the last axis by the last of some keys, where they are equal by the one
+    before, and so on."""
+    found = None
+    for part in (part for key in keys for part in parts_in_order(b, key)):
+        if found is None:
+            found = b(order, b(sort_key, part))
+        else:
+            found = in_rows(b, found, b(order, b(sort_key, in_rows(b, part, found))))
+    return found
+
+
+def _argsort_build(b: Any, x: Any, *, axis: int) -> Any:
+    return along_last(b, lambda rows: order_by(b, [rows]), x, axis)
+
+
+def _sort_build(b: Any, x: Any, *, axis: int) -> Any:
+    if x.type.dtype.kind == "c":
+        return along_last(b, lambda rows: in_rows(b, rows, order_by(b, [rows])), x, axis)
+    keys = along_last(b, lambda rows: b(ordered, rows), b(value_key, x), axis)
+    return b(key_value, keys, dtype=x.type.dtype)
+
+
+argsort = declare(
+    "argsort",
+    method=None,
+    entry=None,
+    infer=lambda x, *, axis: Type(x.shape, np.dtype(np.intp)),
+    evaluate=lambda x, *, axis: np.argsort(x, axis=axis, kind="stable"),
+    jvp=[None],
+    vjp=[None],
+    lower=Expand(
+        _argsort_build,
+        order="K",
+        positions=lambda x, **_: (),
+        below=lambda x, *, axis: x.shape[axis],
+    ),
+)
+
+
+def _order(x: Any, axis: int) -> Any:
+    return apply(argsort, (x,), {"axis": axis})
+
+
+sort = declare(
+    "sort",
+    numpy=[],
+    method=None,
+    entry=None,
+    infer=lambda x, *, axis: x,
+    evaluate=lambda x, *, axis: np.sort(x, axis, kind="stable"),
+    jvp=[lambda t, y, x, *, axis: np.take_along_axis(t, _order(x, axis), axis)],
+    vjp=[lambda g, y, x, *, axis: added(np.shape(x), along_axis(x, _order(x, axis), axis), g)],
+    lower=Expand(_sort_build, order="K", positions=lambda x, **_: ()),
+)
+
+
+def _check_kind(kind: Any, stable: Any) -> None:
+    """NumPy's error for a kind that it does not know, or one beside `stable=`."""
+    if kind is not None or stable is not None:
+        np.sort(np.empty(0), kind=kind, stable=stable)
+
+
+@implements(np.sort)
+def sort_(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, **rest: Any) -> Any:
+    _check_kind(kind, rest.pop("stable", None))
+    refuse("np.sort", order=order, **rest)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    return apply(sort, (a,), {"axis": normalize_axis_index(axis, np.ndim(a))})
+
+
+@implements(np.argsort, method="argsort")
+def argsort_(
+    a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, **rest: Any
+) -> Any:
+    _check_kind(kind, rest.pop("stable", None))
+    refuse("np.argsort", order=order, **rest)
+    a, axis = one_axis(a, axis)
+    return apply(argsort, (a,), {"axis": axis})

@@ -1,0 +1,74 @@
+"""How entries read the arguments that NumPy's functions are given.
+
+Owns: `as_array`, `order_of`, `one_axis`, ..., and `refuse` for keywords that ops do not take.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from tracker.errors import UnsupportedError, message
+from tracker.tape.record import as_numbers, form_of, holds_tracked
+
+NO_VALUE: Any = np._NoValue
+
+
+def as_array(x: Any) -> Any:
+    """An array, tracked or plain: what NumPy's functions make of what they are given first."""
+    if hasattr(x, "dtype"):
+        return x
+    if type(x) in (list, tuple) and holds_tracked(x):
+        return np.stack([as_array(e) for e in x])
+    try:
+        return np.asarray(x)
+    except ValueError:  # of an object whose `__array__` gives a tracked one
+        made = as_numbers(x)
+        if made is None:
+            raise
+        return made
+
+
+def as_strong(x: Any) -> Any:
+    """The same, of a Python number, too, whose dtype then counts as an array's does."""
+    x = as_array(x)
+    return np.reshape(x, ()) if type(form_of(x)) in (int, float, complex) else x
+
+
+def dtype_of(dtype: Any) -> np.dtype[Any]:
+    """What a `dtype=` says: a dtype, or what NumPy makes one of, also one of NumPy's classes."""
+    is_class = isinstance(dtype, type) and issubclass(dtype, np.dtype)
+    made: np.dtype[Any] = np.dtype(dtype() if is_class else dtype)
+    return made
+
+
+def order_of(order: Any) -> str:
+    """What an `order=` says, in a capital letter."""
+    if not isinstance(order, (str, type(None))):
+        raise TypeError(f"order must be str, not {type(order).__name__}")
+    letter = "C" if order is None else order.upper()
+    if letter not in ("C", "F", "A", "K"):
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    return letter
+
+
+def one_axis(a: Any, axis: Any) -> tuple[Any, int]:
+    """The array and the axis along which NumPy's functions of lines go: all of it, in C order,
+    where no axis is named. An array without axes is a line of one element."""
+    if axis is None or (np.ndim(a) == 0 and axis in (0, -1)):
+        return np.ravel(a), 0
+    return a, normalize_axis_index(axis, np.ndim(a))
+
+
+def refuse(function: str, **given: Any) -> None:
+    """Refuse, by name, keywords that are not at their defaults."""
+    for keyword, value in given.items():
+        if value is not None and value is not NO_VALUE:
+            raise UnsupportedError(
+                message(
+                    f"{function} with {keyword}={value!r} is not supported on tracked values",
+                    f"Leave {keyword}= out, or use tracker.data(x) where no gradient is wanted",
+                )
+            )

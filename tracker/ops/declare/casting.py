@@ -1,0 +1,126 @@
+"""What goes into an array: `out=` of NumPy's functions, and the dtype that a target keeps.
+
+Owns: `into`, `fitted`, `is_plain` (targets), `as_stored`, `as_item` (values), with NumPy's errors.
+Keeps: no tracked value goes into a plain array that would lose its gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import ConversionError, message
+from tracker.ops.declare.arguments import NO_VALUE, as_array
+from tracker.tape.record import data_of, form_of, holds_tracked
+from tracker.tape.tracked import Tracked
+
+
+def into(out: Any, y: Any, casting: Any = "same_kind", ufunc: str = "") -> Any:
+    """NumPy's `out=`: store and return the target, which must be able to hold a gradient."""
+    if out is None or out is NO_VALUE:
+        return y
+    if isinstance(out, tuple) and len(out) == 1:
+        out = out[0]
+    if not isinstance(out, Tracked):
+        if not isinstance(y, Tracked):
+            out[...] = y
+            return out
+        if type(out) is np.ndarray and out.dtype.kind in "biu":  # whole numbers bear no gradient
+            out[...] = fitted(y, out, casting, ufunc)
+            return out
+        raise ConversionError(
+            message(
+                f"out= would store a tracked value of shape {y.shape}, dtype {y.dtype} into a "
+                "plain array and lose its gradient",
+                "Make the target with np.zeros_like(t) or np.zeros(n, like=t)",
+            )
+        )
+    out[...] = fitted(y, out, casting, ufunc)
+    return out
+
+
+def is_plain(name: str, target: Any, values: Any) -> bool:
+    """Whether the target of a write is a plain array; what goes there must have no gradient then.
+    The places where it goes have none: labels and masks are no obstacle (`whole`)."""
+    if isinstance(target, Tracked):
+        return False
+    if holds_tracked(values):
+        raise ConversionError(
+            message(
+                f"{name} would store a tracked value into a plain array and lose its gradient",
+                "Make the target with np.zeros_like(t) or np.zeros(n, like=t)",
+            )
+        )
+    return True
+
+
+def as_large(y: Any, out: Any) -> Any:
+    """The result of a ufunc in the shape of its out=, which may be the larger."""
+    if not isinstance(out, (np.ndarray, Tracked)) or np.shape(y) == np.shape(out):
+        return y
+    both = np.broadcast_shapes(np.shape(y), np.shape(out))
+    if both != np.shape(out):
+        raise ValueError(
+            f"non-broadcastable output operand with shape {np.shape(out)} doesn't match the "
+            f"broadcast shape {both}"
+        )
+    return np.broadcast_to(y, both)
+
+
+def fitted(y: Any, out: Any, casting: Any = "same_kind", ufunc: str = "") -> Any:
+    """A result (of a ufunc) in the dtype of the array `out` that it is to go into, which it must
+    fit."""
+    if np.shape(y) != out.shape:
+        raise ValueError(f"output array has shape {out.shape}, the result has shape {np.shape(y)}")
+    kind = np.result_type(form_of(y))
+    if kind == out.dtype:
+        return y
+    if not np.can_cast(kind, out.dtype, casting):
+        raise TypeError(
+            f"Cannot cast {f'ufunc {ufunc!r} ' * bool(ufunc)}output from {kind!r} to "
+            f"{out.dtype!r} with casting rule {casting!r}"
+        )
+    return np.astype(as_array(y), out.dtype)
+
+
+def no_cast(given: Any, want: Any, rule: str, *, is_array: Any = True) -> TypeError:
+    """NumPy's error for a value of a dtype that a rule does not let be cast to another."""
+    what = "array data" if is_array else "scalar"
+    return TypeError(
+        f"Cannot cast {what} from {given!r} to {want!r} according to the rule {rule!r}"
+    )
+
+
+def as_stored(x: Any, dtype: np.dtype[Any]) -> Any:
+    """What an array of this dtype keeps of a value that is put into it: of Python's numbers, also
+    those in a list, NumPy casts none that is beyond all of an integer dtype, but raises."""
+    if type(x) in (list, tuple) and dtype.kind in "iu":
+        return np.stack([as_item(e, dtype) for e in x]) if holds_tracked(x) else np.array(x, dtype)
+    kind = type(form_of(x))
+    return as_item(x, dtype) if kind is int or kind is float else np.astype(as_array(x), dtype)
+
+
+def as_item(x: Any, dtype: np.dtype[Any]) -> Any:
+    """The same of what is put at a place of its own: of NumPy's numbers, too, if the dtype has a
+    sign; without one, NumPy casts them."""
+    form = form_of(x)
+    numbers = (int, float, np.integer, np.floating) if dtype.kind == "i" else (int, float)
+    own = isinstance(form, np.generic) and dtype.kind == "u"  # float64 is a float, too
+    if dtype.kind in "iu" and isinstance(form, numbers) and type(form) is not bool and not own:
+        fits = isinstance(x, Tracked) and np.can_cast(np.result_type(form), dtype)
+        if not (fits or _is_within(x, dtype)):
+            np.array(np.asarray(data_of(x)).item(), dtype)  # raises
+    return as_stored(x, dtype) if type(x) in (list, tuple) else np.astype(as_array(x), dtype)
+
+
+def _is_within(x: Any, dtype: np.dtype[Any]) -> Any:
+    """Whether what is left of a number without its fraction is in the range of an integer dtype."""
+    bounds: Any = np.iinfo(dtype)
+    form = form_of(x)
+    if isinstance(form, (int, np.integer)):
+        own = np.iinfo(np.result_type(form)) if isinstance(x, Tracked) else bounds
+        return (x >= max(bounds.min, own.min)) & (x <= min(bounds.max, own.max))
+    if isinstance(form, np.floating):
+        x = np.astype(as_array(x), np.float64)
+    return (x > float(bounds.min) - 1) & (x < float(bounds.max) + 1)

@@ -1,0 +1,50 @@
+"""Ufuncs of other packages, called once for whole arrays where they are compiled.
+
+Owns: `lent`, which the ops of SciPy's ufuncs and of Fourier transforms expand to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.lowering import Borrow
+from tracker.ir.types import Type
+from tracker.ops.declare.declare import declare
+from tracker.ops.declare.dtypes import broadcast
+
+LENDABLE = frozenset("dfDFlqi")
+"""The letters of dtypes whose loops machine code calls."""
+
+
+def loop_of(ufunc: np.ufunc, letters: str) -> str:
+    """The letters of the results of the loop for operands of these dtypes."""
+    (found,) = (t.partition("->")[2] for t in ufunc.types if t.partition("->")[0] == letters)
+    return found
+
+
+def _infer(*types: Type, ufunc: np.ufunc, at: int, core: tuple[int, int] | None) -> Type:
+    dtype = np.dtype(loop_of(ufunc, "".join(t.dtype.char for t in types))[at])
+    return Type(broadcast(types) if core is None else (*types[0].shape[:-1], core[1]), dtype)
+
+
+def _evaluate(*xs: Any, ufunc: np.ufunc, at: int, core: tuple[int, int] | None) -> Any:
+    if core is None:
+        found = ufunc(*xs)
+        return found[at] if ufunc.nout > 1 else found
+    letters = "".join(np.asarray(x).dtype.char for x in xs)
+    out = np.empty((*np.shape(xs[0])[:-1], core[1]), loop_of(ufunc, letters)[at])
+    return ufunc(*xs, out=out)
+
+
+lent = declare(
+    "lent",
+    method=None,
+    entry=None,
+    infer=_infer,
+    evaluate=_evaluate,
+    jvp=[None],
+    vjp=[None],
+    lower=Borrow(),
+)

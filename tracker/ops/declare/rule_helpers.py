@@ -1,0 +1,186 @@
+"""What the rules of ops share: cotangents and tangents in the right space, products with partials.
+
+Owns: `project` (a cotangent in the space of its operand), `match` (a tangent in the space of the
+result), `vjp_from` and `jvp_from`, the rules that follow from a partial derivative, and `TwoTerms`.
+
+Invariant: rules are plain NumPy on whatever they are handed; zeros and ones come from `*_like` or
+`broadcast_to` of an operand, so that staging sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tracker.ir.op import LINEAR, Op, Rule
+from tracker.tape.record import form_of, shape_of
+from tracker.tape.tracked import Tracked
+
+
+class TwoTerms(NamedTuple):
+    """A cotangent or tangent as a sum that is not evaluated yet.
+
+    Where an element has nearly all of the weight of a `logsumexp`, its derivative is one less a
+    small number, which `x[k] - logsumexp(x)` has left when the one has cancelled. A pass adds up
+    heads and tails apart, through ops that are linear, and evaluates the sum at the end.
+    """
+
+    head: Any
+    tail: Any
+
+    def total(self) -> Any:
+        return self.head + self.tail
+
+    def plus(self, other: Any) -> TwoTerms:
+        """The sum with another cotangent."""
+        if type(other) is TwoTerms:
+            return TwoTerms(self.head + other.head, self.tail + other.tail)
+        return TwoTerms(self.head + other, self.tail)
+
+
+def evaluated(c: Any) -> Any:
+    """A cotangent or tangent as one term."""
+    return c.total() if type(c) is TwoTerms else c
+
+
+def adds_terms(op: Op) -> bool:
+    """Whether an op's derivative is the op itself, or sums and differences."""
+    if op.partials is None:
+        return op.jvp == LINEAR
+    return all(type(partial) is int for partial in op.partials)
+
+
+def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
+    """Undo broadcasting: sum a cotangent over the axes along which its operand was repeated."""
+    have = np.shape(g)
+    if have == shape:
+        return g
+    if not shape:
+        return np.sum(g)
+    lead = len(have) - len(shape)
+    axes = (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 != have[lead + i]))
+    return np.reshape(np.sum(g, axis=axes), shape) if axes else np.reshape(g, shape)
+
+
+def project(c: Any, x: Any) -> Any:
+    """A cotangent in the space of its operand: same shape; real for real; same precision."""
+    form, given = form_of(x), form_of(c)
+    shape = form.shape if type(form) is np.ndarray else np.shape(form)
+    if (given.shape if type(given) is np.ndarray else np.shape(given)) != shape:
+        c = sum_to(c, shape)
+    want, have = _dtype(form), _dtype(given)
+    if have == want or want.kind not in "fc":
+        return np.real(c) if have.kind == "c" and want.kind != "c" else c
+    if have.kind == "c" and want.kind == "f":
+        c = np.real(c)
+    if type(x) is float or type(x) is complex:
+        return c
+    return c.astype(want) if hasattr(c, "astype") else want.type(c)
+
+
+def _dtype(form: Any) -> np.dtype[Any]:
+    dtype: np.dtype[Any] | None = getattr(form, "dtype", None)
+    return np.result_type(form) if dtype is None else dtype
+
+
+def _is_complex(form: Any) -> bool:
+    """`np.iscomplexobj`, which takes longer than the product that depends on it."""
+    dtype = getattr(form, "dtype", None)
+    return type(form) is complex if dtype is None else dtype.kind == "c"
+
+
+def match(t: Any, y: Any) -> Any:
+    """A tangent in the shape and dtype of the result."""
+    shape = np.shape(y)
+    if np.shape(t) != shape:
+        t = np.broadcast_to(t, shape)
+    if not hasattr(y, "dtype") or not hasattr(t, "dtype"):
+        return np.real(t) if type(y) is float and np.iscomplexobj(t) else t
+    want = y.dtype
+    if t.dtype == want or want.kind not in "fc":
+        return t
+    if want.kind == "f" and t.dtype.kind == "c":
+        t = np.real(t)
+    return np.astype(t, want) if np.ndim(t) or isinstance(t, Tracked) else want.type(t)
+
+
+def as_numpy(x: Any) -> Any:
+    """A Python number as NumPy's, whose arithmetic gives inf and NaN instead of raising."""
+    form = form_of(x)
+    if not isinstance(form, (int, float, complex)):
+        return x
+    kind = np.result_type(form, 0.0)
+    return np.astype(x, kind) if isinstance(x, Tracked) else kind.type(x)
+
+
+_CHOOSING: set[Rule] = set()
+
+
+def choosing(partial: Rule) -> Rule:
+    """A partial derivative that is 0 where another operand was taken: there nothing reaches this
+    one, not even NaN."""
+    _CHOOSING.add(partial)
+    return partial
+
+
+def _taken(product: Any, partial: Any, d: Any) -> Any:
+    return np.where(d == 0, 0.0, product)[()] if partial in _CHOOSING else product
+
+
+def partial_product(times: Callable[[Any, Any], Any], g: Any, partial: Any, y: Any, xs: Any) -> Any:
+    """g times a partial derivative, conjugated where that is complex (see docs/conventions.md)."""
+    if not callable(partial):
+        return g if partial == 1 else -g if partial == -1 else times(g, partial)
+    d = partial(y, *xs)
+    product = times(g, np.conjugate(d) if _is_complex(form_of(d)) else d)
+    return product if times is np.multiply else _taken(product, partial, d)
+
+
+FACTORED: dict[Rule, tuple[Rule, Rule]] = {}
+
+
+def factored(partial: Rule, full: Rule, own: Rule) -> Rule:
+    """A partial derivative that is full(y, *xs) * own(x), x being the operand itself: where x was
+    broadcast, cotangents are summed before they are multiplied with `own`."""
+    FACTORED[partial] = full, own
+    return partial
+
+
+def contribution(
+    times: Callable[[Any, Any], Any], g: Any, partial: Any, y: Any, xs: Sequence[Any], at: int
+) -> Any:
+    """The cotangent that reaches operand number `at`, whose partial derivative this is."""
+    x = xs[at]
+    factors = FACTORED.get(partial)
+    if factors is None or shape_of(x) == shape_of(g):
+        return project(partial_product(times, g, partial, y, xs), x)
+    full, own = factors
+    c, d = project(partial_product(times, g, full, y, xs), x), own(x)
+    return times(c, np.conjugate(d) if _is_complex(form_of(d)) else d)
+
+
+def vjp_from(partial: Any, at: int) -> Rule:
+    """The rule of operand number `at`, whose partial derivative this is."""
+
+    def rule(g: Any, y: Any, *xs: Any) -> Any:
+        return contribution(np.multiply, g, partial, y, xs, at)
+
+    return rule
+
+
+def tangent_product(times: Callable[[Any, Any], Any], t: Any, partial: Any, y: Any, xs: Any) -> Any:
+    """A partial derivative times a tangent, in the space of the result."""
+    d = partial(y, *xs) if callable(partial) else partial
+    product = times(t, d)
+    return match(product if times is np.multiply else _taken(product, partial, d), y)
+
+
+def jvp_from(partial: Any) -> Rule:
+    """The same forwards."""
+
+    def rule(t: Any, y: Any, *xs: Any) -> Any:
+        return tangent_product(np.multiply, t, partial, y, xs)
+
+    return rule

@@ -1,0 +1,1 @@
+"""Elementwise ops: NumPy's ufuncs, one row each."""

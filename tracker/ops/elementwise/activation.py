@@ -1,0 +1,100 @@
+"""Ops under `tracker.nn`: the logistic function, and numbers held fixed.
+
+Owns: `sigmoid` and `held`, and `hold`, which applies it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.lowering import View
+from tracker.ops.declare.declare import declare, map_lowering
+from tracker.ops.declare.dtypes import infer_ufunc
+from tracker.ops.declare.rule_helpers import jvp_from, match, project, vjp_from
+from tracker.tape.record import apply, form_of
+
+
+def _sigmoid(x: Any) -> Any:
+    with np.errstate(over="ignore"):  # 1 / inf is the answer
+        if type(x) is np.ndarray and x.ndim and x.dtype.kind in "fc":
+            e = np.negative(x)
+            np.exp(e, out=e)
+            e += 1
+            return np.divide(1, e, out=e)
+        if np.result_type(x).kind in "biu":  # the dtype that np.exp takes it in
+            x = np.multiply(x, 1, dtype=np.exp(np.zeros((), np.result_type(x))).dtype)
+        return 1 / (1 + np.exp(-x))
+
+
+def _density(x: Any) -> Any:
+    e = np.exp(-np.abs(x))
+    if type(e) is not np.ndarray:
+        return e / np.square(1 + e)
+    whole = 1 + e
+    whole *= whole
+    return np.divide(e, whole, out=e)
+
+
+def _density_body(e: Any, x: Any) -> Any:
+    fall = e.math("exp", e.neg(e.abs(x)))
+    whole = e.add(e.constant(1, x), fall)
+    return e.div(fall, e.mul(whole, whole))
+
+
+def _density_slope(y: Any, x: Any) -> Any:
+    return -y * np.tanh(0.5 * x)
+
+
+# The derivative of the logistic function, of real numbers. As a product of y and 1 - y it would
+# have no digits left where y is nearly 1, nor its own derivative where y is nearly a half.
+logistic_density = declare(
+    "logistic_density",
+    method=None,
+    entry=None,
+    infer=infer_ufunc(np.exp, None),
+    evaluate=_density,
+    jvp=[jvp_from(_density_slope)],
+    vjp=[vjp_from(_density_slope, 0)],
+    partials=[_density_slope],
+    lower=map_lowering(np.exp, _density_body, "f"),
+)
+
+
+def _slope(y: Any, x: Any) -> Any:
+    if np.iscomplexobj(x):
+        return y * apply(sigmoid, (x * -1.0,))
+    return apply(logistic_density, (x * 1.0 if np.result_type(form_of(x)).kind in "biu" else x,))
+
+
+sigmoid = declare(
+    "sigmoid",
+    method=None,
+    entry=None,
+    infer=infer_ufunc(np.exp, None),
+    evaluate=_sigmoid,
+    jvp=[lambda t, y, x: match(t * _slope(y, x), y)],
+    vjp=[
+        lambda g, y, x: project(
+            g * (np.conjugate(_slope(y, x)) if np.iscomplexobj(x) else _slope(y, x)), x
+        )
+    ],
+    partials=[_slope],
+    lower=map_lowering(np.exp, lambda e, x: e.math("sigmoid", x), "fc"),
+)
+held = declare(
+    "held",
+    method=None,
+    entry=None,
+    infer=lambda x: x,
+    evaluate=lambda x: x,
+    jvp=[None],
+    vjp=[None],
+    lower=View(lambda e, index, x: (0, index, None), order="V"),
+)
+
+
+def hold(x: Any) -> Any:
+    """The numbers of `x`, as a constant for derivatives."""
+    return apply(held, (x,))

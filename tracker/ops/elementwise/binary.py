@@ -1,0 +1,436 @@
+"""Elementwise functions of two operands. Comparisons are in `comparison.py`.
+
+Partials are functions of (y, a, b). Each row: ufunc, partials, scalar body.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Const
+from tracker.ir.lowering import Map
+from tracker.ir.op import OPS
+from tracker.ir.types import Type
+from tracker.ops.declare.declare import declare, elementwise, implements, map_lowering
+from tracker.ops.declare.dtypes import broadcast, infer_ufunc
+from tracker.ops.declare.rule_helpers import choosing, factored, jvp_from, project, vjp_from
+from tracker.ops.elementwise.activation import sigmoid
+from tracker.ops.elementwise.comparison import greater_equal, weakly
+from tracker.tape.observers import listeners
+from tracker.tape.record import apply, data_of, form_of
+from tracker.tape.tracked import Tracked, install
+
+add = elementwise(
+    np.add,
+    partials=[1, 1],
+    lower=lambda e, a, b: e.add(a, b),
+    kinds="biufc",
+    operator=operator.add,
+)
+subtract = elementwise(
+    np.subtract,
+    partials=[1, -1],
+    lower=lambda e, a, b: e.sub(a, b),
+    kinds="iufc",
+    operator=operator.sub,
+)
+multiply = elementwise(
+    np.multiply,
+    partials=[lambda y, a, b: b, lambda y, a, b: a],
+    lower=lambda e, a, b: e.mul(a, b),
+    kinds="biufc",
+    operator=operator.mul,
+)
+divide = elementwise(
+    np.divide,
+    partials=[
+        lambda y, a, b: 1 / b,
+        factored(lambda y, a, b: -y / b, lambda y, a, b: y, lambda b: -1 / b),
+    ],
+    lower=lambda e, a, b: e.div(a, b),
+    kinds="fc",
+    operator=operator.truediv,
+    defined=lambda e, y, a, b: e.compare("!=", b, e.constant(0, b)),
+)
+
+
+def _divides(e: Any, y: Any, a: Any, b: Any) -> Any:
+    return e.compare("!=", b, e.constant(0, b))
+
+
+floor_divide = elementwise(
+    np.floor_divide,
+    partials=[0, 0],
+    lower=lambda e, a, b: e.floor_divide(a, b),
+    kinds="iuf",
+    operator=operator.floordiv,
+    defined=_divides,
+)
+remainder = elementwise(
+    np.remainder,
+    partials=[1, lambda y, a, b: -np.floor_divide(a, b)],
+    lower=lambda e, a, b: e.remainder(a, b),
+    kinds="iuf",
+    operator=operator.mod,
+    defined=_divides,
+)
+
+
+@implements(np.divmod)
+def divmod_(a: Any, b: Any) -> tuple[Any, Any]:
+    return np.floor_divide(a, b), np.remainder(a, b)
+
+
+install("__divmod__")(lambda self, other: (self // other, self % other))
+install("__rdivmod__")(lambda self, other: (other // self, other % self))
+
+fmod = elementwise(
+    np.fmod,
+    partials=[1, lambda y, a, b: -np.trunc(a / b)],
+    lower=lambda e, a, b: e.fmod(a, b),
+    kinds="iuf",
+)
+
+
+def _constant_like(value: float, y: Any) -> Any:
+    """A scalar of y's dtype, so that a float32 derivative stays float32; of integers, as it is."""
+    return y.dtype.type(value) if hasattr(y, "dtype") and y.dtype.kind in "fc" else value
+
+
+def _power_base(y: Any, x: Any, n: Any) -> Any:
+    if type(n) is int or type(n) is float:  # the common exponent: known, and the same everywhere
+        if n == 2:
+            return 2 * x
+        if n == 3:
+            return 3 * np.square(x)
+        if n == 0:
+            return np.zeros_like(x)
+        if n == 0.5 and hasattr(y, "dtype"):  # Python's numbers raise where y is 0
+            return 0.5 / y
+        return n * np.power(x, float(n - 1))
+    flat = (n == 0) & ((x == 0) | (x != x))  # of 0 and NaN, too, it is 1
+    return n * np.power(x, n - 1 + flat)
+
+
+def _power_exponent(y: Any, x: Any, n: Any) -> Any:
+    if np.iscomplexobj(x):
+        return y * np.log(np.where(x == 0, 1, x))
+    positive = (x > 0) & (y != 0)  # at infinity, 0 * log(x) is 0
+    one = _constant_like(1, y)
+    return np.where(positive, y * np.log(np.where(positive, x, one)), _constant_like(0, y))
+
+
+def _unknown_exponent(x: Any, n: Any) -> str:
+    """Python's ints may have powers that are floats; NumPy's may not (`_whole_exponent`)."""
+    kinds = x.type.dtype.kind + n.type.dtype.kind
+    if "c" in kinds or "f" in kinds:
+        return ""
+    if isinstance(n, Const):
+        return "" if n.value >= 0 else "an integer to a negative power"
+    return "Python's int to a power that is not a literal" if x.type.weak and n.type.weak else ""
+
+
+def _unknown_power(b: Any, x: Any, n: Any) -> Any:
+    """NumPy raises where an integer's exponent is negative; it takes roots where an exponent that
+    is the same for a whole array is a half, which differ in their signs at -0.0 and -inf."""
+    kinds = x.type.dtype.kind + n.type.dtype.kind
+    if isinstance(n, Const) or not n.type.size:
+        return None
+    if kinds in ("ii", "ui", "bi"):
+        positive = b(greater_equal, n, n.type.dtype.type(0))
+        b.require(b(OPS["all"], positive, axis=tuple(range(n.type.ndim)), keepdims=False))
+        return None
+    if n.type.dtype.kind != "f":  # no integer is a half
+        return None
+    wide = x.type.shape and n.type.size == 1 and (x.type.size > 1 or not n.type.shape)
+    made = power.infer(x.type, n.type)
+    if not (wide and _POWER_IS_ROOT) or made.dtype.kind != "f":
+        return None
+    base = x if x.type.dtype == made.dtype else b(OPS["astype"], x, dtype=made.dtype)
+    half = b(OPS["equal"], n, 0.5 if n.type.weak else n.type.dtype.type(0.5))
+    return b(OPS["where"], half, b(OPS["sqrt"], base), b(power, x, n))
+
+
+_POWER_IS_ROOT = bool(np.signbit(np.power(np.float64(-0.0), 0.5)))  # as in `ir/passes/simplify.py`
+power = elementwise(
+    np.power,
+    partials=[_power_base, _power_exponent],
+    lower=lambda e, x, n: e.power(x, n),
+    kinds="iufc",
+    refuses=_unknown_exponent,
+    requires=_unknown_power,
+    operator=operator.pow,
+    defined=lambda e, y, x, n: e.isfinite(y),
+)
+
+
+def _of_python(x: Any, n: Any) -> Any:
+    """The base of a power, as the kind of number of which Python gives one: an int's negative
+    powers are floats, and broken powers of what is negative are complex."""
+    base, exponent = type(form_of(x)), type(form_of(n))
+    if base not in _REAL or exponent not in _REAL:
+        return x
+    if base is not float and exponent is not float:
+        return x * 1.0 if n < 0 else x
+    if data_of(x) < 0 and data_of(n) % 1 > 0:
+        return x + 0j if x < 0 and n % 1 > 0 else x  # asked again: a trace must know
+    return x
+
+
+_REAL = frozenset([bool, int, float])
+_POWER, _REFLECTED_POWER = (vars(Tracked)[name] for name in ("__pow__", "__rpow__"))
+
+
+@install("__pow__")
+def _power(self: Any, n: Any, modulus: Any = None) -> Any:
+    if modulus is not None:
+        return pow(int(self), int(n), int(modulus))
+    if listeners and type(n) is int and n == 2 and np.result_type(form_of(self)) == np.bool_:
+        return np.square(self)  # as NumPy's operator, which gives another dtype than np.power
+    return _POWER(_of_python(self, n), n)
+
+
+@install("__rpow__")
+def _power_of(self: Any, x: Any) -> Any:
+    return _REFLECTED_POWER(self, _of_python(x, self))
+
+
+float_power = elementwise(
+    np.float_power,
+    partials=[_power_base, _power_exponent],
+    lower=lambda e, x, n: e.power(x, n),
+    kinds="fc",
+)
+
+
+def _cosine(x: Any, other: Any, size: Any) -> Any:
+    """x / size, where size is hypot(x, other), and 0 at the origin. Infinite sides are as long as
+    each other, and beside them finite ones are nothing."""
+    far = np.isinf(size)
+    if np.any(far):
+        x, other = (np.where(far, np.clip(s, -1, 1) * np.isinf(s), s) for s in (x, other))
+        size = np.where(far, np.hypot(x, other), size)
+    return x / (size + (size == 0))
+
+
+def _cosine_body(e: Any, x: Any, other: Any) -> Any:
+    zero, one, size = e.constant(0, x), e.constant(1, x), e.math("hypot", x, other)
+    far = e.isinf(size)
+
+    def side(s: Any) -> Any:
+        return e.select(far, e.select(e.isinf(s), e.intrinsic("copysign", one, s), zero), s)
+
+    x, other = side(x), side(other)
+    size = e.select(far, e.intrinsic("sqrt", e.add(e.mul(x, x), e.mul(other, other))), size)
+    return e.div(x, e.select(e.compare("==", size, zero), one, size))
+
+
+def _cosine_slope(y: Any, x: Any, other: Any) -> Any:
+    """1 / size - x**2 / size**3, which would cancel."""
+    return _per_size(np.square(apply(cosine, (other, x))), x, other)
+
+
+def _cosine_slope_across(y: Any, x: Any, other: Any) -> Any:
+    return _per_size(-y * apply(cosine, (other, x)), x, other)
+
+
+def _per_size(x: Any, *sides: Any) -> Any:
+    size = np.hypot(*sides)
+    return x / (size + (size == 0))
+
+
+# x / hypot(x, other), the derivative of hypot in x.
+cosine = declare(
+    "cosine",
+    numpy=[],
+    method=None,
+    entry=None,
+    infer=infer_ufunc(np.hypot, None),
+    evaluate=lambda x, other: _cosine(x, other, np.hypot(x, other)),
+    jvp=[jvp_from(_cosine_slope), jvp_from(_cosine_slope_across)],
+    vjp=[vjp_from(_cosine_slope, 0), vjp_from(_cosine_slope_across, 1)],
+    partials=[_cosine_slope, _cosine_slope_across],
+    lower=map_lowering(np.hypot, _cosine_body, "f"),
+)
+
+
+def _hypot_slope(y: Any, x: Any, other: Any) -> Any:
+    plain = type(y) is np.ndarray and Tracked not in (type(x), type(other))
+    return _cosine(x, other, y) if plain else apply(cosine, (x, other))
+
+
+def _turned(x: Any, a: Any, b: Any) -> Any:
+    """x / (a**2 + b**2), without overflow on the way, and 0 at the origin and at infinity."""
+    size = np.hypot(a, b)
+    origin = size == 0
+    x = np.where(np.isinf(size) | origin, _constant_like(0, size), x)
+    size = size + origin
+    return x / size / size
+
+
+arctan2 = elementwise(
+    np.arctan2,
+    partials=[lambda y, a, b: _turned(b, a, b), lambda y, a, b: -_turned(a, a, b)],
+    lower=lambda e, a, b: e.math("atan2", a, b),
+)
+hypot = elementwise(
+    np.hypot,
+    partials=[_hypot_slope, lambda y, a, b: _hypot_slope(y, b, a)],
+    lower=lambda e, a, b: e.math("hypot", a, b),
+)
+
+
+_LN2 = math.log(2)
+
+
+def _share(scale: float, y: Any, a: Any, b: Any) -> Any:
+    """exp(scale a) / (exp(scale a) + exp(scale b)); half where both are the same infinity."""
+    gap = np.where((a == b) & np.isinf(y), 0.0, a - 1.0 * b)
+    return apply(sigmoid, (gap if scale == 1 else gap * scale,))
+
+
+logaddexp = elementwise(
+    np.logaddexp,
+    partials=[lambda y, a, b: _share(1, y, a, b), lambda y, a, b: _share(1, y, b, a)],
+    lower=lambda e, a, b: e.math("logaddexp", a, b),
+)
+
+
+def _logaddexp2(e: Any, a: Any, b: Any) -> Any:
+    """The greater plus log2(1 + 2**-gap); equal operands may be infinite."""
+    gap = e.select(e.compare("==", a, b), e.constant(0, a), e.abs(e.sub(a, b)))
+    tail = e.math("log1p", e.math("exp2", e.neg(gap)))
+    return e.add(e.extremum(">", a, b), e.mul(tail, e.constant(1 / math.log(2), a)))
+
+
+logaddexp2 = elementwise(
+    np.logaddexp2,
+    partials=[lambda y, a, b: _share(_LN2, y, a, b), lambda y, a, b: _share(_LN2, y, b, a)],
+    lower=_logaddexp2,
+)
+
+
+def _wins(y: Any, winner: Any, tie: Any) -> Any:
+    """1 to the winner, half to each side of a tie."""
+    return winner + _constant_like(0.5, y) * tie
+
+
+def _above(a: Any, b: Any) -> Any:
+    """a > b as NumPy orders numbers; Python has no order for its complex ones."""
+    try:
+        return a > b
+    except TypeError:
+        return np.greater(a, b)
+
+
+_GREATER = [
+    choosing(lambda y, a, b: _wins(y, _above(a, b), a == b)),
+    choosing(lambda y, a, b: _wins(y, _above(b, a), a == b)),
+]
+_LESS = [
+    choosing(lambda y, a, b: _wins(y, _above(b, a), a == b)),
+    choosing(lambda y, a, b: _wins(y, _above(a, b), a == b)),
+]
+maximum = elementwise(
+    np.maximum, partials=_GREATER, lower=lambda e, a, b: e.extremum(">", a, b), kinds="biufc"
+)
+minimum = elementwise(
+    np.minimum, partials=_LESS, lower=lambda e, a, b: e.extremum("<", a, b), kinds="biufc"
+)
+fmax = elementwise(
+    np.fmax,
+    partials=[
+        choosing(lambda y, a, b: _wins(y, _above(a, b) | np.isnan(b), a == b)),
+        choosing(lambda y, a, b: _wins(y, _above(b, a) | np.isnan(a), a == b)),
+    ],
+    lower=lambda e, a, b: e.select(e.isnan(b), a, e.select(e.isnan(a), b, e.extremum(">", a, b))),
+    kinds="biufc",
+)
+fmin = elementwise(
+    np.fmin,
+    partials=[
+        choosing(lambda y, a, b: _wins(y, _above(b, a) | np.isnan(b), a == b)),
+        choosing(lambda y, a, b: _wins(y, _above(a, b) | np.isnan(a), a == b)),
+    ],
+    lower=lambda e, a, b: e.select(e.isnan(b), a, e.select(e.isnan(a), b, e.extremum("<", a, b))),
+    kinds="biufc",
+)
+copysign = elementwise(
+    np.copysign,
+    partials=[lambda y, a, b: np.sign(y) * np.copysign(_constant_like(1, y), a), 0],
+    lower=lambda e, a, b: e.intrinsic("copysign", a, b),
+)
+
+
+def _heaviside_body(e: Any, x: Any, middle: Any) -> Any:
+    zero = e.constant(0, x)
+    side = e.select(e.compare("<", x, zero), zero, e.select(e.isnan(x), x, e.constant(1, x)))
+    return e.select(e.compare("==", x, zero), middle, side)
+
+
+heaviside = elementwise(
+    np.heaviside,
+    partials=[0, lambda y, a, b: np.where(a == 0, _constant_like(1, y), _constant_like(0, y))],
+    lower=_heaviside_body,
+)
+
+
+# Products in which zero is strong ----------------------------------------------------------------
+
+
+def _strong(a: Any, b: Any) -> Any:
+    """a * b, where an exact zero beats an infinity, and a zero cotangent `a` beats NaN, too. What
+    is faint counts as zero where the product is infinite: it reaches a root by way of a square
+    that is 0."""
+    with np.errstate(all="ignore"):
+        product = np.multiply(a, b)
+        dead = np.isnan(product) & ((a == 0) | ((b == 0) & ~np.isnan(a)))
+        endless = np.isinf(product)
+        if np.any(endless):
+            dead = dead | (endless & (_is_faint(a) | _is_faint(b)))
+        return np.where(dead, _constant_like(0, product), product)[()] if np.any(dead) else product
+
+
+def _is_faint(x: Any) -> Any:
+    """Whether the square, of which this is the derivative, underflows to 0."""
+    return np.square(x * 0.5) == 0
+
+
+def _strong_body(e: Any, a: Any, b: Any) -> Any:
+    zero, product = e.constant(0, a), e.mul(a, b)
+    dead = e.logical_or(
+        e.compare("==", a, zero), e.logical_and(e.compare("==", b, zero), e.compare("==", a, a))
+    )
+    halves = [e.mul(x, e.constant(0.5, x)) for x in (a, b)]
+    faint = [e.compare("==", e.mul(half, half), zero) for half in halves]
+    lost = e.logical_and(e.isinf(product), e.logical_or(*faint))
+    return e.select(e.logical_or(dead, lost), zero, product)
+
+
+def _strongly(a: Any, b: Any) -> Any:
+    return apply(strong_multiply, (a, b))
+
+
+def _conjugate(x: Any) -> Any:
+    return np.conjugate(x) if np.iscomplexobj(x) else x
+
+
+strong_multiply = declare(
+    "strong_multiply",
+    numpy=[],
+    method=None,
+    entry=None,
+    infer=lambda a, b: Type(broadcast((a, b)), np.result_type(*(weakly(t) for t in (a, b)))),
+    evaluate=_strong,
+    jvp=[lambda t, y, a, b: _strongly(t, b), lambda t, y, a, b: _strongly(a, t)],
+    vjp=[
+        lambda g, y, a, b: project(_strongly(g, _conjugate(b)), a),
+        # Where the cotangent `a` was a structural zero, nothing depends on b.
+        lambda g, y, a, b: project(_strongly(_conjugate(a), g), b),
+    ],
+    lower=Map(_strong_body, lambda a, b: (np.result_type(weakly(a), weakly(b)),) * 2, "fc"),
+)

@@ -1,0 +1,146 @@
+"""Picking by condition, and functions of functions: `select`, `piecewise`, `apply_along_axis`.
+
+Composed of `where`, masks and stacking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from tracker.ir.op import METHODS
+from tracker.ops.declare.arguments import as_array, as_strong, one_axis
+from tracker.ops.declare.casting import into, no_cast
+from tracker.ops.declare.declare import implements
+from tracker.ops.shape.shape import laid_out
+from tracker.tape.record import form_of
+
+
+@implements(np.select)
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    if not len(condlist):
+        raise ValueError("select with an empty condition list is not possible")
+    for i, condition in enumerate(condlist):
+        if np.result_type(form_of(as_array(condition))) != np.bool_:
+            raise TypeError(f"invalid entry {i} in condlist: should be boolean ndarray")
+    kind = _joint((*choicelist, default))
+    y = np.astype(as_array(default), kind)
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        choice = as_array(choice)
+        given = np.result_type(form_of(as_strong(choice)))
+        if not np.can_cast(given, kind, "same_kind"):
+            raise no_cast(given, kind, "same_kind")
+        y = np.where(as_array(condition), np.astype(choice, kind), y)
+    return laid_out(y, "C")
+
+
+def _joint(options: Sequence[Any]) -> np.dtype[Any]:
+    """The dtype of what is picked from these; Python's numbers take that of the arrays."""
+    numbers = (int, float, complex)
+    forms = (form_of(x) for x in options)
+    return np.result_type(*(x if type(x) in numbers else form_of(as_array(x)) for x in forms))
+
+
+@implements(np.choose, method="choose")
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    kind = _joint(choices)
+    places, options = as_array(a), [np.astype(as_array(c), kind) for c in choices]
+    n = len(options)
+    np.choose(0, [0], mode=mode)  # type: ignore[call-overload]  # raises where there is no such mode
+    if not np.can_cast(places.dtype, np.intp):
+        raise TypeError(
+            f"Cannot cast array data from {places.dtype!r} to dtype('int64') according to the "
+            "rule 'safe'"
+        )
+    if mode == "raise" and not np.all((places >= 0) & (places < n)):
+        raise ValueError("invalid entry in choice array")
+    places = places % n if mode == "wrap" else np.clip(places, 0, n - 1)
+    y = options[-1]
+    for at in range(n - 2, -1, -1):
+        y = np.where(places == at, options[at], y)
+    shape = np.broadcast_shapes(np.shape(places), *(np.shape(c) for c in options))
+    made = np.copy(np.broadcast_to(y, shape), "C")  # of its own, also where nothing is chosen from
+    return into(out, made[()], "unsafe")
+
+
+@implements(np.compress)
+def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
+    a = as_array(a)
+    a, axis = one_axis(a, axis)
+    return into(out, np.take(a, np.nonzero(as_array(condition))[0], axis), "unsafe")
+
+
+@implements(np.extract)
+def extract(condition: Any, arr: Any) -> Any:
+    return np.ravel(as_array(arr))[np.nonzero(np.ravel(as_array(condition)))[0]]
+
+
+@implements(np.piecewise)
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    x = as_array(x)
+    functions = list(funclist)
+    several = isinstance(condlist, (list, tuple)) or np.ndim(condlist) > 0
+    if several and (np.ndim(x) == 0 or np.ndim(form_of(condlist[0]))):
+        conditions = [np.astype(as_array(c), bool) for c in condlist]
+    else:
+        conditions = [np.astype(as_array(condlist), bool)]
+    if len(functions) == len(conditions) + 1:
+        conditions.append(~reduce(np.logical_or, conditions))
+    if len(functions) != len(conditions):
+        raise ValueError(
+            f"with {len(conditions)} condition(s), either {len(conditions)} or "
+            f"{len(conditions) + 1} functions are expected"
+        )
+    flat, y = np.reshape(x, (-1,)), np.zeros_like(np.reshape(x, (-1,)))
+    for condition, function in zip(conditions, functions, strict=True):
+        everywhere = np.ndim(condition) == 0
+        here = np.full(flat.shape, condition) if everywhere else np.reshape(condition, (-1,))
+        if not callable(function):
+            y[here] = function
+            continue
+        given = flat[here]
+        if np.size(given):
+            y[here] = function(given, *args, **kw)
+    return laid_out(np.reshape(y, np.shape(x)), "K", x)
+
+
+# Functions of lines -------------------------------------------------------------------------------
+
+
+@implements(np.apply_along_axis)
+def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    arr = as_array(arr)
+    axis = normalize_axis_index(axis, np.ndim(arr))
+    lines = np.moveaxis(arr, axis, -1)
+    rest = np.shape(lines)[:-1]
+    if 0 in rest:
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    found = [as_array(func1d(lines[place], *args, **kwargs)) for place in np.ndindex(rest)]
+    shape = np.shape(found[0])
+    y = np.reshape(np.stack(found), rest + shape)
+    ends = tuple(range(len(rest), len(rest) + len(shape)))
+    return np.moveaxis(y, ends, tuple(range(axis, axis + len(shape)))) if shape else y
+
+
+@implements(np.apply_over_axes)
+def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
+    a = as_array(a)
+    for axis in normalize_axis_tuple(axes, np.ndim(a)):
+        y = func(a, axis)
+        a = y if np.ndim(y) == np.ndim(a) else np.expand_dims(y, axis)
+        if np.ndim(y) not in (np.ndim(a), np.ndim(a) - 1):
+            raise ValueError("function is not returning an array of the correct shape")
+    return a
+
+
+def _compress_method(a: Any, condition: Any, axis: int | None = None, out: Any = None) -> Any:
+    return compress(condition, a, axis, out)
+
+
+METHODS["compress"] = _compress_method

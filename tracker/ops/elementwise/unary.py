@@ -1,0 +1,497 @@
+"""Elementwise functions of one operand. Each row: ufunc, partial derivative, scalar body.
+
+Partials are functions of (y, x). They use the result `y` where that avoids overflow.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.lowering import Map
+from tracker.ir.op import LINEAR, METHODS, NUMPY, UFUNCS, Op
+from tracker.ir.types import Type
+from tracker.ops.declare.arguments import as_array, as_strong
+from tracker.ops.declare.casting import into, no_cast
+from tracker.ops.declare.declare import declare, elementwise, implements, map_lowering, piecewise
+from tracker.ops.declare.dtypes import infer_ufunc
+from tracker.ops.declare.rule_helpers import jvp_from, vjp_from
+from tracker.ops.shape.create import item
+from tracker.ops.shape.shape import laid_out
+from tracker.tape.record import apply, apply1, form_of
+
+_LN2 = float(np.log(2.0))
+_LN10 = float(np.log(10.0))
+_DEG = float(np.pi / 180.0)
+
+
+def _math(name: str) -> Any:
+    return lambda e, x: e.math(name, x)
+
+
+def _sign(x: Any) -> Any:
+    """The derivative of |x|: of a bool as of the number it counts for."""
+    try:
+        return np.sign(x)
+    except TypeError:
+        return np.sign(x * 1.0)
+
+
+negative = elementwise(
+    np.negative,
+    partials=[-1],
+    lower=lambda e, x: e.neg(x),
+    kinds="iufc",
+    operator=operator.neg,
+)
+positive = elementwise(
+    np.positive, partials=[1], lower=lambda e, x: x, kinds="iufc", operator=operator.pos
+)
+absolute = elementwise(
+    np.absolute,
+    partials=[lambda y, x: np.conjugate(_direction(x, y)) if np.iscomplexobj(x) else _sign(x)],
+    lower=lambda e, x: e.abs(x),
+    kinds="biufc",
+    operator=operator.abs,
+)
+fabs = elementwise(
+    np.fabs, partials=[lambda y, x: np.copysign(np.sign(y), x)], lower=lambda e, x: e.abs(x)
+)
+
+
+def _direction(x: Any, size: Any) -> Any:
+    """x / |x|, and 0 at 0."""
+    return x / (size + (size == 0))
+
+
+def _turn(t: Any, y: Any, x: Any) -> Any:
+    """How the direction of a complex number turns, 0 at 0; self-adjoint, so both vjp and jvp."""
+    if not np.iscomplexobj(x):
+        return None
+    return _direction(1j * y * np.imag(np.conjugate(y) * t), np.abs(x))
+
+
+sign = declare(
+    "sign",
+    numpy=[np.sign],
+    method=None,
+    entry=lambda x: ((x,), {}),
+    infer=infer_ufunc(np.sign, None),
+    evaluate=np.sign,
+    jvp=[_turn],
+    vjp=[_turn],
+    lower=map_lowering(np.sign, lambda e, x: e.sign(x), "iufc"),
+)
+UFUNCS[np.sign] = sign
+
+exp = elementwise(np.exp, partials=[lambda y, x: y], lower=_math("exp"), kinds="fc")
+exp2 = elementwise(np.exp2, partials=[lambda y, x: y * _LN2], lower=_math("exp2"), kinds="fc")
+expm1 = elementwise(np.expm1, partials=[lambda y, x: np.exp(x)], lower=_math("expm1"), kinds="fc")
+log = elementwise(np.log, partials=[lambda y, x: 1 / x], lower=_math("log"), kinds="fc")
+log2 = elementwise(np.log2, partials=[lambda y, x: 1 / (x * _LN2)], lower=_math("log2"), kinds="fc")
+log10 = elementwise(
+    np.log10, partials=[lambda y, x: 1 / (x * _LN10)], lower=_math("log10"), kinds="fc"
+)
+log1p = elementwise(np.log1p, partials=[lambda y, x: 1 / (1 + x)], lower=_math("log1p"), kinds="fc")
+
+sqrt = elementwise(np.sqrt, partials=[lambda y, x: 0.5 / y], lower=_math("sqrt"), kinds="fc")
+cbrt = elementwise(np.cbrt, partials=[lambda y, x: 1 / (3 * np.square(y))], lower=_math("cbrt"))
+square = elementwise(
+    np.square, partials=[lambda y, x: 2 * x], lower=lambda e, x: e.mul(x, x), kinds="iufc"
+)
+reciprocal = elementwise(
+    np.reciprocal,
+    partials=[lambda y, x: -np.square(y)],
+    lower=lambda e, x: e.reciprocal(x),
+    kinds="iufc",
+)
+
+sin = elementwise(np.sin, partials=[lambda y, x: np.cos(x)], lower=_math("sin"), kinds="fc")
+cos = elementwise(np.cos, partials=[lambda y, x: -np.sin(x)], lower=_math("cos"), kinds="fc")
+tan = elementwise(np.tan, partials=[lambda y, x: 1 + np.square(y)], lower=_math("tan"), kinds="fc")
+
+
+def _plus_one(x: Any) -> Any:
+    """x + 1. On the cut of a complex function, the side is a sign of zero, which a sum with a zero
+    of the other sign would lose."""
+    return x - (-1) if np.iscomplexobj(x) else x + 1
+
+
+def _minus_two_x(y: Any, x: Any) -> Any:
+    return -2 * x
+
+
+def _of_floats(
+    name: str, evaluate: Callable[[Any], Any], partial: Callable[..., Any], body: Any
+) -> Op:
+    """An op of one operand that is the derivative of another, with a derivative of its own that is
+    not 0 where `evaluate` rounds, overflows or underflows on the way."""
+    return declare(
+        name,
+        method=None,
+        entry=None,
+        infer=lambda x: x,
+        evaluate=evaluate,
+        jvp=[jvp_from(partial)],
+        vjp=[vjp_from(partial, 0)],
+        partials=[partial],
+        lower=Map(body, lambda x: (x.dtype,), "fc", order="K"),
+    )
+
+
+one_less_square = _of_floats(
+    "one_less_square",
+    lambda x: (1 - x) * (1 + x),
+    _minus_two_x,
+    lambda e, x: e.mul(e.sub(e.constant(1, x), x), e.add(e.constant(1, x), x)),
+)
+arctan_slope = _of_floats(
+    "arctan_slope",
+    lambda x: 1 / (1 + x * x),
+    lambda y, x: -2 * (x * y) * y,
+    lambda e, x: e.div(e.constant(1, x), e.add(e.constant(1, x), e.mul(x, x))),
+)
+
+
+def _arctan_slope(x: Any) -> Any:
+    if np.result_type(form_of(x)).kind in "biu":
+        return 1 / (1 + np.square(x))
+    return apply(arctan_slope, (x,))
+
+
+def _one_less_square(x: Any) -> Any:
+    if np.result_type(form_of(x)).kind in "biu":
+        return (1 - x) * (1 + x)
+    return apply(one_less_square, (x,))
+
+
+def _cosine_of_arcsine(x: Any) -> Any:
+    """sqrt(1 - x**2)"""
+    if not np.iscomplexobj(x):
+        return np.sqrt(_one_less_square(x))
+    return np.sqrt(-(x - 1)) * np.sqrt(_plus_one(x))
+
+
+arcsin = elementwise(
+    np.arcsin, partials=[lambda y, x: 1 / _cosine_of_arcsine(x)], lower=_math("asin"), kinds="fc"
+)
+arccos = elementwise(
+    np.arccos, partials=[lambda y, x: -1 / _cosine_of_arcsine(x)], lower=_math("acos"), kinds="fc"
+)
+arctan = elementwise(
+    np.arctan, partials=[lambda y, x: _arctan_slope(x)], lower=_math("atan"), kinds="fc"
+)
+sinh = elementwise(np.sinh, partials=[lambda y, x: np.cosh(x)], lower=_math("sinh"), kinds="fc")
+cosh = elementwise(np.cosh, partials=[lambda y, x: np.sinh(x)], lower=_math("cosh"), kinds="fc")
+_LOST = {2: 2.0**-4, 4: 2.0**-10}  # by bytes: a smaller 1 - y**2 has lost almost half of its digits
+_LOST_OF_LONG = 2.0**-20
+_BLOCK = 1 << 15  # elements that are looked at together: their parts take little memory
+
+
+def _lost(dtype: np.dtype[Any]) -> float:
+    return _LOST.get(dtype.itemsize // (2 if dtype.kind == "c" else 1), _LOST_OF_LONG)
+
+
+def _sech_squared(y: Any, x: Any) -> Any:
+    slope = np.square(y)
+    if type(slope) is not np.ndarray:
+        slope = 1 - slope
+        lost = _lost(slope.dtype) if isinstance(slope, np.generic) else _LOST_OF_LONG
+        return slope if abs(slope) >= lost else _sech_squared_far(x)
+    np.subtract(1, slope, slope)
+    lost, is_real = _lost(slope.dtype), slope.dtype.kind == "f"
+    if not slope.size or (is_real and slope.item(slope.argmin()) >= lost):
+        return slope
+    flags, modes = ["external_loop", "buffered"], [["readwrite"], ["readonly"]]
+    with np.nditer([slope, x], flags, modes, buffersize=_BLOCK) as blocks:  # type: ignore[arg-type]
+        for part, at in blocks:
+            far = ((part if is_real else np.abs(part)) < lost).nonzero()[0]
+            if far.size:
+                part[far] = _sech_squared_far(at[far])
+    return slope
+
+
+def _sech_squared_of_any(y: Any, x: Any) -> Any:
+    if type(y) is np.ndarray and type(x) is np.ndarray and y.strides != x.strides:
+        y = y + np.zeros_like(x)  # which lies as a ufunc's result does
+    return _sech_squared(y, x)
+
+
+def _sech_squared_far(x: Any) -> Any:
+    e = np.exp(x * np.where(np.real(x) < 0, 2.0, -2.0))
+    return 4 * e / np.square(1 + e)
+
+
+def _sech_squared_body(e: Any, y: Any, x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return e.math("sech_squared", x)
+    one, zero = e.constant(1, x), e.constant(0, e.real(x))
+    near = e.sub(one, e.mul(y, y))
+    left = e.select(e.compare("<", e.real(x), zero), x, e.neg(x))
+    fall = e.math("exp", e.add(left, left))
+    far = e.div(e.mul(e.constant(4, x), fall), e.mul(e.add(one, fall), e.add(one, fall)))
+    flat = e.compare("<", e.abs(near), e.constant(_lost(x.dtype), e.real(x)))
+    return e.select(flat, far, near)
+
+
+def _minus_two_y(slope: Any, y: Any, x: Any) -> Any:
+    return -2 * y
+
+
+# 1 - y**2 for y = tanh(x), which is the derivative of tanh at x. It is computed from x where that
+# has the digits that y has lost.
+sech_squared = declare(
+    "sech_squared",
+    method=None,
+    entry=None,
+    infer=lambda y, x: y,
+    evaluate=_sech_squared_of_any,
+    jvp=[jvp_from(_minus_two_y), None],
+    vjp=[vjp_from(_minus_two_y, 0), None],
+    partials=[_minus_two_y, 0],
+    lower=Map(_sech_squared_body, lambda y, x: (y.dtype,) * 2, "fc", order="K"),
+)
+
+
+def _tanh_slope(y: Any, x: Any) -> Any:
+    plain = type(y) is np.ndarray and type(x) is np.ndarray
+    return _sech_squared(y, x) if plain else apply(sech_squared, (y, x))
+
+
+tanh = elementwise(np.tanh, partials=[_tanh_slope], lower=_math("tanh"), kinds="fc")
+arcsinh = elementwise(
+    np.arcsinh,
+    partials=[
+        lambda y, x: (
+            1 / (np.sqrt(_plus_one(np.square(x))) if np.iscomplexobj(x) else np.hypot(1, x))
+        )
+    ],
+    lower=_math("asinh"),
+    kinds="fc",
+)
+arccosh = elementwise(
+    np.arccosh,
+    partials=[lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(_plus_one(x)))],
+    lower=_math("acosh"),
+    kinds="fc",
+)
+arctanh = elementwise(
+    np.arctanh, partials=[lambda y, x: 1 / _one_less_square(x)], lower=_math("atanh"), kinds="fc"
+)
+deg2rad = elementwise(np.deg2rad, partials=[_DEG], lower=lambda e, x: e.mul(x, e.constant(_DEG, x)))
+rad2deg = elementwise(
+    np.rad2deg, partials=[1 / _DEG], lower=lambda e, x: e.mul(x, e.constant(180.0 / np.pi, x))
+)
+radians = elementwise(np.radians, partials=[_DEG], lower=lambda e, x: e.mul(x, e.constant(_DEG, x)))
+degrees = elementwise(
+    np.degrees, partials=[1 / _DEG], lower=lambda e, x: e.mul(x, e.constant(180.0 / np.pi, x))
+)
+
+
+def _rounded(name: str) -> Any:
+    """Integers are round; NumPy 2.0 makes floats of them, and later ones leave them."""
+    return lambda e, x: e.rounded(name, x)
+
+
+floor = elementwise(np.floor, partials=[0], lower=_rounded("floor"), kinds="biuf")
+ceil = elementwise(np.ceil, partials=[0], lower=_rounded("ceil"), kinds="biuf")
+trunc = elementwise(np.trunc, partials=[0], lower=_rounded("trunc"), kinds="biuf")
+rint = elementwise(np.rint, partials=[0], lower=_rounded("rint"), kinds="fc")
+
+isnan = piecewise(np.isnan, lower=lambda e, x: e.isnan(x), kinds="biufc")
+isinf = piecewise(np.isinf, lower=lambda e, x: e.isinf(x), kinds="biufc")
+isfinite = piecewise(np.isfinite, lower=lambda e, x: e.isfinite(x), kinds="biufc")
+signbit = piecewise(
+    np.signbit,
+    lower=lambda e, x: e.compare(
+        "<", e.intrinsic("copysign", e.constant(1, x), x), e.constant(0, x)
+    ),
+)
+logical_not = piecewise(
+    np.logical_not, lower=lambda e, x: e.compare("==", x, e.constant(0, x)), kinds="biufc"
+)
+invert = piecewise(np.invert, lower=lambda e, x: e.invert(x), kinds="biu", operator=operator.invert)
+
+
+# Complex parts: linear over the reals, so not partials -------------------------------------------
+
+
+def _real_dtype(x: Any) -> Any:
+    return Type(x.shape, np.zeros(0, x.dtype).real.dtype, x.weak)
+
+
+real = declare(
+    "real",
+    numpy=[np.real],
+    method=None,
+    entry=lambda val: ((val,), {}),
+    infer=_real_dtype,
+    evaluate=np.real,
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: g + np.zeros_like(x) if np.iscomplexobj(x) else g],
+    lower=Map(lambda e, x: e.real(x), lambda x: (x.dtype,), "biufc", order="V"),
+)
+imag = declare(
+    "imag",
+    numpy=[np.imag],
+    method=None,
+    entry=lambda val: ((val,), {}),
+    infer=_real_dtype,
+    evaluate=np.imag,
+    jvp=LINEAR,
+    vjp=[
+        lambda g, y, x: (
+            from_parts(np.zeros_like(g), g) + np.zeros_like(x)
+            if np.iscomplexobj(x)
+            else np.zeros_like(x)
+        )
+    ],
+    lower=Map(lambda e, x: e.imag(x), lambda x: (x.dtype,), "biufc", order="V"),
+)
+
+
+def _parts_together(re: Any, im: Any) -> Any:
+    with np.errstate(all="ignore"):
+        z = np.asarray(np.add(re, im, dtype=np.result_type(re, im, np.complex64)))  # its layout
+    z.real, z.imag = re, im
+    return z[()]
+
+
+# re + 1j * im, but where either is infinite or NaN, the other stays what it is
+complex_of = declare(
+    "complex_of",
+    method=None,
+    entry=None,
+    infer=lambda re, im: Type(re.shape, np.result_type(re.dtype, im.dtype, np.complex64)),
+    evaluate=_parts_together,
+    jvp=[
+        lambda t, y, re, im: from_parts(t, np.zeros_like(t)),
+        lambda t, y, re, im: from_parts(np.zeros_like(t), t),
+    ],
+    vjp=[lambda g, y, re, im: np.real(g), lambda g, y, re, im: np.imag(g)],
+    lower=Map(
+        lambda e, re, im: e.complex(re, im),
+        lambda re, im: (np.result_type(re.dtype, im.dtype),) * 2,
+        "f",
+        order="K",
+    ),
+)
+
+
+def from_parts(re: Any, im: Any) -> Any:
+    """The complex numbers of these parts, which have one shape."""
+    return apply(complex_of, (re, im))
+
+
+conjugate = declare(
+    "conjugate",
+    numpy=[],
+    method=None,
+    entry=lambda x: ((x,), {}),
+    infer=lambda x: Type(x.shape, x.dtype),
+    evaluate=np.conjugate,
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: np.conjugate(g)],
+    lower=Map(lambda e, x: e.conjugate(x), lambda x: (x.dtype,), "biufc", order="K"),
+)
+
+
+def _conjugate(x: Any) -> Any:
+    if np.iscomplexobj(x):
+        return apply(conjugate, (x,))
+    x = as_strong(x)
+    kind = np.result_type(form_of(x))
+    return np.positive(np.astype(as_array(x), np.int8)) if kind.kind == "b" else apply1(positive, x)
+
+
+def _own_conjugate(x: Any) -> Any:
+    if not np.iscomplexobj(x):
+        return x  # the method's; the function's is a new array
+    made = apply(conjugate, (x,))
+    return apply(item, (made,)) if type(form_of(x)) is complex else made
+
+
+for _name in ("conj", "conjugate"):
+    METHODS[_name] = _own_conjugate
+NUMPY[np.conjugate] = _conjugate
+
+
+@implements(np.angle)
+def angle(z: Any, deg: bool = False) -> Any:
+    z = as_array(z)
+    out = np.arctan2(z.imag, z.real) if np.iscomplexobj(z) else np.arctan2(0, z)
+    return out * (180 / np.pi) if deg else out
+
+
+@implements(np.round, np.around, method="round")
+def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """To places after the point, or before it; integers stay integers."""
+    decimals = operator.index(decimals)
+    made = _to_places(a, decimals, None if out is None else np.result_type(form_of(out)))
+    return into(out, made) if out is not None else laid_out(made, "A", a)
+
+
+def _to_places(a: Any, decimals: int, stored: np.dtype[Any] | None) -> Any:
+    """`stored`: the dtype of an out=, in which NumPy keeps what it has on the way."""
+    kind = np.result_type(form_of(a))
+    if stored is not None and not np.can_cast(kind, stored, "same_kind"):
+        raise no_cast(kind, stored, "same_kind")
+    if kind.kind == "c":
+        return from_parts(*(_to_places(part, decimals, None) for part in (np.real(a), np.imag(a))))
+
+    def kept(y: Any) -> Any:
+        return y if stored is None or kind.kind not in "fc" else np.astype(as_array(y), stored)
+
+    if decimals >= 0:
+        if kind.kind in "iu":
+            return a * kind.type(1)
+        scale = 10.0**decimals
+        return np.rint(a) if decimals == 0 else np.rint(kept(a * scale)) / scale
+    tens = 10.0**-decimals
+    rounded = np.rint(kept(a / tens)) * tens
+    return np.astype(rounded, kind) if kind.kind in "iu" else rounded
+
+
+@implements(np.sinc)
+def sinc(x: Any) -> Any:
+    """sin(pi x) / (pi x), 1 at 0, differentiable there."""
+    angle = np.pi * x
+    near = np.abs(angle) < 0.5  # there sin(x) / x has digits, but its derivatives have not
+    safe = np.where(near, 1.0, angle)
+    square = np.square(np.where(near, angle, 0.0))
+    series: Any = 1.0
+    for n in range(16, 0, -2):
+        series = 1 - square / (n * (n + 1)) * series
+    return np.where(near, series, np.sin(safe) / safe)[()]  # of a number, a number
+
+
+def _number_for(x: Any, kind: np.dtype[Any]) -> Any:
+    """What goes into an array of this dtype, which stays what it is."""
+    form = form_of(x)
+    given = np.result_type(form)
+    if not np.can_cast(given, kind, "same_kind"):
+        raise no_cast(given, kind, "same_kind")
+    return x if type(form) in (bool, int, float) else np.astype(as_array(x), kind)
+
+
+@implements(np.nan_to_num)
+def nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    kind = np.result_type(form_of(x))
+    if kind.kind == "c":
+        parts = (nan_to_num(p, True, nan, posinf, neginf) for p in (np.real(x), np.imag(x)))
+        y = from_parts(next(parts), next(parts))
+        return y if copy or np.ndim(x) == 0 else into(x, y)
+    if kind.kind != "f":
+        return np.copy(x)[()]  # of a number, a number
+    limits = np.finfo(kind)
+    nan = _number_for(nan, kind)
+    high = limits.max if posinf is None else _number_for(posinf, kind)
+    low = limits.min if neginf is None else _number_for(neginf, kind)
+    finite = np.where(x == np.inf, high, np.where(x == -np.inf, low, x))
+    y = np.where(np.isnan(x), nan, finite)
+    return y[()] if np.ndim(x) == 0 else y if copy else into(x, y)

@@ -1,0 +1,129 @@
+"""An index as users write it, and as ops have it for a param.
+
+Owns: `split` (a subscript as an index with holes, and the arrays that go there), `canonical` and
+`lengths`.
+Invariant: a basic index on the tape is canonical: one entry per axis (and None), no ellipsis, ints
+non-negative, slices with explicit non-negative starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.ops.indexing.gather_scatter import HOLE, Index, canonical_part
+from tracker.ops.shape.create import to_discrete
+from tracker.tape.observers import is_recording
+from tracker.tape.record import apply, data_of, form_of
+from tracker.tape.tracked import Tracked
+
+_INT = np.dtype(np.intp)
+
+
+def split(key: Any, shape: tuple[int, ...]) -> tuple[Index, tuple[Any, ...]]:
+    """(index with holes, arrays for the holes) of a subscript; no arrays: the index is basic."""
+    parts = key if isinstance(key, tuple) else (key,)
+    arrays: list[Any] = []
+    index: list[Any] = []
+    for part in parts:
+        entry, array = _entry(part)
+        index.append(entry)
+        if array is not None:
+            arrays.append(array)
+    if arrays:
+        return tuple(index), tuple(arrays)
+    return canonical(tuple(index), shape), ()
+
+
+def _entry(part: Any) -> tuple[Any, Any]:
+    """(entry, None) for a basic part, (HOLE, array) for an array."""
+    if type(part) is np.ndarray and part.ndim:
+        return HOLE, part
+    if type(part) is int or part is None or part is Ellipsis:
+        return part, None
+    if isinstance(part, slice):
+        return _plain_slice(part), None
+    data = form_of(part)
+    if isinstance(data, (bool, np.bool_)):
+        return HOLE, np.asarray(bool(part))  # of a traced one: a guard
+    counts = hasattr(data, "dtype") or isinstance(data, int)  # Python's floats are no index
+    if type(part) is Tracked and np.ndim(data) == 0 and counts and is_recording():
+        return HOLE, part if hasattr(data, "dtype") else apply(
+            to_discrete, (part,), {"dtype": _INT}
+        )
+    if isinstance(data, (int, np.integer)):
+        return _plain_int(part), None
+    if isinstance(data, (list, tuple)):
+        array = np.asarray(part)
+        return HOLE, array.astype(np.intp) if array.size == 0 else array
+    if isinstance(data, np.ndarray):
+        return HOLE, part
+    if hasattr(data, "__index__"):
+        return data_of(part).__index__(), None
+    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):  # a range, as a list
+        return _entry(list(data))
+    raise IndexError(
+        "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
+        f"boolean arrays are valid indices, not {type(data).__name__}"
+    )
+
+
+def _plain_slice(part: slice) -> slice:
+    """A slice with plain bounds."""
+    start, stop, step = _plain_int(part.start), _plain_int(part.stop), _plain_int(part.step)
+    if start is part.start and stop is part.stop and step is part.step:
+        return part
+    return slice(start, stop, step)
+
+
+def _plain_int(x: Any) -> int | None:
+    """A bound or position as an int; a traced one becomes a guard."""
+    if x is None or type(x) is int:
+        return x
+    if not hasattr(data_of(x), "__index__"):
+        raise TypeError("slice indices must be integers or None or have an __index__ method")
+    return int(x.__index__())
+
+
+def canonical(index: Index, shape: tuple[int, ...]) -> Index:
+    """A basic index with one entry per axis; raises IndexError as NumPy does."""
+    used = sum(1 for part in index if part is not None and part is not Ellipsis)
+    dots = sum(1 for part in index if part is Ellipsis)
+    if dots > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if used > len(shape):
+        raise IndexError(
+            f"too many indices for array: array is {len(shape)}-dimensional, but {used} were "
+            "indexed"
+        )
+    fill = (slice(None),) * (len(shape) - used)
+    if dots:
+        at = next(i for i, part in enumerate(index) if part is Ellipsis)
+        index = index[:at] + fill + index[at + 1 :]
+    else:
+        index = index + fill
+    out: list[Any] = []
+    axis = 0
+    for part in index:
+        if part is None:
+            out.append(None)
+            continue
+        out.append(canonical_part(part, shape[axis], axis))
+        axis += 1
+    return tuple(out)
+
+
+def lengths(index: Index, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of x[index] for a canonical index."""
+    out = []
+    axis = 0
+    for part in index:
+        if part is None:
+            out.append(1)
+            continue
+        if isinstance(part, slice):
+            out.append(len(range(*part.indices(shape[axis]))))
+        axis += 1
+    return tuple(out)

@@ -1,0 +1,340 @@
+"""Which element an array index names: what `gather` and `scatter` are compiled to.
+
+Owns: `taken`, `scattered`, `scattered_sum` and `scattered_added`, whose index arrays are integers
+known to be in range, `compacted` (the positions of a mask), and `normal`, which brings any index to
+that form in an expansion. The ops that users' subscripts become are in `getitem.py`.
+
+A normal index has one entry for each axis: a slice with an explicit start and step, a non-negative
+int, or `HOLE` for an array; and None, and at most one ellipsis, which stands for no axis but keeps
+the arrays on its two sides apart. Broadcast together, the arrays give the *batch* axes of the
+result: these stand where the first array (or int) did, or in front if the arrays are apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.lowering import Compact, Expand, Map, Scatter, View
+from tracker.ir.types import Type
+from tracker.ops.declare.declare import declare
+from tracker.ops.elementwise.comparison import equal
+from tracker.ops.reduce.predicates import all_, count_nonzero, whole
+from tracker.ops.shape.shape import reshape
+
+HOLE = "_"  # in an index: the next operand array goes here
+Index = tuple[Any, ...]
+_INT64 = np.dtype(np.int64)
+
+
+class Piece:
+    """A cotangent that is zero but for a basic index: `g` stands at `index` of an array of zeros.
+
+    What the rule of a read gives, so that many reads can be added up without their zeros.
+    """
+
+    __slots__ = ("g", "index", "shape")
+
+    def __init__(self, g: Any, index: Index, shape: tuple[int, ...]) -> None:
+        self.g = g
+        self.index = index
+        self.shape = shape
+
+
+def is_hole(part: Any) -> bool:
+    return type(part) is str and part == HOLE
+
+
+def filled(index: Index, arrays: tuple[Any, ...]) -> Index:
+    """An index with the arrays in it, as NumPy takes it."""
+    if len(index) == 1 == len(arrays):
+        return arrays
+    rest = iter(arrays)
+    return tuple(next(rest) if is_hole(part) else part for part in index)
+
+
+# The batch axes -----------------------------------------------------------------------------------
+
+
+def _front(index: Index) -> int:
+    """How many axes of the result stand before the batch axes."""
+    at = [i for i, part in enumerate(index) if is_hole(part) or type(part) is int]
+    if at[-1] - at[0] + 1 != len(at):
+        return 0
+    return sum(part is not Ellipsis for part in index[: at[0]])
+
+
+def result_shape(shape: tuple[int, ...], index: Index, arrays: Sequence[Type]) -> tuple[int, ...]:
+    """The shape of x[index], for a normal index."""
+    batch = np.broadcast_shapes(*(a.shape for a in arrays))
+    rest: list[int] = []
+    axis = 0
+    for part in index:
+        if part is Ellipsis:
+            continue
+        if part is None:
+            rest.append(1)
+            continue
+        if isinstance(part, slice):
+            rest.append(len(range(*part.indices(shape[axis]))))
+        axis += 1
+    front = _front(index)
+    return (*rest[:front], *batch, *rest[front:])
+
+
+def _source(
+    e: Any, at: Any, shape: tuple[int, ...], index: Index, arrays: Sequence[Type], first: int
+) -> tuple[Any, ...]:
+    """The place in an array of this shape that position `at` of x[index] names; the index arrays
+    are the operands from number `first` on."""
+    batch, front = len(np.broadcast_shapes(*(a.shape for a in arrays))), _front(index)
+    inner, rest = at[front : front + batch], iter((*at[:front], *at[front + batch :]))
+    source: list[Any] = []
+    hole = 0
+    for part in index:
+        if part is Ellipsis:
+            continue
+        if part is None:
+            next(rest)
+        elif isinstance(part, slice):
+            source.append(e.affine(next(rest), part.step, part.start))
+        elif is_hole(part):
+            own = arrays[hole].shape
+            where = tuple(
+                0 if n == 1 else i for i, n in zip(inner[batch - len(own) :], own, strict=True)
+            )
+            source.append(e.held(first + hole, where, shape[len(source)]))
+            hole += 1
+        else:
+            source.append(e.fixed(part))
+    return tuple(source)
+
+
+def extents(
+    shape: tuple[int, ...], index: Index, arrays: Sequence[Type], first: int
+) -> list[tuple[int, int]]:
+    """The extent of the axis that each index array of x[index] names a place along, beside its
+    number; they are the operands from number `first` on. (A mask is known to fit.)"""
+    spans = [a.ndim if a.dtype == np.bool_ else 1 for a in arrays]
+    used = sum(part is not None and part is not Ellipsis for part in index)
+    used += sum(spans) - len(spans)
+    found: list[tuple[int, int]] = []
+    axis = hole = 0
+    for part in index:
+        if is_hole(part):
+            if arrays[hole].dtype != np.bool_:
+                found.append((first + hole, shape[axis]))
+            axis += spans[hole]
+            hole += 1
+        elif part is not None:
+            axis += len(shape) - used if part is Ellipsis else 1
+    return found
+
+
+# The ops ------------------------------------------------------------------------------------------
+#
+# They are written by expansions only, and these are not differentiated.
+
+taken = declare(
+    "taken",
+    method=None,
+    entry=None,
+    infer=lambda x, *arrays, index: Type(result_shape(x.shape, index, arrays), x.dtype),
+    evaluate=lambda x, *arrays, index: np.asarray(x)[filled(index, arrays)],
+    jvp=[None, None],
+    vjp=[None, None],
+    lower=View(
+        lambda e, at, x, *arrays, index: (0, _source(e, at, x.shape, index, arrays, 1), None)
+    ),
+)
+
+
+def _scattered_sum(g: Any, *arrays: Any, index: Index, shape: tuple[int, ...]) -> Any:
+    out = np.zeros(shape, np.result_type(g))
+    np.add.at(out, filled(index, arrays), g)
+    return out
+
+
+scattered_sum = declare(
+    "scattered_sum",
+    method=None,
+    entry=None,
+    infer=lambda g, *arrays, index, shape: Type(shape, g.dtype),
+    evaluate=_scattered_sum,
+    jvp=[None, None],
+    vjp=[None, None],
+    lower=Scatter(
+        lambda g, *arrays, index, shape: g.shape,
+        lambda e, at, g, *arrays, index, shape: _source(e, at, shape, index, arrays, 1),
+        base=None,
+        value=0,
+        adds=True,
+    ),
+)
+
+
+def _scattered_added(x: Any, v: Any, *arrays: Any, index: Index) -> Any:
+    out = np.array(x)
+    np.add.at(out, filled(index, arrays), v)
+    return out
+
+
+scattered_added = declare(
+    "scattered_added",
+    method=None,
+    entry=None,
+    infer=lambda x, v, *arrays, index: x,
+    evaluate=_scattered_added,
+    jvp=[None, None, None],
+    vjp=[None, None, None],
+    lower=Scatter(
+        lambda x, v, *arrays, index: v.shape,
+        lambda e, at, x, v, *arrays, index: _source(e, at, x.shape, index, arrays, 2),
+        base=0,
+        value=1,
+        adds=True,
+    ),
+)
+
+
+def _scattered(x: Any, v: Any, *arrays: Any, index: Index) -> Any:
+    out = np.array(x)
+    out[filled(index, arrays)] = v
+    return out
+
+
+scattered = declare(
+    "scattered",
+    method=None,
+    entry=None,
+    infer=lambda x, v, *arrays, index: x,
+    evaluate=_scattered,
+    jvp=[None, None, None],
+    vjp=[None, None, None],
+    lower=Scatter(
+        lambda x, v, *arrays, index: result_shape(x.shape, index, arrays),
+        lambda e, at, x, v, *arrays, index: _source(e, at, x.shape, index, arrays, 2),
+        base=0,
+        value=1,
+    ),
+)
+
+
+def _compacted(mask: Any, *, count: int) -> Any:
+    return np.flatnonzero(mask)[:count]
+
+
+compacted = declare(
+    "compacted",
+    method=None,
+    entry=None,
+    infer=lambda mask, *, count: Type((count,), np.dtype(np.intp)),
+    evaluate=_compacted,
+    jvp=[None],
+    vjp=[None],
+    lower=Compact(),
+)
+
+
+def _positions_build(b: Any, mask: Any, *, count: int) -> Any:
+    return _positions(b, mask, count)
+
+
+# The same of a mask that has `count` true elements, in any shape: what `np.nonzero` is made of.
+positions = declare(
+    "positions",
+    method=None,
+    entry=None,
+    infer=lambda mask, *, count: Type((count,), np.dtype(np.intp)),
+    evaluate=lambda mask, *, count: np.flatnonzero(mask),
+    jvp=[None],
+    vjp=[None],
+    lower=Expand(_positions_build),
+)
+inside = declare(  # whether a position, which may count from the end, is within an axis
+    "inside",
+    method=None,
+    entry=None,
+    infer=lambda x, *, extent: Type(x.shape, np.dtype(bool)),
+    evaluate=lambda x, *, extent: (x >= -extent) & (x < extent),
+    jvp=[None],
+    vjp=[None],
+    lower=Map(
+        lambda e, x, *, extent: e.logical_and(
+            e.compare(">=", x, e.constant(-extent, x)), e.compare("<", x, e.constant(extent, x))
+        ),
+        lambda x: (_INT64,),
+        "i",
+    ),
+)
+
+
+# To normal form -----------------------------------------------------------------------------------
+
+
+def normal(
+    b: Any, shape: tuple[int, ...], arrays: Sequence[Any], index: Index, counts: tuple[int, ...]
+) -> tuple[tuple[int, ...], Index, list[Any]] | str:
+    """In an expansion: the shape that the indexed array is to be given (each mask's axes are one),
+    the normal index, and its arrays; or why there is none. Requires what NumPy raises for."""
+    masks = [a for a in arrays if a.type.dtype == np.bool_]
+    if any(a.type.ndim == 0 for a in masks) or len(masks) != len(counts):
+        return "a mask of no axes"
+    rest, count = iter(arrays), iter(counts)
+    used = sum(a.type.ndim - 1 for a in masks)
+    used += sum(1 for part in index if part is not None and part is not Ellipsis)
+    spare = (slice(None),) * (len(shape) - used)
+    dots = next((i for i, part in enumerate(index) if part is Ellipsis), len(index))
+    merged: list[int] = []
+    entries: list[Any] = []
+    holes: list[Any] = []
+    axis = 0
+    for part in (*index[: dots + 1], *spare, *index[dots + 1 :]):
+        if part is None or part is Ellipsis:
+            entries.append(part)
+            continue
+        if not is_hole(part):
+            merged.append(shape[axis])
+            entries.append(canonical_part(part, shape[axis], axis))
+            axis += 1
+            continue
+        array = next(rest)
+        entries.append(HOLE)
+        if array.type.dtype == np.bool_:
+            axes = array.type.ndim
+            # NumPy lets a mask without elements be shorter than what it is of
+            merged.append(math.prod(shape[axis : axis + axes]))
+            holes.append(_positions(b, array, next(count)))
+        else:
+            axes = 1
+            merged.append(shape[axis])
+            if array.type.size:
+                b.require(whole(b, all_, b(inside, array, extent=shape[axis])))
+            holes.append(array)
+        axis += axes
+    return tuple(merged), tuple(entries), holes
+
+
+def _positions(b: Any, mask: Any, count: int) -> Any:
+    """The positions of a mask's true elements, of which there must be `count`."""
+    b.require(b(equal, b(count_nonzero, mask, axis=None), np.intp(count)))
+    flat = mask if mask.type.ndim == 1 else b(reshape, mask, shape=(mask.type.size,))
+    return b(compacted, flat, count=count)
+
+
+def canonical_part(part: Any, extent: int, axis: int) -> Any:
+    """One entry of a basic index in canonical form; raises IndexError as NumPy does."""
+    if isinstance(part, slice):
+        start, stop, step = part.indices(extent)
+        if not range(start, stop, step):
+            return slice(0, 0, 1)
+        if step > 0:
+            return slice(start, stop, step)
+        return slice(start, None if stop < 0 else stop, step)
+    at = part + extent if part < 0 else part
+    if not 0 <= at < extent:
+        raise IndexError(f"index {part} is out of bounds for axis {axis} with size {extent}")
+    return at

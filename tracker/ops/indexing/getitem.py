@@ -1,0 +1,363 @@
+"""Reading and writing by index, as pure functions.
+
+Ops come in adjoint pairs: `getitem`/`embed` for basic indices (ints, slices, new axes, ellipsis),
+and `gather`/`scatter_add` for integer and boolean arrays. `put` and `scatter` give a copy with
+elements replaced. `subscripts.py` says which of them `x[key]` and `x[key] = v` are.
+
+An index travels as a param: a tuple of slices, ints, None, and `HOLE` where an operand array goes
+(`canonical.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.lowering import Expand, View, Writes
+from tracker.ir.op import LINEAR, Op
+from tracker.ir.types import Type
+from tracker.ops.declare.arguments import as_array
+from tracker.ops.declare.declare import declare
+from tracker.ops.declare.rule_helpers import project
+from tracker.ops.elementwise.comparison import equal
+from tracker.ops.indexing.canonical import lengths
+from tracker.ops.indexing.gather_scatter import (
+    Index,
+    Piece,
+    extents,
+    filled,
+    is_hole,
+    normal,
+    result_shape,
+    scattered,
+    scattered_sum,
+    taken,
+)
+from tracker.ops.shape.create import astype, iota
+from tracker.ops.shape.shape import broadcast_to, reshape
+from tracker.support.array_copies import own_copy
+from tracker.tape.record import apply, data_of, form_of
+
+_INT = np.dtype(np.intp)
+
+
+# Basic indices ------------------------------------------------------------------------------------
+
+
+def _getitem_source(e: Any, at: Any, x: Type, *, index: Index) -> Any:
+    position = iter(at)
+    source = []
+    for part in index:
+        if part is None:
+            next(position)
+        elif isinstance(part, slice):
+            source.append(e.affine(next(position), part.step, part.start))
+        else:
+            source.append(e.fixed(part))
+    return 0, tuple(source), None
+
+
+def _embed_source(e: Any, at: Any, g: Type, *, index: Index, shape: tuple[int, ...]) -> Any:
+    """Where in `g` the element `at` of the embedded array comes from, and whether it does."""
+    source = []
+    conditions = []
+    axis = 0
+    for part in index:
+        if part is None:
+            source.append(e.zero)
+            continue
+        if isinstance(part, slice):
+            n = len(range(*part.indices(shape[axis])))
+            inner, inside = e.within(at[axis], part.start, part.step, n)
+            source.append(inner)
+        else:
+            _, inside = e.within(at[axis], part, 1, 1)
+        conditions.append(inside)
+        axis += 1
+    return 0, tuple(source), e.every(conditions)
+
+
+def _embed(g: Any, *, index: Index, shape: tuple[int, ...]) -> Any:
+    out = np.zeros(shape, np.result_type(g))
+    out[index] = g
+    return out
+
+
+getitem: Op = declare(
+    "getitem",
+    method=None,
+    entry=None,
+    infer=lambda x, *, index: Type(lengths(index, x.shape), x.dtype),
+    evaluate=lambda x, *, index: x[index],
+    jvp=LINEAR,
+    vjp=[lambda g, y, x, *, index: Piece(g, index, np.shape(x))],
+    lower=View(_getitem_source, order="V"),
+)
+embed: Op = declare(
+    "embed",
+    method=None,
+    entry=None,
+    infer=lambda g, *, index, shape: Type(shape, g.dtype),
+    evaluate=_embed,
+    jvp=LINEAR,
+    vjp=[lambda g, y, x, *, index, shape: apply(getitem, (g,), {"index": index})],
+    lower=View(_embed_source, lambda g, *, index, shape: Writes(None, ((0, index),)), "C"),
+)
+
+
+def _put(x: Any, v: Any, *, index: Index) -> Any:
+    broadcast = type(x) is not np.ndarray or 0 in x.strides
+    out = np.array(x) if broadcast else own_copy(x)
+    out[index] = v
+    return out
+
+
+def _put_vjp_value(g: Any, y: Any, x: Any, v: Any, *, index: Index) -> Any:
+    return project(apply(getitem, (g,), {"index": index}), v)
+
+
+def _put_vjp_base(g: Any, y: Any, x: Any, v: Any, *, index: Index) -> Any:
+    hole = np.zeros_like(apply(getitem, (g,), {"index": index}))
+    return apply(put, (g, hole), {"index": index})
+
+
+def _broadcast_value(v: Any, index: Index, x: Any) -> Any:
+    """A value to be written, in the shape and dtype of the place."""
+    return np.astype(np.broadcast_to(as_array(v), lengths(index, np.shape(x))), np.result_type(x))
+
+
+put: Op = declare(
+    "put",
+    method=None,
+    entry=None,
+    infer=lambda x, v, *, index: x,
+    evaluate=_put,
+    jvp=[
+        lambda t, y, x, v, *, index: apply(
+            put, (t, np.zeros_like(apply(getitem, (t,), {"index": index}))), {"index": index}
+        ),
+        lambda t, y, x, v, *, index: apply(
+            embed, (_broadcast_value(t, index, y),), {"index": index, "shape": np.shape(x)}
+        ),
+    ],
+    vjp=[_put_vjp_base, _put_vjp_value],
+    lower=View(
+        lambda e, at, x, v, *, index: e.either(
+            _embed_source(e, at, v, index=index, shape=x.shape), v, at
+        ),
+        lambda x, v, *, index: Writes(0, ((1, index),)),
+        "K",
+    ),
+)
+
+as_view: Op = declare(  # a number as the array without dimensions that `x[0, ...]` is in NumPy
+    "as_view",
+    method=None,
+    entry=None,
+    infer=lambda x: Type(x.shape, x.dtype),
+    evaluate=np.asarray,
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: g],
+    lower=View(lambda e, index, x: (0, index, None), order="V"),
+)
+
+
+# Array indices ------------------------------------------------------------------------------------
+
+
+def _gather_infer(x: Type, *arrays: Type, index: Index, counts: tuple[int, ...] = ()) -> Type:
+    samples = tuple(
+        np.zeros(a.shape, a.dtype)
+        if a.dtype == np.bool_
+        else np.broadcast_to(a.dtype.type(0), a.shape)
+        for a in arrays
+    )
+    for mask, count in zip([m for m in samples if m.dtype == np.bool_], counts, strict=True):
+        mask.flat[:count] = True
+    return Type(np.broadcast_to(np.int8(0), x.shape)[filled(index, samples)].shape, x.dtype)
+
+
+def _gather_build(b: Any, x: Any, *arrays: Any, index: Index, counts: Any = ()) -> Any:
+    found = normal(b, x.type.shape, arrays, index, counts)
+    if isinstance(found, str):
+        return found
+    shape, places, holes = found
+    return b(taken, _shaped(b, x, shape), *holes, index=places)
+
+
+def _shaped(b: Any, x: Any, shape: tuple[int, ...]) -> Any:
+    """In an expansion: x in another shape, or as it is."""
+    return x if x.type.shape == shape else b(reshape, x, shape=shape)
+
+
+def _scatter_add(
+    g: Any, *arrays: Any, index: Index, shape: tuple[int, ...], counts: Any = ()
+) -> Any:
+    out = np.zeros(shape, np.result_type(g))
+    np.add.at(out, filled(index, arrays), g)
+    return out
+
+
+def _scatter_add_build(
+    b: Any, g: Any, *arrays: Any, index: Index, shape: tuple[int, ...], counts: Any = ()
+) -> Any:
+    found = normal(b, shape, arrays, index, counts)
+    if isinstance(found, str):
+        return found
+    merged, places, holes = found
+    return _shaped(b, b(scattered_sum, g, *holes, index=places, shape=merged), shape)
+
+
+gather: Op = declare(
+    "gather",
+    method=None,
+    entry=None,
+    infer=_gather_infer,
+    evaluate=lambda x, *arrays, index, counts=(): x[filled(index, arrays)],
+    jvp=[lambda t, y, x, *arrays, **params: apply(gather, (t, *arrays), params), None],
+    vjp=[
+        lambda g, y, x, *arrays, **params: apply(
+            scatter_add, (g, *arrays), {**params, "shape": np.shape(x)}
+        ),
+        None,
+    ],
+    lower=Expand(
+        _gather_build,
+        order="K",
+        positions=lambda x, *arrays, index, **_: (
+            extents(x.shape, index, arrays, 1) if is_hole(index[0]) else None
+        ),
+    ),
+)
+scatter_add: Op = declare(
+    "scatter_add",
+    method=None,
+    entry=None,
+    infer=lambda g, *arrays, index, shape, counts=(): Type(shape, g.dtype),
+    evaluate=_scatter_add,
+    jvp=[lambda t, y, g, *arrays, **params: apply(scatter_add, (t, *arrays), params), None],
+    vjp=[lambda g, y, x, *arrays, index, **_: gathered(g, arrays, index), None],
+    lower=Expand(
+        _scatter_add_build,
+        order="C",
+        positions=lambda g, *arrays, index, shape, **_: extents(shape, index, arrays, 1),
+    ),
+)
+
+
+def gathered(x: Any, arrays: tuple[Any, ...], index: Index) -> Any:
+    return apply(gather, (x, *arrays), place_params(index, arrays))
+
+
+def place_params(index: Index, arrays: tuple[Any, ...]) -> dict[str, Any]:
+    """The params of an op with array indices: how many elements a mask lets through is part of the
+    op, so that types are."""
+    masks = [a for a in arrays if form_of(a).dtype.kind == "b"]
+    if not masks:
+        return {"index": index}
+    return {"index": index, "counts": tuple(int(np.count_nonzero(data_of(a))) for a in masks)}
+
+
+def _scatter(x: Any, v: Any, *arrays: Any, index: Index, counts: Any = ()) -> Any:
+    out = np.array(x)
+    out[filled(index, arrays)] = v
+    return out
+
+
+def _scatter_build(b: Any, x: Any, v: Any, *arrays: Any, index: Index, counts: Any = ()) -> Any:
+    found = normal(b, x.type.shape, arrays, index, counts)
+    if isinstance(found, str):
+        return found
+    shape, places, holes = found
+    room = result_shape(shape, places, [a.type for a in holes])
+    if v.type.ndim > len(room):
+        v = b(reshape, v, shape=v.type.shape[v.type.ndim - len(room) :])
+    return _shaped(b, b(scattered, _shaped(b, x, shape), v, *holes, index=places), x.type.shape)
+
+
+def _winners(shape: tuple[int, ...], arrays: tuple[Any, ...], index: Index) -> Any:
+    """Which written elements survive, where one place is written more than once (the last one)."""
+    place = filled(index, tuple(data_of(a) for a in arrays))
+    count = np.broadcast_to(np.int8(0), shape)[place].size
+    turn = np.arange(count, dtype=_turns(count))
+    turn = turn.reshape(np.broadcast_to(np.int8(0), shape)[place].shape)
+    last = np.zeros(shape, turn.dtype)
+    last[place] = turn
+    return last[place] == turn
+
+
+def _turns(count: int) -> np.dtype[Any]:
+    """The dtype of the numbers of so many elements: the array that they are written to is large."""
+    return np.dtype(np.int32 if count < 2**31 else np.int64)
+
+
+def _winners_build(
+    b: Any, *arrays: Any, index: Index, shape: tuple[int, ...], counts: Any = ()
+) -> Any:
+    found = normal(b, shape, arrays, index, counts)
+    if isinstance(found, str):
+        return found
+    merged, places, holes = found
+    room = result_shape(merged, places, [a.type for a in holes])
+    count = math.prod(room)
+    dtype = _turns(count)
+    turn = _shaped(b, b(astype, b(iota, shape=(count,), axis=0), dtype=dtype), room)
+    none = b(broadcast_to, dtype.type(0), shape=merged)
+    last = b(scattered, none, turn, *holes, index=places)
+    return b(equal, b(taken, last, *holes, index=places), turn)
+
+
+def _scatter_vjp_base(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index, **_: Any) -> Any:
+    zero = np.zeros_like(gathered(g, arrays, index))
+    return apply(scatter, (g, zero, *arrays), place_params(index, arrays))
+
+
+def _scatter_vjp_value(g: Any, y: Any, x: Any, v: Any, *arrays: Any, index: Index, **_: Any) -> Any:
+    piece = gathered(g, arrays, index)
+    forms = [form_of(a) for a in arrays]
+    if all(np.result_type(x) == np.bool_ for x in forms) or all(np.size(x) == 1 for x in forms):
+        return project(piece, v)  # a mask writes nowhere twice, nor does one place
+    alive = apply(winners, arrays, {**place_params(index, arrays), "shape": np.shape(x)})
+    return project(np.where(alive, piece, np.zeros_like(piece)), v)
+
+
+winners: Op = declare(
+    "winners",
+    method=None,
+    entry=None,
+    infer=lambda *arrays, shape, **places: _gather_infer(
+        Type(shape, np.dtype(bool)), *arrays, **places
+    ),
+    evaluate=lambda *arrays, index, shape, counts=(): _winners(shape, arrays, index),
+    jvp=[None],
+    vjp=[None],
+    lower=Expand(_winners_build),
+)
+
+
+def _scatter_jvp_value(t: Any, y: Any, x: Any, v: Any, *arrays: Any, **params: Any) -> Any:
+    return apply(scatter, (np.zeros_like(y), t, *arrays), params)
+
+
+scatter: Op = declare(
+    "scatter",
+    method=None,
+    entry=None,
+    infer=lambda x, v, *arrays, index, counts=(): x,
+    evaluate=_scatter,
+    jvp=[
+        lambda t, y, x, v, *arrays, **params: apply(
+            scatter, (t, np.zeros_like(v), *arrays), params
+        ),
+        _scatter_jvp_value,
+        None,
+    ],
+    vjp=[_scatter_vjp_base, _scatter_vjp_value, None],
+    lower=Expand(
+        _scatter_build,
+        order="K",
+        positions=lambda x, v, *arrays, index, **_: extents(x.shape, index, arrays, 2),
+    ),
+)

@@ -1,0 +1,420 @@
+"""Writing into tracked arrays, with NumPy's aliasing.
+
+Values are never changed: a write gives a handle a new value (`put`). A handle that is a *view*
+remembers its base and how it was cut from it: writing through the view writes into the base, and
+after any write the base's views are read again when they are next used.
+
+Owns: `View`, subscripts of `Tracked` (`__getitem__`, `__setitem__`), in-place operators, `fill`,
+`sort`, `np.copyto`. Start at `write`.
+
+Invariant: after a write, every handle that NumPy would let see it sees it.
+"""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from tracker.errors import UnsupportedError, message
+from tracker.ir.op import METHODS, NUMPY
+from tracker.ops.declare.arguments import as_array, as_strong, refuse
+from tracker.ops.declare.casting import as_stored, fitted, is_plain, no_cast
+from tracker.ops.declare.declare import implements
+from tracker.ops.indexing import getitem, subscripts
+from tracker.ops.indexing.take_repeat import along_all, along_axis
+from tracker.ops.shape.create import buffer, copy, identity, joined
+from tracker.tape.conversions import whole
+from tracker.tape.placeholders import HANDLES, is_settled, may_differ, settled, settled_within
+from tracker.tape.record import apply, form_of, value_of, wrap
+from tracker.tape.tracer import note_write
+from tracker.tape.tracked import Leaf, Tracked, install, of_an_array, said
+from tracker.tape.value import Value
+
+
+class View:
+    """How a handle was cut from its base: base[index], or base reordered by an op."""
+
+    __slots__ = ("base", "cut", "paste")
+
+    def __init__(
+        self, base: Tracked, cut: Callable[[Any], Any], paste: Callable[[Any, Any], Any]
+    ) -> None:
+        self.base = base
+        self.cut = cut  # base -> part
+        self.paste = paste  # (base, new part) -> new base
+
+    def read(self, part: Tracked) -> Value:
+        value = value_of(self.cut(self.base))
+        _watch(self.base, part)
+        return value
+
+
+class Flat(View):
+    """That of `.flat`, in NumPy an iterator: what it reads is a copy."""
+
+    __slots__ = ()
+
+
+def link(
+    base: Tracked, part: Any, cut: Callable[[Any], Any], paste: Any, kind: type[View] = View
+) -> Any:
+    """Make `part` a view of `base`."""
+    part._view = kind(base, cut, paste)
+    _watch(base, part)
+    return part
+
+
+def _watch(base: Tracked, part: Tracked) -> None:
+    """Have the base tell `part`, which is up to date, of the next write."""
+    views = getattr(base, "_views", None)
+    if views is None:
+        views = base._views = []
+    elif len(views) & (len(views) - 1) == 0:  # a power of two: now and then, forget the dead
+        views[:] = [ref for ref in views if ref() is not None]
+    views.append(weakref.ref(part))
+
+
+def write(handle: Tracked, new: Any) -> None:
+    """Give a handle a new value (same shape and dtype), and let its base and views see it."""
+    view = getattr(handle, "_view", None)
+    if view is not None:
+        write(view.base, view.paste(view.base, new))
+        return  # the handle is read again when it is next used: in the layout it has in NumPy
+    old = value_of(handle)
+    given = old.op is None or old.op is identity  # an argument, as the caller gave it
+    if given and type(old.form) is np.ndarray and not old.form.flags.writeable:
+        raise ValueError(message("assignment destination is read-only", "Write into x.copy()"))
+    note_write(old)
+    made = value_of(new if isinstance(new, Tracked) else buffer(new))
+    if type(old.form) is np.ndarray and type(made.form) is not np.ndarray:
+        made = value_of(apply(copy, (wrap(made),)))  # NumPy's operators give numbers for 0-d arrays
+    handle._value = made if _lies_as(made.form, old.form) else value_of(_laid_as(made, old))
+    invalidate(handle)
+
+
+def _lies_as(form: Any, old: Any) -> bool:
+    """Whether an array lies in memory as another of its shape does."""
+    if type(old) is not np.ndarray or form.strides == old.strides:
+        return True
+    flags, wanted = form.flags, old.flags
+    return bool(wanted.c_contiguous and flags.c_contiguous)
+
+
+def _laid_as(made: Value, old: Value) -> Any:
+    """A new value in the layout of the old: a write moves no element, so it decides as before of
+    which reshapes are views, and in which order copies lie."""
+    whole = tuple(slice(0, n, 1) for n in old.form.shape)
+    return apply(getitem.put, (wrap(old), wrap(made)), {"index": whole})
+
+
+def invalidate(handle: Tracked) -> None:
+    """Have the views of a handle read again; they report back when they have been."""
+    views = getattr(handle, "_views", None)
+    if not views:
+        return
+    handle._views = []
+    for ref in views:
+        part = ref()
+        if part is not None:
+            part._value = None
+            invalidate(part)
+
+
+@install("__getitem__")
+def _getitem(self: Tracked, key: Any) -> Any:
+    if HANDLES and may_differ() and not is_settled(self, key):
+        return settled(self)[settled_within(key)]
+    if type(key) is int:
+        value = self._value or self._refresh()
+        form = value.form
+        if type(form) is np.ndarray and form.ndim == 1 and -form.size <= key < form.size:
+            place = (key % form.size,)
+            found = subscripts.stored(self, place) if value.op is getitem.put else None
+            return apply(getitem.getitem, (self,), {"index": place}) if found is None else found
+    try:
+        part, place, arrays = subscripts.read(self, key)
+    except IndexError:
+        kind = type(value_of(self).form)
+        if kind in (float, int, complex, bool):
+            raise TypeError(f"{kind.__name__!r} object is not subscriptable") from None
+        raise
+    if type(form_of(part)) is not np.ndarray or not subscripts.is_view(arrays):
+        return part
+    if type(getattr(self, "_view", None)) is Flat:
+        return np.copy(part)
+    return link(
+        self,
+        part,
+        lambda base: subscripts.cut(base, place, arrays),
+        lambda base, new: subscripts.paste(base, new, place, arrays),
+    )
+
+
+@install("__setitem__")
+def _setitem(self: Tracked, key: Any, v: Any) -> None:
+    if HANDLES and may_differ() and not is_settled(self, key):
+        settled(self)[settled_within(key)] = settled_within(v)
+        return
+    kind = type(value_of(self).form)
+    if kind is not np.ndarray:
+        raise TypeError(f"{said(kind)!r} object does not support item assignment")
+    if type(v) in (list, tuple) and self.dtype.kind in "iu":
+        v = as_stored(v, self.dtype)
+    v, view = joined(v), getattr(self, "_view", None)
+    if type(view) is Flat:
+        places = np.shape(self[key])
+        if places and np.size(v) == 0:
+            return  # as NumPy, which has nothing to write
+        v = _repeated(places, v)
+    if view is not None or not subscripts.overwritten(self, key, v):
+        write(self, subscripts.written(self, key, v))
+
+
+_PYTHON_NUMBERS = (int, float, complex)
+
+
+def _repeated(shape: tuple[int, ...], v: Any) -> Any:
+    """Values in the shape of the places of `a.flat` that they go to, again and again."""
+    if type(form_of(v)) in _PYTHON_NUMBERS:
+        return v
+    v = as_array(v)
+    if shape == () and np.ndim(v):
+        raise ValueError("Error setting single item of array.")
+    return np.reshape(v, ()) if np.size(v) == 1 else np.resize(v, shape)
+
+
+def _in_place(name: str, plain: Callable[[Any, Any], Any], ufunc: np.ufunc) -> None:
+    in_place = getattr(operator, f"i{name}")
+
+    def method(self: Tracked, other: Any) -> Any:
+        if HANDLES and may_differ() and settled(self) is not self:
+            return in_place(settled(self), settled(other))
+        result = plain(self, other)
+        form = value_of(self).form
+        if type(form) is not np.ndarray:
+            return result
+        write(self, fitted(result, form, ufunc=ufunc.__name__))
+        return self
+
+    install(f"__i{name}__")(method)
+
+
+for _name, _operator, _ufunc in (
+    ("add", operator.add, np.add),
+    ("sub", operator.sub, np.subtract),
+    ("mul", operator.mul, np.multiply),
+    ("truediv", operator.truediv, np.divide),
+    ("floordiv", operator.floordiv, np.floor_divide),
+    ("mod", operator.mod, np.remainder),
+    ("pow", operator.pow, np.power),
+    ("matmul", operator.matmul, np.matmul),
+    ("and", operator.and_, np.bitwise_and),
+    ("or", operator.or_, np.bitwise_or),
+    ("xor", operator.xor, np.bitwise_xor),
+    ("lshift", operator.lshift, np.left_shift),
+    ("rshift", operator.rshift, np.right_shift),
+):
+    _in_place(_name, _operator, _ufunc)
+
+
+def _fill(self: Tracked, value: Any) -> None:
+    if np.ndim(value):
+        raise ValueError("setting an array element with a sequence.")
+    if not isinstance(form_of(self), np.generic):  # whose methods write into a copy of it
+        self[...] = value
+
+
+def _sort(self: Tracked, axis: int = -1, kind: Any = None, order: Any = None, **rest: Any) -> None:
+    write(self, NUMPY[np.sort](self, axis, kind, order, **rest))
+
+
+def _partition(self: Tracked, kth: Any, axis: int = -1, kind: Any = "introselect") -> None:
+    write(self, NUMPY[np.partition](self, kth, axis, kind))
+
+
+def _resize(self: Tracked, *new_shape: Any, refcheck: bool = True) -> None:
+    """Another shape for an array nobody has a view of: cut off, or zeros at the end."""
+    if isinstance(form_of(self), np.generic):
+        return
+    shape = new_shape[0] if len(new_shape) == 1 and np.ndim(new_shape[0]) else new_shape
+    if getattr(self, "_view", None) is not None:
+        raise ValueError("cannot resize this array: it does not own its data")
+    if any(ref() is not None for ref in getattr(self, "_views", ())):
+        raise ValueError("cannot resize an array that is referenced by another array")
+    if np.min(shape, initial=0) < 0:
+        raise ValueError("negative dimensions not allowed")
+    n, flat = int(np.prod(shape)), np.ravel(self)
+    more = np.zeros(max(n - np.size(flat), 0), flat.dtype)
+    self._value = value_of(np.reshape(np.concatenate([flat[:n], more]), shape))
+
+
+def _undo_shape(base: Any, new: Any) -> Any:
+    return np.reshape(new, np.shape(base))
+
+
+def _set_shape(self: Tracked, shape: Any) -> None:
+    """`a.shape = ...`: the handle becomes a view of what it was, which its own views keep."""
+    value = value_of(self)
+    of_an_array("shape", value.form)
+    if value.op is None and isinstance(value.params, Leaf):
+        raise UnsupportedError(
+            message(
+                "the shape of a param cannot be set: its gradient has that shape",
+                "Write x = x.reshape(shape)",
+            )
+        )
+    whole = wrap(value)
+    view = getattr(self, "_view", None)
+    if view is not None:
+        link(view.base, whole, view.cut, view.paste)
+    part = NUMPY[np.reshape](whole, shape)
+    if getattr(part, "_view", None) is None:  # it shares no memory
+        if np.size(part):
+            raise AttributeError(
+                message(
+                    "the elements do not lie in memory as the new shape would have them",
+                    "Write x = x.reshape(shape), which copies them",
+                )
+            )
+        made = np.shape(part)
+        link(whole, part, lambda base: np.reshape(base, made), _undo_shape)
+    for ref in getattr(self, "_views", ()):
+        child = ref()
+        if child is not None:
+            link(whole, child, child._view.cut, child._view.paste)
+    self._value, self._view, self._views = part._value, part._view, []
+    _watch(whole, self)
+
+
+def _view(self: Tracked, dtype: Any = None, type: Any = None) -> Any:
+    if np.ndarray in (dtype, type):  # a tracked array is one
+        dtype, type = (None if kind == np.ndarray else kind for kind in (dtype, type))
+    refuse(".view", dtype=None if dtype == self.dtype else dtype, type=type)
+    return self[...]
+
+
+Tracked.shape = Tracked.shape.setter(_set_shape)  # type: ignore
+METHODS["fill"] = _fill
+METHODS["view"] = _view
+METHODS["sort"] = _sort
+METHODS["partition"] = _partition
+METHODS["resize"] = _resize
+
+
+@implements(np.copyto)
+def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    flags = form_of(where)
+    if isinstance(flags, (np.ndarray, np.generic)) and flags.dtype != np.bool_:
+        raise no_cast(flags.dtype, np.dtype(bool), "safe")
+    if is_plain("np.copyto", dst, src):
+        np.copyto(dst, src, casting, whole(where))
+        return
+    _is_array("copyto()", dst)
+    src = src if np.isscalar(form_of(src)) else as_array(src)
+    number = type(form_of(src)) in (bool, int, float, complex)
+    kind = np.result_type(form_of(src))
+    if not np.can_cast(_fitting(form_of(src), dst) if number else kind, dst.dtype, casting):
+        raise no_cast(kind, dst.dtype, casting, is_array=not number)
+    if type(form_of(src)) is float:  # which is cast, as an array is
+        src = as_strong(src)
+    dst[...] = src if where is True else np.where(where, src, dst)
+
+
+def _fitting(number: Any, dst: Any) -> np.dtype[Any]:
+    """The type that a Python number has next to an array: the array's, if that is of its kind."""
+    kind = np.result_type(number)
+    return np.dtype(dst.dtype) if np.result_type(dst.dtype, number) == dst.dtype else kind
+
+
+def _is_array(name: str, target: Tracked) -> None:
+    """NumPy's error for a number: these functions, other than methods, write into no copy of it."""
+    kind = type(form_of(target))
+    if kind is not np.ndarray:
+        raise TypeError(f"{name} argument 1 must be a numpy.ndarray, not a tracked {kind.__name__}")
+
+
+@implements(np.put, method="put")
+def _put(a: Any, ind: Any, v: Any, mode: Literal["raise", "wrap", "clip"] = "raise") -> None:
+    if is_plain("np.put", a, v):
+        np.put(a, whole(ind), v, mode)
+        return
+    places = np.arange(np.size(a)).take(ind, mode=mode)
+    if type(form_of(v)) in _PYTHON_NUMBERS:
+        a.flat[places] = v
+        return
+    v = as_stored(v, a.dtype)
+    if np.size(v) == 0:
+        return
+    a.flat[places] = np.resize(v, places.shape) if np.size(v) != 1 else np.reshape(v, ())
+
+
+def _flags(mask: Any) -> Any:
+    """A mask as a plain one; of numbers, where they are not 0."""
+    return whole(np.not_equal(mask, 0) if np.result_type(form_of(mask)).kind in "fc" else mask)
+
+
+@implements(np.place)
+def _place(arr: Any, mask: Any, vals: Any) -> None:
+    if is_plain("np.place", arr, vals):
+        np.place(arr, _flags(mask), vals)
+        return
+    _is_array("place()", arr)
+    if np.size(mask) != np.size(arr):
+        raise ValueError("place: mask and data must be the same size")
+    places = np.flatnonzero(mask)
+    if len(places):
+        if np.size(vals) == 0:
+            raise ValueError("Cannot insert from an empty array!")
+        number = type(form_of(vals)) in _PYTHON_NUMBERS
+        arr.flat[places] = vals if number else np.resize(as_stored(vals, arr.dtype), places.shape)
+
+
+@implements(np.put_along_axis)
+def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+    if is_plain("np.put_along_axis", arr, values):
+        np.put_along_axis(arr, whole(indices), values, axis)
+        return
+    if axis is None:
+        arr.flat[np.asarray(along_all(indices))] = values
+    else:
+        arr[along_axis(arr, indices, axis)] = values
+
+
+@implements(np.putmask)
+def _putmask(a: Any, mask: Any, values: Any) -> None:
+    if is_plain("np.putmask", a, values):
+        np.putmask(a, _flags(mask), values)
+        return
+    _is_array("putmask()", a)
+    if np.size(mask) != np.size(a):
+        raise ValueError("putmask: mask and data must be the same size")
+    mask = np.reshape(as_array(mask), np.shape(a))
+    values = _masked(values, a.dtype)
+    fits = np.shape(values) in ((), np.shape(a))
+    np.copyto(a, values if fits else np.resize(values, np.shape(a)), where=mask)
+
+
+def _masked(values: Any, dtype: np.dtype[Any]) -> Any:
+    """What `np.putmask` puts: numbers, also those in a list, whatever is lost; arrays, if safe."""
+    if type(values) in (list, tuple):
+        parts = [v if np.ndim(form_of(v)) else as_stored(v, dtype) for v in values]
+        return np.stack([_masked(v, dtype) for v in parts])
+    form = form_of(values)
+    if isinstance(form, np.ndarray) and not np.can_cast(form.dtype, dtype, "safe"):
+        raise no_cast(form.dtype, dtype, "safe")
+    return as_stored(values, dtype)
+
+
+@implements(np.fill_diagonal)
+def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    if is_plain("np.fill_diagonal", a, val):
+        np.fill_diagonal(a, val, wrap)
+        return
+    places = np.arange(np.size(a)).reshape(np.shape(a))
+    marks = np.zeros(np.shape(a), bool)
+    np.fill_diagonal(marks, True, wrap=wrap)
+    _put(a, places[marks], val)

@@ -1,0 +1,257 @@
+"""Functions that pick, repeat or cut elements, composed of indexing and the ops in
+`ops/shape/shape.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from tracker.ir.op import NUMPY
+from tracker.ops.declare.arguments import as_array, as_strong, one_axis, refuse
+from tracker.ops.declare.casting import into, no_cast
+from tracker.ops.declare.declare import implements
+from tracker.ops.indexing.gather_scatter import positions
+from tracker.ops.shape.shape import contiguous
+from tracker.ops.shape.windows import windows
+from tracker.tape.conversions import pinned, whole
+from tracker.tape.record import apply, data_of, form_of
+from tracker.tape.tracked import Tracked
+
+
+def along_axis(arr: Any, indices: Any, axis: int) -> tuple[Any, ...]:
+    """The index that picks, in each line along an axis, the elements named for this line."""
+    axis = normalize_axis_index(axis, np.ndim(arr))
+    _check_whole(indices)
+    if np.ndim(indices) != np.ndim(arr):
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    place: list[Any] = []
+    for i, n in enumerate(np.shape(arr)):
+        along = (1,) * i + (-1,) + (1,) * (np.ndim(arr) - i - 1)
+        place.append(indices if i == axis else np.arange(n).reshape(along))
+    return tuple(place)
+
+
+def along_all(indices: Any) -> Any:
+    """The same of an array as one line."""
+    if np.ndim(indices) != 1:
+        raise ValueError("when axis=None, `indices` must have a single dimension.")
+    _check_whole(indices)
+    return indices
+
+
+def _check_whole(indices: Any) -> None:
+    if np.result_type(form_of(indices)).kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
+
+
+@implements(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    if axis is not None:
+        return arr[along_axis(arr, indices, axis)]
+    return np.ravel(arr)[along_all(indices)]
+
+
+# Picking ------------------------------------------------------------------------------------------
+
+
+def _check_mode(mode: str | None) -> None:
+    if mode not in ("clip", "raise", "wrap", None):  # None: as "raise"
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+
+
+@implements(np.take, method="take")
+def take(
+    a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
+) -> Any:
+    a, axis = one_axis(a, axis)
+    _check_mode(mode)
+    n = np.shape(a)[axis]
+    where = _to_take(indices)
+    if mode == "wrap":
+        where = where % n
+    elif mode == "clip":
+        where = np.clip(where, 0, n - 1)
+    return into(out, contiguous(a[(slice(None),) * axis + (where,)]), "unsafe")
+
+
+def _to_take(indices: Any) -> Any:
+    """As NumPy's `take` reads them: what is no array is cut down to integers, whatever it is."""
+    if not isinstance(indices, (np.ndarray, Tracked)):
+        return np.asarray(indices, np.intp)
+    kind = indices.dtype
+    if kind == np.bool_:  # numbers, no mask
+        return np.astype(indices, np.intp)
+    if not np.can_cast(kind, np.intp, "same_kind"):
+        raise no_cast(kind, np.dtype(np.intp), "same_kind", is_array=np.ndim(indices))
+    return indices
+
+
+@implements(np.lib.stride_tricks.sliding_window_view)
+def sliding_window_view(
+    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+) -> Any:
+    """Read-only: to be written into, give NumPy plain numbers."""
+    refuse("np.lib.stride_tricks.sliding_window_view", writeable=writeable or None)
+    given = tuple(window_shape) if np.ndim(window_shape) else (window_shape,)
+    sizes = tuple(map(operator.index, given))
+    axes = normalize_axis_tuple(
+        range(np.ndim(x)) if axis is None else axis, np.ndim(x), allow_duplicate=True
+    )
+    if len(sizes) != len(axes):
+        raise ValueError("Must provide matching length window_shape and axis")
+    if len(set(axes)) < len(axes):
+        for size, at in zip(sizes, axes, strict=True):
+            x = sliding_window_view(x, size, at)
+        return x
+    if any(not 0 <= size <= np.shape(x)[at] for size, at in zip(sizes, axes, strict=True)):
+        raise ValueError("window shape cannot be larger than input array shape")
+    count, ndim = len(axes), np.ndim(x)
+    last = tuple(range(ndim - count, ndim))
+    ones = (1,) * count
+    found = apply(
+        windows,
+        (np.moveaxis(x, axes, last),),
+        {"kernel": sizes, "stride": ones, "dilation": ones},
+    )
+    own = tuple(range(ndim, ndim + count))  # the windows' axes come last; their places, in order
+    return np.moveaxis(found, (*last, *own), (*own, *axes))
+
+
+@implements(np.flip)
+def flip(m: Any, axis: Any = None) -> Any:
+    m = as_strong(m)
+    axes = normalize_axis_tuple(range(np.ndim(m)) if axis is None else axis, np.ndim(m))
+    return m[tuple(slice(None, None, -1 if i in axes else 1) for i in range(np.ndim(m)))]
+
+
+NUMPY[np.flipud] = lambda m: flip(m, 0)
+
+
+@implements(np.fliplr)
+def fliplr(m: Any) -> Any:
+    if np.ndim(m) < 2:
+        raise ValueError("Input must be >= 2-d.")
+    return flip(m, 1)
+
+
+@implements(np.resize)
+def resize(a: Any, new_shape: Any) -> Any:
+    shape = (new_shape,) if np.ndim(new_shape) == 0 else tuple(new_shape)
+    if any(extent < 0 for extent in shape):
+        raise ValueError("all elements of `new_shape` must be non-negative")
+    places = np.arange(int(np.prod(shape))) % max(np.size(a), 1)
+    return np.reshape(np.ravel(a)[places] if np.size(a) else np.zeros_like(a, shape=shape), shape)
+
+
+@implements(np.roll)
+def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    if axis is None:
+        return np.reshape(roll(np.ravel(a), shift, 0), np.shape(a))
+    shifts, axes = np.broadcast_arrays(shift, normalize_axis_tuple(axis, np.ndim(a), "axis", True))
+    for by, at in zip(map(int, shifts.tolist()), axes.tolist(), strict=True):
+        n = np.shape(a)[at]
+        if n and by % n:
+            front = (slice(None),) * at
+            parts = [a[(*front, slice(n - by % n, None))], a[(*front, slice(n - by % n))]]
+            a = np.concatenate(parts, axis=at)
+    return np.copy(a)
+
+
+@implements(np.repeat, method="repeat")
+def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
+    a, axis = one_axis(a, axis)
+    if type(form_of(repeats)) is float:  # NumPy takes Python's, and no other
+        repeats = int(repeats)
+    counts, shape = np.asarray(data_of(whole(repeats))), np.shape(a)
+    if counts.size == 1 and counts.dtype.kind in "iu" and (count := int(counts.ravel()[0])) >= 0:
+        whole_axis = (*shape[: axis + 1], 1, *shape[axis + 1 :])
+        spread = np.broadcast_to(np.reshape(a, whole_axis), _with(whole_axis, axis + 1, count))
+        return np.copy(np.reshape(spread, _with(shape, axis, shape[axis] * count)))
+    return take(a, np.repeat(np.arange(shape[axis]), counts), axis)
+
+
+def _with(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
+    return (*shape[:axis], n, *shape[axis + 1 :])
+
+
+@implements(np.tile)
+def tile(A: Any, reps: Any) -> Any:
+    counts = tuple(reps) if np.ndim(reps) else (reps,)
+    shape = (1,) * (len(counts) - np.ndim(A)) + np.shape(A)
+    counts = (1,) * (len(shape) - len(counts)) + counts
+    split = tuple(m for n in shape for m in (1, n))
+    spread = tuple(m for n, k in zip(shape, counts, strict=True) for m in (k, n))
+    whole = tuple(n * k for n, k in zip(shape, counts, strict=True))
+    made = np.reshape(np.broadcast_to(np.reshape(A, split), spread), whole)
+    return np.copy(made) if whole == shape else contiguous(made)
+
+
+@implements(np.nonzero, method="nonzero")
+def nonzero(a: Any) -> Any:
+    """Plain integer arrays. Under a trace, which holds for this many places, traced ones."""
+    mask = np.not_equal(a, 0)
+    if not isinstance(mask, Tracked) or not np.ndim(a):
+        return np.nonzero(np.asarray(mask))
+    flat = apply(positions, (mask,), {"count": int(np.count_nonzero(mask))})
+    shape = np.shape(a)
+    if len(shape) == 1:
+        return (flat,)
+    steps = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    return tuple(flat // step % max(n, 1) for step, n in zip(steps, shape, strict=True))
+
+
+NUMPY[np.flatnonzero] = lambda a: np.nonzero(np.ravel(a))[0]
+
+
+@implements(np.argwhere)
+def argwhere(a: Any) -> Any:
+    places = np.stack(np.nonzero(np.atleast_1d(a)), axis=-1)
+    return places if np.ndim(a) else places[:, :0]
+
+
+# Cutting ------------------------------------------------------------------------------------------
+
+
+@implements(np.array_split)
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    ary = as_array(ary)
+    extent = np.shape(ary)[axis]  # raises as NumPy does, which is not AxisError
+    axis = normalize_axis_index(axis, np.ndim(ary))
+    indices_or_sections = pinned(whole(indices_or_sections))
+    if not np.ndim(indices_or_sections):
+        indices_or_sections = int(indices_or_sections)
+    pieces = np.array_split(np.arange(extent), indices_or_sections)
+    front = (slice(None),) * axis
+    ends = np.cumsum([len(p) for p in pieces]).tolist()
+    if np.ndim(indices_or_sections):  # cuts may overlap or lie outside: as slices do
+        cuts = [0, *indices_or_sections, extent]
+        return [ary[(*front, slice(a, b))] for a, b in pairwise(cuts)]
+    return [ary[(*front, slice(e - len(p), e))] for e, p in zip(ends, pieces, strict=True)]
+
+
+@implements(np.split)
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    indices_or_sections = whole(indices_or_sections)
+    if not np.ndim(indices_or_sections) and np.shape(ary)[axis] % indices_or_sections:
+        raise ValueError("array split does not result in an equal division")
+    return array_split(ary, indices_or_sections, axis)
+
+
+def _split_along(name: str, axis: int, least: int) -> Any:
+    def call(ary: Any, indices_or_sections: Any) -> Any:
+        if np.ndim(ary) < least:
+            raise ValueError(f"{name} only works on arrays of {least} or more dimensions")
+        return split(ary, indices_or_sections, min(axis, np.ndim(ary) - 1))
+
+    return call
+
+
+NUMPY[np.hsplit] = _split_along("hsplit", 1, 1)
+NUMPY[np.vsplit] = _split_along("vsplit", 0, 2)
+NUMPY[np.dsplit] = _split_along("dsplit", 2, 3)

@@ -1,0 +1,292 @@
+"""Cholesky and QR factors.
+
+The ops are `cholesky` (the lower factor) and `qr` (both factors, flat, one after the other).
+Formulas: I. Murray, "Differentiation of the Cholesky decomposition" (2016); M. Seeger et al.,
+"Auto-differentiating linear algebra" (2017).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.lowering import Routine
+from tracker.ir.op import Op
+from tracker.ir.types import Type
+from tracker.ops.declare.declare import declare, implements
+from tracker.ops.declare.rule_helpers import project
+from tracker.ops.linalg.solve import triangular
+from tracker.ops.linalg.triangles import (
+    as_array,
+    diagonal_of,
+    embedded,
+    hermitian_of,
+    in_triangle,
+    is_square,
+    kind,
+)
+from tracker.ops.shape.shape import adjoint
+from tracker.tape.record import apply
+
+_ROWS = 128  # of a triangular system, that are solved for together
+
+# Cholesky -----------------------------------------------------------------------------------------
+
+
+def _half(a: Any) -> Any:
+    """The lower triangle, with half of the diagonal."""
+    return np.tril(a, -1) + embedded(diagonal_of(a) * 0.5, a)
+
+
+def _within(y: Any, t: Any) -> Any:
+    """L^-1 t L^-H, for the Hermitian matrix of which `t` is the lower triangle."""
+    return triangular(y, adjoint(triangular(y, hermitian_of(t))))
+
+
+def _push(t: Any, y: Any) -> Any:
+    """dL = L half(L^-1 da L^-H)."""
+    return y @ _half(_within(y, t))
+
+
+def _between(y: Any, m: Any) -> Any:
+    """L^-H m L^-1."""
+    left = triangular(y, m, trans="C")
+    return adjoint(triangular(y, adjoint(left), trans="C"))
+
+
+def _substitute(y: Any, m: Any) -> None:
+    """L^-H m in the place of m, some rows at a time."""
+    for first in reversed(range(0, y.shape[-1], _ROWS)):
+        rows, after = slice(first, first + _ROWS), slice(first + _ROWS, None)
+        part = m[..., rows, :]
+        part -= adjoint(y[..., after, rows]) @ m[..., after, :]
+        part[...] = np.linalg.solve(adjoint(np.tril(y[..., rows, rows])), part)
+
+
+def _pull(y: Any, g: Any) -> Any:
+    """L^-H half(L^H g) L^-1, brought to the triangle that was read; of plain arrays, in few."""
+    above = ~np.tri(y.shape[-1], dtype=bool)
+    m = adjoint(np.tril(y)) @ g
+    np.copyto(m, 0, where=above)
+    np.einsum("...ii->...i", m)[...] *= 0.5
+    _substitute(y, m)
+    np.conjugate(m, out=m)
+    _substitute(y, np.swapaxes(m, -1, -2))
+    np.conjugate(m, out=m)
+    diagonal = np.real(np.einsum("...ii->...i", m)).copy()
+    m = m + adjoint(m)
+    np.copyto(m, 0, where=above)
+    np.einsum("...ii->...i", m)[...] = diagonal
+    return m
+
+
+def _pull_jvp(t: Any, x: Any, y: Any, g: Any) -> Any:
+    """With s = L^-H half(L^H g) L^-1: along dL, L^-H (half(dL^H g) - dL^H s L) L^-1 - s dL L^-1."""
+    s, t = _between(y, _half(adjoint(y) @ g)), np.tril(t)
+    moved = _between(y, _half(adjoint(t) @ g))
+    turned = triangular(y, adjoint(t) @ s, trans="C")
+    right = adjoint(triangular(y, adjoint(s @ t), trans="C"))
+    return in_triangle(moved - turned - right)
+
+
+def _pull_vjp(c: Any, x: Any, y: Any, g: Any) -> Any:
+    s = _between(y, _half(adjoint(y) @ g))
+    left = triangular(y, hermitian_of(c))  # L^-1 c
+    found = g @ adjoint(_half(_within(y, c))) - s @ adjoint(left) - adjoint(s) @ adjoint(left)
+    return project(np.tril(found), y)
+
+
+cholesky_pull: Op = declare(  # the pullback of `cholesky` at the factor y, of a cotangent g
+    "cholesky_pull",
+    method=None,
+    entry=None,
+    infer=lambda y, g: Type(y.shape, kind(y.dtype, g.dtype)),
+    evaluate=_pull,
+    jvp=[_pull_jvp, lambda t, x, y, g: apply(cholesky_pull, (y, t))],
+    vjp=[_pull_vjp, lambda c, x, y, g: project(np.tril(_push(c, y)), g)],
+    lower=Routine("cholesky_pull", lambda y, g: y.shape[-1:]),
+)
+
+
+cholesky = declare(
+    "cholesky",
+    method=None,
+    entry=None,
+    infer=lambda a: Type(a.shape, kind(a.dtype)),
+    evaluate=np.linalg.cholesky,
+    jvp=[lambda t, y, a: _push(t, y)],
+    vjp=[lambda g, y, a: project(apply(cholesky_pull, (y, g)), a)],
+    lower=Routine("cholesky", lambda a: a.shape[-1:], raises=True),
+)
+
+
+@implements(np.linalg.cholesky)
+def cholesky_(a: Any, /, *, upper: bool = False) -> Any:
+    """L with L L^H = a (or U with U^H U = a). Only the lower (upper) triangle of `a` is read, and
+    the gradient is zero in the other one. Raises LinAlgError unless `a` is positive definite."""
+    a = as_array(a)
+    is_square(a)
+    if not upper:
+        return apply(cholesky, (a,))
+    return np.copy(adjoint(apply(cholesky, (adjoint(a),))), "C")  # by rows, as NumPy's lies
+
+
+# QR -----------------------------------------------------------------------------------------------
+
+
+def _sizes(shape: tuple[int, ...], complete: bool) -> tuple[int, int, int]:
+    m, n = shape[-2:]
+    return m, n, m if complete else min(m, n)
+
+
+def _split(flat: Any, shape: tuple[int, ...], complete: bool) -> tuple[Any, Any]:
+    """Q and R out of the op's flat result."""
+    m, n, k = _sizes(shape, complete)
+    batch = shape[:-2]
+    q = np.reshape(flat[..., : m * k], (*batch, m, k))
+    return q, np.reshape(flat[..., m * k :], (*batch, k, n))
+
+
+def _joined(q: Any, r: Any) -> Any:
+    batch = np.shape(q)[:-2]
+    sizes = [math.prod(np.shape(x)[-2:]) for x in (q, r)]
+    return np.concatenate(
+        [np.reshape(x, (*batch, n)) for x, n in zip((q, r), sizes, strict=True)], axis=-1
+    )
+
+
+def _qr(a: Any, *, complete: bool) -> Any:
+    return _joined(*np.linalg.qr(a, "complete" if complete else "reduced"))
+
+
+def _over(a: Any, r: Any) -> Any:
+    """a r^-1 for an upper triangular r."""
+    return adjoint(triangular(r, adjoint(a), lower=False, trans="C"))
+
+
+def _qr_jvp(t: Any, y: Any, a: Any, *, complete: bool) -> Any:
+    m, n, _ = _sizes(np.shape(a), complete)
+    k = min(m, n)
+    whole, upper = _split(y, np.shape(a), complete)
+    q, r = whole[..., :k], upper[..., :k, :k]
+    z = _over(t[..., :k], r)
+    x = adjoint(q) @ z
+    strict = np.tril(x, -1)
+    turn = strict - adjoint(strict)
+    if np.iscomplexobj(x):
+        turn = turn + embedded(1j * np.imag(diagonal_of(x)), x)
+    dq = z + q @ (turn - x)
+    dr = (x - turn) @ r
+    if n > k:  # the columns beyond the square part follow Q
+        rest = adjoint(q) @ t[..., k:] - turn @ upper[..., :k, k:]
+        dr = np.concatenate([dr, rest], axis=-1)
+    if complete and m > k:
+        others = whole[..., k:]
+        dq = np.concatenate([dq, -q @ (adjoint(dq) @ others)], axis=-1)
+        dr = np.concatenate([dr, np.zeros_like(upper[..., k:, :])], axis=-2)
+    return _joined(dq, dr)
+
+
+def _qr_vjp(g: Any, y: Any, a: Any, *, complete: bool) -> Any:
+    """(gQ - Q B) R^-H, where B is Hermitian with the upper triangle of Q^H gQ - gR R^H."""
+    m, n, _ = _sizes(np.shape(a), complete)
+    k = min(m, n)
+    whole, upper = _split(y, np.shape(a), complete)
+    gq, gr = _split(g, np.shape(a), complete)
+    q, r = whole[..., :k], upper[..., :k, :k]
+    if complete and m > k:
+        others = whole[..., k:]
+        gq = gq[..., :k] - others @ (adjoint(gq[..., k:]) @ q)
+    gr = gr[..., :k, :]
+    beyond = gr[..., k:]
+    if n > k:
+        gq = gq + a[..., k:] @ adjoint(beyond)
+    inner = adjoint(q) @ gq - gr[..., :k] @ adjoint(r)
+    b = hermitian_of(inner, lower=False)
+    square = triangular(r, adjoint(gq - q @ b), lower=False)
+    found = adjoint(square)
+    if n > k:
+        found = np.concatenate([found, q @ beyond], axis=-1)
+    return project(found, a)
+
+
+qr = declare(
+    "qr",
+    method=None,
+    entry=None,
+    infer=lambda a, *, complete: Type(
+        (
+            *a.shape[:-2],
+            math.prod(_both := _sizes(a.shape, complete)[::2]) + _both[1] * a.shape[-1],
+        ),
+        kind(a.dtype),
+    ),
+    evaluate=_qr,
+    jvp=[_qr_jvp],
+    vjp=[_qr_vjp],
+    lower=Routine("qr", lambda a, *, complete: _sizes(a.shape, complete)),
+)
+
+
+@implements(np.linalg.qr)
+def qr_(a: Any, mode: str = "reduced") -> Any:
+    """Q and R (`mode` "reduced" or "complete"), R alone ("r"), or what LAPACK makes Q of ("raw").
+
+    The first min(m, n) columns of `a` must be independent: else the derivative raises LinAlgError.
+
+    In "complete" mode, columns of Q beyond the rank are any basis of the rest of the space: only
+    functions that do not depend on which have a derivative.
+    """
+    a = as_array(a)
+    if np.ndim(a) < 2:
+        raise np.linalg.LinAlgError(
+            f"{np.ndim(a)}-dimensional array given. Array must be at least two-dimensional"
+        )
+    if mode in ("f", "full"):
+        np.linalg.qr(np.ones((1, 1)), mode)  # type: ignore[call-overload]  # warns of the name
+        mode = "reduced"
+    if mode == "raw":
+        return _raw(a)
+    if mode not in ("reduced", "complete", "r"):
+        raise ValueError(f"Unrecognized mode '{mode}'")
+    complete = mode == "complete"
+    q, r = _split(apply(qr, (a,), {"complete": complete}), np.shape(a), complete)
+    return r if mode == "r" else _RESULT(q, r)
+
+
+_RESULT: Any = type(np.linalg.qr(np.eye(1)))  # NumPy's named tuple
+
+
+def _raw(a: Any) -> Any:
+    """LAPACK's reflectors I - tau v v^H: R with the v below its diagonal, transposed; the tau."""
+    kind = np.linalg.qr(np.ones((1, 1), a.dtype), "raw")[0].dtype
+    rest = np.astype(a, np.result_type(kind, np.float64))
+    rows, columns, scales = [], [], []
+    for _ in range(min(np.shape(a)[-2:])):  # column after column, as `geqrf` without blocks
+        row, v, tau, rest = _reflected(rest)
+        rows.append(row[..., None, :])
+        columns.append(v[..., None])
+        scales.append(tau)
+    for row, column in zip(reversed(rows), reversed(columns), strict=True):
+        rest = np.concatenate([row, np.concatenate([column, rest], axis=-1)], axis=-2)
+    tau = np.stack(scales, axis=-1) if scales else np.zeros((*np.shape(a)[:-2], 0))
+    return np.astype(np.swapaxes(rest, -1, -2), kind), np.astype(tau, kind)
+
+
+def _reflected(a: Any) -> tuple[Any, Any, Any, Any]:
+    """The first row of R, the rest of v, tau, and what is left of the matrix."""
+    first, below = a[..., 0, 0], a[..., 1:, 0]
+    rest = np.sum(np.real(below * np.conjugate(below)), axis=-1)
+    idle = (rest == 0) & (np.imag(first) == 0)  # nothing to do: the reflector is the identity
+    square = np.where(idle, 1.0, rest + np.real(first * np.conjugate(first)))
+    top = np.where(idle, first, -np.copysign(np.sqrt(square), np.real(first)))
+    safe = np.where(idle, 1.0, top)
+    tau = np.where(idle, 0.0, (safe - first) / safe)
+    v = np.where(idle[..., None], 0.0, below / np.where(idle, 1.0, first - safe)[..., None])
+    row, others = a[..., 0, 1:], a[..., 1:, 1:]
+    along = row + np.sum(np.conjugate(v)[..., None] * others, axis=-2)
+    along = np.conjugate(tau)[..., None] * along
+    row = np.concatenate([top[..., None], row - along], axis=-1)
+    return row, v, tau, others - v[..., None] * along[..., None, :]

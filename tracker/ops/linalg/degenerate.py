@@ -1,0 +1,226 @@
+"""Eigenvalues and singular values that coincide, or vanish: what is taken as 0, and its warning.
+
+Owns: `gaps_of`, the factors that derivatives of vectors have, `follows`, which says where a
+quotient with values that vanish is right, `warn_coinciding`, `warn_unequal`, `warn_vanishing`,
+and `slope_at`, which warns when it is differentiated. A warning is an op that makes nothing:
+compiled code that took this branch warns on each call, as the plain function does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import DegenerateWarning, message, warn
+from tracker.ir.lowering import Expand, Host
+from tracker.ir.op import Op, define
+from tracker.ir.types import Type
+from tracker.ops.linalg.triangles import column, epsilon
+from tracker.ops.shape.create import identity
+from tracker.tape.observers import current_stage
+from tracker.tape.record import apply, form_of
+from tracker.tape.tracer import Unstructured
+
+
+def gaps_of(values: Any, a: Any, followed: Any = None) -> tuple[Any, Any]:
+    """[i, j]: 1 / (value j - value i), zero where they coincide; and where these are (i != j).
+
+    `followed`: pairs whose gap is divided by all the same, unless it is exactly 0.
+    """
+    apart, near = _apart(values, a)
+    if followed is not None:
+        near = near & ~(followed & (apart != 0))
+    safe = np.where(near, np.ones_like(apart), apart)
+    return np.where(near, np.zeros_like(safe), 1 / safe), _others(near)
+
+
+def _apart(values: Any, a: Any) -> tuple[Any, Any]:
+    """[i, j]: value j - value i, and whether they coincide, each with itself too."""
+    n = np.shape(values)[-1]
+    apart = np.expand_dims(values, -2) - column(values)
+    return apart, np.abs(apart) <= column(_largest(values) * (n * epsilon(a)))
+
+
+def _largest(values: Any) -> Any:
+    return np.max(np.abs(values), axis=-1, keepdims=True, initial=0)
+
+
+def _others(near: Any) -> Any:
+    return near & ~np.eye(np.shape(near)[-1], dtype=bool)
+
+
+def null_of(values: Any, a: Any) -> Any:
+    """Which values are zero up to rounding."""
+    return np.abs(values) <= _largest(values) * (max(a.shape[-2:]) * epsilon(a))
+
+
+def without_accidental_zeros(s: Any, a: Any) -> Any:
+    """Singular values, some of which are exactly 0 because rounding made them so, as some BLAS
+    kernels do where others give 1e-32: tiny numbers in their place, all different, so that
+    `(u * s) @ vh` leaves a trace of how their vectors move. Zeros that rows and columns of zeros
+    explain stay: to these, code may compare.
+    """
+    if bool(np.all(s != 0)):
+        return s
+    used = a != 0
+    rows, columns = (np.count_nonzero(np.any(used, axis=axis), axis=-1) for axis in (-1, -2))
+    k = np.shape(s)[-1]
+    made = (s == 0) & (np.arange(k) < np.expand_dims(np.minimum(rows, columns), -1))
+    facts = np.finfo(form_of(s).dtype)
+    tiny = np.arange(k, 0, -1, dtype=facts.dtype) * (facts.tiny / facts.eps**2)
+    return s + np.where(made, tiny, np.zeros_like(tiny))
+
+
+def pairs_of(null: Any) -> Any:
+    """[i, j]: whether both values are null."""
+    return np.expand_dims(null, -2) & column(null)
+
+
+def sums_of(values: Any) -> Any:
+    """[i, j]: value i + value j"""
+    return np.expand_dims(values, -2) + column(values)
+
+
+def size_of(slopes: Any, values: Any, *vectors: Any) -> Any:
+    """How large the cotangents of values and vectors are, in the units of those of the vectors."""
+    size = column(_largest(slopes) * _largest(values))
+    for m in vectors:
+        size = np.maximum(size, np.max(np.abs(m), axis=(-2, -1), keepdims=True, initial=0))
+    return size
+
+
+_SHARE = 10.0  # a cotangent vanishes with its value if it is at most so many times its share
+
+
+def follows(m: Any, parts: Any, values: Any, size: Any) -> Any:
+    """Whether the cotangent `m` of vectors vanishes in proportion to `parts`, values that are zero
+    up to rounding.
+
+    That of a smooth function of the matrix, such as `(u * s) @ vh`, does, to full relative
+    precision: its quotient with the values, however small they are, is the derivative. That of a
+    result which depends on the vectors themselves is as large as any other.
+    """
+    return np.abs(m) * column(_largest(values)) <= _SHARE * parts * size
+
+
+def warn_coinciding(where: Any, m: Any, what: str) -> None:
+    """Warn if any of these entries of a cotangent (or tangent), in the basis of the vectors, is
+    more than rounding."""
+    if not bool(np.any(where)):
+        return
+    _warn_large(where, m, np.max(np.abs(m), axis=(-2, -1), keepdims=True, initial=0), what)
+
+
+def warn_unequal(where: Any, slopes: Any, what: str) -> None:
+    """Warn if cotangents of values that coincide differ: then those of other vectors of their space
+    would make another derivative."""
+    if not bool(np.any(where)):
+        return
+    apart = np.expand_dims(slopes, -2) - column(slopes)
+    _warn_large(where, apart, column(_largest(slopes)), what)
+
+
+def _warn_large(where: Any, m: Any, size: Any, what: str) -> None:
+    bad = where & (np.abs(m) > size * 1e-6)
+    if bool(np.any(bad)):
+        _tell(_coincide, bad, what=what)
+
+
+def slope_at(x: Any, values: Any, a: Any, what: str) -> Any:
+    """`x`, a derivative of values. Where some of these coincide it is right, but how it changes
+    depends on how they part from each other."""
+    return slope_beside(x, _apart(values, a)[1], what)
+
+
+def slope_beside(x: Any, near: Any, what: str) -> Any:
+    """`x`, a derivative that is right, though its own is not where two values are `near`."""
+    near = _others(near)
+    return apply(slope, (x, near), {"what": what}) if bool(np.any(near)) else x
+
+
+def slope_at_zero(x: Any, null: Any) -> Any:
+    """`x`, a derivative that is right, though its own is not where singular values are `null`."""
+    return apply(null_slope, (x, null)) if bool(np.any(null)) else x
+
+
+def _slope(name: str, warning: Callable[[], Op]) -> Op:
+    """The identity, of which a warning is told when it is differentiated."""
+
+    def told(derivative: Any, y: Any, x: Any, where: Any, **params: Any) -> Any:
+        if bool(np.any(where)):
+            _tell(warning(), where, **params)
+        return derivative
+
+    return define(
+        name,
+        numpy=[],
+        method=None,
+        entry=None,
+        infer=lambda x, where, **params: x,
+        evaluate=lambda x, where, **params: x,
+        jvp=[told, None],
+        vjp=[told, None],
+        lower=Expand(lambda b, x, where, **params: b(identity, x)),
+    )
+
+
+slope = _slope("slope_at_coinciding", lambda: _coincide)
+null_slope = _slope("slope_at_zero", lambda: _vanish)
+
+
+def _tell(op: Op, where: Any, **params: Any) -> None:
+    """Warn, also on each call of what is being compiled."""
+    stage = current_stage()
+    if stage is not None and stage.structured:
+        raise Unstructured("the body warns of values that coincide")
+    apply(op, (where,), params)
+
+
+def _warning(name: str, text: Callable[..., tuple[str, str]]) -> Op:
+    """An op that warns, of what its operand and params say; it gives nothing of use."""
+
+    def evaluate(where: Any, **params: Any) -> Any:
+        warn(message(*text(where, **params)), DegenerateWarning)
+        return True
+
+    return define(
+        name,
+        numpy=[],
+        method=None,
+        entry=None,
+        infer=lambda where, **_: Type((), np.dtype(bool)),
+        evaluate=evaluate,
+        jvp=[None],
+        vjp=[None],
+        lower=Host("Python warns", effect=True),
+    )
+
+
+def _coincidence(bad: Any, *, what: str) -> tuple[str, str]:
+    i, j = sorted(np.argwhere(bad)[0][-2:].tolist())
+    return (
+        f"{what} {i} and {j} coincide, and the result depends on which vectors were chosen in "
+        "their common space: their part of the derivative is not determined, and is taken as 0",
+        "Use functions of the values, or of the whole space, or separate the values",
+    )
+
+
+_coincide: Op = _warning("warn_coinciding", _coincidence)
+_vanish: Op = _warning(
+    "warn_vanishing",
+    lambda null: (
+        "a singular value is zero, and the result depends on its vectors: their part of the "
+        "derivative is not determined, and is taken as 0",
+        "Use functions of the singular values, or a matrix of full rank",
+    ),
+)
+
+
+def warn_vanishing(null: Any, m: Any, size: Any) -> None:
+    """Warn where the cotangent asks how the vectors of a zero singular value move."""
+    if not bool(np.any(null)):
+        return
+    if bool(np.any(null & (np.abs(m) > size * 1e-6))):
+        _tell(_vanish, null)

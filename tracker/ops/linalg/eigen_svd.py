@@ -1,0 +1,533 @@
+"""Eigenvalues and singular values.
+
+The ops are `eigh`, `eigvalsh`, `eig`, `eigvals`, `svd`, `svdvals`. Those with vectors give one
+flat array, values first (`_cut` takes it apart). Formulas: M. Giles (2008); J. Townsend,
+"Differentiating the singular value decomposition" (2016); M. Seeger et al., "Auto-differentiating
+linear algebra" (2017).
+
+Where values coincide, the vectors that belong to them are any basis of a space, so a derivative
+must not ask which. Values have the right derivative all the same, and so has whatever depends on
+the vectors only through sums over the space (the terms in question are zero, and are taken as
+such). Where the cotangent shows that a result may depend on more, a DegenerateWarning names the
+pair. Phases of complex vectors are taken as LAPACK leaves them: results that depend on them have no
+meaning.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.lowering import Expand, Routine
+from tracker.ir.types import Type
+from tracker.ops.declare.declare import declare, implements
+from tracker.ops.declare.rule_helpers import project
+from tracker.ops.indexing.getitem import getitem
+from tracker.ops.linalg.degenerate import (
+    follows,
+    gaps_of,
+    null_of,
+    pairs_of,
+    size_of,
+    slope_at,
+    slope_at_zero,
+    slope_beside,
+    sums_of,
+    warn_coinciding,
+    warn_unequal,
+    warn_vanishing,
+    without_accidental_zeros,
+)
+from tracker.ops.linalg.triangles import (
+    as_array,
+    column,
+    diagonal_of,
+    embedded,
+    hermitian_of,
+    in_triangle,
+    is_square,
+    kind,
+    real,
+    real_kind,
+)
+from tracker.ops.shape.shape import adjoint
+from tracker.support.numpy_version import version_of
+from tracker.tape.record import apply
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+def _cut(flat: Any, shapes: Shapes) -> list[Any]:
+    """The pieces of a flat result; a stack of vectors or matrices each."""
+    out = []
+    start = 0
+    for shape in shapes:
+        size = math.prod(shape)
+        piece = flat[..., start : start + size]
+        whole = (*np.shape(piece)[:-1], *shape)
+        out.append(piece if len(shape) == 1 else np.reshape(piece, whole))
+        start += size
+    return out
+
+
+def _flat(pieces: Any, shapes: Shapes) -> Any:
+    rows = []
+    for piece, shape in zip(pieces, shapes, strict=True):
+        batch = np.shape(piece)[: np.ndim(piece) - len(shape)]
+        rows.append(np.reshape(piece, (*batch, math.prod(shape))))
+    return np.concatenate(rows, axis=-1)
+
+
+def _flat_type(a: Type, shapes: Shapes, dtype: np.dtype[Any]) -> Type:
+    return Type((*a.shape[:-2], sum(map(math.prod, shapes))), dtype)
+
+
+# Hermitian matrices -------------------------------------------------------------------------------
+
+
+def _eigh_shapes(a: Any) -> Shapes:
+    n = a.shape[-1]
+    return (n,), (n, n)
+
+
+def _eigh(a: Any, *, lower: bool) -> Any:
+    return _flat(np.linalg.eigh(a, "L" if lower else "U"), _eigh_shapes(a))
+
+
+def _eigh_jvp(t: Any, y: Any, a: Any, *, lower: bool) -> Any:
+    w, v = _cut(y, _eigh_shapes(a))
+    inner = adjoint(v) @ hermitian_of(t, lower) @ v
+    gaps, near = gaps_of(real(w), a)
+    warn_coinciding(near, inner, "eigenvalues")
+    return _flat([real(diagonal_of(inner)), v @ (gaps * inner)], _eigh_shapes(a))
+
+
+def _eigh_vjp(g: Any, y: Any, a: Any, *, lower: bool) -> Any:
+    w, v = _cut(y, _eigh_shapes(a))
+    w = real(w)
+    gw, gv = _cut(g, _eigh_shapes(a))
+    inner = adjoint(v) @ gv
+    followed = _pairs_followed(inner, w, gw, a)
+    gaps, near = gaps_of(w, a, followed)
+    warn_coinciding(near, inner, "eigenvalues")
+    warn_unequal(near, real(gw), "eigenvalues")
+    middle = gaps * inner + embedded(real(gw), inner)
+    back = v @ middle @ adjoint(v)
+    if followed is not None:
+        back = slope_beside(back, followed & (inner != 0), "eigenvalues")
+    return project(in_triangle(back, lower), a)
+
+
+def _pairs_followed(inner: Any, w: Any, gw: Any, a: Any) -> Any:
+    """[i, j]: whether both values are null, and the cotangent of their vectors vanishes with them;
+    None if no two values are null."""
+    null = pairs_of(null_of(w, a))
+    if not bool(np.any(null & ~np.eye(np.shape(w)[-1], dtype=bool))):
+        return None
+    m = np.maximum(np.abs(inner), np.abs(adjoint(inner)))
+    return null & follows(m, sums_of(np.abs(w)), w, size_of(gw, w, inner))
+
+
+eigh = declare(
+    "eigh",
+    method=None,
+    entry=None,
+    infer=lambda a, *, lower: _flat_type(a, _eigh_shapes(a), kind(a.dtype)),
+    evaluate=_eigh,
+    jvp=[_eigh_jvp],
+    vjp=[_eigh_vjp],
+    lower=Routine("eigh", lambda a, *, lower: (a.shape[-1], int(lower)), raises=True),
+)
+
+
+def _eigvalsh_jvp(t: Any, y: Any, a: Any, *, lower: bool) -> Any:
+    v = np.linalg.eigh(a, "L" if lower else "U")[1]
+    return real(np.sum(np.conjugate(v) * (hermitian_of(t, lower) @ v), axis=-2))
+
+
+def _eigvalsh_vjp(g: Any, y: Any, a: Any, *, lower: bool) -> Any:
+    v = np.linalg.eigh(a, "L" if lower else "U")[1]
+    return project(in_triangle((v * np.expand_dims(g, -2)) @ adjoint(v), lower), a)
+
+
+eigvalsh = declare(
+    "eigvalsh",
+    method=None,
+    entry=None,
+    infer=lambda a, *, lower: Type(a.shape[:-1], real_kind(kind(a.dtype))),
+    evaluate=lambda a, *, lower: np.linalg.eigvalsh(a, "L" if lower else "U"),
+    jvp=[_eigvalsh_jvp],
+    vjp=[_eigvalsh_vjp],
+    lower=Routine("eigvalsh", lambda a, *, lower: (a.shape[-1], int(lower)), raises=True),
+)
+
+
+def _is_lower(uplo: str) -> bool:
+    if uplo.upper() not in ("L", "U"):
+        raise ValueError("UPLO argument must be 'L' or 'U'")
+    return uplo.upper() == "L"
+
+
+@implements(np.linalg.eigh)
+def eigh_(a: Any, UPLO: str = "L") -> Any:
+    """Eigenvalues w, ascending, and vectors V of a Hermitian matrix, of which one triangle is read.
+
+    Cotangent, before it is brought to that triangle: V (diag(gw) + F * (V^H gV)) V^H with
+    F[i, j] = 1 / (w[j] - w[i]).
+    """
+    a = as_array(a)
+    is_square(a)
+    w, v = _cut(apply(eigh, (a,), {"lower": _is_lower(UPLO)}), _eigh_shapes(a))
+    return _EIGH(real(w), v)
+
+
+@implements(np.linalg.eigvalsh)
+def eigvalsh_(a: Any, UPLO: str = "L") -> Any:
+    a = as_array(a)
+    is_square(a)
+    return apply(eigvalsh, (a,), {"lower": _is_lower(UPLO)})
+
+
+# General matrices ---------------------------------------------------------------------------------
+
+
+def _complex_kind(a: Type) -> np.dtype[Any]:
+    return np.result_type(kind(a.dtype), np.complex64)
+
+
+def _eig(a: Any) -> Any:
+    """Always complex: whether NumPy before 2.5 gives reals depends on the numbers."""
+    w, v = np.linalg.eig(a)
+    return _flat([w, v], _eigh_shapes(a)).astype(np.result_type(w, np.complex64))
+
+
+def _largest(v: Any) -> Any:
+    """In each column, the element that LAPACK makes real (as a mask)."""
+    if np.size(v) == 0:
+        return np.zeros(np.shape(v), bool)
+    rows = np.expand_dims(np.argmax(np.abs(v), axis=-2), -2)
+    return np.arange(np.shape(v)[-1]).reshape(-1, 1) == rows
+
+
+def _eig_jvp(t: Any, y: Any, a: Any) -> Any:
+    """dV keeps the columns' length, and their largest elements real."""
+    w, v = _cut(y, _eigh_shapes(a))
+    inner = np.linalg.solve(v, t @ v)
+    gaps, near = gaps_of(w, a)
+    warn_coinciding(near, inner, "eigenvalues")
+    dv = v @ (gaps * inner)
+    along = np.real(np.sum(np.conjugate(v) * dv, axis=-2, keepdims=True))
+    phase = np.sum(np.where(_largest(v), np.imag(dv / v), 0.0), axis=-2, keepdims=True)
+    return _flat([diagonal_of(inner), dv - v * (along + 1j * phase)], _eigh_shapes(a))
+
+
+def _eig_vjp(g: Any, y: Any, a: Any) -> Any:
+    w, v = _cut(y, _eigh_shapes(a))
+    gw, gv = _cut(g, _eigh_shapes(a))
+    along = np.sum(np.conjugate(v) * gv, axis=-2, keepdims=True)
+    phase = np.where(_largest(v), 1j * np.imag(along) / np.conjugate(v), 0.0)
+    inner = adjoint(v) @ (gv - v * np.real(along) - phase)
+    gaps, near = gaps_of(w, a)
+    warn_coinciding(near, inner, "eigenvalues")
+    warn_unequal(near, gw, "eigenvalues")
+    middle = np.conjugate(gaps) * inner + embedded(gw, inner)
+    return project(np.linalg.solve(adjoint(v), middle @ adjoint(v)), a)
+
+
+eig = declare(
+    "eig",
+    method=None,
+    entry=None,
+    infer=lambda a: _flat_type(a, _eigh_shapes(a), _complex_kind(a)),
+    evaluate=_eig,
+    jvp=[_eig_jvp],
+    vjp=[_eig_vjp],
+    lower=Routine("eig", lambda a: a.shape[-1:], raises=True),
+)
+
+
+def _eigvals_jvp(t: Any, y: Any, a: Any) -> Any:
+    w, v = _complex_eig(a)
+    return slope_at(diagonal_of(np.linalg.solve(v, t @ v)), w, a, "eigenvalues")
+
+
+def _eigvals_vjp(g: Any, y: Any, a: Any) -> Any:
+    """V^-H diag(g) V^H, with the vectors in the order of the values of `y`."""
+    w, v = _complex_eig(a)
+    back = np.linalg.solve(adjoint(v), column(g) * adjoint(v))
+    return project(slope_at(back, w, a, "eigenvalues"), a)
+
+
+def _complex_eig(a: Any) -> list[Any]:
+    return _cut(apply(eig, (a,)), _eigh_shapes(a))
+
+
+def _eigvals(a: Any) -> Any:
+    w = np.linalg.eig(a)[0]  # in the order of the vectors that the rule will see
+    return w.astype(np.result_type(w, np.complex64))
+
+
+def _eigvals_build(b: Any, a: Any) -> Any:
+    whole = tuple(slice(0, n, 1) for n in a.type.shape[:-2])
+    return b(getitem, b(eig, a), index=(*whole, slice(0, a.type.shape[-1], 1)))
+
+
+eigvals = declare(
+    "eigvals",
+    method=None,
+    entry=None,
+    infer=lambda a: Type(a.shape[:-1], _complex_kind(a)),
+    evaluate=_eigvals,
+    jvp=[_eigvals_jvp],
+    vjp=[_eigvals_vjp],
+    lower=Expand(_eigvals_build),
+)
+
+
+@implements(np.linalg.eig)
+def eig_(a: Any) -> Any:
+    """Eigenvalues and vectors (columns of length one) of a general matrix.
+
+    As NumPy's, which before 2.5 are real where all eigenvalues of a real matrix are. Cotangent:
+    V^-H (diag(gw) + conj(F) * (V^H gV)) V^H, where gV is first made orthogonal to V's columns.
+    """
+    a = as_array(a)
+    is_square(a)
+    w, v = _complex_eig(a)
+    if _MAY_BE_REAL and _are_real(a, w):
+        w, v = np.real(w), np.real(v)
+    return _EIG(w, v)
+
+
+@implements(np.linalg.eigvals)
+def eigvals_(a: Any) -> Any:
+    a = as_array(a)
+    is_square(a)
+    return narrowest(apply(eigvals, (a,)), a) if _MAY_BE_REAL else apply(eigvals, (a,))
+
+
+def narrowest(w: Any, a: Any) -> Any:
+    """The eigenvalues of `a`, real where all of them are."""
+    return np.real(w) if _are_real(a, w) else w
+
+
+def _are_real(a: Any, w: Any) -> bool:
+    return not np.iscomplexobj(a) and bool(np.all(np.imag(w) == 0))
+
+
+# Singular values ----------------------------------------------------------------------------------
+
+
+def _svd_shapes(a: Any, full: bool) -> Shapes:
+    m, n = a.shape[-2:]
+    k = min(m, n)
+    return (k,), (m, m if full else k), (n if full else k, n)
+
+
+def _svd(a: Any, *, full: bool) -> Any:
+    u, s, vh = np.linalg.svd(a, full)
+    return _flat([s, u, vh], _svd_shapes(a, full))
+
+
+def _quotients(x: Any, skipped: Any) -> Any:
+    """1 / x, and 0 where it is skipped."""
+    return np.where(skipped, np.zeros_like(x), 1 / np.where(skipped, np.ones_like(x), x))
+
+
+def _turns(d: Any, s: Any, a: Any) -> tuple[Any, Any]:
+    """U^H dU and V^H dV for d = U^H da V, within the space of the singular values.
+
+    Their difference is determined where not both singular values are zero, their sum where they
+    differ.
+    """
+    gaps, near = gaps_of(s, a)
+    null = pairs_of(null_of(s, a))
+    total, other = (d + adjoint(d)) * 0.5, (d - adjoint(d)) * 0.5
+    warn_coinciding(near, np.where(null, d, total), "singular values")
+    both, apart = gaps * total, _quotients(sums_of(s), null) * other
+    return both + apart, both - apart
+
+
+def _svd_jvp(t: Any, y: Any, a: Any, *, full: bool) -> Any:
+    s, u, vh = _cut(y, _svd_shapes(a, full))
+    s = without_accidental_zeros(real(s), a)
+    k = min(a.shape[-2:])
+    u1, v1 = u[..., :k], adjoint(vh[..., :k, :])
+    d = adjoint(u1) @ t @ v1
+    turn_u, turn_v = _turns(d, s, a)
+    null = np.expand_dims(null_of(s, a), -2)
+    across = _quotients(np.expand_dims(s, -2), null)
+    outside_u = _outside(t @ v1, u1, d)
+    outside_v = _outside(adjoint(t) @ u1, v1, adjoint(d))
+    size = np.max(np.abs(t), axis=(-2, -1), keepdims=True, initial=0)
+    for part in (outside_u, outside_v, np.expand_dims(np.imag(diagonal_of(d)), -2)):
+        warn_vanishing(null, part, size)
+    du, dv = u1 @ turn_u + outside_u * across, v1 @ turn_v + outside_v * across
+    if full:
+        du = _completed(du, u[..., :k], u[..., k:])
+        dv = _completed(dv, v1, adjoint(vh[..., k:, :]))
+    return _flat([real(diagonal_of(d)), du, adjoint(dv)], _svd_shapes(a, full))
+
+
+def _completed(d: Any, first: Any, rest: Any) -> Any:
+    """The tangent of a basis: the rest of it stays orthogonal to its first columns."""
+    if not np.shape(rest)[-1]:
+        return d
+    return np.concatenate([d, -first @ (adjoint(d) @ rest)], axis=-1)
+
+
+def _reduced(g: Any, u: Any, k: int) -> Any:
+    """The cotangent of a basis's first columns, with what the rest of it says of them."""
+    if np.shape(u)[-1] == k:
+        return g
+    first, rest = u[..., :k], u[..., k:]
+    return g[..., :k] - rest @ (adjoint(g[..., k:]) @ first)
+
+
+def _svd_vjp(g: Any, y: Any, a: Any, *, full: bool) -> Any:
+    """With u = U^H gU and v = V^H gV, the entry [i, j] of U^H (.) V comes from
+    (u - u^H + v - v^H) / (s[j] - s[i]) and (u - u^H - v + v^H) / (s[j] + s[i])."""
+    s, u, vh = _cut(y, _svd_shapes(a, full))
+    gs, gu, gvh = _cut(g, _svd_shapes(a, full))
+    s, gs = without_accidental_zeros(real(s), a), real(gs)
+    k = min(a.shape[-2:])
+    v = adjoint(vh)
+    gu, gv = _reduced(gu, u, k), _reduced(adjoint(gvh), v, k)
+    u1, v1 = u[..., :k], v[..., :k]
+    inner_u, inner_v = adjoint(u1) @ gu, adjoint(v1) @ gv
+    outside_u, outside_v = _outside(gu, u1, inner_u), _outside(gv, v1, inner_v)
+    null = null_of(s, a)
+    skipped, skipped_pairs, followed, vanishing = null, pairs_of(null), None, null
+    m = np.maximum(np.abs(inner_u), np.abs(inner_v))
+    if bool(np.any(null)):
+        size, around = size_of(gs, s, gu, gv), np.maximum(_tallest(outside_u), _tallest(outside_v))
+        skipped = null & ((s == 0) | ~follows(around, s, s, size[..., 0]))
+        both_ways = np.maximum(m, np.swapaxes(m, -1, -2))
+        followed = skipped_pairs & follows(both_ways, sums_of(s), s, size)
+        skipped_pairs = skipped_pairs & ~(followed & (sums_of(s) != 0))
+        warn_vanishing(skipped, around, size[..., 0])
+        warn_vanishing(_undetermined(s, a), gs, np.max(np.abs(gs), axis=-1, keepdims=True))
+        used = followed & (both_ways != 0) & _may_turn(a)
+        vanishing = (null & ~skipped & (around != 0)) | np.any(used, axis=-1)
+    gaps, near = gaps_of(s, a, followed)
+    total, other = (inner_u + inner_v) * 0.5, (inner_u - inner_v) * 0.5
+    # Of null values, those of a smooth function of the matrix are Hermitian.
+    turned = np.maximum(*(np.abs(inner - adjoint(inner)) for inner in (inner_u, inner_v)))
+    warn_coinciding(near, np.where(skipped_pairs, turned, np.abs(total)), "singular values")
+    warn_unequal(near & ~pairs_of(null), gs, "singular values")
+    both, apart = gaps * total, _quotients(sums_of(s), skipped_pairs) * other
+    middle = both + adjoint(both) + apart - adjoint(apart) + embedded(gs, both)
+    across = np.expand_dims(_quotients(s, skipped), -2)
+    left = u1 @ middle + outside_u * across
+    back = left @ adjoint(v1) + (u1 * across) @ adjoint(outside_v)
+    return project(slope_at_zero(back, vanishing), a)
+
+
+def _outside(g: Any, basis: Any, inner: Any) -> Any:
+    """The part of vectors that is orthogonal to a basis; exactly 0 if that is one of the space."""
+    return np.zeros_like(g) if np.shape(g)[-2] == np.shape(g)[-1] else g - basis @ inner
+
+
+def _may_turn(a: Any) -> Any:
+    """[i, j]: whether vectors i and j may turn, by a phase or towards each other."""
+    return np.iscomplexobj(a) | ~np.eye(min(a.shape[-2:]), dtype=bool)
+
+
+def _tallest(columns: Any) -> Any:
+    return np.max(np.abs(columns), axis=-2, initial=0)
+
+
+def _undetermined(s: Any, a: Any) -> Any:
+    """Which singular values are exactly 0, and may turn with others or by a phase: there even
+    `(u * s) @ vh` leaves no trace of how its vectors move."""
+    zero = s == 0
+    if np.iscomplexobj(a) or np.shape(a)[-2] != np.shape(a)[-1]:
+        return zero
+    return zero & (np.count_nonzero(zero, axis=-1, keepdims=True) > 1)
+
+
+svd = declare(
+    "svd",
+    method=None,
+    entry=None,
+    infer=lambda a, *, full: _flat_type(a, _svd_shapes(a, full), kind(a.dtype)),
+    evaluate=_svd,
+    jvp=[_svd_jvp],
+    vjp=[_svd_vjp],
+    lower=Routine("svd", lambda a, *, full: (*a.shape[-2:], int(full)), raises=True),
+)
+
+
+def _svdvals_jvp(t: Any, y: Any, a: Any) -> Any:
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    slope = real(np.sum(np.conjugate(u) * (t @ adjoint(vh)), axis=-2))
+    return np.where(s == 0, np.zeros_like(slope), slope)
+
+
+def _svdvals_vjp(g: Any, y: Any, a: Any) -> Any:
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    weight = np.where(s == 0, np.zeros_like(g), g)
+    return project((u * np.expand_dims(weight, -2)) @ vh, a)
+
+
+svdvals = declare(
+    "svdvals",
+    method=None,
+    entry=None,
+    infer=lambda a: Type((*a.shape[:-2], min(a.shape[-2:])), real_kind(kind(a.dtype))),
+    evaluate=lambda a: np.linalg.svd(a, compute_uv=False),
+    jvp=[_svdvals_jvp],
+    vjp=[_svdvals_vjp],
+    lower=Routine("svdvals", lambda a: a.shape[-2:], raises=True),
+)
+
+
+def _stacked(a: Any) -> Any:
+    a = as_array(a)
+    if np.ndim(a) < 2:
+        raise np.linalg.LinAlgError(
+            f"{np.ndim(a)}-dimensional array given. Array must be at least two-dimensional"
+        )
+    return a
+
+
+@implements(np.linalg.svd)
+def svd_(
+    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> Any:
+    """U, s, V^H. With `hermitian`, by `eigh` of the lower triangle, as NumPy does.
+
+    A singular value that is zero has the derivative u^H dA v of a signed one: so (U * s) V^H is
+    right, whose change it is; `svdvals` has 0 there, as abs has at 0. With `full_matrices` the
+    columns beyond the singular values are any basis of the rest of the space, which moves with the
+    others.
+    """
+    a = _stacked(a)
+    if not compute_uv:
+        if not hermitian:
+            return apply(svdvals, (a,))
+        return np.flip(np.sort(np.abs(np.linalg.eigvalsh(a)), axis=-1), -1)
+    if hermitian:
+        w, u = np.linalg.eigh(a)
+        order = np.flip(np.argsort(np.abs(w), axis=-1), -1)
+        w = np.take_along_axis(w, order, axis=-1)
+        u = np.take_along_axis(u, np.expand_dims(order, -2), axis=-1)
+        sign = np.copysign(np.ones_like(w), w)
+        return _SVD(u, w * sign, adjoint(u * np.expand_dims(sign, -2)))
+    shapes = _svd_shapes(a, bool(full_matrices))
+    s, u, vh = _cut(apply(svd, (a,), {"full": bool(full_matrices)}), shapes)
+    return _SVD(u, without_accidental_zeros(real(s), a), vh)
+
+
+@implements(np.linalg.svdvals)
+def svdvals_(x: Any, /) -> Any:
+    return apply(svdvals, (_stacked(x),))
+
+
+_ONE = np.eye(1)  # NumPy's named tuples:
+_EIGH: Any = type(np.linalg.eigh(_ONE))
+_EIG: Any = type(np.linalg.eig(_ONE))
+_MAY_BE_REAL = version_of(np) < (2, 5)  # eigenvalues
+_SVD: Any = type(np.linalg.svd(_ONE))

@@ -1,0 +1,292 @@
+"""Solving, inverses, and logarithms of determinants (`determinant.py` has these themselves).
+
+The ops are `solve`, `solve_triangular`, `inv`, `slogdet`; `tensorsolve`, `tensorinv` and
+`matrix_power` are composed of them. Formulas: M. Giles, "Collected matrix derivative results for
+forward and reverse mode algorithmic differentiation" (2008).
+
+At singular matrices `solve` and `inv` raise NumPy's LinAlgError.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.lowering import Routine
+from tracker.ir.op import Joint
+from tracker.ir.types import Type
+from tracker.ops.declare.declare import declare, implements
+from tracker.ops.declare.dtypes import joint_shape
+from tracker.ops.declare.rule_helpers import project
+from tracker.ops.linalg.triangles import (
+    as_array,
+    column,
+    diagonal_of,
+    embedded,
+    is_square,
+    kind,
+    real,
+)
+from tracker.ops.shape.shape import adjoint, turned
+from tracker.tape.record import apply
+
+# Solving ------------------------------------------------------------------------------------------
+
+
+def _solve_infer(a: Type, b: Type, **_: Any) -> Type:
+    batch = joint_shape(a.shape[:-2], b.shape[:-2])
+    return Type((*batch, *b.shape[-2:]), kind(a.dtype, b.dtype))
+
+
+def _both(back: Any, y: Any, a: Any, b: Any, wanted: Any) -> tuple[Any, Any]:
+    """The cotangents of a matrix and of a right-hand side, given that of the latter."""
+    return (
+        project(-back @ adjoint(y), a) if wanted[0] else None,
+        project(back, b) if wanted[1] else None,
+    )
+
+
+def _solve_vjp(g: Any, y: Any, operands: Any, wanted: Any, times: Any) -> tuple[Any, Any]:
+    a, b = operands
+    return _both(_solve_adjoint(a, g), y, a, b, wanted)
+
+
+def _solve_adjoint(a: Any, g: Any) -> Any:
+    """a^-H g; the transpose of a complex matrix shares its factors, its adjoint does not."""
+    flipped = turned(a)
+    if not np.iscomplexobj(a):
+        return np.linalg.solve(flipped, g)
+    return np.conjugate(np.linalg.solve(flipped, np.conjugate(g)))
+
+
+solve = declare(  # matrices only: `solve_` takes vectors
+    "solve",
+    method=None,
+    entry=None,
+    infer=_solve_infer,
+    evaluate=np.linalg.solve,
+    jvp=[
+        lambda t, y, a, b: -np.linalg.solve(a, t @ y),
+        lambda t, y, a, b: np.linalg.solve(a, t),
+    ],
+    vjp=Joint(_solve_vjp),
+    lower=Routine("solve", lambda a, b: b.shape[-2:], factor=True, turns=True, raises=True),
+)
+
+
+@implements(np.linalg.solve)
+def solve_(a: Any, b: Any) -> Any:
+    """a x = b, for a vector (one axis) or a stack of matrices.
+
+    Cotangents: of b, solve(a^H, g); of a, minus that times x^H. Raises LinAlgError where `a` is
+    singular or not square.
+    """
+    a, b = as_array(a), as_array(b)
+    is_square(a)
+    if np.ndim(b) == 1:
+        return apply(solve, (a, np.reshape(b, (-1, 1))))[..., 0]
+    return apply(solve, (a, b))
+
+
+def _triangular(a: Any, lower: bool, unit: bool) -> Any:
+    """The matrix that is meant: one triangle of `a`, its diagonal perhaps taken to be ones."""
+    if unit:
+        strict = np.tril(a, -1) if lower else np.triu(a, 1)
+        return strict + embedded(np.ones_like(diagonal_of(a)), a)
+    return np.tril(a) if lower else np.triu(a)
+
+
+def _turned(a: Any, trans: str) -> Any:
+    return a if trans == "N" else adjoint(a) if trans == "C" else turned(a)
+
+
+def _back(g: Any, a: Any, *, lower: bool, trans: str, unit: bool) -> Any:
+    """op(a)^-H g: with the matrix turned once more."""
+    if trans == "T" and np.iscomplexobj(a):
+        return np.conjugate(triangular(a, np.conjugate(g), lower=lower, unit=unit))
+    return triangular(a, g, lower=lower, trans="C" if trans == "N" else "N", unit=unit)
+
+
+def _triangular_vjp(g: Any, y: Any, a: Any, b: Any, *, lower: bool, trans: str, unit: bool) -> Any:
+    product = -_back(g, a, lower=lower, trans=trans, unit=unit) @ adjoint(y)
+    below = -1 if unit else 0
+    whole = _turned(product, trans)
+    return project(np.tril(whole, below) if lower else np.triu(whole, -below), a)
+
+
+def _triangular_jvp(t: Any, y: Any, a: Any, b: Any, *, lower: bool, trans: str, unit: bool) -> Any:
+    below = -1 if unit else 0
+    moved = _turned(np.tril(t, below) if lower else np.triu(t, -below), trans)
+    return -triangular(a, moved @ y, lower=lower, trans=trans, unit=unit)
+
+
+solve_triangular = declare(
+    "solve_triangular",
+    method=None,
+    entry=None,
+    infer=_solve_infer,
+    evaluate=lambda a, b, *, lower, trans, unit: np.linalg.solve(
+        _turned(_triangular(a, lower, unit), trans), b
+    ),
+    jvp=[
+        _triangular_jvp,
+        lambda t, y, a, b, **how: triangular(a, t, **how),
+    ],
+    vjp=[
+        _triangular_vjp,
+        lambda g, y, a, b, **how: project(_back(g, a, **how), b),
+    ],
+    lower=Routine(
+        "solve_triangular",
+        lambda a, b, *, lower, trans, unit: (
+            *b.shape[-2:],
+            int(lower),
+            int(trans != "N"),
+            int(trans == "C"),
+            int(unit),
+        ),
+        turns=True,
+        raises=True,
+    ),
+)
+
+
+def triangular(a: Any, b: Any, *, lower: bool = True, trans: str = "N", unit: bool = False) -> Any:
+    """Solve op(a) x = b with a triangle of `a`; trans "N", "T" or "C" is what op does."""
+    return apply(solve_triangular, (a, b), {"lower": lower, "trans": trans, "unit": unit})
+
+
+# Inverses -----------------------------------------------------------------------------------------
+
+inv = declare(
+    "inv",
+    method=None,
+    entry=None,
+    infer=lambda a: Type(a.shape, kind(a.dtype)),
+    evaluate=np.linalg.inv,
+    jvp=[lambda t, y, a: -(y @ t @ y)],
+    vjp=[lambda g, y, a: -(adjoint(y) @ g @ adjoint(y))],
+    lower=Routine("inv", lambda a: a.shape[-1:], factor=True, turns=True, raises=True),
+)
+
+
+@implements(np.linalg.inv)
+def inv_(a: Any) -> Any:
+    """The inverse Y; the cotangent of `a` is -Y^H g Y^H."""
+    a = as_array(a)
+    is_square(a)
+    return apply(inv, (a,))
+
+
+@implements(np.linalg.matrix_power)
+def matrix_power(a: Any, n: int) -> Any:
+    """Integer powers, by squaring; negative ones of the inverse."""
+    a = as_array(a)
+    is_square(a)
+    try:
+        n = operator.index(n)
+    except TypeError as error:
+        raise TypeError("exponent must be an integer") from error
+    if n == 0:
+        unit = np.zeros_like(a)
+        unit[...] = np.eye(np.shape(a)[-1], dtype=a.dtype)
+        return unit
+    if n < 0:
+        a, n = np.linalg.inv(a), -n
+    power = a
+    product = None
+    while True:
+        n, bit = divmod(n, 2)
+        if bit:
+            product = power if product is None else product @ power
+        if not n:
+            return product
+        power = power @ power
+
+
+@implements(np.linalg.tensorsolve)
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    a, b = as_array(a), as_array(b)
+    if axes is not None:
+        kept = [i for i in range(np.ndim(a)) if i not in {k % np.ndim(a) for k in axes}]
+        a = np.transpose(a, (*kept, *axes))
+    shape = np.shape(a)[-(np.ndim(a) - np.ndim(b)) :]  # as in NumPy: all of them, where equal
+    size = math.prod(shape)
+    if np.size(a) != size**2:
+        raise np.linalg.LinAlgError(
+            "Input arrays must satisfy the requirement "
+            "prod(a.shape[b.ndim:]) == prod(a.shape[:b.ndim])"
+        )
+    return np.reshape(np.linalg.solve(np.reshape(a, (size, size)), np.ravel(b)), shape)
+
+
+@implements(np.linalg.tensorinv)
+def tensorinv(a: Any, ind: int = 2) -> Any:
+    if ind <= 0:
+        raise ValueError("Invalid ind argument.")
+    shape = np.shape(a)
+    flat = np.reshape(a, (math.prod(shape[ind:]), -1))
+    return np.reshape(np.linalg.inv(flat), (*shape[ind:], *shape[:ind]))
+
+
+# Logarithms of determinants -----------------------------------------------------------------------
+
+
+def _regular_inverse(a: Any, sign: Any, weight: Any) -> Any:
+    """weight * a^-1; where there is none, NaN, or zero where the weight is zero."""
+    singular = sign == 0
+    if not bool(np.any(singular)):
+        return column(column(weight)) * np.linalg.inv(a)
+    mask = column(column(singular))
+    inverse = np.linalg.inv(np.where(mask, np.eye(np.shape(a)[-1], dtype=a.dtype), a))
+    unit = np.where(mask, np.nan, inverse)
+    return np.where(column(column(weight)) == 0, np.zeros_like(unit), column(column(weight)) * unit)
+
+
+def _slogdet(a: Any) -> Any:
+    sign, logarithm = np.linalg.slogdet(a)
+    return np.stack([sign, np.asarray(logarithm).astype(sign.dtype)], axis=-1)
+
+
+def _slogdet_jvp(t: Any, y: Any, a: Any) -> Any:
+    inverse = _regular_inverse(a, y[..., 0], np.ones_like(y[..., 0]))
+    slope = np.sum(np.swapaxes(inverse, -1, -2) * t, axis=(-2, -1))
+    if not np.iscomplexobj(y):
+        return np.stack([np.zeros_like(slope), slope], axis=-1)
+    return np.stack([1j * np.imag(slope) * y[..., 0], np.real(slope) + 0j], axis=-1)
+
+
+def _slogdet_vjp(g: Any, y: Any, a: Any) -> Any:
+    weight = g[..., 1]
+    if np.iscomplexobj(y):  # the sign turns with the imaginary part of tr(a^-1 da)
+        weight = np.real(weight) + 1j * np.imag(np.conjugate(y[..., 0]) * g[..., 0])
+    return project(adjoint(_regular_inverse(a, y[..., 0], np.conjugate(weight))), a)
+
+
+slogdet = declare(  # sign and logarithm, along a last axis
+    "slogdet",
+    method=None,
+    entry=None,
+    infer=lambda a: Type((*a.shape[:-2], 2), kind(a.dtype)),
+    evaluate=_slogdet,
+    jvp=[_slogdet_jvp],
+    vjp=[_slogdet_vjp],
+    lower=Routine("slogdet", lambda a: a.shape[-1:], factor=True, turns=True),
+)
+
+
+@implements(np.linalg.slogdet)
+def slogdet_(a: Any) -> Any:
+    """Sign and log|det|. The gradient of the logarithm is a^-H; at a singular matrix, where the
+    logarithm is -inf, it is NaN (exactly zero where the cotangent is)."""
+    a = as_array(a)
+    is_square(a)
+    both = apply(slogdet, (a,))
+    sign, logarithm = (both[(*[slice(None)] * (both.ndim - 1), part)] for part in (0, 1))
+    return _RESULT(sign, real(logarithm))
+
+
+_RESULT: Any = type(np.linalg.slogdet(np.eye(1)))  # NumPy's named tuple

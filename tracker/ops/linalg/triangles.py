@@ -1,0 +1,212 @@
+"""Parts of matrices, and what the rules of linear algebra share.
+
+The ops are `triangle` (np.tril, np.triu), `diagonal` and `embed_diagonal`; each is linear, and a
+view to the compiler. The rest are helpers: adjoints, Hermitian matrices read from one triangle.
+
+Invariant: helpers act on the last two axes, on whatever they are handed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.lowering import View
+from tracker.ir.op import LINEAR, Op
+from tracker.ir.types import Type
+from tracker.ops.declare.declare import declare, implements
+from tracker.ops.shape.shape import adjoint
+from tracker.tape.record import apply
+
+# Triangles ----------------------------------------------------------------------------------------
+
+
+def _triangle_source(e: Any, index: Any, x: Type, *, k: int, lower: bool) -> Any:
+    """Zero above (below) the k-th diagonal: the index is inside where row - column is in range."""
+    m, n = x.shape[-2:]
+    apart = index[-2] + index[-1] * -1
+    start, count = (-k, max(m + k, 0)) if lower else (1 - n, max(n - k, 0))
+    return 0, index, e.within(apart, start, 1, count)[1]
+
+
+triangle: Op = declare(
+    "triangle",
+    method=None,
+    entry=None,
+    infer=lambda x, *, k, lower: Type(x.shape, x.dtype),
+    evaluate=lambda x, *, k, lower: (np.tril if lower else np.triu)(x, k),
+    jvp=LINEAR,
+    vjp=[lambda g, y, x, *, k, lower: apply(triangle, (g,), {"k": k, "lower": lower})],
+    lower=View(_triangle_source),
+)
+
+
+def _triangle(m: Any, k: int, lower: bool) -> Any:
+    if np.ndim(m) == 1:
+        m = np.broadcast_to(m, (np.size(m), np.size(m)))
+    return apply(triangle, (m,), {"k": int(k), "lower": lower})
+
+
+@implements(np.tril)
+def tril(m: Any, k: int = 0) -> Any:
+    return _triangle(m, k, lower=True)
+
+
+@implements(np.triu)
+def triu(m: Any, k: int = 0) -> Any:
+    return _triangle(m, k, lower=False)
+
+
+# Diagonals ----------------------------------------------------------------------------------------
+
+
+def _length(m: int, n: int, k: int) -> int:
+    return max(min(m + min(k, 0), n - max(k, 0)), 0)
+
+
+def _diagonal_source(e: Any, index: Any, x: Type, *, k: int) -> Any:
+    i = index[-1]
+    return 0, (*index[:-1], e.offset(i, max(-k, 0)), e.offset(i, max(k, 0))), None
+
+
+def _embed_source(e: Any, index: Any, x: Type, *, k: int, shape: tuple[int, int]) -> Any:
+    apart = index[-1] + index[-2] * -1
+    _, on = e.within(apart, k, 1, 1)
+    i, inside = e.within(index[-2], max(-k, 0), 1, x.shape[-1])
+    return 0, (*index[:-2], i), e.every([on, inside])
+
+
+def _embed(x: Any, *, k: int, shape: tuple[int, int]) -> Any:
+    out = np.zeros((*np.shape(x)[:-1], *shape), np.result_type(x))
+    along = np.arange(np.shape(x)[-1])
+    out[..., along + max(-k, 0), along + max(k, 0)] = x
+    return out
+
+
+diagonal: Op = declare(
+    "diagonal",
+    method=None,
+    entry=None,
+    infer=lambda x, *, k: Type((*x.shape[:-2], _length(x.shape[-2], x.shape[-1], k)), x.dtype),
+    evaluate=lambda x, *, k: np.diagonal(x, k, -2, -1),
+    jvp=LINEAR,
+    vjp=[
+        lambda g, y, x, *, k: apply(embed_diagonal, (g,), {"k": k, "shape": np.shape(x)[-2:]}),
+    ],
+    lower=View(_diagonal_source),
+)
+embed_diagonal: Op = declare(
+    "embed_diagonal",
+    method=None,
+    entry=None,
+    infer=lambda x, *, k, shape: Type((*x.shape[:-1], *shape), x.dtype),
+    evaluate=_embed,
+    jvp=LINEAR,
+    vjp=[lambda g, y, x, *, k, shape: apply(diagonal, (g,), {"k": k})],
+    lower=View(_embed_source),
+)
+
+
+@implements(np.diagonal, method="diagonal")
+def diagonal_(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    if np.ndim(a) < 2:
+        raise ValueError("diag requires an array of at least two dimensions")
+    return apply(diagonal, (np.moveaxis(a, (axis1, axis2), (-2, -1)),), {"k": int(offset)})
+
+
+@implements(np.diag)
+def diag(v: Any, k: int = 0) -> Any:
+    if np.ndim(v) == 2:
+        return diagonal_(v, k)
+    if np.ndim(v) != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    k = int(k)
+    n = np.size(v) + abs(k)
+    return apply(embed_diagonal, (v,), {"k": k, "shape": (n, n)})
+
+
+@implements(np.trace, method="trace")
+def trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
+) -> Any:
+    return np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
+
+
+@implements(np.linalg.diagonal)
+def last_diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    return np.diagonal(x, offset, -2, -1)
+
+
+@implements(np.linalg.trace)
+def last_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    return np.trace(x, offset, -2, -1, dtype=dtype)
+
+
+# What the rules share -----------------------------------------------------------------------------
+
+
+def column(v: Any) -> Any:
+    """Numbers, one for each matrix (or row of one), as something that scales it (or its row)."""
+    return np.reshape(v, (*np.shape(v), 1))
+
+
+def real(x: Any) -> Any:
+    return np.real(x) if np.iscomplexobj(x) else x
+
+
+def diagonal_of(a: Any) -> Any:
+    return apply(diagonal, (a,), {"k": 0})
+
+
+def embedded(v: Any, like: Any) -> Any:
+    """A diagonal matrix, of the shape of `like`."""
+    return apply(embed_diagonal, (v,), {"k": 0, "shape": np.shape(like)[-2:]})
+
+
+def hermitian_of(a: Any, lower: bool = True) -> Any:
+    """The Hermitian matrix that LAPACK sees when it reads one triangle of `a`."""
+    strict = _triangle(a, -1 if lower else 1, lower)
+    return strict + adjoint(strict) + embedded(real(diagonal_of(a)), a)
+
+
+def in_triangle(s: Any, lower: bool = True) -> Any:
+    """The cotangent of `a`, given one of `hermitian_of(a)`: both triangles fall on the one read."""
+    strict = _triangle(s + adjoint(s), -1 if lower else 1, lower)
+    return strict + embedded(real(diagonal_of(s)), s)
+
+
+def is_square(a: Any) -> None:
+    """Raise NumPy's errors unless `a` is a stack of square matrices."""
+    shape = np.shape(a)
+    if len(shape) < 2:
+        raise np.linalg.LinAlgError(
+            f"{len(shape)}-dimensional array given. Array must be at least two-dimensional"
+        )
+    if shape[-1] != shape[-2]:
+        raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
+
+
+def kind(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which `np.linalg` computes."""
+    found = np.result_type(*dtypes)
+    if found.kind in "biu":
+        return np.dtype(np.float64)
+    if found.char not in "fdFD":
+        raise TypeError(f"array type {found.name} is unsupported in linalg")
+    return found
+
+
+def real_kind(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of the parts of a complex number."""
+    return np.dtype(dtype.char.lower())
+
+
+def as_array(x: Any) -> Any:
+    """An operand that may be a list."""
+    return x if hasattr(x, "dtype") else np.asarray(x)
+
+
+def epsilon(a: Any) -> float:
+    """The spacing of the numbers of which a matrix is made."""
+    return float(np.finfo(kind(np.result_type(a))).eps)

@@ -1,0 +1,125 @@
+"""What has no derivative: questions with plain answers, text, integers, and refusals.
+
+Functions whose answers are integers or booleans give plain arrays (a trace records them, or guards
+them). Functions that store or that work on dates are refused by name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.op import CONSTANT
+from tracker.ops.declare.arguments import as_array, as_strong
+from tracker.ops.declare.declare import constant, piecewise, refused
+from tracker.tape.conversions import pinned
+from tracker.tape.escape import shown
+from tracker.tape.record import data_of, form_of
+from tracker.tape.tracked import Tracked
+
+# Text ---------------------------------------------------------------------------------------------
+
+
+def _as_text(function: Any) -> Any:
+    def call(a: Any, *args: Any, **kwargs: Any) -> str:
+        if type(a) is Tracked:
+            shown(a)
+        text: str = function(np.asarray(data_of(a)), *args, **kwargs)
+        return text
+
+    return call
+
+
+for _function in (np.array2string, np.array_repr, np.array_str):
+    constant(_function)(_as_text(_function))
+
+# Shape and type, answered without recording -------------------------------------------------------
+
+constant(np.common_type)(lambda *arrays: np.common_type(*(np.asarray(data_of(a)) for a in arrays)))
+constant(np.min_scalar_type)(
+    lambda a: np.result_type(form_of(a)) if np.ndim(form_of(a)) else np.min_scalar_type(pinned(a))
+)
+CONSTANT.update((np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.result_type))
+CONSTANT.update((np.can_cast, np.may_share_memory, np.shares_memory))
+
+# Tests of elements --------------------------------------------------------------------------------
+
+
+@constant(np.isreal)
+def isreal(x: Any) -> Any:
+    return np.imag(as_array(x)) == 0
+
+
+@constant(np.iscomplex)
+def iscomplex(x: Any) -> Any:
+    return np.not_equal(np.imag(as_strong(x)), 0)
+
+
+@constant(np.isposinf)
+def isposinf(x: Any, out: Any = None) -> Any:
+    return np.logical_and(np.isinf(x), ~np.signbit(x), **({} if out is None else {"out": out}))
+
+
+@constant(np.isneginf)
+def isneginf(x: Any, out: Any = None) -> Any:
+    return np.logical_and(np.isinf(x), np.signbit(x), **({} if out is None else {"out": out}))
+
+
+@constant(np.array_equiv)
+def array_equiv(a1: Any, a2: Any) -> bool:
+    try:
+        return bool(np.all(as_array(a1) == as_array(a2)))
+    except ValueError:
+        return False
+
+
+CONSTANT.update((np.isclose, np.allclose, np.array_equal, np.nonzero, np.flatnonzero, np.argwhere))
+CONSTANT.update((np.argmax, np.argmin, np.argsort, np.any, np.all, np.count_nonzero))
+
+# Integers -----------------------------------------------------------------------------------------
+
+gcd = piecewise(np.gcd, lower=lambda e, a, b: e.common_divisor(a, b), kinds="iu")
+lcm = piecewise(np.lcm, lower=lambda e, a, b: e.common_multiple(a, b), kinds="iu")
+bitwise_count = piecewise(np.bitwise_count, lower=lambda e, x: e.bit_count(x), kinds="iu")
+
+
+def _of_integers(function: Any) -> None:
+    """A function of integers, which a trace guards."""
+
+    def call(x: Any, *rest: Any, **kwargs: Any) -> Any:
+        many = isinstance(x, tuple)
+        given = tuple(np.asarray(e) for e in x) if many else np.asarray(x)
+        return function(given, *rest, **kwargs)
+
+    constant(function)(call)
+
+
+_integers: tuple[Any, ...] = (
+    np.ravel_multi_index,
+    np.unravel_index,
+    np.packbits,
+    np.unpackbits,
+)
+for _each in _integers:
+    _of_integers(_each)
+
+# Refusals -----------------------------------------------------------------------------------------
+
+refused(
+    "would write plain numbers, and a tracked value's history with them is lost",
+    "Give tracker.data(x)",
+    np.save,
+    np.savetxt,
+    np.savez,
+    np.savez_compressed,
+)
+refused(
+    "works on dates, which have no derivative",
+    "Give plain arrays of datetime64",
+    np.busday_count,
+    np.busday_offset,
+    np.is_busday,
+    np.datetime_as_string,
+    np.isnat,
+)

@@ -1,0 +1,1 @@
+"""Ops that reduce over axes: sums, products, extremes, predicates, softmax."""

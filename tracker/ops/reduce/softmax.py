@@ -1,0 +1,228 @@
+"""Softmax, its logarithm, and the logarithm of a sum of exponentials, along axes.
+
+Where one element has nearly all of the weight, their derivatives are small differences of numbers
+near one. The rules take the part of that element out before anything is rounded, so that its
+derivative has all its digits and the rows of a Jacobian add up to 0.
+
+Operands: x, and for `softmax` and `logsumexp` optional weights b of x's shape and dtype, with which
+exp(x) is multiplied. Params: `axis`, a sorted tuple of non-negative ints; of `softmax` `shared`:
+whether infinite elements share the whole, where it is NaN otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.lowering import Expand
+from tracker.ir.op import Joint, Op
+from tracker.ir.types import Type
+from tracker.ops.declare.declare import declare
+from tracker.ops.declare.rule_helpers import TwoTerms, evaluated
+from tracker.ops.elementwise.binary import add, divide, multiply, subtract
+from tracker.ops.elementwise.comparison import equal, less, where
+from tracker.ops.elementwise.unary import absolute, exp, isfinite, log, log1p
+from tracker.ops.reduce.reduce import axes_of, kept, max_, sum_
+from tracker.tape.observers import is_recording
+from tracker.tape.record import apply, form_of
+
+Axes = tuple[int, ...]
+Times = Callable[[Any, Any], Any]
+
+
+# Values: written once, as ops, which NumPy evaluates or the compiler lowers -----------------------
+
+
+def _exponentials(b: Any, x: Any, axis: Axes, shared: bool) -> tuple[Any, Any, Any]:
+    """The largest element, x less that, and the exponentials of this."""
+    top = b(max_, x, axis=axis, keepdims=True)
+    if shared and not (b is _at_once and np.isfinite(top).all()):
+        # What is as large as infinity is as large as the largest.
+        low = b(equal, top, -np.inf)
+        below = b(subtract, x, b(where, low, 0.0, top))
+        below = b(where, b(equal, x, top), b(where, low, top, 0.0), below)
+    else:
+        below = b(subtract, x, b(where, b(isfinite, top), top, 0.0))
+    return top, below, b(exp, below)
+
+
+def _softmax(b: Any, x: Any, *weights: Any, axis: Axes, shared: bool) -> Any:
+    e = _exponentials(b, x, axis, shared)[-1]
+    parts = b(multiply, *weights, e) if weights else e
+    total = b(sum_, parts, axis=axis, keepdims=True)
+    if shared:  # 0 where all elements are -inf
+        total = b(where, b(equal, total, 0.0), 1.0, total)
+    return b(divide, parts, total)
+
+
+def _logsoftmax(b: Any, x: Any, *, axis: Axes) -> Any:
+    _, below, e = _exponentials(b, x, axis, False)
+    return b(subtract, below, b(log, b(sum_, e, axis=axis, keepdims=True)))
+
+
+def _logsumexp(b: Any, x: Any, *weights: Any, axis: Axes) -> Any:
+    """The largest elements apart: what is added to them may be smaller than their last digit."""
+    top, _, e = _exponentials(b, x, axis, True)
+    parts = b(multiply, *weights, e) if weights else e
+    if b is _at_once and not weights and np.min(total := np.add.reduce(e, axis, keepdims=True)) > 2:
+        return np.log(total) + top
+    largest = b(equal, x, top)
+    head = b(sum_, b(where, largest, parts, 0.0), axis=axis, keepdims=True)
+    tail = b(sum_, b(where, largest, 0.0, parts), axis=axis, keepdims=True)
+    small = b(less, b(absolute, tail), b(multiply, b(absolute, head), 0.5))
+    base = b(absolute, b(where, small, head, b(add, head, tail)))
+    more = b(log1p, b(divide, b(where, small, tail, 0.0), b(where, small, head, 1.0)))
+    return b(add, b(add, b(log, base), more), top)
+
+
+def _at_once(op: Op, *xs: Any, **params: Any) -> Any:
+    return op.evaluate(*xs, **params)
+
+
+# Derivatives --------------------------------------------------------------------------------------
+
+
+def _sum(x: Any, axis: Axes) -> Any:
+    return np.sum(x, axis=axis, keepdims=True)
+
+
+def _dominant(y: Any, signed: bool, axis: Axes) -> Any:
+    """Where an element has more than half of the weight, of which there is one at most."""
+    return y > (0.5 * _sum(np.abs(y), axis) if signed else 0.5)
+
+
+def _softmax_derivative(times: Times, t: Any, y: Any, xs: Sequence[Any], axis: Axes) -> Any:
+    """y (t - sum(y t)), of which only differences between elements of t count: from that of the
+    dominant one. It is self-adjoint."""
+    t = t - _sum(np.where(_dominant(y, len(xs) > 1, axis), t, 0.0), axis)
+    return times(t - _sum(times(t, y), axis), y)
+
+
+def _logsoftmax_vjp(times: Times, g: Any, y: Any, axis: Axes) -> Any:
+    """g - p sum(g) for p = exp(y); for the dominant element, minus the sum of the others."""
+    p = np.exp(y)
+    most = _dominant(p, False, axis)
+    rest = _sum(np.where(most, 0.0, p), axis)
+    others = _sum(np.where(most, 0.0, g), axis)
+    return np.where(most, times(g, rest) - times(others, p), g - times(_sum(g, axis), p))
+
+
+def _logsoftmax_jvp(times: Times, t: Any, y: Any, axis: Axes) -> Any:
+    p = np.exp(y)
+    t = t - _sum(np.where(_dominant(p, False, axis), t, 0.0), axis)
+    return t - _sum(times(t, p), axis)
+
+
+def _has_dominant(most: Any) -> bool:
+    """Whether a row has a dominant element; taken for granted by a trace, lest it branch."""
+    return is_recording() or bool(np.any(most))
+
+
+def _logsumexp_vjp(times: Times, g: Any, y: Any, xs: Sequence[Any], axis: Axes) -> Any:
+    """g p, where p is one less the sum of the others for the dominant element."""
+    p = _weights(xs, axis)
+    most = _dominant(p, len(xs) > 1, axis)
+    if not _has_dominant(most):
+        return times(g, p)
+    rest = _sum(np.where(most, 0.0, p), axis)
+    return TwoTerms(np.where(most, g, 0.0), np.where(most, -times(g, rest), times(g, p)))
+
+
+def _logsumexp_jvp(times: Times, t: Any, y: Any, xs: Sequence[Any], axis: Axes) -> Any:
+    """sum(p t), which is the dominant element's tangent and what others differ from it."""
+    p = _weights(xs, axis)
+    most = _dominant(p, len(xs) > 1, axis)
+    if not _has_dominant(most):
+        return _sum(times(t, p), axis)
+    head = _sum(np.where(most, t, 0.0), axis)
+    return TwoTerms(head, _sum(times(t - head, p), axis))
+
+
+def _per_weight(c: Any, xs: Sequence[Any]) -> Any:
+    """c / b: a derivative in log(b) as one in b; 0 where b is 0."""
+    none = xs[1] == 0
+    return np.where(none, 0.0, evaluated(c) / np.where(none, 1.0, xs[1]))
+
+
+def _tangent(ts: Sequence[Any], xs: Sequence[Any]) -> Any:
+    """The tangent of x + log(b)."""
+    found = [ts[0]] if ts[0] is not None else []
+    if len(ts) > 1 and ts[1] is not None:
+        found.append(_per_weight(ts[1], xs))
+    return found[0] + found[1] if len(found) > 1 else found[0]
+
+
+def _weights(xs: Sequence[Any], axis: Axes) -> Any:
+    return apply(softmax, tuple(xs), {"axis": axis, "shared": True})
+
+
+def _vjp(rule: Callable[..., Any]) -> Joint:
+    """Of a rule(times, cotangent, result, operands, axis) for x."""
+
+    def both(g: Any, y: Any, xs: Any, wanted: Any, times: Times, axis: Axes, **_: Any) -> Any:
+        c = rule(times, g, y, xs, axis)
+        of_weight = _per_weight(c, xs) if len(xs) > 1 and wanted[1] else None
+        return [c, of_weight][: len(xs)]
+
+    return Joint(both)
+
+
+def _jvp(rule: Callable[..., Any]) -> Joint:
+    """Of a rule(times, tangent, result, operands, axis) for x."""
+
+    def both(ts: Any, y: Any, xs: Any, times: Times, axis: Axes, **_: Any) -> Any:
+        return rule(times, _tangent(ts, xs), y, xs, axis)
+
+    return Joint(both)
+
+
+def _op(
+    name: str, build: Callable[..., Any], infer: Callable[..., Type], *, vjp: Joint, jvp: Joint
+) -> Op:
+    def evaluate(*xs: Any, **params: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return build(_at_once, *xs, **params)
+
+    return declare(
+        name,
+        method=None,
+        entry=None,
+        infer=infer,
+        evaluate=evaluate,
+        jvp=jvp,
+        vjp=vjp,
+        lower=Expand(build),
+    )
+
+
+def of_real(op: Op, x: Any, axis: Any, *weights: Any, **params: Any) -> Any:
+    """One of these ops on numbers of any real dtype, along an axis, several, or all (None)."""
+    kind = form_of(x).dtype
+    if kind.kind in "biu":
+        x = np.astype(x, np.exp(np.zeros(0, kind)).dtype)
+    return apply(op, (x, *weights), {"axis": axes_of(x, axis), **params})
+
+
+softmax = _op(
+    "softmax",
+    _softmax,
+    lambda x, *weights, axis, shared: x,
+    vjp=_vjp(_softmax_derivative),
+    jvp=_jvp(_softmax_derivative),
+)
+logsoftmax = _op(
+    "logsoftmax",
+    _logsoftmax,
+    lambda x, *, axis: x,
+    vjp=_vjp(lambda times, g, y, xs, axis: _logsoftmax_vjp(times, g, y, axis)),
+    jvp=_jvp(lambda times, t, y, xs, axis: _logsoftmax_jvp(times, t, y, axis)),
+)
+logsumexp = _op(  # of the size of a sum, which weights b may make negative
+    "logsumexp",
+    _logsumexp,
+    lambda x, *weights, axis: x.with_shape(kept(x.shape, axis)),
+    vjp=_vjp(_logsumexp_vjp),
+    jvp=_jvp(_logsumexp_jvp),
+)

@@ -1,0 +1,1 @@
+"""Ops that create, reshape, transpose and join arrays."""

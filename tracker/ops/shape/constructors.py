@@ -1,0 +1,135 @@
+"""NumPy's constructors where their arguments, or `like=`, are tracked.
+
+Owns: `tracked_array`, `full`, `require` and `arange`, which the drop-in for `numpy` calls, too.
+NumPy comes here for `np.full(shape, v, like=t)`: what is made can hold gradients, whatever it is
+made of.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.op import NUMPY
+from tracker.ops.shape.create import asarray as joined
+from tracker.ops.shape.create import buffer
+from tracker.ops.shape.shape import laid_out
+from tracker.tape.conversions import whole
+from tracker.tape.observers import is_recording
+from tracker.tape.record import as_numbers, form_of, holds_tracked
+from tracker.tape.tracked import Tracked
+
+
+def tracked_array(
+    given: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = None, ndmin: int = 0
+) -> Any:
+    """`numpy.array` of a tracked value, or of nested lists that hold some."""
+    made = _copied(given, dtype, copy)
+    if made is not given or order not in ("K", "k", "A", "a"):  # else handed back, with its gaps
+        made = laid_out(made, order, given if type(given) is Tracked else None)
+    missing = operator.index(ndmin) - np.ndim(made)
+    return np.reshape(made, (1,) * missing + np.shape(made)) if missing > 0 else made
+
+
+def _copied(given: Any, dtype: Any, copy: bool | None) -> Any:
+    if type(given) is not Tracked:
+        if copy is False:
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
+        return in_dtype(joined(given), dtype)
+    if not isinstance(form_of(given), np.ndarray):
+        return np.copy(in_dtype(given, dtype))
+    changed = in_dtype(given, dtype)
+    return np.copy(given) if copy and changed is given else changed
+
+
+def in_dtype(made: Any, dtype: Any) -> Any:
+    return made if dtype is None or made.dtype == np.dtype(dtype) else np.astype(made, dtype)
+
+
+def array(given: Any, dtype: Any = None, **options: Any) -> Any:
+    """`numpy.array`; what is plain is copied, for it may be written into by others."""
+    numbers = as_numbers(given)
+    given = numbers if type(numbers) is Tracked else given
+    if holds_tracked(given):
+        options.pop("subok", None)
+        return tracked_array(given, dtype, **options)
+    made = np.array(given, dtype, **{**options, "copy": True})
+    if type(given) is np.ndarray and is_recording() and made.dtype.kind in "biufc":
+        return laid_out(
+            np.copy(in_dtype(buffer(given), made.dtype)), "K", made
+        )  # what it then holds
+    return made
+
+
+def asarray(
+    a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None
+) -> Any:
+    order = "K" if order in (None, "A", "a") else order
+    return array(a, dtype, copy=copy, order=order)
+
+
+def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
+    """`numpy.require` of a tracked value."""
+    made = np.require(np.empty((2, 2)), None, requirements)  # raises as NumPy does
+    turned = np.require(np.empty((2, 2), order="F"), None, requirements)
+    asked = made.flags.fnc or turned.flags.c_contiguous
+    return asarray(a, dtype, ("F" if made.flags.fnc else "C") if asked else "K")
+
+
+def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1) -> Any:
+    items = list(iter) if count < 0 else [x for x, _ in zip(iter, range(count), strict=False)]
+    return array(items, dtype) if holds_tracked(items) else np.fromiter(items, dtype, count)
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", **options: Any) -> Any:
+    """`numpy.full`; the value may be tracked."""
+    if not holds_tracked(fill_value):
+        return np.full(shape, fill_value, dtype, order, **options)
+    return np.copy(np.broadcast_to(array(fill_value, dtype), shape), order)
+
+
+def arange(*args: Any, **options: Any) -> Any:
+    """`numpy.arange`; its ends and its step may be tracked."""
+    args = whole(args)
+    options = {name: whole(x) for name, x in options.items()}
+    bounds = {**dict(zip(("start", "stop", "step"), args, strict=False)), **options}
+    if not any(type(x) is Tracked and x.dtype.kind == "f" for x in bounds.values()):
+        return np.arange(*args, **options)
+    start, stop, step = bounds["start"], bounds.get("stop"), bounds.get("step", 1)
+    if stop is None:
+        start, stop = 0, start
+    kinds: list[Any] = [np.ones((), np.result_type(form_of(x))) for x in (start, stop, step)]
+    kind = np.arange(*kinds, dtype=bounds.get("dtype")).dtype
+    count = max(int(np.ceil((stop - start) / step)), 0)
+    # As in NumPy, the step is that between the first two numbers, which have the dtype.
+    start, second = (in_dtype(array(x), kind) for x in (start, start + step))
+    return in_dtype(start + (second - start) * np.arange(count, dtype=kind), kind)
+
+
+def _like(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A constructor whose arrays are tracked constants, which can be written into."""
+
+    def call(*args: Any, like: Any = None, **options: Any) -> Any:
+        return buffer(function(*args, **options))
+
+    return call
+
+
+_OWN: dict[Any, Callable[..., Any]] = {
+    np.array: array,
+    np.asarray: asarray,
+    np.asanyarray: asarray,
+    np.ascontiguousarray: functools.partial(array, copy=None, order="C", ndmin=1),
+    np.asfortranarray: functools.partial(array, copy=None, order="F", ndmin=1),
+    np.require: require,
+    np.fromiter: fromiter,
+    np.full: full,
+    np.arange: arange,
+}
+for _function in (np.zeros, np.ones, np.empty, np.eye, np.identity):
+    NUMPY[_function] = _like(_function)
+NUMPY.update((theirs, _like(ours)) for theirs, ours in _OWN.items())

@@ -1,0 +1,338 @@
+"""Ops that make and convert arrays: cast, copy, identity, fills, and NumPy's constructors.
+
+The ops are `astype`, `to_discrete`, `copy`, `identity`, `item`, `iota`, `zeros_like`, `ones_like`.
+`buffer` gives the tracked constants that users allocate and fill. Questions about shape and type,
+which are answered without recording, are here, too.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import UnsupportedError, message
+from tracker.ir.lowering import Iota, Map, Table, View
+from tracker.ir.op import LINEAR, METHODS, NUMPY
+from tracker.ir.types import Type, type_of
+from tracker.ops.declare.arguments import as_array, dtype_of, order_of
+from tracker.ops.declare.casting import as_stored, no_cast
+from tracker.ops.declare.declare import declare, implements
+from tracker.ops.declare.rule_helpers import project
+from tracker.ops.shape.shape import laid_out, memory_axes
+from tracker.tape.original_arrays import share_memory
+from tracker.tape.record import apply, form_of, holds_tracked, value_of, wrap
+from tracker.tape.tracked import Tracked
+from tracker.tape.value import CLOSED, NO_PARAMS, Value
+
+
+def _converted(x: Any, *, dtype: Any) -> Any:
+    """A number stays one, an array without axes an array."""
+    y = np.asarray(x).astype(dtype)
+    return y if type(x) is np.ndarray else y[()]
+
+
+def _astype_vjp(g: Any, y: Any, x: Any, *, dtype: Any) -> Any:
+    have = np.result_type(x)
+    if have.kind != "c" and np.iscomplexobj(g):
+        g = np.real(g)
+    return np.astype(g, have) if have.kind in "fc" else g
+
+
+astype = declare(
+    "astype",
+    method=None,
+    entry=None,
+    infer=lambda x, *, dtype: Type(x.shape, np.dtype(dtype)),
+    evaluate=_converted,
+    jvp=LINEAR,
+    vjp=[_astype_vjp],
+    lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biufc", order="K"),
+)
+# From floats to a discrete dtype no derivative goes through.
+to_discrete = declare(
+    "to_discrete",
+    method=None,
+    entry=None,
+    infer=lambda x, *, dtype: Type(x.shape, np.dtype(dtype)),
+    evaluate=_converted,
+    jvp=[None],
+    vjp=[None],
+    lower=Map(lambda e, x, *, dtype: e.cast(x, dtype), lambda x: (x.dtype,), "biufc", order="K"),
+)
+
+
+_HOLDERS = {"V": "records", "O": "an array of objects"}
+
+
+@implements(np.astype)
+def astype_(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    want = dtype_of(dtype)
+    form = form_of(x)
+    if hasattr(form, "dtype") and form.dtype == want:
+        return _apart(x) if copy and type(form) is np.ndarray else x
+    if want.kind in "VO":
+        raise UnsupportedError(
+            message(
+                f"astype({want}) would put tracked numbers into {_HOLDERS[want.kind]}, and lose "
+                "their gradient",
+                "Keep one array for each field, in a dict, a named tuple or a dataclass, objects "
+                "in a list; or use tracker.data(t) where no gradient is wanted",
+            )
+        )
+    if want.kind not in "fc" and not (want.kind in "iu" and np.result_type(form).kind in "iub"):
+        return apply(to_discrete, (x,), {"dtype": want})
+    return apply(astype, (x,), {"dtype": want})
+
+
+def _apart(x: Any) -> Any:
+    """An array that is written into apart from `x`. Values never change: another handle will do,
+    but for an argument's, which writes into reach its owner."""
+    value = value_of(x)
+    return wrap(value) if value.operands else copy_(x)
+
+
+def _astype_method(
+    x: Any,
+    dtype: Any,
+    order: str = "K",
+    casting: Any = "unsafe",
+    subok: bool = True,
+    copy: bool = True,
+) -> Any:
+    want = dtype_of(dtype)
+    if casting != "unsafe" and not np.can_cast(x.dtype, want, casting):
+        raise no_cast(x.dtype, want, casting, is_array=np.ndim(x))
+    if x.dtype != want:
+        return laid_out(astype_(x, want), order, x)
+    return METHODS["copy"](x, order) if copy else laid_out(x, order)
+
+
+METHODS["astype"] = _astype_method
+
+identity = declare(  # the same value under another identity: how derivatives mark arguments
+    "identity",
+    method=None,
+    entry=None,
+    infer=lambda x: x,
+    evaluate=lambda x: x,
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: g],
+    lower=View(lambda e, index, x: (0, index, None), order="V"),
+)
+
+
+def _item_infer(x: Type) -> Type:
+    python = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}[x.dtype.kind]
+    return type_of(python)
+
+
+item = declare(  # NumPy's number as Python's
+    "item",
+    method=None,
+    entry=None,
+    infer=_item_infer,
+    evaluate=lambda x: np.asarray(x).item(),
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: project(g, x)],
+    lower=View(lambda e, index, x: (0, (), None)),
+)
+copy = declare(
+    "copy",
+    method=None,
+    entry=None,
+    infer=lambda x: Type(x.shape, x.dtype),
+    evaluate=np.copy,
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: g],
+    lower=View(lambda e, index, x: (0, index, None), order="K"),
+)
+
+
+@implements(np.copy)
+def copy_(a: Any, order: str = "K", subok: bool = False) -> Any:
+    made = apply(copy, (a,))
+    order = order_of(order)
+    return made if order == "K" else laid_out(made, order, a)
+
+
+def _copy_method(a: Any, order: str = "C") -> Any:
+    """That of an array; that of one of NumPy's numbers gives the number."""
+    return copy_(a, order) if isinstance(form_of(a), np.ndarray) else a
+
+
+METHODS["copy"] = _copy_method
+
+
+def _fill(name: str, function: Any, value: int) -> Any:
+    return declare(
+        name,
+        method=None,
+        entry=None,
+        infer=lambda x, *, shape, dtype: Type(shape, dtype),
+        evaluate=lambda x, *, shape, dtype: function(shape, dtype),
+        jvp=[None],
+        vjp=[None],
+        lower=Map(
+            lambda e, x, *, shape, dtype: e.literal(value, dtype),
+            lambda x: (x.dtype,),
+            "biufc",
+            order="C",
+        ),
+    )
+
+
+# Every element is its own index along an axis: what expansions count with.
+iota = declare(
+    "iota",
+    method=None,
+    entry=None,
+    infer=lambda *, shape, axis: Type(shape, np.dtype(np.intp)),
+    evaluate=lambda *, shape, axis: np.indices(shape)[axis],
+    jvp=[],
+    vjp=[],
+    lower=Iota(),
+)
+# Literals that differ from step to step of a loop (see `ir/passes/loops/reroll.py`), or that
+# expansions write.
+table = declare(
+    "table",
+    method=None,
+    entry=None,
+    infer=lambda *, values, dtype: Type((len(values),), dtype),
+    evaluate=lambda *, values, dtype: np.array(values, dtype),
+    jvp=[],
+    vjp=[],
+    lower=Table(),
+)
+zeros_like = _fill("zeros_like", np.zeros, 0)
+ones_like = _fill("ones_like", np.ones, 1)
+
+
+def _like(op: Any) -> Any:
+    def call(
+        a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any
+    ) -> Any:
+        form = form_of(a)
+        want = dtype_of(dtype) if dtype is not None else np.result_type(form)
+        extent = np.shape(a) if shape is None else _shape_tuple(shape)
+        if len(extent) != np.ndim(form):  # "K" has nothing to keep, "A" asks one thing only
+            fortran = order_of(order) == "A" and type(form) is np.ndarray and form.flags.fnc
+            order = "F" if fortran or order_of(order) == "F" else "C"
+            form = np.empty((0,) * len(extent))
+        return filled(op, a, extent, want, memory_axes(form, order))
+
+    return call
+
+
+def filled(
+    op: Any, a: Any, shape: tuple[int, ...], dtype: Any, axes: tuple[int, ...] | None = None
+) -> Any:
+    """A buffer of zeros or ones whose axes lie in this order in memory."""
+    outer = shape if axes is None else tuple(shape[axis] for axis in axes)
+    made = buffer(apply(op, (a,), {"shape": outer, "dtype": dtype}))
+    return made if axes is None else np.transpose(made, np.argsort(axes))
+
+
+def _shape_tuple(shape: Any) -> tuple[int, ...]:
+    return (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
+
+
+def buffer(x: Any) -> Any:
+    """A tracked constant, which can be written into."""
+    if isinstance(x, Tracked):
+        return x
+    return wrap(Value(x, CLOSED, (), NO_PARAMS))
+
+
+NUMPY[np.zeros_like] = NUMPY[np.empty_like] = _like(zeros_like)
+NUMPY[np.ones_like] = _like(ones_like)
+
+
+@implements(np.full_like)
+def full_like(a: Any, fill_value: Any, dtype: Any = None, *rest: Any, **kwargs: Any) -> Any:
+    made = np.zeros_like(a, dtype, *rest, **kwargs)
+    if type(form_of(fill_value)) is int:
+        fill = as_stored(fill_value, made.dtype)
+    else:  # a float is cast, whatever is lost
+        fill = np.astype(as_array(fill_value), made.dtype)
+    whole = np.broadcast_to(fill, np.shape(made)) + made
+    return whole if np.ndim(made) else np.copy(whole)  # an array, where the sum is a number
+
+
+def joined(x: Any) -> Any:
+    """A list with tracked values in it as one tracked array; anything else as it is."""
+    return asarray(x) if type(x) in (list, tuple) and holds_tracked(x) else x
+
+
+def asarray(a: Any, dtype: Any = None) -> Any:
+    """A copy that is tracked, of what may be lists of tracked values."""
+    if isinstance(a, Tracked):
+        return np.copy(a) if dtype is None else np.astype(a, dtype)
+    if isinstance(a, (list, tuple)):
+        try:
+            made = _stacked(a, dtype)
+        except ValueError:
+            np.array(_forms(a), dtype)  # what NumPy says of lists of other lengths
+            raise
+        return made if dtype in (None, made.dtype) else np.astype(made, dtype)
+    return buffer(np.array(a, dtype))
+
+
+def _stacked(a: Any, dtype: Any = None) -> Any:
+    """A list of lists with tracked values in them as one array."""
+    if isinstance(a, (list, tuple)) and any(isinstance(e, (Tracked, list, tuple)) for e in a):
+        return np.stack([_stacked(e) for e in a])
+    return np.copy(a) if isinstance(a, Tracked) else buffer(np.array(a, dtype))
+
+
+def _forms(a: Any) -> Any:
+    """A list of lists with nothing tracked in it, and as long."""
+    return [_forms(e) for e in a] if isinstance(a, (list, tuple)) else form_of(a)
+
+
+# Questions about shape and type, answered without recording ---------------------------------------
+
+
+def _static(function: Any) -> Any:
+    return lambda a, *args, **kwargs: function(form_of(a), *args, **kwargs)
+
+
+NUMPY.update((f, _static(f)) for f in (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj))
+NUMPY[np.result_type] = lambda *args: np.result_type(*(form_of(a) for a in args))
+NUMPY[np.can_cast] = lambda a, *rest, **kw: np.can_cast(form_of(a), *rest, **kw)
+for _ask in (np.may_share_memory, np.shares_memory):
+    NUMPY[_ask] = functools.partial(share_memory, _ask)
+
+
+def _item(a: Any, *index: Any) -> Any:
+    """`t.item()` stays tracked; it is a Python number, as NumPy's is."""
+    if len(index) == 1 and type(index[0]) is tuple:
+        index = index[0]
+    if not index:
+        if np.size(a) != 1:
+            raise ValueError("can only convert an array of size 1 to a Python scalar")
+        return _as_python(np.ravel(a)[0] if isinstance(form_of(a), np.ndarray) else a)
+    if len(index) == 1:
+        return _as_python(np.ravel(a)[index[0]])
+    if len(index) != np.ndim(a):
+        raise ValueError("incorrect number of indices for array")
+    return _as_python(a[index])
+
+
+def _as_python(number: Any) -> Any:
+    form = form_of(number)
+    if not isinstance(form, np.generic) or isinstance(form, (np.longdouble, np.clongdouble)):
+        return number
+    return apply(item, (number,))
+
+
+METHODS["item"] = _item
+
+
+def _tolist(a: Any) -> Any:
+    return _item(a) if np.ndim(a) == 0 else [_tolist(row) for row in a]
+
+
+METHODS["tolist"] = _tolist

@@ -1,0 +1,101 @@
+"""Ranges between tracked ends: `linspace`, `logspace`, `geomspace`."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.lowering import Map
+from tracker.ir.op import LINEAR
+from tracker.ops.declare.arguments import as_array
+from tracker.ops.declare.declare import declare, implements
+from tracker.tape.record import apply, form_of
+
+# The number itself, rounded: machine code may make one operation of a product and a sum, but not
+# across this. Points that others are compared with, as edges of bins, are NumPy's to the last bit.
+rounded = declare(
+    "rounded",
+    method=None,
+    entry=None,
+    infer=lambda x: x,
+    evaluate=np.positive,
+    jvp=LINEAR,
+    vjp=[lambda g, y, x: g],
+    lower=Map(
+        lambda e, x: e.intrinsic("arithmetic.fence", x), lambda x: (x.dtype,), "f", order="K"
+    ),
+)
+
+
+@implements(np.linspace)
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    num = operator.index(num)
+    if num < 0:
+        raise ValueError(f"Number of samples, {num}, must be non-negative.")
+    start, stop = (x if np.isscalar(form_of(x)) else as_array(x) for x in (start, stop))
+    kind = np.result_type(form_of(start), form_of(stop), 1.0)  # a Python number takes the other's
+    start, stop = (np.astype(as_array(x), kind) for x in (start, stop))
+    steps = num - 1 if endpoint else num
+    step = (stop - start) / steps if steps > 0 else np.nan
+    ndim = max(np.ndim(start), np.ndim(stop))
+    ramp = np.reshape(np.arange(num, dtype=kind), (-1,) + (1,) * ndim)
+    y = ramp * (step if steps > 0 else stop - start)
+    y = (apply(rounded, (y,)) if kind.kind == "f" else y) + start
+    if endpoint and num > 1:
+        last = np.broadcast_to(stop, np.shape(y)[1:])
+        y = np.concatenate([y[:-1], np.reshape(last, (1, *np.shape(y)[1:]))])
+    y = np.moveaxis(y, 0, axis)
+    if dtype is not None and np.dtype(dtype).kind in "iu":
+        y = np.floor(y)
+    y = np.astype(y, kind if dtype is None else dtype)
+    return (y, step) if retstep else y
+
+
+@implements(np.logspace)
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    y = linspace(start, stop, num, endpoint, axis=axis)
+    y = np.power(np.expand_dims(base, axis) if np.ndim(base) else base, y)
+    return y if dtype is None else np.astype(y, dtype)
+
+
+@implements(np.geomspace)
+def geomspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> Any:
+    """Powers of the ratio of the ends, which are themselves exact."""
+    num = operator.index(num)
+    start, stop = as_array(start) * 1.0, as_array(stop) * 1.0
+    if np.any(start == 0) or np.any(stop == 0):
+        raise ValueError("Geometric sequence cannot include zero")
+    kind = np.result_type(form_of(start), form_of(stop), np.zeros((), dtype))
+    start, stop = np.broadcast_arrays(np.astype(start, kind), np.astype(stop, kind))
+    ratio = stop / start
+    share = linspace(0.0, 1.0, num, endpoint)
+    share = np.reshape(share, (-1,) + (1,) * np.ndim(ratio))
+    y = start * np.exp(share * np.log(ratio))  # NaN between ends of two signs
+    if num > 0:
+        y = np.concatenate([start[None], y[1:]])
+    if num > 1 and endpoint:
+        y = np.concatenate([y[:-1], stop[None]])
+    y = np.moveaxis(y, 0, axis)
+    return y if dtype is None else np.astype(y, dtype)

@@ -1,0 +1,469 @@
+"""Ops that move elements without changing them: reshape, transpose, broadcast, join.
+
+The ops are `reshape`, `transpose`, `broadcast_to`, `concatenate` and `stack`; every other NumPy
+name here is composed of these.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from tracker.ir.lowering import View, Writes
+from tracker.ir.op import LINEAR, METHODS, Joint
+from tracker.ir.types import Type
+from tracker.ops.declare.arguments import as_array, order_of
+from tracker.ops.declare.casting import into
+from tracker.ops.declare.declare import declare, implements
+from tracker.ops.declare.rule_helpers import project, sum_to
+from tracker.tape.conversions import whole
+from tracker.tape.record import apply, form_of, shape_of, shares_memory
+from tracker.tape.tracked import Tracked
+
+# reshape ----------------------------------------------------------------------------------------
+
+reshape = declare(
+    "reshape",
+    method=None,
+    entry=None,
+    infer=lambda x, *, shape: Type(shape, x.dtype),
+    evaluate=lambda x, *, shape: np.reshape(x, shape),
+    jvp=LINEAR,
+    vjp=[lambda g, y, x, *, shape: reshaped(g, shape_of(x))],
+    lower=View(
+        lambda e, index, x, *, shape: (0, e.unflatten(e.flatten(index, shape), x.shape), None),
+        order="V",
+    ),
+)
+
+
+@implements(np.reshape)
+def reshape_(a: Any, /, shape: Any = None, order: str = "C", *, copy: Any = None) -> Any:
+    if copy is not None:
+        made = reshape_(a, shape, order)
+        if copy:
+            return np.copy(made)
+        if not shares_memory(made, a):
+            raise ValueError("Unable to avoid creating a copy while reshaping.")
+        return made
+    if order != "C":
+        order = order_of(order)
+        if order == "K":
+            raise ValueError("order 'K' is not permitted for reshaping")
+    form = form_of(a)
+    if order == "F" or (order == "A" and type(form) is np.ndarray and form.flags.fnc):
+        return np.transpose(reshape_(np.transpose(a), tuple(reversed(_full_shape(a, shape)))))
+    return apply(reshape, (a,), {"shape": _full_shape(a, shape)})
+
+
+def reshaped(a: Any, shape: tuple[int, ...]) -> Any:
+    """`np.reshape(a, shape)` for rules, in which nobody writes into the result: no view of `a`."""
+    return apply(reshape, (a,), {"shape": shape}) if type(a) is Tracked else np.reshape(a, shape)
+
+
+def _full_shape(a: Any, shape: Any) -> tuple[int, ...]:
+    """A target shape with its -1 worked out."""
+    several = isinstance(shape, (tuple, list)) or getattr(shape, "ndim", 0) > 0
+    given = tuple(map(operator.index, shape if several else (shape,)))
+    size = form_of(a).size if isinstance(a, Tracked) and a.ndim else np.size(a)
+    if -1 in given:
+        known = -math.prod(given)
+        if known > 0 and size % known == 0 and given.count(-1) == 1:
+            return tuple(size // known if n == -1 else n for n in given)
+    elif math.prod(given) == size and min(given, default=0) >= 0:
+        return given
+    return np.empty(np.shape(a), np.bool_).reshape(given).shape  # raises as NumPy does
+
+
+def contiguous(a: Any) -> Any:
+    """A new array laid out in C order, where NumPy's is: what is written into a reshape of it then
+    reaches it."""
+    form = form_of(a)
+    if type(form) is not np.ndarray or form.flags.c_contiguous:
+        return a
+    flat = apply(reshape, (a,), {"shape": (form.size,)})
+    made = apply(reshape, (flat,), {"shape": form.shape})
+    # with gaps, as a vector has them, or one element everywhere: the reshapes are views
+    return made if form_of(made).flags.c_contiguous else np.copy(made)
+
+
+def memory_axes(form: Any, order: str) -> tuple[int, ...] | None:
+    """The axes of an array, those with long strides first, of what NumPy makes after an array in
+    this order ("K": as that one's lie; "A": as Fortran's where that one's do); None of C order."""
+    natural, order = tuple(range(np.ndim(form))), order_of(order)
+    if order == "A":
+        order = "F" if type(form) is np.ndarray and form.flags.fnc else "C"
+    axes = natural[::-1] if order == "F" else natural
+    if order == "K" and type(form) is np.ndarray and not form.flags.c_contiguous:
+        axes = tuple(sorted(natural, key=lambda axis: -abs(form.strides[axis])))
+    return None if axes == natural else axes
+
+
+def laid_out(a: Any, order: str | None, like: Any = None) -> Any:
+    """An array in this memory order, after another one (by default itself): a new one, unless it
+    lies so already."""
+    form = form_of(a)
+    if order is None or (like is None and order == "K") or type(form) is not np.ndarray:
+        return a
+    axes = memory_axes(form if like is None else form_of(like), order)
+    if axes is None:
+        return contiguous(a)
+    if form.transpose(axes).flags.c_contiguous:
+        return a
+    return np.transpose(contiguous(np.transpose(a, axes)), np.argsort(axes))
+
+
+def _reshape_method(a: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
+    if not shape:
+        raise TypeError("reshape() takes exactly 1 argument (0 given)")
+    return reshape_(a, shape[0] if len(shape) == 1 else shape, order, copy=copy)
+
+
+METHODS["reshape"] = _reshape_method
+
+
+@implements(np.ravel, method="ravel")
+def ravel(a: Any, order: str = "C") -> Any:
+    form = form_of(a)
+    order = order if order == "C" else order_of(order)
+    if order == "K":  # as the elements lie in memory
+        return ravel(np.transpose(a, _read_axes(form)) if type(form) is np.ndarray else a)
+    flat = reshape_(a, (-1,), order)
+    if shares_memory(flat, a):
+        flags = form.flags
+        if not (flags.f_contiguous if order == "F" else flags.c_contiguous):
+            return np.copy(flat)  # reshape sees a view where ravel makes a copy
+    return flat
+
+
+def _read_axes(form: np.ndarray) -> tuple[int, ...]:
+    """The axes of an array in the order in which NumPy reads it: long strides first. An axis along
+    which nothing moves has its place among the others by its number alone, which no sorting key
+    says (`memory_axes`, for new arrays, has it last)."""
+    steps = [abs(s) if n > 1 else 0 for s, n in zip(form.strides, form.shape, strict=True)]
+    axes: list[int] = []  # the last one first
+    for axis in reversed(range(form.ndim)):
+        place = len(axes)
+        for at in reversed(range(len(axes))):
+            other = steps[axes[at]]
+            if steps[axis] and other:
+                if other <= steps[axis]:
+                    break
+                place = at
+        axes.insert(place, axis)
+    return tuple(reversed(axes))
+
+
+METHODS["flatten"] = lambda a, order="C": np.copy(ravel(a, order))
+
+
+@implements(np.expand_dims)
+def expand_dims(a: Any, axis: Any) -> Any:
+    axes = (axis,) if np.ndim(axis) == 0 else tuple(whole(axis))
+    ndim = np.ndim(a) + len(axes)
+    places = normalize_axis_tuple(axes, ndim)
+    old = iter(np.shape(a))
+    return np.reshape(a, tuple(1 if i in places else next(old) for i in range(ndim)))
+
+
+@implements(np.squeeze, method="squeeze")
+def squeeze(a: Any, axis: Any = None) -> Any:
+    axis = whole(axis)
+    axis = tuple(axis) if isinstance(axis, np.ndarray) else axis
+    shape = np.squeeze(np.broadcast_to(np.int8(0), np.shape(a)), axis).shape
+    return a if shape == np.shape(a) else np.reshape(a, shape)
+
+
+@implements(np.atleast_1d)
+def atleast_1d(*arrays: Any) -> Any:
+    return _each(lambda a: np.reshape(a, (1,)) if np.ndim(a) == 0 else a, arrays)
+
+
+@implements(np.atleast_2d)
+def atleast_2d(*arrays: Any) -> Any:
+    return _each(lambda a: a if np.ndim(a) >= 2 else np.reshape(a, (1, -1)), arrays)
+
+
+def _each(f: Any, arrays: tuple[Any, ...]) -> Any:
+    done = tuple(f(as_array(a)) for a in arrays)
+    return done[0] if len(done) == 1 else done
+
+
+# transpose --------------------------------------------------------------------------------------
+
+
+def _inverse(axes: Sequence[int]) -> tuple[int, ...]:
+    back = [0] * len(axes)
+    for i, axis in enumerate(axes):
+        back[axis] = i
+    return tuple(back)
+
+
+transpose = declare(
+    "transpose",
+    method=None,
+    entry=None,
+    infer=lambda x, *, axes: Type(tuple(x.shape[i] for i in axes), x.dtype),
+    evaluate=lambda x, *, axes: np.transpose(x, axes),
+    jvp=LINEAR,
+    vjp=[lambda g, y, x, *, axes: np.transpose(g, _inverse(axes))],
+    lower=View(
+        lambda e, index, x, *, axes: (0, tuple(index[i] for i in _inverse(axes)), None),
+        order="V",
+    ),
+)
+
+
+@implements(np.transpose, np.permute_dims)
+def transpose_(a: Any, axes: Any = None) -> Any:
+    ndim = np.ndim(a)
+    if axes is None:
+        order = tuple(reversed(range(ndim)))
+    else:
+        order = normalize_axis_tuple(axes, ndim)
+        if len(order) != ndim:
+            raise ValueError("axes don't match array")
+    return apply(transpose, (a,), {"axes": order})
+
+
+def _transpose_method(a: Any, *axes: Any) -> Any:
+    if not axes or axes == (None,):
+        return transpose_(a)
+    return transpose_(a, axes[0] if len(axes) == 1 else axes)
+
+
+METHODS["transpose"] = _transpose_method
+
+
+@implements(np.matrix_transpose, np.linalg.matrix_transpose)
+def matrix_transpose(x: Any) -> Any:
+    return np.swapaxes(x, -1, -2)
+
+
+@implements(np.swapaxes, method="swapaxes")
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    order = list(range(np.ndim(a)))
+    i, j = (normalize_axis_index(k, np.ndim(a)) for k in (axis1, axis2))
+    order[i], order[j] = order[j], order[i]
+    return transpose_(a, order)
+
+
+def turned(a: Any) -> Any:
+    """Matrices, their last two axes exchanged; for rules, as `reshaped`."""
+    if type(a) is not Tracked:
+        return np.swapaxes(a, -1, -2)
+    *batch, i, j = range(len(shape_of(a)))
+    return apply(transpose, (a,), {"axes": (*batch, j, i)})
+
+
+def adjoint(a: Any) -> Any:
+    """The conjugate transpose; for rules, as `reshaped`."""
+    flipped = turned(a)
+    return np.conjugate(flipped) if np.iscomplexobj(form_of(a)) else flipped
+
+
+@implements(np.moveaxis)
+def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    ndim = np.ndim(a)
+    come, go = normalize_axis_tuple(source, ndim), normalize_axis_tuple(destination, ndim)
+    order = [i for i in range(ndim) if i not in come]
+    for to, at in sorted(zip(go, come, strict=True)):
+        order.insert(to, at)
+    return transpose_(a, order)
+
+
+# broadcast --------------------------------------------------------------------------------------
+
+
+def _broadcast_source(e: Any, index: Any, x: Type, *, shape: tuple[int, ...]) -> Any:
+    lead = len(shape) - x.ndim
+    return 0, tuple(e.zero if n == 1 else index[lead + i] for i, n in enumerate(x.shape)), None
+
+
+broadcast_to = declare(
+    "broadcast_to",
+    method=None,
+    entry=None,
+    infer=lambda x, *, shape: Type(shape, x.dtype),
+    evaluate=lambda x, *, shape: np.broadcast_to(x, shape),
+    jvp=LINEAR,
+    vjp=[lambda g, y, x, *, shape: sum_to(g, np.shape(x))],
+    lower=View(_broadcast_source, order="V"),
+)
+
+
+@implements(np.broadcast_to)
+def broadcast_to_(array: Any, shape: Any, subok: bool = False) -> Any:
+    target = (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
+    return apply(broadcast_to, (array,), {"shape": target})
+
+
+@implements(np.broadcast_arrays)
+def broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
+    shape = np.broadcast_shapes(*(np.shape(a) for a in arrays))
+    if not shape:
+        return tuple(a if type(form_of(a)) is np.ndarray else np.copy(a) for a in arrays)
+    # those of this shape are themselves: they may be written into
+    return tuple(as_array(a) if np.shape(a) == shape else np.broadcast_to(a, shape) for a in arrays)
+
+
+# join -------------------------------------------------------------------------------------------
+
+
+def _concatenate_infer(*xs: Type, axis: int) -> Type:
+    shape = list(xs[0].shape)
+    shape[axis] = sum(x.shape[axis] for x in xs)
+    return Type(tuple(shape), np.result_type(*(x.dtype for x in xs)))
+
+
+def _concatenate_vjp(g: Any, y: Any, xs: list[Any], wanted: list[bool], _: Any, axis: int) -> Any:
+    whole = (slice(None),) * axis
+    start = 0
+    for x, asked in zip(xs, wanted, strict=True):
+        stop = start + np.shape(x)[axis]
+        yield project(g[(*whole, slice(start, stop))], x) if asked else None
+        start = stop
+
+
+def _concatenate_source(e: Any, index: Any, *xs: Type, axis: int) -> Any:
+    """The first operand whose part of the axis holds the index."""
+    alternatives = []
+    start = 0
+    for which, x in enumerate(xs):
+        inner, inside = e.within(index[axis], start, 1, x.shape[axis])
+        alternatives.append((which, (*index[:axis], inner, *index[axis + 1 :]), inside))
+        start += x.shape[axis]
+    return alternatives
+
+
+def _concatenate_writes(*xs: Type, axis: int) -> Writes:
+    parts = []
+    start = 0
+    for which, x in enumerate(xs):
+        along = slice(start, start + x.shape[axis], 1)
+        whole = [slice(0, n, 1) for n in x.shape]
+        parts.append((which, (*whole[:axis], along, *whole[axis + 1 :])))
+        start += x.shape[axis]
+    return Writes(None, tuple(parts), covers=True)
+
+
+concatenate = declare(
+    "concatenate",
+    method=None,
+    entry=None,
+    infer=_concatenate_infer,
+    evaluate=lambda *xs, axis: np.concatenate(xs, axis),
+    jvp=LINEAR,
+    vjp=Joint(_concatenate_vjp),
+    lower=View(_concatenate_source, _concatenate_writes, "K"),
+)
+
+
+def _cast(parts: list[Any], dtype: Any, casting: Any) -> list[Any]:
+    """Parts to be joined, in the dtype asked for, where the casting rule allows it."""
+    if dtype is None:
+        return parts
+    for part in parts:
+        if not np.can_cast(part.dtype, dtype, casting or "same_kind"):
+            raise TypeError(
+                f"Cannot cast array data from {part.dtype!r} to {np.dtype(dtype)!r} according to "
+                f"the rule {casting or 'same_kind'!r}"
+            )
+    return [np.astype(part, dtype) for part in parts]
+
+
+def _alike(arrays: list[Any], parts: list[Any]) -> list[Any]:
+    """Parts in the dtype that they have together: numbers of Python have none of their own."""
+    forms = map(form_of, arrays)
+    weak = [type(x)() if type(x) in (int, float, complex) else None for x in forms]
+    pairs = zip(weak, parts, strict=True)
+    kind = np.result_type(*(part.dtype if x is None else x for x, part in pairs))
+    return [
+        part if x is None else np.astype(part, kind) for x, part in zip(weak, parts, strict=True)
+    ]
+
+
+@implements(np.concatenate, np.concat)
+def concatenate_(
+    arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
+) -> Any:
+    arrays = list(arrays)
+    parts = [as_array(a) for a in arrays]
+    if axis is None:
+        parts, axis = [np.ravel(a) for a in _alike(arrays, parts)], 0
+    parts = _cast(parts, dtype, casting)
+    axis = normalize_axis_index(axis, np.ndim(parts[0]))
+    y = apply(concatenate, tuple(parts), {"axis": axis})
+    return into(out, y, casting or "same_kind")
+
+
+def _stack_infer(*xs: Type, axis: int) -> Type:
+    shape = xs[0].shape
+    kind = np.result_type(*(x.dtype for x in xs))
+    return Type((*shape[:axis], len(xs), *shape[axis:]), kind)
+
+
+def _stack_vjp(g: Any, y: Any, xs: list[Any], wanted: list[bool], _: Any, axis: int) -> Any:
+    whole = (slice(None),) * axis
+    for at, (x, asked) in enumerate(zip(xs, wanted, strict=True)):
+        yield project(g[(*whole, at)], x) if asked else None
+
+
+def _stack_source(e: Any, index: Any, *xs: Type, axis: int) -> Any:
+    rest = (*index[:axis], *index[axis + 1 :])
+    return [(at, rest, e.within(index[axis], at, 1, 1)[1]) for at in range(len(xs))]
+
+
+def _stack_writes(*xs: Type, axis: int) -> Writes:
+    whole = [slice(0, n, 1) for n in xs[0].shape]
+    parts = [(at, (*whole[:axis], at, *whole[axis:])) for at in range(len(xs))]
+    return Writes(None, tuple(parts), covers=True)
+
+
+stack = declare(
+    "stack",
+    method=None,
+    entry=None,
+    infer=_stack_infer,
+    evaluate=lambda *xs, axis: np.array(xs) if np.ndim(xs[0]) == 0 else np.stack(xs, axis),
+    jvp=LINEAR,
+    vjp=Joint(_stack_vjp),
+    lower=View(_stack_source, _stack_writes, "K"),
+)
+
+
+@implements(np.stack)
+def stack_(
+    arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
+) -> Any:
+    parts = [as_array(a) for a in arrays]
+    if not parts:
+        raise ValueError("need at least one array to stack")
+    if len({np.shape(form_of(a)) for a in parts}) != 1:
+        raise ValueError("all input arrays must have the same shape")
+    parts = _cast(parts, dtype, casting)
+    axis = normalize_axis_index(axis, np.ndim(parts[0]) + 1)
+    return into(out, apply(stack, tuple(parts), {"axis": axis}), casting or "same_kind")
+
+
+@implements(np.vstack)
+def vstack(tup: Any, *, dtype: Any = None, casting: Any = None) -> Any:
+    return concatenate_([np.atleast_2d(as_array(a)) for a in tup], 0, dtype=dtype, casting=casting)
+
+
+@implements(np.hstack)
+def hstack(tup: Any, *, dtype: Any = None, casting: Any = None) -> Any:
+    parts = [np.atleast_1d(as_array(a)) for a in tup]
+    return concatenate_(parts, 0 if np.ndim(parts[0]) == 1 else 1, dtype=dtype, casting=casting)
+
+
+@implements(np.column_stack)
+def column_stack(tup: Any) -> Any:
+    arrays = map(as_array, tup)
+    parts = [a if np.ndim(a) >= 2 else np.reshape(a, (-1, 1)) for a in arrays]
+    return concatenate_(parts, 1)

@@ -1,0 +1,132 @@
+"""Sliding windows, the ops under convolution and pooling: `windows` and its adjoint, `overlaps`.
+
+With `kernel`, `stride` and `dilation` for the last d dimensions, the windows of an array (..., *S)
+are (..., *kernel, *places): entry (k, o) of a window is position o * stride + k * dilation of S.
+`overlaps` adds the entries of windows up where they came from. Each is the other's derivative.
+
+Owns: both ops, and `places_of`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.lowering import Scatter, View
+from tracker.ir.op import LINEAR, Op
+from tracker.ir.types import Type
+from tracker.ops.declare.declare import declare
+from tracker.tape.record import apply
+
+Ints = tuple[int, ...]
+
+
+def places_of(extents: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
+    """How many places a window has along each dimension; not positive where it does not fit."""
+    return tuple(
+        (n - (k - 1) * d - 1) // s + 1
+        for n, k, s, d in zip(extents, kernel, stride, dilation, strict=True)
+    )
+
+
+def _windows_infer(x: Type, *, kernel: Ints, stride: Ints, dilation: Ints) -> Type:
+    lead = x.ndim - len(kernel)
+    places = places_of(x.shape[lead:], kernel, stride, dilation)
+    return Type((*x.shape[:lead], *kernel, *places), x.dtype)
+
+
+def _windows(x: Any, *, kernel: Ints, stride: Ints, dilation: Ints) -> Any:
+    x = np.asarray(x)
+    lead = x.ndim - len(kernel)
+    steps = x.strides[lead:]
+    return np.lib.stride_tricks.as_strided(
+        x,
+        (*x.shape[:lead], *kernel, *places_of(x.shape[lead:], kernel, stride, dilation)),
+        (
+            *x.strides[:lead],
+            *(step * d for step, d in zip(steps, dilation, strict=True)),
+            *(step * s for step, s in zip(steps, stride, strict=True)),
+        ),
+        writeable=False,
+    )
+
+
+def _position(e: Any, index: Any, count: int, stride: Ints, dilation: Ints) -> tuple[Any, ...]:
+    """Where a window's entry is in the array."""
+    lead = len(index) - 2 * count
+    along = [
+        e.affine(index[lead + i], dilation[i], 0) + e.affine(index[lead + count + i], stride[i], 0)
+        for i in range(count)
+    ]
+    return (*index[:lead], *along)
+
+
+def _windows_vjp(g: Any, y: Any, x: Any, *, kernel: Ints, **how: Any) -> Any:
+    return apply(overlaps, (g,), {"extents": np.shape(x)[np.ndim(x) - len(kernel) :], **how})
+
+
+windows: Op = declare(
+    "windows",
+    method=None,
+    entry=None,
+    infer=_windows_infer,
+    evaluate=_windows,
+    jvp=LINEAR,
+    vjp=[_windows_vjp],
+    lower=View(
+        lambda e, index, x, *, kernel, stride, dilation: (
+            0,
+            _position(e, index, len(kernel), stride, dilation),
+            None,
+        ),
+        order="V",
+    ),
+)
+
+
+def _overlaps_infer(g: Type, *, extents: Ints, stride: Ints, dilation: Ints) -> Type:
+    return Type((*g.shape[: g.ndim - 2 * len(extents)], *extents), g.dtype)
+
+
+def _overlaps(g: Any, *, extents: Ints, stride: Ints, dilation: Ints) -> Any:
+    g = np.asarray(g)
+    count = len(extents)
+    lead = g.ndim - 2 * count
+    kernel, places = g.shape[lead : lead + count], g.shape[lead + count :]
+    out = np.zeros((*g.shape[:lead], *extents), g.dtype)
+    for k in itertools.product(*map(range, kernel)):
+        at: Any = tuple(
+            slice(i * d, i * d + s * (o - 1) + 1, s)
+            for i, d, s, o in zip(k, dilation, stride, places, strict=True)
+        )
+        part: Any = (..., *k, *(slice(None),) * count)
+        out[(..., *at)] += g[part]
+    return out
+
+
+overlaps: Op = declare(
+    "overlaps",
+    method=None,
+    entry=None,
+    infer=_overlaps_infer,
+    evaluate=_overlaps,
+    jvp=LINEAR,
+    vjp=[
+        lambda g, y, x, *, extents, **how: apply(
+            windows,
+            (g,),
+            {"kernel": np.shape(x)[np.ndim(x) - 2 * len(extents) : -len(extents)], **how},
+        )
+    ],
+    lower=Scatter(
+        lambda g, **_: g.shape,
+        lambda e, index, g, *, extents, stride, dilation: _position(
+            e, index, len(extents), stride, dilation
+        ),
+        base=None,
+        value=0,
+        adds=True,
+    ),
+)

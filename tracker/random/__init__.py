@@ -1,0 +1,1 @@
+"""Random draws: ordered effects on a generator, which a trace records and replays."""

@@ -1,0 +1,3 @@
+"""How SciPy's functions are differentiated: drop-ins, fallbacks, host callbacks, the implicit
+function theorem.
+"""

@@ -1,0 +1,181 @@
+"""Cosine and sine transforms (DCT and DST, types 1 to 4), by the Fourier transform of the sequence
+continued evenly or oddly.
+
+Along an axis, of a sequence x of length n, with j and k from 0:
+
+    DCT 1   x[0] + (-1)^k x[n-1] + 2 sum x[j] cos(pi k j / (n-1)), j from 1 to n-2
+    DCT 2   2 sum x[j] cos(pi k (2j+1) / 2n)
+    DCT 3   x[0] + 2 sum x[j] cos(pi (2k+1) j / 2n), j from 1
+    DCT 4   2 sum x[j] cos(pi (2k+1)(2j+1) / 4n)
+    DST 1   2 sum x[j] sin(pi (k+1)(j+1) / (n+1))
+    DST 2   2 sum x[j] sin(pi (k+1)(2j+1) / 2n)
+    DST 3   (-1)^k x[n-1] + 2 sum x[j] sin(pi (2k+1)(j+1) / 2n), j to n-2
+    DST 4   2 sum x[j] sin(pi (2k+1)(2j+1) / 4n)
+
+A transform's inverse is that of type 1, 3, 2, 4, divided by the length of the continued sequence.
+`norm="ortho"` scales them so that they are orthogonal; `orthogonalize=` says whether the terms at
+the ends are scaled, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.fft
+
+from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy._bridge.fallback import as_array
+
+_INVERSE = {1: 1, 2: 3, 3: 2, 4: 4}
+
+
+def _cosine(x: Any, kind: int) -> Any:
+    """Not scaled, along the last axis of a real x."""
+    n = np.shape(x)[-1]
+    if kind == 1:
+        return np.real(np.fft.rfft(np.concatenate([x, np.flip(x[..., 1:-1], -1)], axis=-1)))
+    if kind == 2:
+        spectrum = np.fft.rfft(np.concatenate([x, np.flip(x, -1)], axis=-1))[..., :n]
+        return np.real(spectrum * np.exp(-0.5j * math.pi / n * np.arange(n)))
+    if kind == 3:
+        turned = x * np.exp(0.5j * math.pi / n * np.arange(n))
+        full = np.concatenate([turned, np.zeros_like(turned[..., :1])], axis=-1)
+        return 2 * n * np.fft.irfft(full, 2 * n)[..., :n]
+    spectrum = np.fft.fft(x * np.exp(-0.5j * math.pi / n * np.arange(n)), 2 * n)[..., :n]
+    return 2 * np.real(spectrum * np.exp(-0.25j * math.pi / n * (2 * np.arange(n) + 1)))
+
+
+def _sine(x: Any, kind: int) -> Any:
+    n = np.shape(x)[-1]
+    if kind == 1:
+        zero = np.zeros_like(x[..., :1])
+        odd = np.concatenate([zero, x, zero, -np.flip(x, -1)], axis=-1)
+        return -np.imag(np.fft.rfft(odd))[..., 1 : n + 1]
+    if kind == 3:  # turned round, it is the cosine's
+        return _signs(n) * _cosine(np.flip(x, -1), 3)
+    return np.flip(_cosine(_signs(n) * x, kind), -1)
+
+
+def _signs(n: int) -> Any:
+    return (-1.0) ** np.arange(n)
+
+
+def _ends(kind: int, sine: bool) -> tuple[list[int], list[int]]:
+    """Which terms are scaled to make a transform orthogonal: before it (1, 3) and after (1, 2)."""
+    if sine:
+        return ([-1] if kind == 3 else []), ([-1] if kind == 2 else [])
+    before = {1: [0, -1], 3: [0]}.get(kind, [])
+    return before, {1: [0, -1], 2: [0]}.get(kind, [])
+
+
+def _transformed(
+    x: Any, kind: int, n: Any, axis: int, norm: Any, ortho: Any, sine: bool, back: bool
+) -> Any:
+    x = np.moveaxis(x, axis, -1)
+    x = x if n is None else _of_length(x, int(n))
+    if kind not in _INVERSE:
+        raise ValueError(f"invalid DCT or DST type {kind}; 1, 2, 3 and 4 are known")
+    if norm not in (None, "backward", "ortho", "forward"):
+        raise ValueError(f"Invalid norm value {norm!r}, should be 'backward', 'ortho' or 'forward'")
+    if np.shape(x)[-1] < 1 + (kind == 1 and not sine):
+        raise ValueError(f"invalid number of data points ({np.shape(x)[-1]}) specified")
+    ortho = norm == "ortho" if ortho is None else ortho
+    kind = _INVERSE[kind] if back else kind
+    count = np.shape(x)[-1]
+    length = 2 * (count + (kind == 1) * (1 if sine else -1))
+    scale = {"ortho": length**-0.5}.get(norm, 1 / length if (norm == "forward") != back else 1.0)
+    before, after = _ends(kind, sine) if ortho else ([], [])
+    given = _scaled(x, before, math.sqrt(2))
+    y = (_sine if sine else _cosine)(given, kind) * scale
+    y = _scaled(y, after, math.sqrt(0.5))
+    return np.moveaxis(np.astype(y, x.dtype), -1, axis)
+
+
+def _of_length(x: Any, n: int) -> Any:
+    have = np.shape(x)[-1]
+    if n <= have:
+        return x[..., :n]
+    return np.pad(x, [(0, 0)] * (np.ndim(x) - 1) + [(0, n - have)])
+
+
+def _scaled(x: Any, places: list[int], factor: float) -> Any:
+    if not places:
+        return x
+    factors = np.ones(np.shape(x)[-1])
+    factors[places] = factor
+    return x * factors
+
+
+def _one(name: str) -> Callable[..., Any]:
+    sine, back = name.endswith("st"), name.startswith("i")
+
+    def transform(
+        x: Any,
+        type: int = 2,
+        n: Any = None,
+        axis: int = -1,
+        norm: Any = None,
+        overwrite_x: bool = False,
+        workers: Any = None,
+        orthogonalize: Any = None,
+    ) -> Any:
+        return _of_parts(as_array(x), type, n, axis, norm, orthogonalize, sine, back)
+
+    transform.__name__ = name
+    transform.__doc__ = f"As scipy.fft.{name}."
+    return drop_in(scipy.fft)(transform)
+
+
+def _of_parts(
+    x: Any, kind: int, n: Any, axis: int, norm: Any, ortho: Any, sine: bool, back: bool
+) -> Any:
+    if np.iscomplexobj(x):  # of which SciPy ignores orthogonalize=
+        parts = [
+            _transformed(part, kind, n, axis, norm, None, sine, back)
+            for part in (np.real(x), np.imag(x))
+        ]
+        return parts[0] + 1j * parts[1]
+    x = x if np.dtype(x.dtype).kind == "f" else np.astype(x, float)
+    return _transformed(x, kind, n, axis, norm, ortho, sine, back)
+
+
+def _several(name: str) -> Callable[..., Any]:
+    sine, back = "st" in name, name.startswith("i")
+
+    def transform(
+        x: Any,
+        type: int = 2,
+        s: Any = None,
+        axes: Any = None,
+        norm: Any = None,
+        overwrite_x: bool = False,
+        workers: Any = None,
+        orthogonalize: Any = None,
+    ) -> Any:
+        x = as_array(x)
+        if axes is None:
+            axes = range(-np.ndim(x) if s is None else -np.size(s), 0)
+        axes = [int(axis) for axis in np.atleast_1d(axes)]
+        lengths = [None] * len(axes) if s is None else np.atleast_1d(s).tolist()
+        if len(lengths) != len(axes):
+            raise ValueError("when given, axes and shape arguments have to be of the same length")
+        for axis, n in zip(axes, lengths, strict=True):
+            x = _of_parts(x, type, n, axis, norm, orthogonalize, sine, back)
+        return x
+
+    transform.__name__ = name
+    transform.__doc__ = f"As scipy.fft.{name}."
+    return drop_in(scipy.fft)(transform)
+
+
+dct = _one("dct")
+idct = _one("idct")
+dst = _one("dst")
+idst = _one("idst")
+dctn = _several("dctn")
+idctn = _several("idctn")
+dstn = _several("dstn")
+idstn = _several("idstn")

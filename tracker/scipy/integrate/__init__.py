@@ -1,0 +1,155 @@
+"""`scipy.integrate` on tracked values: sums over samples, integrals of functions, and differential
+equations. What is not defined here is SciPy's own.
+
+Samples (trapezoid, simpson, romb, cumulative_trapezoid) are plain NumPy. Differential equations
+are in `ode_adjoint.py`: SciPy integrates, the adjoint equation gives the gradient. Integrals of
+functions (quad, fixed_quad) are in `quad.py`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import scipy.integrate
+
+from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy._bridge.fallback import as_array, passing
+from tracker.scipy.integrate.nquad import dblquad as dblquad
+from tracker.scipy.integrate.nquad import nquad as nquad
+from tracker.scipy.integrate.nquad import tplquad as tplquad
+from tracker.scipy.integrate.ode_adjoint import odeint as odeint
+from tracker.scipy.integrate.ode_adjoint import solve_ivp as solve_ivp
+from tracker.scipy.integrate.quad import fixed_quad as fixed_quad
+from tracker.scipy.integrate.quad import quad as quad
+
+__getattr__ = passing(
+    scipy.integrate,
+    instead={
+        "solve_bvp": "Solve by shooting: solve_ivp within tracker.scipy.optimize.root",
+        "quad_vec": "Integrate each entry by quad, or all at once by fixed_quad",
+    },
+)
+
+
+def _steps(y: Any, x: Any, dx: Any, axis: int) -> Any:
+    """The distances of the samples along the last axis, as something that broadcasts with y."""
+    if x is None:
+        return dx if isinstance(dx, (int, float)) else as_array(dx)
+    x = as_array(x)
+    x = x if np.ndim(x) == 1 else np.moveaxis(x, axis, -1)
+    if np.shape(x)[-1] != np.shape(y)[-1]:
+        raise ValueError(f"y has {np.shape(y)[-1]} samples along the axis, x has {np.shape(x)[-1]}")
+    return x[..., 1:] - x[..., :-1]
+
+
+@drop_in(scipy.integrate)
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The integral of samples, by the trapezoidal rule."""
+    y = np.moveaxis(as_array(y), axis, -1)
+    return np.sum(0.5 * _steps(y, x, dx, axis) * (y[..., 1:] + y[..., :-1]), axis=-1)
+
+
+@drop_in(scipy.integrate)
+def cumulative_trapezoid(
+    y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None
+) -> Any:
+    """The integrals up to each sample, by the trapezoidal rule."""
+    y = np.moveaxis(as_array(y), axis, -1)
+    out = np.cumsum(0.5 * _steps(y, x, dx, axis) * (y[..., 1:] + y[..., :-1]), axis=-1)
+    if initial is not None:
+        if initial != 0:
+            raise ValueError("`initial` must be 0 or None")
+        out = np.concatenate([np.zeros_like(y[..., :1]), out], axis=-1)
+    return np.moveaxis(out, -1, axis)
+
+
+@drop_in(scipy.integrate)
+def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The integral of samples, by Simpson's rule; for an even number of samples the last interval
+    is integrated by the parabola through the last three (Cartwright), as SciPy does."""
+    y = np.moveaxis(as_array(y), axis, -1)
+    h = _steps(y, x, dx, axis)
+    count = np.shape(y)[-1]
+    h = h * np.ones_like(y[..., 1:]) if x is None else h
+    if count % 2 == 1:
+        return _parabolas(y, h)
+    if count == 2:
+        return 0.5 * h[..., 0] * (y[..., 0] + y[..., 1])
+    a, b = h[..., -2], h[..., -1]
+    last = _quotient(2 * b**2 + 3 * a * b, 6 * (a + b)) * y[..., -1]
+    last = last + _quotient(b**2 + 3 * a * b, 6 * a) * y[..., -2]
+    last = last - _quotient(b**3, 6 * a * (a + b)) * y[..., -3]
+    return _parabolas(y[..., :-1], h[..., :-1]) + last
+
+
+def _parabolas(y: Any, h: Any) -> Any:
+    """Simpson's rule over pairs of intervals."""
+    a, b = h[..., ::2], h[..., 1::2]
+    both = a + b
+    low = y[..., :-2:2] * (2 - np.where(b == 0, 0, _quotient(b, a)))
+    middle = y[..., 1::2] * (both * _quotient(both, a * b))
+    high = y[..., 2::2] * (2 - _quotient(a, b))
+    return np.sum(both / 6 * (low + middle + high), axis=-1)
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    """a / b, and 0 where b is 0: points that coincide, as SciPy takes them."""
+    return np.where(b == 0, 0, a / np.where(b == 0, 1, b))
+
+
+@drop_in(scipy.integrate)
+def romb(y: Any, dx: Any = 1.0, axis: int = -1, show: bool = False) -> Any:
+    """Romberg's rule: of 2**k + 1 samples the trapezoidal sums, extrapolated."""
+    y = np.moveaxis(as_array(y), axis, -1)
+    count = np.shape(y)[-1] - 1
+    levels = count.bit_length() - 1
+    if count != 2**levels:
+        raise ValueError("Number of samples must be one plus a non-negative power of 2.")
+    dx = dx * 1.0
+    row = [
+        trapezoid(y[..., :: 2 ** (levels - k)]) * dx * 2 ** (levels - k) for k in range(levels + 1)
+    ]
+    for order in range(1, levels + 1):
+        row = [fine + (fine - coarse) / (4**order - 1) for coarse, fine in itertools.pairwise(row)]
+    return row[0]
+
+
+@drop_in(scipy.integrate)
+def cumulative_simpson(
+    y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None
+) -> Any:
+    """The integrals up to each sample, by parabolas through three samples."""
+    y = np.moveaxis(as_array(y) * 1.0, axis, -1)
+    if np.shape(y)[-1] < 3:
+        x = x if x is None or np.ndim(x) == 1 else np.moveaxis(as_array(x), axis, -1)
+        out = cumulative_trapezoid(y, x, dx)
+    else:
+        if x is None and np.ndim(dx):
+            h = np.moveaxis(as_array(dx), axis, -1) * np.ones_like(y[..., 1:])
+        else:
+            h = _steps(y, x, dx, axis) * np.ones_like(y[..., 1:])
+        if x is not None and bool(np.any(h <= 0)):
+            raise ValueError("Input x must be strictly increasing.")
+        left, right = _first_part(y, h), np.flip(_first_part(np.flip(y, -1), np.flip(h, -1)), -1)
+        # Every other piece is the first of its parabola; the last one is always a second.
+        count = np.shape(y)[-1] - 1
+        first = np.arange(count) % 2 == 0
+        first[-1] = False
+        still = [(0, 0)] * (np.ndim(y) - 1)
+        parts = np.where(first, np.pad(left, [*still, (0, 1)]), np.pad(right, [*still, (1, 0)]))
+        out = np.cumsum(parts, axis=-1)
+    if initial is not None:
+        initial = as_array(initial) * 1.0
+        start = initial if np.ndim(initial) == 0 else np.moveaxis(initial, axis, -1)
+        out = np.concatenate([start + 0 * y[..., :1], out + start], axis=-1)
+    return np.moveaxis(out, -1, axis)
+
+
+def _first_part(y: Any, h: Any) -> Any:
+    """The integral over the first of two pieces, of the parabola through their three samples."""
+    a, b = h[..., :-1], h[..., 1:]
+    low, middle, high = y[..., :-2], y[..., 1:-1], y[..., 2:]
+    share, ratio = a / (a + b), a / b
+    return a / 6 * ((3 - share) * low + (3 + share * ratio + share) * middle - share * ratio * high)

@@ -1,0 +1,356 @@
+"""Ordinary differential equations: SciPy integrates forwards; the adjoint equation, integrated
+backwards from one requested time to the one before, gives the gradient.
+
+With a(t) the cotangent of y(t): da/dt = -(df/dy)' a, and the cotangents of args gather
+(df/dargs)' a on the way (Pontryagin). At every requested time y starts afresh from what the forward
+pass found, so that an unstable way back does no harm; where it leads elsewhere before the next of
+the times, as a stiff equation's does, there is no gradient. The pass backwards is itself such an
+integration, hence second derivatives. Compiled code calls back for the whole, and for the whole of
+a derivative.
+
+The function may depend on `args` (numbers and arrays, also in lists, tuples and dicts) only:
+captured tracked values are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.integrate
+
+from tracker import tree
+from tracker.autodiff.custom_rules import custom_gradient
+from tracker.autodiff.leaves import data
+from tracker.autodiff.pullbacks import pullback
+from tracker.errors import UnsupportedError, message
+from tracker.scipy._bridge.callback import black_box, by_scipy, called
+from tracker.scipy._bridge.fallback import as_array, is_tracked
+from tracker.scipy._bridge.implicit import as_tuple, changed, vector
+from tracker.tape.observers import is_deriving, is_recording
+from tracker.tape.record import form_of
+from tracker.tape.tracked import Tracked
+
+Right = Callable[..., Any]  # f(y, t, *args)
+Solver = Callable[..., Any]  # solver(f, y0, t, args) -> ys, plain
+
+
+def _vector(y: Any) -> Any:
+    return np.stack(y) if isinstance(y, (list, tuple)) else as_array(y)
+
+
+def _flow(
+    f: Right, y0: Any, t: Any, args: tuple[Any, ...], solver: Solver, backwards: Solver
+) -> Any:
+    """The solution at the times t, the first of which is that of y0: shape (len(t), len(y0)).
+    `backwards` solves the adjoint equation, whose state is another."""
+    if not is_tracked(y0, t, *args):
+        return solver(_alone(f), y0, t, args)
+
+    @custom_gradient
+    def flow(y0: Any, t: Any, *args: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+        ys = _flow(f, y0, t, args, solver, backwards)
+        return ys, lambda g: _adjoint(f, ys, t, args, g, backwards)
+
+    return flow(y0, t, *args)
+
+
+def _alone(f: Right) -> Right:
+    """The function, refused where it depends on tracked values that are not its arguments."""
+
+    def call(*args: Any) -> Any:
+        dy = f(*args)
+        if is_tracked(*dy) if isinstance(dy, (list, tuple)) else is_tracked(dy):
+            raise UnsupportedError(
+                message(
+                    "the function of a differential equation captures a tracked value",
+                    "Pass what it depends on through args=",
+                )
+            )
+        return dy
+
+    return call
+
+
+def _adjoint(
+    f: Right, ys: Any, t: Any, args: tuple[Any, ...], g: Any, solver: Solver
+) -> tuple[Any, ...]:
+    """The cotangents of y0, t and args, given those of the solution at the times."""
+    n = np.shape(ys)[-1]
+    sizes = [int(np.size(a)) for a in args]
+    shapes = [np.shape(a) for a in args]
+
+    extent = np.max(np.abs(data(ys)), axis=0)
+    extent = np.maximum(extent, 1e-3 * np.max(extent, initial=0.0))
+
+    def backwards(state: Any, s: Any, *args: Any) -> Any:
+        """Of (y, a, gathered), in the time s = -t."""
+        y, a = state[:n], state[n : 2 * n]
+        _stay(y, 0.0, 1e6 * extent)
+        _stay(a, 0.0, 1e300)
+        out, pull = pullback(lambda y, *args: _vector(f(y, -s, *args)), y, *args)
+        by_y, *by_args = pull(-a)
+        gathered = [_gathered(c, x) for c, x in zip(by_args, args, strict=True)]
+        return np.concatenate([-out, -by_y, *(-c for c in gathered)])
+
+    a, first = g[-1], 0 * g[-1]
+    total = np.concatenate([np.zeros_like(np.reshape(1.0 * x, (-1,))) for x in (*args, ys[0])])
+    total = total[: sum(sizes)]
+    times: list[Any] = [None] * np.shape(ys)[0]
+    for i in range(np.shape(ys)[0] - 1, 0, -1):
+        if not isinstance(a, Tracked) and not np.any(a):  # nothing there is asked for
+            times[i], a, first = 0.0, g[i - 1], a
+            continue
+        times[i] = _dot(f(ys[i], t[i], *args), g[i])
+        start = np.concatenate([ys[i], a, total])
+        end = _flow(backwards, start, np.stack([-t[i], -t[i - 1]]), args, solver, solver)[-1]
+        _stay(end[:n], ys[i - 1], 0.1 * extent)
+        a = end[n : 2 * n] + g[i - 1]
+        total = end[2 * n :]
+        first = end[n : 2 * n]
+    times[0] = -_dot(f(ys[0], t[0], *args), first)
+    by_args = []
+    at = 0
+    for x, size, shape in zip(args, sizes, shapes, strict=True):
+        gathered = np.reshape(total[at : at + size], shape)
+        by_args.append(gathered if np.iscomplexobj(x) else np.real(gathered))
+        at += size
+    return (a, np.stack(times), *by_args)
+
+
+def _stay(y: Any, at: Any, within: Any) -> None:
+    """Refuse a solution that, followed backwards, is another one: so it is of stiff equations."""
+    if not np.all(np.abs(data(y) - data(at)) <= within):
+        raise UnsupportedError(
+            message(
+                "the solution of a differential equation, followed backwards for its derivative, "
+                "goes elsewhere between two of its times",
+                "Ask for more times in between",
+            )
+        )
+
+
+def _dot(slope: Any, g: Any) -> Any:
+    """How far a sum moves with a time."""
+    return np.real(np.sum(np.conj(_vector(slope)) * g))
+
+
+def _gathered(c: Any, x: Any) -> Any:
+    """A cotangent as a vector; zeros where nothing arrived."""
+    return np.reshape(np.zeros_like(1.0 * x) if c is None else c, (-1,))
+
+
+def _least(tolerance: Any) -> Any:
+    """One tolerance for what has a state of its own."""
+    return None if tolerance is None else np.min(tolerance)
+
+
+def _checked(y0: Any) -> Any:
+    y0 = _vector(y0)
+    if np.ndim(y0) != 1:
+        raise ValueError(f"y0 must be a vector; it has shape {np.shape(y0)}")
+    return y0
+
+
+def _of_numbers(f: Right, args: tuple[Any, ...]) -> tuple[Right, tuple[Any, ...]]:
+    """The function of the numbers and arrays in `args`, wherever they stand, and these."""
+    leaves, structure = tree.flatten(args)
+    places = [i for i, leaf in enumerate(leaves) if tree.is_numeric(form_of(leaf))]
+
+    def call(y: Any, t: Any, *numbers: Any) -> Any:
+        whole = list(leaves)
+        for i, number in zip(places, numbers, strict=True):
+            whole[i] = number
+        return f(y, t, *tree.unflatten(structure, whole, args))
+
+    return call, tuple(leaves[i] for i in places)
+
+
+@by_scipy(scipy.integrate.odeint)
+def odeint(
+    func: Any,
+    y0: Any,
+    t: Any,
+    args: Any = (),
+    *rest: Any,
+    tfirst: bool = False,
+    rtol: Any = None,
+    atol: Any = None,
+    **options: Any,
+) -> Any:
+    """The solution of dy/dt = func(y, t, *args) at the times t, differentiable in y0, t and args.
+
+    Without tracked values this is SciPy's, with its own tolerances (1.49e-8 where none is given);
+    with them, `rtol` and `atol` hold for the solution and the gradient, 1e-9 where not given.
+
+    >>> tracker.gradient(lambda k: odeint(lambda y, t, k: -k * y, [1.0], [0.0, 1.0], (k,))[1, 0],
+    ...                  0.5)
+    (np.float64(-0.6065306...),)
+    """
+    if is_recording():
+        named = {"tfirst": tfirst, "rtol": rtol, "atol": atol, **options}
+        return _in_one(odeint, (func, y0, t, args, *rest), named)
+    named = dict(zip(("Dfun", "col_deriv", "full_output", "ml", "mu"), rest, strict=False))
+    options |= named
+
+    def in_order(f: Right) -> Right:
+        return (lambda y, t, *args: f(t, y, *args)) if tfirst else f
+
+    right, numbers = _of_numbers(in_order(func), as_tuple(args))
+    if not is_tracked(y0, t, *numbers):
+        return scipy.integrate.odeint(
+            _alone(func), y0, t, args, tfirst=tfirst, rtol=rtol, atol=atol, **options
+        )
+    if options.pop("full_output", None):
+        raise UnsupportedError(
+            message("odeint with full_output= has no derivative rule here", "Leave it out")
+        )
+    y0 = _checked(vector(y0))
+    rtol, atol = (1e-9 if x is None else x for x in (rtol, atol))
+    ahead = {k: options.pop(k) for k in ("Dfun", "col_deriv", "ml", "mu", "tcrit") if k in options}
+    if callable(ahead.get("Dfun")):
+        ahead["Dfun"] = _of_numbers(in_order(ahead["Dfun"]), as_tuple(args))[0]
+
+    def solver(f: Right, y0: Any, t: Any, args: Any) -> Any:
+        return scipy.integrate.odeint(f, y0, t, args, rtol=rtol, atol=atol, **options, **ahead)
+
+    def backwards(f: Right, y0: Any, t: Any, args: Any) -> Any:
+        within = {"rtol": _least(rtol), "atol": _least(atol)}
+        return scipy.integrate.odeint(f, y0, t, args, **within, **options)
+
+    return _flow(right, 1.0 * y0, 1.0 * _vector(t), numbers, solver, backwards)
+
+
+def solve_ivp(
+    fun: Any,
+    t_span: Any,
+    y0: Any,
+    method: Any = "RK45",
+    t_eval: Any = None,
+    dense_output: bool = False,
+    events: Any = None,
+    vectorized: bool = False,
+    args: Any = None,
+    **options: Any,
+) -> Any:
+    """As `scipy.integrate.solve_ivp`; `.y` (and `.t` at the ends) is differentiable in y0, t_span,
+    t_eval and args. Without t_eval, the times between the ends are those that the solver took."""
+    if is_recording():
+        return _solve_ivp_called_back(
+            fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, options
+        )
+    args = () if args is None else args
+
+    def right(y: Any, t: Any, *args: Any) -> Any:
+        return fun(t, y, *args)
+
+    flat, numbers = _of_numbers(right, args)
+    if not is_tracked(t_span, y0, t_eval, *numbers, *options.values()):
+        alone = _alone(fun)
+        return scipy.integrate.solve_ivp(
+            alone, t_span, y0, method, t_eval, dense_output, events, vectorized, args, **options
+        )
+    for keyword, value in (("dense_output", dense_output), ("events", events)):
+        if value:
+            raise UnsupportedError(
+                message(
+                    f"solve_ivp with {keyword}= has no derivative rule here",
+                    "Ask for the times that you need with t_eval=",
+                )
+            )
+    y0 = _checked(y0)
+    solver = _Solver(method, tree.map(data, options), args)
+    plain = scipy.integrate.solve_ivp(
+        lambda t, y: data(_vector(flat(y, t, *map(data, numbers)))),
+        tuple(map(data, t_span)),
+        data(y0),
+        method,
+        None if t_eval is None else data(_vector(t_eval)),
+        **solver.of_the_equation(tuple(map(data, numbers))),
+    )
+    times, asked = _times(t_span, t_eval, plain.t)
+    ys = _flow(flat, 1.0 * y0, times, numbers, solver.ahead, solver.backwards)
+    return changed(plain, t=times[asked], y=ys[asked].T)
+
+
+class _Solver:
+    """SciPy's, for an equation and for its adjoint, which has another Jacobian: `options` of the
+    call, and `args` of the equation."""
+
+    def __init__(self, method: Any, options: dict[str, Any], args: Any) -> None:
+        self.method, self.options = method, options
+        self.slopes = slopes = options.pop("jac", None)
+        self.of_numbers = _of_numbers(lambda y, t, *args: slopes(t, y, *args), args)[0]
+
+    def of_the_equation(self, args: Any) -> dict[str, Any]:
+        if self.slopes is None:
+            return self.options
+        slopes, of_numbers = self.slopes, self.of_numbers
+        jac = (lambda t, y: data(of_numbers(y, t, *args))) if callable(slopes) else slopes
+        return {**self.options, "jac": jac}
+
+    def of_the_adjoint(self) -> dict[str, Any]:
+        kept = {k: x for k, x in self.options.items() if k in ("rtol", "max_step", "min_step")}
+        return {**kept, **{k: _least(x) for k, x in self.options.items() if k == "atol"}}
+
+    def ahead(self, f: Right, y0: Any, t: Any, args: Any) -> Any:
+        return self._solved(f, y0, t, args, self.of_the_equation(args))
+
+    def backwards(self, f: Right, y0: Any, t: Any, args: Any) -> Any:
+        return self._solved(f, y0, t, args, self.of_the_adjoint())
+
+    def _solved(self, f: Right, y0: Any, t: Any, args: Any, options: dict[str, Any]) -> Any:
+        found = scipy.integrate.solve_ivp(
+            lambda t, y: f(y, t, *args), (t[0], t[-1]), y0, self.method, t, **options
+        )
+        if not found.success:
+            raise RuntimeError(f"solve_ivp: {found.message}")
+        return found.y.T
+
+
+def _times(t_span: Any, t_eval: Any, taken: Any) -> tuple[Any, slice]:
+    """The times from one end to the other, and which of them are asked for; where nobody says, they
+    are those that the solver has taken."""
+    start, end = t_span
+    if t_eval is None:
+        return np.stack([start, *taken[1:-1], end]) * 1.0, slice(None)
+    times, skip, kept = 1.0 * _vector(t_eval), 0, None
+    if bool(times[0] != start):
+        times, skip = np.concatenate([np.reshape(1.0 * start, (1,)), times]), 1
+    if bool(times[-1] != end):  # SciPy's steps lead there
+        times, kept = np.append(times, end), -1
+    return times, slice(skip, kept)
+
+
+def _solve_ivp_called_back(
+    fun: Any,
+    t_span: Any,
+    y0: Any,
+    method: Any,
+    t_eval: Any,
+    dense_output: Any,
+    events: Any,
+    vectorized: Any,
+    args: Any,
+    options: dict[str, Any],
+) -> Any:
+    """`solve_ivp` in a trace."""
+    if t_eval is None:
+        raise UnsupportedError(
+            message(
+                "solve_ivp under jit takes another number of steps for other arguments",
+                "Ask for the times that you need with t_eval=",
+            )
+        )
+    given = (fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args)
+    if is_deriving():
+        return _in_one(solve_ivp, given, options)
+    return called(scipy.integrate.solve_ivp, given, options)
+
+
+def _in_one(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """A function of this file as a black box."""
+    return black_box(
+        function.__name__, lambda args, options: function(*args, **options), args, options
+    )

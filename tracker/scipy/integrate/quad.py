@@ -1,0 +1,182 @@
+"""Integrals of functions: SciPy finds the value and where it had to cut the range; the derivative
+is that of a rule on the same pieces.
+
+The derivative of an integral in a parameter is the integral of the derivative (Leibniz). In an end
+it is the function's value there, which is that of Gauss's rule over the range of no length from the
+end to itself, in all orders that people take. So derivatives of any order come from the tape, in
+the ends, in `args`, and in what the function captures; the value is SciPy's.
+
+Within compiled code SciPy is called back for the pieces; there the function may depend on `args`
+only. Start at `quad`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.integrate
+
+from tracker.autodiff.leaves import data
+from tracker.autodiff.stop_gradient import ignore_derivatives
+from tracker.errors import UnsupportedError, message
+from tracker.scipy._bridge.callback import Function, by_scipy, solved
+from tracker.scipy._bridge.fallback import is_tracked
+from tracker.scipy._bridge.implicit import as_tuple, standing_for
+from tracker.tape.observers import is_recording
+from tracker.tape.tracked import Tracked
+from tracker.transforms.vmap import vmap
+
+_TIGHT = {"epsabs": 0.0, "epsrel": 1e-12}  # the pieces are to do for the derivative, too
+
+
+def _gauss(count: int) -> tuple[Any, Any, Any]:
+    """A rule on (0, 1): how far its nodes are from 0 and from 1, and their weights."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return (1 + nodes) / 2, (1 - nodes) / 2, weights / 2
+
+
+def _double_exponential(step: float, reach: int) -> tuple[Any, Any, Any]:
+    """As `_gauss`: a rule that bears singular ends (H. Takahasi, M. Mori, 1974)."""
+    t = step * np.arange(-reach, reach + 1)
+    far = np.pi * np.sinh(t)
+    slope = np.pi * np.cosh(t) / (2 + 2 * np.cosh(far))
+    return 1 / (1 + np.exp(-far)), 1 / (1 + np.exp(far)), step * slope
+
+
+_SMOOTH, _SINGULAR, _SHORT = _gauss(21), _double_exponential(0.09, 44), _gauss(4)
+
+
+@by_scipy(scipy.integrate.quad)
+def quad(
+    func: Any,
+    a: Any,
+    b: Any,
+    args: Any = (),
+    full_output: int = 0,
+    epsabs: Any = 1.49e-8,
+    epsrel: Any = 1.49e-8,
+    limit: int = 50,
+    **options: Any,
+) -> Any:
+    """The integral of `func(x, *args)` from a to b, and SciPy's estimate of its error.
+
+    >>> tracker.gradient(lambda k: quad(lambda x: np.exp(-k * x), 0.0, np.inf)[0], 2.0)
+    (-0.25...,)
+    """
+    args = as_tuple(args)
+    options |= {"epsabs": epsabs, "epsrel": epsrel, "limit": limit}
+    inside = _inside(data(a), data(b))
+    if not (is_tracked(a, b, *args, *options.values()) or is_tracked(func(inside, *args))):
+        return scipy.integrate.quad(func, a, b, args, full_output, **options)
+    _refuse(full_output=full_output and is_recording(), **options)
+    room = int(limit) if is_recording() else 0
+
+    def solve(func: Any, a: Any, b: Any, args: Any, options: Any) -> Any:
+        given = (func, a, b, args)
+        y, error, *more = scipy.integrate.quad(*given, full_output, **options)
+        found = scipy.integrate.quad(*given, True, **{**options, **_TIGHT})[2]
+        return y, error, _pieces(found, a, room), more
+
+    value, error, flat, info = solved("quad", solve, func, a, b, args, options)
+    unfolded, pieces = _unfolded(func, a, b), np.reshape(flat, (2, -1))
+    y = _on_pieces(unfolded, pieces, args, _SMOOTH)
+    if bool(np.abs(y - value) > 1e-10 + 1e-9 * np.abs(value)):
+        y = _on_pieces(unfolded, pieces, args, _SINGULAR)
+    y = y + _from_itself(func, b, args) - _from_itself(func, a, args)
+    return (standing_for(value, y), error, *info)
+
+
+def _refuse(**options: Any) -> None:
+    for keyword, instead in (
+        ("weight", "Multiply by the weight in the function"),
+        ("complex_func", "Integrate its real and its imaginary part"),
+        ("full_output", "Leave it out under jit"),
+    ):
+        if options.get(keyword):
+            text = f"scipy.integrate.quad with {keyword}= has no derivative rule here"
+            raise UnsupportedError(message(text, instead))
+
+
+def _inside(a: float, b: float) -> float:
+    """A number between the ends."""
+    if math.isinf(a) and math.isinf(b):
+        return 0.0
+    if math.isinf(a) or math.isinf(b):
+        return b - math.copysign(1.0, b - a) if math.isinf(a) else a + math.copysign(1.0, b - a)
+    return float(0.5 * (a + b))
+
+
+def _pieces(found: Any, start: Any, room: int) -> Any:
+    """Where the pieces begin, then where they end; some of no length make up for `room`."""
+    count = found["last"]
+    low, high = found["alist"][:count], found["blist"][:count]
+    if not count:  # from a number to itself
+        count, low, high = 1, np.array([start]), np.array([start])
+    rest = np.full(max(room - count, 0), 0.5 * (low[0] + high[0]))
+    return np.concatenate([low, rest, high, rest])
+
+
+def _unfolded(func: Function, a: Any, b: Any) -> Callable[..., Any]:
+    """The function that is summed over the pieces: of x, which rises, or where an end is infinite
+    of t from 0 to 1, as in QUADPACK's QAGI."""
+    sign = -1.0 if bool(b < a) else 1.0
+    low, high = (b, a) if sign < 0 else (a, b)
+    bounded = bool(np.isfinite(low)), bool(np.isfinite(high))
+    if all(bounded):
+        return lambda x, *args: sign * func(x, *args)
+    end = low if bounded[0] else high if bounded[1] else 0.0
+    start = ignore_derivatives(end)
+    ways = [way for way, closed in ((1.0, bounded[1]), (-1.0, bounded[0])) if not closed]
+
+    def folded(t: Any, *args: Any) -> Any:
+        far = (1 - t) / t
+        return sign * sum(func(start + way * far, *args) for way in ways) / t**2
+
+    return folded
+
+
+def _on_pieces(func: Callable[..., Any], pieces: Any, args: tuple[Any, ...], rule: Any) -> Any:
+    """The rule on each piece."""
+    low, high = np.expand_dims(pieces[0], 1), np.expand_dims(pieces[1], 1)
+    up, down, weights = rule
+    length, middle = high - low, 0.5 * (low + high)
+    x = np.where(up < down, low + length * up, high - length * down)
+    inside = (x > low) & (x < high)  # too near to an end to be told from it: of no weight
+    x, weights = np.ravel(np.where(inside, x, middle)), np.ravel(np.where(inside, weights, 0))
+    if isinstance(x, Tracked):
+        values = vmap(lambda at: np.reshape(func(at, *args), ()))(x)
+    else:  # one by one, as SciPy asks
+        values = np.stack([np.reshape(func(at, *args), ()) for at in x.tolist()])
+    return np.sum(np.ravel(length * np.reshape(weights, np.shape(inside))) * values)
+
+
+def _from_itself(func: Function, end: Any, args: tuple[Any, ...]) -> Any:
+    """The integral from an end to itself: nothing, but it moves with the end."""
+    if not isinstance(end, Tracked) or not bool(np.isfinite(end)):
+        return 0.0
+    start = ignore_derivatives(end)
+    length = end - start
+    nodes, _, weights = (part.tolist() for part in _SHORT)
+    with np.errstate(all="ignore"):  # SciPy does not look at the end
+        values = [func(start + length * node, *args) for node in nodes]
+    if not bool(np.isfinite(values[0])):
+        raise UnsupportedError(
+            message(
+                f"the function is {data(values[0])} at the end {data(end)}, in which the integral "
+                "has no derivative",
+                "Use tracker.data on the end where no gradient is wanted",
+            )
+        )
+    return length * sum(w * v for w, v in zip(weights, values, strict=True))
+
+
+def fixed_quad(func: Any, a: Any, b: Any, args: Any = (), n: int = 5) -> tuple[Any, None]:
+    """The integral by Gauss's rule of n nodes, at all of which the function is called at once."""
+    if bool(np.any(np.isinf(np.stack([a, b])))):
+        raise ValueError("Gaussian quadrature is only available for finite limits.")
+    nodes, weights = np.polynomial.legendre.leggauss(n)
+    x = (b - a) * (nodes + 1) / 2.0 + a
+    return (b - a) / 2.0 * np.sum(weights * func(x, *args), axis=-1), None

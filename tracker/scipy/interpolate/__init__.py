@@ -1,0 +1,259 @@
+"""`scipy.interpolate` on tracked values, with gradients in the nodes, the values and the points:
+linear and cubic interpolation in one variable are here, other cubic pieces in `cubic_hermite.py`,
+B-splines in `bspline.py`, grids in `grid.py`. What is not defined here is SciPy's own.
+
+At a node, the derivative in the point is that of the piece on its right.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.interpolate
+
+from tracker.errors import UnsupportedError, message
+from tracker.scipy._bridge.checks import are_finite, is_rising, unless
+from tracker.scipy._bridge.fallback import as_array, is_tracked, no_rule, passing
+from tracker.scipy.interpolate.bspline import BSpline as BSpline
+from tracker.scipy.interpolate.bspline import (
+    InterpolatedUnivariateSpline as InterpolatedUnivariateSpline,
+)
+from tracker.scipy.interpolate.bspline import interpolating
+from tracker.scipy.interpolate.bspline import splev as splev
+from tracker.scipy.interpolate.bspline import splrep as splrep
+from tracker.scipy.interpolate.cubic_hermite import Akima1DInterpolator as Akima1DInterpolator
+from tracker.scipy.interpolate.cubic_hermite import CubicHermiteSpline as CubicHermiteSpline
+from tracker.scipy.interpolate.cubic_hermite import Hermite, column, piece, shaped
+from tracker.scipy.interpolate.cubic_hermite import PchipInterpolator as PchipInterpolator
+from tracker.scipy.interpolate.cubic_hermite import pchip_interpolate as pchip_interpolate
+from tracker.scipy.interpolate.grid import RegularGridInterpolator as RegularGridInterpolator
+from tracker.scipy.interpolate.grid import interpn as interpn
+from tracker.scipy.interpolate.scattered import LinearNDInterpolator as LinearNDInterpolator
+from tracker.scipy.interpolate.scattered import NearestNDInterpolator as NearestNDInterpolator
+from tracker.scipy.interpolate.scattered import RBFInterpolator as RBFInterpolator
+from tracker.scipy.interpolate.scattered import griddata as griddata
+from tracker.tape.record import most_likely
+
+__getattr__ = passing(scipy.interpolate)
+
+
+def _slopes(x: Any, y: Any, bc_type: Any) -> Any:
+    """The first derivatives at the nodes of the cubic spline: a linear system."""
+    n = np.shape(x)[0]
+    h = x[1:] - x[:-1]
+    rise = (y[1:] - y[:-1]) / column(h, y)
+    if _is_periodic(bc_type):
+        return _round_slopes(h, y, rise)
+    if n == 2:
+        bc_type = "natural" if bc_type == "not-a-knot" else bc_type
+    rows, sides = [], []
+    low, high = (bc_type, bc_type) if isinstance(bc_type, str) else bc_type
+    first, last = _end(low, h, rise, y, 0), _end(high, h, rise, y, -1)
+    if n == 3 and low == high == "not-a-knot":  # one parabola
+        weight = (rise[1] - rise[0]) / (h[0] + h[1])
+        first = ([1.0, 0.0, 0.0], rise[0] - weight * h[0])
+        last = ([0.0, 0.0, 1.0], rise[1] + weight * h[1])
+    rows.append(_row(first[0], n, 0))
+    sides.append(first[1])
+    for i in range(1, n - 1):
+        rows.append(_row([h[i], 2 * (h[i - 1] + h[i]), h[i - 1]], n, i - 1))
+        sides.append(3 * (h[i] * rise[i - 1] + h[i - 1] * rise[i]))
+    rows.append(_row(last[0], n, n - len(last[0])))
+    sides.append(last[1])
+    right = np.stack(sides)
+    flat = np.reshape(right, (n, -1))
+    return np.reshape(np.linalg.solve(np.stack(rows), flat), np.shape(right))
+
+
+def _is_periodic(bc_type: Any) -> bool:
+    return isinstance(bc_type, str) and bc_type == "periodic"
+
+
+def _round_slopes(h: Any, y: Any, rise: Any) -> Any:
+    """The slopes of a spline that closes: at each node, the pieces to its left and right."""
+    own = np.eye(np.shape(h)[0])
+    before, after = np.roll(own, -1, axis=1), np.roll(own, 1, axis=1)
+    left = np.roll(h, 1)
+    system = h[:, None] * before + 2 * (left + h)[:, None] * own + left[:, None] * after
+    right = 3 * (column(h, y) * np.roll(rise, 1, axis=0) + column(left, y) * rise)
+    flat = np.reshape(right, (np.shape(h)[0], -1))
+    slopes = np.reshape(np.linalg.solve(system, flat), np.shape(right))
+    return np.concatenate([slopes, slopes[:1]])
+
+
+def _row(entries: list[Any], n: int, at: int) -> Any:
+    entries = entries[:n]
+    own = np.stack([e + 0.0 * entries[0] for e in entries])
+    return np.pad(own, (at, n - at - len(entries)))
+
+
+def _end(kind: Any, h: Any, rise: Any, y: Any, at: int) -> tuple[list[Any], Any]:
+    """The equation at an end: coefficients of the slopes that are nearest to it, right side."""
+    first = at == 0
+    one = 1.0 + 0 * h[at]
+    if kind == "clamped":
+        kind = (1, 0.0)
+    if kind == "natural":
+        kind = (2, 0.0)
+    if kind == "not-a-knot" and np.shape(h)[0] > 1:
+        a, b = (h[0], h[1]) if first else (h[-1], h[-2])
+        d, e = (rise[0], rise[1]) if first else (rise[-1], rise[-2])
+        side = ((a + 2 * (a + b)) * b * d + a**2 * e) / (a + b)
+        return ([b, a + b] if first else [a + b, b]), side
+    if isinstance(kind, tuple) and kind[0] == 1:
+        return ([one, 0.0] if first else [0.0, one]), kind[1] + 0 * rise[at]
+    if isinstance(kind, tuple) and kind[0] == 2:
+        curve = kind[1] * h[at] * (0.5 if first else -0.5)
+        side = 3 * rise[at] - curve
+        return ([2 * one, one] if first else [one, 2 * one]), side
+    raise UnsupportedError(
+        message(
+            f"a cubic spline with bc_type={kind!r} has no derivative rule here",
+            "Use 'not-a-knot', 'natural', 'clamped', 'periodic', or (order, value) at each end",
+        )
+    )
+
+
+class CubicSpline(Hermite):
+    """The cubic spline through the points, twice continuously differentiable.
+
+    As SciPy's: `spline(points, nu=0)` evaluates it, or its nu-th derivative (up to the third).
+    """
+
+    _theirs = scipy.interpolate.CubicSpline
+
+    def __init__(
+        self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None
+    ) -> None:
+        usual = "periodic" if _is_periodic(bc_type) else True
+        super().__init__(x, y, axis, usual if extrapolate is None else extrapolate)
+        if usual == "periodic":
+            ends = self.y[0], self.y[-1]
+            fine = np.allclose(*ends, rtol=1e-15, atol=1e-15)
+            unless(fine, self._theirs, x, y, axis, bc_type)
+        self.slopes = _slopes(self.x * 1.0, self.y * 1.0, bc_type)
+
+
+class interp1d:
+    """Linear ("linear", "slinear") or cubic ("cubic") interpolation, or by "previous", "next"."""
+
+    def __new__(cls, x: Any, y: Any, kind: Any = "linear", **options: Any) -> Any:
+        if kind not in ("linear", "slinear", "cubic"):
+            if is_tracked(x, y):
+                raise UnsupportedError(
+                    message(
+                        f"interp1d with kind={kind!r} has no derivative rule here",
+                        "Use kind='linear' or kind='cubic'",
+                    )
+                )
+            return scipy.interpolate.interp1d(x, y, kind, **options)
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        x: Any,
+        y: Any,
+        kind: Any = "linear",
+        axis: int = -1,
+        copy: bool = True,
+        bounds_error: Any = None,
+        fill_value: Any = np.nan,
+        assume_sorted: bool = False,
+    ) -> None:
+        self._theirs = lambda at, x, y, fill: scipy.interpolate.interp1d(
+            x, y, kind, axis, copy, bounds_error, fill, assume_sorted
+        )(at)
+        self._given = x, y, fill_value
+        self.x, y = as_array(x), as_array(y)
+        self.axis = axis % np.ndim(y)
+        self.y = np.moveaxis(y, self.axis, 0)
+        unless(np.shape(self.x) == np.shape(self.y)[:1], self._theirs, x, *self._given)
+        if not assume_sorted:
+            order = np.argsort(self.x, kind="mergesort")
+            self.x, self.y = self.x[order], self.y[order]
+        self.fill = fill_value
+        self.extrapolate = isinstance(fill_value, str) and fill_value == "extrapolate"
+        self.bounds_error = not self.extrapolate if bounds_error is None else bounds_error
+        if kind == "cubic":
+            unless(is_rising(self.x) & are_finite(self.y), self._theirs, x, *self._given)
+        self.spline = CubicSpline(self.x, self.y) if kind == "cubic" else None
+
+    def __call__(self, x: Any) -> Any:
+        points = as_array(x)
+        flat = np.reshape(points, (-1,))
+        below, above = flat < self.x[0], flat > self.x[-1]
+        if self.bounds_error and not self.extrapolate:
+            unless(~np.any(below | above), self._theirs, x, *self._given)
+        if self.spline is not None:
+            value = self.spline(flat)
+        else:
+            i = piece(self.x, flat)
+            part = column((flat - self.x[i]) / (self.x[i + 1] - self.x[i]), self.y)
+            value = self.y[i] + part * (self.y[i + 1] - self.y[i])
+        if not self.extrapolate:
+            low, high = self.fill if isinstance(self.fill, tuple) else (self.fill, self.fill)
+            value = np.where(column(below, self.y), low, value)
+            value = np.where(column(above, self.y), high, value)
+        return shaped(value, points, self.axis)
+
+
+def make_interp_spline(
+    x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, **options: Any
+) -> Any:
+    """The interpolating spline of degree k."""
+    if not is_tracked(x, y, t):
+        made = scipy.interpolate.make_interp_spline(x, y, k, t, bc_type, axis, **options)
+        return BSpline(made.t, np.moveaxis(made.c, 0, axis), k, made.extrapolate, axis)
+    if bc_type in (None, "not-a-knot"):
+        return interpolating(x, y, k, t, axis, scipy.interpolate.make_interp_spline)
+    if k == 3 and t is None:
+        return CubicSpline(x, y, axis, bc_type)
+    raise UnsupportedError(
+        message(
+            f"make_interp_spline with k={k} and bc_type={bc_type!r} has no derivative rule here",
+            "Leave bc_type= out, or use k=3 without t=",
+        )
+    )
+
+
+class RectBivariateSpline:
+    """As SciPy's through all values (s=0), of odd degrees: a spline in each direction. Outside of
+    the grid it is what it is at the edge."""
+
+    def __init__(
+        self, x: Any, y: Any, z: Any, bbox: Any = (None,) * 4, kx: int = 3, ky: int = 3, s: Any = 0
+    ) -> None:
+        self._nodes, self._degrees = (as_array(x), as_array(y)), (kx, ky)
+        self._values = as_array(z)
+        shape = tuple(np.size(nodes) for nodes in self._nodes)
+        if np.shape(self._values) != shape:
+            raise ValueError(f"z has the shape {np.shape(self._values)}, x and y have {shape}")
+        fine = is_rising(self._nodes[0]) & is_rising(self._nodes[1])
+        fine = fine & (shape[0] > kx) & (shape[1] > ky)
+        unless(fine, scipy.interpolate.RectBivariateSpline, x, y, z, bbox, kx, ky, s)
+        if s or kx % 2 == 0 or ky % 2 == 0 or any(end is not None for end in bbox):
+            text = "RectBivariateSpline that smooths, of even degree, or with bbox="
+            raise no_rule(f"scipy.interpolate.{text}", "Use s=0 and odd degrees")
+
+    def _weights(self, axis: int, at: Any, order: int) -> Any:
+        """How much each value counts, along a last axis."""
+        nodes, degree = self._nodes[axis], self._degrees[axis]
+        at = as_array(at) * 1.0
+        inside = np.minimum(np.maximum(at, nodes[0]), nodes[-1])
+        return make_interp_spline(nodes, np.eye(np.size(nodes)), degree)(inside, order)
+
+    def __call__(self, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True) -> Any:
+        if not grid:
+            return self.ev(x, y, dx, dy)
+        for name, points in (("x", x), ("y", y)):
+            if not most_likely(np.all(np.diff(np.atleast_1d(as_array(points))) >= 0), True):
+                raise ValueError(f"{name} must be strictly increasing when `grid` is True")
+        across = np.atleast_2d(self._weights(0, np.atleast_1d(as_array(x)), dx)) @ self._values
+        return across @ np.transpose(self._weights(1, np.atleast_1d(as_array(y)), dy))
+
+    def ev(self, xi: Any, yi: Any, dx: int = 0, dy: int = 0) -> Any:
+        """At points."""
+        xi, yi = np.broadcast_arrays(as_array(xi), as_array(yi))
+        across = self._weights(0, xi, dx) @ self._values
+        return np.sum(across * self._weights(1, yi, dy), axis=-1)

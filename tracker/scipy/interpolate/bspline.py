@@ -1,0 +1,150 @@
+"""B-splines: evaluation by de Boor's recursion, and interpolation by the linear system of the basis
+at the nodes (C. de Boor, "A Practical Guide to Splines")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.interpolate
+
+from tracker.errors import UnsupportedError, message
+from tracker.scipy._bridge.checks import are_finite, is_rising, unless
+from tracker.scipy._bridge.fallback import as_array, is_tracked
+from tracker.scipy.interpolate.cubic_hermite import column, shaped
+
+
+class BSpline:
+    """The sum of the basis functions of degree k on the knots t, times the coefficients c.
+
+    With plain knots and coefficients, what is not here is that of SciPy's object, and so are the
+    values at plain points.
+    """
+
+    def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> None:
+        tracked = is_tracked(t, c)
+        self._own = None if tracked else scipy.interpolate.BSpline(t, c, k, extrapolate, axis)
+        self.t, c, self.k = as_array(t) * 1.0, as_array(c) * 1.0, int(k)
+        self.axis, self.extrapolate = axis % np.ndim(c), extrapolate
+        self.c = np.moveaxis(c, self.axis, 0)
+        if tracked:
+            fine = np.all(np.diff(self.t) >= 0) & are_finite(self.t)
+            unless(fine, scipy.interpolate.BSpline, t, c, k, extrapolate, axis)
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__.get("_own")
+        if own is None or name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(own, name)
+
+    @property
+    def tck(self) -> tuple[Any, Any, int]:
+        return self.t, self.c, self.k
+
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+        if self._own is not None and not is_tracked(x):
+            return self._own(x, nu, extrapolate)
+        if nu:
+            return self.derivative(nu)(x, 0, extrapolate)
+        points = as_array(x)
+        flat = np.reshape(points, (-1,)) * 1.0
+        extrapolate = self.extrapolate if extrapolate is None else extrapolate
+        t, k, n = self.t, self.k, np.shape(self.t)[0] - self.k - 1
+        if extrapolate == "periodic":
+            flat = t[k] + (flat - t[k]) % (t[n] - t[k])
+        at = np.clip(np.searchsorted(t, flat, side="right") - 1, k, n - 1)
+        d = [self.c[at - k + j] for j in range(k + 1)]
+        for r in range(1, k + 1):
+            for j in range(k, r - 1, -1):
+                low, high = t[at - k + j], t[at + 1 + j - r]
+                part = column((flat - low) / (high - low), self.c)
+                d[j] = (1 - part) * d[j - 1] + part * d[j]
+        value = d[k]
+        if not extrapolate:
+            inside = (flat >= t[k]) & (flat <= t[n])
+            value = np.where(column(inside, self.c), value, np.nan)
+        return shaped(value, points, self.axis)
+
+    def derivative(self, nu: int = 1) -> BSpline:
+        """Its nu-th derivative: a spline of a lower degree."""
+        if not nu:
+            return self
+        t, k = self.t, self.k
+        c = self.c[: np.shape(t)[0] - k - 1]
+        if k == 0:
+            return BSpline(t, np.moveaxis(0 * c, 0, self.axis), 0, self.extrapolate, self.axis)
+        gaps = t[k + 1 : -1] - t[1 : -k - 1]
+        wide = gaps > 0
+        c = k * (c[1:] - c[:-1]) / column(np.where(wide, gaps, 1.0), c)
+        c = np.where(column(wide, c), c, 0.0)
+        lower = BSpline(t[1:-1], np.moveaxis(c, 0, self.axis), k - 1, self.extrapolate, self.axis)
+        return lower.derivative(nu - 1)
+
+
+def interpolating(x: Any, y: Any, k: int, t: Any, axis: int, theirs: Any) -> BSpline:
+    """The spline of degree k through the points, on knots of SciPy's choice if none are given.
+    `theirs` is how SciPy makes it."""
+    x, y = as_array(x) * 1.0, as_array(y) * 1.0
+    axis %= np.ndim(y)
+    values = np.moveaxis(y, axis, 0)
+    n = np.shape(x)[0]
+    fine = is_rising(x) & are_finite(y) if np.shape(values)[:1] == (n,) and n > k else False
+    options = {} if t is None else {"t": t}
+    unless(fine, theirs, x, y, k=k, **options)
+    t = _knots(x, k) if t is None else as_array(t)
+    basis = BSpline(t, np.eye(n), k)(x)
+    flat = np.linalg.solve(basis, np.reshape(values, (n, -1)))
+    return BSpline(t, np.moveaxis(np.reshape(flat, np.shape(values)), 0, axis), k, axis=axis)
+
+
+def _knots(x: Any, k: int) -> Any:
+    """Knots at the nodes, but for those next to the ends; between them for even degrees."""
+    if k == 0:
+        return np.concatenate([x, x[-1:]])
+    inner = x if k % 2 else 0.5 * (x[1:] + x[:-1])
+    drop = (k + 1) // 2 if k % 2 else k // 2
+    inner = inner[drop : np.shape(inner)[0] - drop]
+    ends = np.ones(k + 1)
+    return np.concatenate([x[0] * ends, inner, x[-1] * ends])
+
+
+def splrep(x: Any, y: Any, *args: Any, k: int = 3, s: Any = None, **options: Any) -> Any:
+    """Knots, coefficients and degree of the interpolating spline."""
+    if not is_tracked(x, y):
+        return scipy.interpolate.splrep(x, y, *args, k=k, s=s, **options)
+    if args or s or any(value is not None for value in options.values()):
+        raise UnsupportedError(
+            message("splrep that smooths has no derivative rule here", "Use s=0, without weights")
+        )
+    t, c, k = interpolating(x, y, k, None, 0, scipy.interpolate.splrep).tck
+    return t, np.concatenate([c, np.zeros(k + 1)]), k
+
+
+def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
+    """The spline, or a derivative of it, at points; outside as `ext` says."""
+    if not is_tracked(x, tck):
+        return scipy.interpolate.splev(x, tck, der, ext)
+    t, c, k = tck
+    t, x = as_array(t), as_array(x)
+    low, high = t[k], t[-k - 1]
+    at = np.clip(x, low, high) if ext == 3 else x
+    y = BSpline(t, c, k)(at, der)
+    if ext == 2 and bool(np.any((x < low) | (x > high))):
+        raise ValueError("Found x value not in the domain")
+    return np.where((x < low) | (x > high), 0.0, y) if ext == 1 else y
+
+
+def InterpolatedUnivariateSpline(x: Any, y: Any, *args: Any, k: int = 3, **options: Any) -> Any:
+    """The interpolating spline, a function of points."""
+    if not is_tracked(x, y):
+        return scipy.interpolate.InterpolatedUnivariateSpline(x, y, *args, k=k, **options)
+    if args or options:
+        raise UnsupportedError(
+            message(
+                "InterpolatedUnivariateSpline with more than x, y and k has no derivative rule "
+                "here",
+                "Leave the rest out",
+            )
+        )
+    theirs = scipy.interpolate.InterpolatedUnivariateSpline
+    return interpolating(x, y, k, None, 0, theirs)

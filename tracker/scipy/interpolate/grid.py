@@ -1,0 +1,131 @@
+"""Interpolation on rectangular grids of any dimension."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import scipy.interpolate
+
+from tracker.errors import UnsupportedError, message
+from tracker.scipy._bridge.checks import is_rising, unless
+from tracker.scipy._bridge.fallback import as_array, is_tracked
+from tracker.scipy.interpolate.cubic_hermite import piece
+from tracker.tape.record import most_likely
+
+
+class RegularGridInterpolator:
+    """Linear in each variable, or the nearest value; SciPy's own other methods for plain values."""
+
+    def __new__(
+        cls, points: Any, values: Any, method: str = "linear", *rest: Any, **more: Any
+    ) -> Any:
+        if method in ("linear", "nearest") or is_tracked(points, values):
+            return super().__new__(cls)
+        return scipy.interpolate.RegularGridInterpolator(points, values, method, *rest, **more)
+
+    def __init__(
+        self,
+        points: Any,
+        values: Any,
+        method: str = "linear",
+        bounds_error: bool = True,
+        fill_value: Any = np.nan,
+        **options: Any,
+    ) -> None:
+        self._known(method)
+        self.grid = tuple(as_array(axis) * 1.0 for axis in points)
+        self.values = as_array(values) * 1.0
+        falls = [i for i, axis in enumerate(self.grid) if _falls(axis)]
+        self.grid = tuple(np.flip(x) if i in falls else x for i, x in enumerate(self.grid))
+        for axis in self.grid:
+            unless(is_rising(axis), scipy.interpolate.RegularGridInterpolator, points, values)
+        self.method, self.bounds_error, self.fill_value = method, bounds_error, fill_value
+        sizes = tuple(np.shape(axis)[0] for axis in self.grid)
+        if sizes != np.shape(self.values)[: len(sizes)]:
+            raise ValueError(
+                f"There are {sizes} points, and values of shape {np.shape(self.values)}"
+            )
+        self.values = np.flip(self.values, tuple(falls))
+
+    @staticmethod
+    def _known(method: str) -> None:
+        if method not in ("linear", "nearest"):
+            raise UnsupportedError(
+                message(
+                    f"interpolation on a grid with method={method!r} has no derivative rule here",
+                    "Use method='linear', or CubicSpline along one axis after the other",
+                )
+            )
+
+    def __call__(self, xi: Any, method: Any = None) -> Any:
+        method = self.method if method is None else method
+        self._known(method)
+        count = len(self.grid)
+        points = self._points(xi)
+        flat = [np.reshape(points[..., i], (-1,)) for i in range(count)]
+        outside: Any = False
+        for i, (axis, x) in enumerate(zip(self.grid, flat, strict=True)):
+            inside = np.all((x >= axis[0]) & (x <= axis[-1]))
+            if self.bounds_error and not most_likely(inside, True):
+                raise ValueError(f"One of the requested xi is out of bounds in dimension {i}")
+            outside = outside | (x < axis[0]) | (x > axis[-1])
+        places = [piece(axis, x) for axis, x in zip(self.grid, flat, strict=True)]
+        parts = [
+            (x - axis[i]) / (axis[i + 1] - axis[i])
+            for axis, x, i in zip(self.grid, flat, places, strict=True)
+        ]
+        total = self._nearest(places, parts) if method == "nearest" else self._linear(places, parts)
+        if not self.bounds_error and self.fill_value is not None:
+            total = np.where(self._lined(outside), self.fill_value, total)
+        return np.reshape(total, (*np.shape(points)[:-1], *np.shape(self.values)[count:]))
+
+    def _points(self, xi: Any) -> Any:
+        """The points, their coordinates along the last axis."""
+        if isinstance(xi, tuple):
+            arrays = [as_array(x) for x in xi]
+            shape = np.broadcast_shapes(*map(np.shape, arrays))
+            return np.stack([np.broadcast_to(x, shape) for x in arrays], axis=-1) * 1.0
+        points = as_array(xi) * 1.0
+        points = np.reshape(points, (-1, len(self.grid))) if np.ndim(points) == 1 else points
+        if np.shape(points)[-1] != len(self.grid):
+            raise ValueError(
+                f"The requested sample points xi have dimension {np.shape(points)[-1]} but this "
+                f"RegularGridInterpolator has dimension {len(self.grid)}"
+            )
+        return points
+
+    def _lined(self, v: Any) -> Any:
+        """A vector of the points, beside values that may have more axes."""
+        return np.reshape(v, (-1,) + (1,) * (np.ndim(self.values) - len(self.grid)))
+
+    def _linear(self, places: list[Any], parts: list[Any]) -> Any:
+        total: Any = 0.0
+        for corner in itertools.product((0, 1), repeat=len(places)):
+            weight: Any = 1.0
+            for side, part in zip(corner, parts, strict=True):
+                weight = weight * (part if side else 1 - part)
+            found = self.values[tuple(i + side for i, side in zip(places, corner, strict=True))]
+            total = total + found * self._lined(weight)
+        return total
+
+    def _nearest(self, places: list[Any], parts: list[Any]) -> Any:
+        return self.values[tuple(i + (p > 0.5) for i, p in zip(places, parts, strict=True))]
+
+
+def _falls(axis: Any) -> bool:
+    """Whether the points along an axis come in the opposite order."""
+    return np.size(axis) > 1 and most_likely(np.all(np.diff(axis) < 0), False)
+
+
+def interpn(
+    points: Any,
+    values: Any,
+    xi: Any,
+    method: str = "linear",
+    bounds_error: bool = True,
+    fill_value: Any = np.nan,
+) -> Any:
+    """As a call of `RegularGridInterpolator`."""
+    return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)

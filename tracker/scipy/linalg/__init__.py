@@ -1,0 +1,489 @@
+"""`scipy.linalg` on tracked values: solving, factors, eigenvalues, least squares.
+
+Functions take SciPy's keywords; `overwrite_*`, `lwork` and `lapack_driver` make no difference to a
+result and are ignored; what `check_finite` asks for, `drop_in` does. They are composed of
+`numpy.linalg` (see `tracker/ops/linalg/`) and of the ops in `factorizations.py`; functions of
+matrices are in `matrix_functions.py`, special matrices in `special_matrices.py`, bands, subspaces
+and matrix equations in `banded.py`. What is not defined here is SciPy's own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy
+import scipy.linalg
+
+from tracker.errors import UnsupportedError, message
+from tracker.ops.declare.arguments import refuse
+from tracker.ops.linalg.solve import triangular
+from tracker.ops.linalg.triangles import as_array, hermitian_of
+from tracker.ops.shape.shape import adjoint
+from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy._bridge.fallback import passing
+from tracker.scipy.linalg.banded import (
+    cho_solve_banded,
+    cholesky_banded,
+    eig_banded,
+    eigh_tridiagonal,
+    eigvals_banded,
+    eigvalsh_tridiagonal,
+    null_space,
+    orth,
+    orthogonal_procrustes,
+    polar,
+    rq,
+    solve_continuous_are,
+    solve_continuous_lyapunov,
+    solve_discrete_are,
+    solve_discrete_lyapunov,
+    solve_lyapunov,
+    subset_of,
+    subspace_angles,
+)
+from tracker.scipy.linalg.batching import over_batches
+from tracker.scipy.linalg.factorizations import (
+    lu,
+    lu_factor,
+    lu_solve,
+    qr,
+    solve_banded,
+    solve_sylvester,
+    solveh_banded,
+)
+from tracker.scipy.linalg.matrix_functions import (
+    coshm,
+    cosm,
+    expm,
+    expm_frechet,
+    fractional_matrix_power,
+    funm,
+    logm,
+    sinhm,
+    sinm,
+    sqrtm,
+    tanhm,
+    tanm,
+)
+from tracker.scipy.linalg.norm import norm
+from tracker.scipy.linalg.special_matrices import (
+    block_diag,
+    circulant,
+    companion,
+    convolution_matrix,
+    diagsvd,
+    fiedler,
+    hankel,
+    khatri_rao,
+    leslie,
+    matmul_toeplitz,
+    solve_circulant,
+    solve_toeplitz,
+    toeplitz,
+)
+from tracker.support.numpy_version import version_of
+
+__all__ = [
+    "block_diag",
+    "cho_factor",
+    "cho_solve",
+    "cho_solve_banded",
+    "cholesky",
+    "cholesky_banded",
+    "circulant",
+    "companion",
+    "convolution_matrix",
+    "coshm",
+    "cosm",
+    "det",
+    "diagsvd",
+    "eig",
+    "eig_banded",
+    "eigh",
+    "eigh_tridiagonal",
+    "eigvals",
+    "eigvals_banded",
+    "eigvalsh",
+    "eigvalsh_tridiagonal",
+    "expm",
+    "expm_frechet",
+    "fiedler",
+    "fractional_matrix_power",
+    "funm",
+    "hankel",
+    "inv",
+    "khatri_rao",
+    "leslie",
+    "logm",
+    "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_solve",
+    "matmul_toeplitz",
+    "norm",
+    "null_space",
+    "orth",
+    "orthogonal_procrustes",
+    "pinv",
+    "pinvh",
+    "polar",
+    "qr",
+    "rq",
+    "sinhm",
+    "sinm",
+    "solve",
+    "solve_banded",
+    "solve_circulant",
+    "solve_continuous_are",
+    "solve_continuous_lyapunov",
+    "solve_discrete_are",
+    "solve_discrete_lyapunov",
+    "solve_lyapunov",
+    "solve_sylvester",
+    "solve_toeplitz",
+    "solve_triangular",
+    "solveh_banded",
+    "sqrtm",
+    "subspace_angles",
+    "svd",
+    "svdvals",
+    "tanhm",
+    "tanm",
+    "toeplitz",
+]
+
+
+__getattr__ = passing(
+    scipy.linalg,
+    constant=("bandwidth", "ishermitian", "issymmetric"),
+    instead={
+        "schur": "Use eig or eigh: rows of a Schur form may be turned, and which are is a choice",
+        "hessenberg": "Use qr or eig: signs of a Hessenberg form are a choice",
+        "ldl": "Use cholesky, or lu",
+    },
+)
+
+
+# Solving ------------------------------------------------------------------------------------------
+
+
+def _letter(trans: Any) -> str:
+    return str({0: "N", 1: "T", 2: "C"}.get(trans, trans))
+
+
+def _with_columns(solver: Any, b: Any) -> Any:
+    """Solve for a vector as for a matrix of one column."""
+    if np.ndim(b) == 1:
+        return solver(np.reshape(b, (-1, 1)))[..., 0]
+    return solver(b)
+
+
+@drop_in(scipy.linalg)
+def solve_triangular(
+    a: Any,
+    b: Any,
+    trans: Any = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """op(a) x = b, of which one triangle of `a` is read."""
+    a, b = as_array(a), as_array(b)
+    letter, unit = _letter(trans), bool(unit_diagonal)
+    return _with_columns(
+        lambda right: triangular(a, right, lower=bool(lower), trans=letter, unit=unit), b
+    )
+
+
+@drop_in(scipy.linalg)
+def solve(
+    a: Any,
+    b: Any,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    assume_a: str | None = None,
+    transposed: bool = False,
+) -> Any:
+    """a x = b. `assume_a` says which part of `a` is read."""
+    a, b = as_array(a), as_array(b)
+    b = np.astype(b, np.result_type(a.dtype, b.dtype))
+    kind = "general" if assume_a is None else assume_a
+    if kind in ("upper triangular", "lower triangular"):
+        trans = "T" if transposed else "N"
+        return solve_triangular(a, b, trans=trans, lower=kind.startswith("lower"))
+    if kind in _POSITIVE:
+        factor = np.linalg.cholesky(a, upper=not lower)
+        if not transposed or a.dtype.kind != "c":
+            return cho_solve((factor, lower), b)
+        return np.conjugate(cho_solve((factor, lower), np.conjugate(b)))
+    if kind not in _READ:
+        raise ValueError(f"{kind} is not a recognized matrix structure")
+    a = _READ[kind](a, bool(lower))
+    return np.linalg.solve(np.swapaxes(a, -1, -2) if transposed else a, b)
+
+
+def _symmetric_of(a: Any, lower: bool) -> Any:
+    half = np.tril(a) if lower else np.triu(a)
+    rest = np.tril(a, -1) if lower else np.triu(a, 1)
+    return half + np.swapaxes(rest, -1, -2)
+
+
+# What `assume_a` reads of a matrix, by its names; the rest has no derivative.
+_POSITIVE = ("pos", "positive definite")
+_READ: dict[str, Any] = {
+    **dict.fromkeys(("gen", "general", "banded"), lambda a, lower: a),
+    **dict.fromkeys(("sym", "symmetric"), _symmetric_of),
+    **dict.fromkeys(("her", "hermitian"), hermitian_of),
+    "diagonal": lambda a, lower: np.triu(np.tril(a)),
+    "tridiagonal": lambda a, lower: np.triu(np.tril(a, 1), -1),
+}
+
+
+@drop_in(scipy.linalg)
+def inv(
+    a: Any,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    assume_a: str | None = None,
+    lower: bool = False,
+) -> Any:
+    """`assume_a` says which part of `a` is read."""
+    a = as_array(a)
+    if assume_a in (None, "gen", "general"):
+        return np.linalg.inv(a)
+    unit = np.broadcast_to(np.eye(np.shape(a)[-1], dtype=a.dtype), np.shape(a))
+    return solve(a, unit, lower, assume_a=assume_a)
+
+
+@drop_in(scipy.linalg)
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """In double precision, whatever that of `a` is."""
+    a = as_array(a)
+    return np.linalg.det(np.astype(a, np.result_type(a.dtype, np.float64)))
+
+
+@drop_in(scipy.linalg)
+def cholesky(
+    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Any:
+    """The upper factor, of which the upper triangle of `a` is read; with `lower`, the lower. It
+    lies by columns, as SciPy's does."""
+    return adjoint(np.linalg.cholesky(adjoint(as_array(a)), upper=lower))
+
+
+@drop_in(scipy.linalg)
+def cho_factor(
+    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Any, bool]:
+    """The factor for `cho_solve`; its other triangle is zero here."""
+    return cholesky(a, lower=lower), lower
+
+
+@drop_in(scipy.linalg)
+def cho_solve(
+    c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True
+) -> Any:
+    c, lower = c_and_lower
+    first, then = ("N", "C") if lower else ("C", "N")
+
+    def solver(right: Any) -> Any:
+        half = triangular(c, right, lower=bool(lower), trans=first)
+        return triangular(c, half, lower=bool(lower), trans=then)
+
+    return _with_columns(solver, as_array(b))
+
+
+_GIVES_ARRAYS = version_of(scipy) >= (1, 18)  # least squares: rank and residuals
+
+# Least squares ----------------------------------------------------------------------------------
+
+
+@drop_in(scipy.linalg)
+@over_batches(a=2, b=None)
+def lstsq(
+    a: Any,
+    b: Any,
+    cond: Any = None,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str | None = None,
+) -> tuple[Any, Any, Any, Any]:
+    """x, residuals, rank, singular values. As SciPy's, the residual of a vector is a number, and
+    the driver "gelsy" gives neither residuals nor singular values."""
+    a, b = as_array(a), as_array(b)
+    kind = np.result_type(a.dtype, b.dtype)
+    cond = np.finfo(kind if kind.kind in "fc" else float).eps if cond is None else cond
+    x, residuals, rank, s = np.linalg.lstsq(a, b, rcond=cond)
+    rank = np.int64(rank) if _GIVES_ARRAYS else int(rank)
+    if lapack_driver == "gelsy":
+        return x, np.empty(0, x.dtype), rank, None
+    if np.size(residuals) == 0:
+        residuals = np.empty(0, x.dtype)
+    elif _GIVES_ARRAYS:
+        residuals = np.astype(np.reshape(residuals, b.shape[1:]), x.dtype)
+    elif np.ndim(b) == 1:
+        residuals = residuals[0]
+    return x, residuals, rank, s
+
+
+@drop_in(scipy.linalg)
+def pinv(
+    a: Any,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    return_rank: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    return _pinv(a, atol, rtol, return_rank, False)
+
+
+@drop_in(scipy.linalg)
+def pinvh(
+    a: Any,
+    atol: Any = None,
+    rtol: Any = None,
+    lower: bool = True,
+    return_rank: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    return _pinv(hermitian_of(as_array(a), bool(lower)), atol, rtol, return_rank, True)
+
+
+def _pinv(a: Any, atol: Any, rtol: Any, return_rank: bool, hermitian: bool) -> Any:
+    a = as_array(a)
+    if rtol is None:
+        rtol = max(np.shape(a)[-2:]) * float(np.finfo(np.result_type(a.dtype, 1.0)).eps)
+    if atol:  # NumPy's bound is one of the largest singular value
+        rtol = rtol + atol / np.linalg.norm(a, 2, axis=(-2, -1))
+    found = np.linalg.pinv(a, rtol)
+    return (found, np.linalg.matrix_rank(a, rtol=rtol)) if return_rank else found
+
+
+# Eigenvalues and singular values ------------------------------------------------------------------
+
+
+@drop_in(scipy.linalg)
+def svd(
+    a: Any,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> Any:
+    if not compute_uv:
+        return np.linalg.svdvals(a)
+    return tuple(np.linalg.svd(a, full_matrices=full_matrices))
+
+
+@drop_in(scipy.linalg)
+def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    return np.linalg.svdvals(a)
+
+
+@drop_in(scipy.linalg)
+def eigh(
+    a: Any,
+    b: Any = None,
+    *,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    type: int = 1,
+    check_finite: bool = True,
+    subset_by_index: Any = None,
+    subset_by_value: Any = None,
+    driver: Any = None,
+) -> Any:
+    """Eigenvalues and vectors of a Hermitian matrix, or with `b` of a pair: a v = w b v (`type` 1),
+    a b v = w v (2), b a v = w v (3). Signs of vectors are np.linalg.eigh's, whatever the driver."""
+    if (subset_by_index is not None or subset_by_value is not None) and np.ndim(a) > 2:
+        part = (lower, eigvals_only, type, subset_by_index, subset_by_value)
+        return _each_subset(a, b, *part)
+    a = as_array(a)
+    triangle: Any = "L" if lower else "U"
+    if b is None:
+        if eigvals_only:
+            return subset_of(
+                np.linalg.eigvalsh(a, triangle), None, subset_by_index, subset_by_value
+            )
+        w, v = np.linalg.eigh(a, triangle)
+    else:
+        a = hermitian_of(a, bool(lower))
+        factor = np.linalg.cholesky(b if lower else adjoint(b))
+        if type == 1:
+            half = triangular(factor, a)
+            inner = adjoint(triangular(factor, adjoint(half)))
+        else:
+            inner = adjoint(factor) @ a @ factor
+        w, v = np.linalg.eigh(inner)
+        v = factor @ v if type == 3 else triangular(factor, v, trans="C")
+    return subset_of(w, None if eigvals_only else v, subset_by_index, subset_by_value)
+
+
+@over_batches("eigh", a=2, b=2)
+def _each_subset(
+    a: Any, b: Any, lower: bool, eigvals_only: bool, type: int, by_index: Any, by_value: Any
+) -> Any:
+    return eigh(
+        a,
+        b,
+        lower=lower,
+        eigvals_only=eigvals_only,
+        type=type,
+        subset_by_index=by_index,
+        subset_by_value=by_value,
+    )
+
+
+@drop_in(scipy.linalg)
+def eigvalsh(a: Any, b: Any = None, **keywords: Any) -> Any:
+    return eigh(a, b, eigvals_only=True, **keywords)
+
+
+@drop_in(scipy.linalg)
+def eig(
+    a: Any,
+    b: Any = None,
+    left: bool = False,
+    right: bool = True,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    homogeneous_eigvals: bool = False,
+) -> Any:
+    """Always complex, as SciPy's."""
+    refuse("scipy.linalg.eig", homogeneous_eigvals=homogeneous_eigvals or None)
+    if left:
+        raise UnsupportedError(
+            message(
+                "scipy.linalg.eig with left=True is not supported on tracked values",
+                "Use eig(a.conj().T): its right vectors are the left ones of a",
+            )
+        )
+    if b is not None:
+        a = np.linalg.solve(b, a)
+    if not right:
+        return eigvals(a)
+    w, v = np.linalg.eig(a)
+    return w * (1 + 0j), v
+
+
+@drop_in(scipy.linalg)
+def eigvals(
+    a: Any,
+    b: Any = None,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    homogeneous_eigvals: bool = False,
+) -> Any:
+    refuse("scipy.linalg.eigvals", homogeneous_eigvals=homogeneous_eigvals or None)
+    return np.linalg.eigvals(a if b is None else np.linalg.solve(b, a)) * (1 + 0j)

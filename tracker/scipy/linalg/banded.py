@@ -1,0 +1,324 @@
+"""Banded and structured matrices, and what is made of decompositions that NumPy has:
+`factorizations.py` has the ops, these are composed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from tracker.autodiff.stop_gradient import ignore_derivatives
+from tracker.errors import UnsupportedError, message
+from tracker.ops.linalg.solve import triangular
+from tracker.ops.linalg.triangles import as_array
+from tracker.ops.shape.shape import adjoint
+from tracker.scipy._bridge.callback import call_back
+from tracker.scipy._bridge.checks import are_finite, unless
+from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy.linalg.batching import over_batches
+from tracker.scipy.linalg.factorizations import solve_sylvester
+
+# Bands --------------------------------------------------------------------------------------------
+
+
+def _full(ab: Any, lower: bool) -> Any:
+    """The Hermitian matrix of which a band is given, as LAPACK stores it."""
+    ab = as_array(ab)
+    depth, n = np.shape(ab)
+    whole = np.zeros((n, n), ab.dtype)
+    for k in range(depth):
+        row = ab[k if lower else depth - 1 - k]
+        part = np.diag(row[: n - k], -k) if lower else np.diag(row[k:], k)
+        whole = whole + part
+        if k:
+            whole = whole + adjoint(part)
+    return whole
+
+
+def _band(whole: Any, ab: Any, lower: bool) -> Any:
+    """The band of a matrix, as LAPACK stores it; what lies beside it stays as it is in `ab`."""
+    depth, n = np.shape(ab)
+    rows = []
+    for at in range(depth):
+        k = at if lower else depth - 1 - at
+        line = np.diagonal(whole, -k if lower else k)
+        rest = ab[at, n - k :] if lower else ab[at, :k]
+        rows.append(np.concatenate([line, rest] if lower else [rest, line]))
+    return np.stack(rows)
+
+
+@drop_in(scipy.linalg)
+@over_batches(ab=2)
+def cholesky_banded(
+    ab: Any, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True
+) -> Any:
+    factor = np.linalg.cholesky(_full(ab, lower), upper=not lower)
+    return _band(factor, as_array(ab), lower)
+
+
+@drop_in(scipy.linalg)
+def cho_solve_banded(
+    cb_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True
+) -> Any:
+    cb, lower = cb_and_lower
+    cb, b = as_array(cb), as_array(b)
+    n = np.shape(cb)[1]
+    factor = _triangle(cb, n, lower)
+    right = b if np.ndim(b) > 1 else np.expand_dims(b, 1)
+    first = triangular(factor, right, lower=lower, trans="N" if lower else "C")
+    y = triangular(factor, first, lower=lower, trans="C" if lower else "N")
+    return np.reshape(y, np.shape(b))
+
+
+def _triangle(cb: Any, n: int, lower: bool) -> Any:
+    depth = np.shape(cb)[0]
+    rows = [cb[k if lower else depth - 1 - k] for k in range(depth)]
+    parts = [np.diag(r[: n - k], -k) if lower else np.diag(r[k:], k) for k, r in enumerate(rows)]
+    return sum(parts[1:], start=parts[0])
+
+
+@drop_in(scipy.linalg)
+def eig_banded(
+    a_band: Any,
+    lower: bool = False,
+    eigvals_only: bool = False,
+    overwrite_a_band: bool = False,
+    select: str = "a",
+    select_range: Any = None,
+    **_: Any,
+) -> Any:
+    """Signs of vectors are np.linalg.eigh's."""
+    return _eigen(_full(a_band, lower), eigvals_only, select, select_range)
+
+
+@drop_in(scipy.linalg)
+def eigvals_banded(a_band: Any, lower: bool = False, *rest: Any, **keywords: Any) -> Any:
+    names = ("overwrite_a_band", "select", "select_range")
+    keywords |= dict(zip(names, rest, strict=False))
+    return eig_banded(a_band, lower, True, **keywords)
+
+
+@drop_in(scipy.linalg)
+def eigh_tridiagonal(
+    d: Any,
+    e: Any,
+    eigvals_only: bool = False,
+    select: str = "a",
+    select_range: Any = None,
+    **_: Any,
+) -> Any:
+    """Signs of vectors are np.linalg.eigh's."""
+    d, e = as_array(d), as_array(e)
+    return _eigen(np.diag(d) + np.diag(e, 1) + np.diag(e, -1), eigvals_only, select, select_range)
+
+
+@drop_in(scipy.linalg)
+def eigvalsh_tridiagonal(d: Any, e: Any, *rest: Any, **keywords: Any) -> Any:
+    keywords |= dict(zip(("select", "select_range"), rest, strict=False))
+    return eigh_tridiagonal(d, e, True, **keywords)
+
+
+def _eigen(whole: Any, values_only: bool, select: str, chosen: Any) -> Any:
+    w, v = np.linalg.eigh(whole)
+    by_value = select in ("v", "value")
+    part = (None, chosen) if by_value else (None if select in ("a", "all") else chosen, None)
+    return subset_of(w, None if values_only else v, *part)
+
+
+def _asked(w: Any, by_index: Any, by_value: Any) -> tuple[Any, ...]:
+    """How SciPy is asked for some eigenvalues of a matrix of this size."""
+
+    def ask(w: Any, by_index: Any, by_value: Any) -> None:
+        scipy.linalg.eigh(np.diag(w), subset_by_index=by_index, subset_by_value=by_value)
+
+    return ask, w, by_index, by_value
+
+
+def subset_of(w: Any, v: Any, by_index: Any, by_value: Any) -> Any:
+    """Of eigenvalues and vectors (or None): from one position to another, or between bounds."""
+    chosen: Any = slice(None)
+    if by_index is not None:
+        first, last = by_index
+        unless(first >= 0 and first <= last and last < np.shape(w)[-1], *_asked(w, by_index, None))
+        chosen = slice(int(by_index[0]), int(by_index[1]) + 1)
+    elif by_value is not None:
+        low, high = by_value
+        unless(low < high, *_asked(w, None, by_value))
+        chosen = np.nonzero(np.logical_and(w > by_value[0], w <= by_value[1]))[0]
+    return w[chosen] if v is None else (w[chosen], v[..., chosen])
+
+
+# Subspaces and decompositions ---------------------------------------------------------------------
+
+
+@drop_in(scipy.linalg)
+@over_batches(a=2)
+def rq(
+    a: Any,
+    overwrite_a: bool = False,
+    lwork: Any = None,
+    mode: str = "full",
+    check_finite: bool = True,
+) -> Any:
+    """R Q, from the QR decomposition of the matrix turned around: of the rows, from the last to the
+    first, and each from its end, as LAPACK goes, so that signs are its own."""
+    if mode not in ("full", "r", "economic"):
+        raise ValueError("Mode argument should be one of ['full', 'r', 'economic']")
+    a = as_array(a)
+    m, n = np.shape(a)
+    turned = adjoint(a[::-1, ::-1])
+    q, r = np.linalg.qr(turned, "reduced" if mode == "economic" or m >= n else "complete")
+    r, q = adjoint(r)[::-1, ::-1], adjoint(q)[::-1, ::-1]
+    return r if mode == "r" else (r, q)
+
+
+@drop_in(scipy.linalg)
+@over_batches(a=2)
+def polar(a: Any, side: str = "right") -> Any:
+    """The unitary factor and the positive one."""
+    unless(are_finite(as_array(a)), scipy.linalg.polar, a, side)
+    if side not in ("right", "left"):
+        raise ValueError("`side` must be either 'right' or 'left'")
+    a = as_array(a)
+    w, s, vh = np.linalg.svd(a, full_matrices=False)
+    u = w @ vh
+    return (u, adjoint(vh) @ (s[:, None] * vh)) if side == "right" else (u, (w * s) @ adjoint(w))
+
+
+def _rank(s: Any, shape: tuple[int, ...], rcond: Any) -> int:
+    if rcond is None:
+        rcond = np.finfo(s.dtype).eps * max(shape)
+    return int(np.sum(s > np.max(s, initial=0.0) * rcond))
+
+
+@drop_in(scipy.linalg)
+@over_batches(A=2)
+def orth(A: Any, rcond: Any = None) -> Any:
+    """An orthonormal basis of the range, which is that of the singular vectors."""
+    unless(are_finite(as_array(A)), scipy.linalg.orth, A, rcond)
+    A = as_array(A)
+    u, s, _ = np.linalg.svd(A, full_matrices=False)
+    return u[:, : _rank(s, np.shape(A), rcond)]
+
+
+@drop_in(scipy.linalg)
+@over_batches(A=2)
+def null_space(A: Any, rcond: Any = None, **options: Any) -> Any:
+    """An orthonormal basis of the null space: one of many, which moves no more than that space
+    does."""
+    A = as_array(A)
+    _, s, vh = np.linalg.svd(A)
+    rank = _rank(s, np.shape(A), rcond)
+    basis = ignore_derivatives(adjoint(vh[rank:]))
+    if not np.shape(basis)[1]:
+        return basis
+    bound = np.finfo(s.dtype).eps * max(np.shape(A)) if rcond is None else rcond
+    inside = basis - np.linalg.pinv(A, bound) @ (A @ basis)
+    factor = np.linalg.cholesky(adjoint(inside) @ inside)
+    return adjoint(triangular(factor, adjoint(inside)))
+
+
+# Equations ----------------------------------------------------------------------------------------
+
+
+@drop_in(scipy.linalg)
+def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
+    """x with a x + x a^H = q."""
+    a = as_array(a)
+    return solve_sylvester(a, adjoint(a), as_array(q))
+
+
+@drop_in(scipy.linalg)
+def solve_lyapunov(a: Any, q: Any) -> Any:
+    return solve_continuous_lyapunov(a, q)
+
+
+@drop_in(scipy.linalg)
+@over_batches(a=2, q=2)
+def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
+    """x with a x a^H - x + q = 0."""
+    a, q = as_array(a), as_array(q)
+    unless(are_finite(a, q), scipy.linalg.solve_discrete_lyapunov, a, q, method)
+    n = np.shape(a)[0]
+    left = np.eye(n * n) - np.kron(a, np.conjugate(a))
+    return np.reshape(np.linalg.solve(left, np.reshape(q, (-1,))), (n, n))
+
+
+def _riccati(name: str, step: Any) -> Any:
+    """A solver of a Riccati equation: SciPy's solution, and two steps of Newton's from it, each of
+    which is a Lyapunov equation. The steps change nothing but the last digits, and have the
+    derivatives."""
+    theirs = getattr(scipy.linalg, name)
+
+    def solve(
+        a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None, balanced: bool = True
+    ) -> Any:
+        if e is not None or s is not None:
+            raise UnsupportedError(
+                message(
+                    f"scipy.linalg.{name} with e= or s= has no derivative rule here",
+                    "Multiply by the inverse of e; complete the square to take s into a and q",
+                )
+            )
+        a, b, q, r = map(as_array, (a, b, q, r))
+        x = call_back(name, lambda *given: theirs(*given, balanced=balanced), a, b, q, r)
+        for _ in range(2):
+            x = step(a, b, q, r, x)
+        return x
+
+    solve.__name__ = name
+    solve.__doc__ = f"As scipy.linalg.{name}, without e and s."
+    return drop_in(scipy.linalg)(solve)
+
+
+def _continuous_step(a: Any, b: Any, q: Any, r: Any, x: Any) -> Any:
+    gain = np.linalg.solve(r, adjoint(b) @ x)
+    closed = a - b @ gain
+    return solve_continuous_lyapunov(adjoint(closed), -(q + adjoint(gain) @ r @ gain))
+
+
+def _discrete_step(a: Any, b: Any, q: Any, r: Any, x: Any) -> Any:
+    gain = np.linalg.solve(r + adjoint(b) @ x @ b, adjoint(b) @ x @ a)
+    closed = a - b @ gain
+    return solve_discrete_lyapunov(adjoint(closed), q + adjoint(gain) @ r @ gain)
+
+
+solve_continuous_are = _riccati("solve_continuous_are", _continuous_step)
+solve_discrete_are = _riccati("solve_discrete_are", _discrete_step)
+
+
+@drop_in(scipy.linalg)
+@over_batches(A=2, B=2)
+def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> tuple[Any, Any]:
+    """The orthogonal matrix that best brings A to B, and the sum of singular values."""
+    A, B = as_array(A), as_array(B)
+    if np.ndim(A) != 2 or np.shape(A) != np.shape(B):
+        raise ValueError(f"A and B must be matrices of one shape: {np.shape(A)}, {np.shape(B)}")
+    A = np.conjugate(A) if np.iscomplexobj(A) else A
+    u, w, vh = np.linalg.svd(np.transpose(np.transpose(B) @ A))
+    return u @ vh, np.sum(w)
+
+
+@drop_in(scipy.linalg)
+@over_batches(A=2, B=2)
+def subspace_angles(A: Any, B: Any) -> Any:
+    """The angles between the spaces of the columns, in falling order (A. Knyazev, M. Argentati,
+    2002): of small ones by the sine, of large ones by the cosine."""
+    one, two = orth(A), orth(B)
+    if np.shape(one)[0] != np.shape(two)[0]:
+        raise ValueError(
+            f"A and B must have the same number of rows, got {np.shape(one)[0]} and "
+            f"{np.shape(two)[0]}"
+        )
+    across = adjoint(one) @ two
+    cosines = np.linalg.svdvals(across)
+    if np.shape(one)[1] >= np.shape(two)[1]:
+        rest = two - one @ across
+    else:
+        rest = one - two @ adjoint(across)
+    near = np.square(cosines) >= 0.5
+    sines = np.clip(np.linalg.svdvals(rest), -1.0, 1.0)
+    far = np.where(near, 0.0, np.flip(np.clip(cosines, -1.0, 1.0)))
+    return np.where(near, np.arcsin(np.where(near, sines, 0.0)), np.arccos(far))

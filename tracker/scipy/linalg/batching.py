@@ -1,0 +1,74 @@
+"""Batches of matrices: functions of one matrix, applied to each in arrays of them.
+
+Owns: `over_batches`. SciPy's functions of `linalg` take arrays with more axes in front, which
+broadcast; so do ours that are written for one matrix.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from tracker.scipy._bridge.fallback import as_array
+
+Function = Callable[..., Any]
+
+
+def over_batches(theirs: str = "", /, **cores: int | None) -> Callable[[Function], Function]:
+    """Decorator: which arguments are arrays, and how many axes each has by itself; None: one where
+    it has no more, else two. Results are stacked. `theirs`: SciPy's name, if it is another."""
+
+    def enter(function: Function) -> Function:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs)
+            given = bound.arguments
+            arrays = {name: as_array(given[name]) for name in cores if given.get(name) is not None}
+            at = {name: _first_own(np.ndim(x), cores[name]) for name, x in arrays.items()}
+            fronts = [np.shape(x)[: at[name]] for name, x in arrays.items()]
+            if not any(fronts):
+                return function(*args, **kwargs)
+            front = np.broadcast_shapes(*fronts)
+            count = math.prod(front)
+            if count == 0:
+                raise ValueError(f"`{function.__name__}` does not support zero-size batches.")
+            for name, x in arrays.items():
+                own = np.shape(x)[at[name] :]
+                arrays[name] = np.reshape(np.broadcast_to(x, front + own), (count, *own))
+            found = []
+            for i in range(count):
+                given.update({name: x[i] for name, x in arrays.items()})
+                found.append(function(*bound.args, **bound.kwargs))
+            if not isinstance(found[0], tuple):
+                return _stacked(found, front)
+            parts = [_stacked(part, front) for part in zip(*found, strict=True)]
+            return parts if _gives_lists(theirs or function.__name__) else tuple(parts)
+
+        return call
+
+    return enter
+
+
+@functools.cache
+def _gives_lists(name: str) -> bool:
+    """Whether results are in a list, as those of SciPy's decorator for batches are; its functions
+    that do without, from 1.18 on more of them, give tuples."""
+    return hasattr(getattr(scipy.linalg, name, None), "__wrapped__")
+
+
+def _first_own(ndim: int, core: int | None) -> int:
+    return max(ndim - (min(ndim, 2) if core is None else core), 0)
+
+
+def _stacked(parts: Any, front: tuple[int, ...]) -> Any:
+    if parts[0] is None:
+        return None
+    return np.reshape(np.stack(parts), (*front, *np.shape(parts[0])))

@@ -1,0 +1,198 @@
+"""Functions of matrices: expm, logm, sqrtm, and what is made of expm.
+
+Their derivative along e is the upper right block of the function of [[a, e], [0, a]] (N. Higham,
+"Functions of Matrices", 2008, section 3.2); the cotangent is that along g at a^H. So rules are the
+ops themselves, on matrices twice as large, and hold to any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from tracker.errors import UnsupportedError, message
+from tracker.ir.lowering import Host, Lowering, Routine
+from tracker.ir.op import Op
+from tracker.ir.types import Type
+from tracker.ops.declare.arguments import refuse
+from tracker.ops.declare.declare import declare
+from tracker.ops.declare.rule_helpers import project
+from tracker.ops.linalg.triangles import as_array, is_square, kind
+from tracker.ops.shape.shape import adjoint
+from tracker.random.draw_ops import draws_privately
+from tracker.scipy._bridge.checks import are_finite, unless
+from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy.linalg.batching import over_batches
+from tracker.tape.record import apply
+
+_HOST = Host("a function of a matrix")
+
+
+def _function(name: str, evaluate: Callable[[Any], Any], lower: Lowering = _HOST) -> Op:
+    def along(a: Any, e: Any) -> Any:
+        n = np.shape(a)[-1]
+        top = np.concatenate([a, e], axis=-1)
+        below = np.concatenate([np.zeros_like(a), a], axis=-1)
+        return apply(op, (np.concatenate([top, below], axis=-2),))[..., :n, n:]
+
+    op = declare(
+        name,
+        method=None,
+        entry=None,
+        infer=lambda a: Type(a.shape, kind(a.dtype)),
+        evaluate=lambda a: evaluate(_wide(a)).astype(kind(a.dtype), copy=False),
+        jvp=[lambda t, y, a: along(a, t)],
+        vjp=[lambda g, y, a: project(along(adjoint(a), g), a)],
+        lower=lower,
+    )
+    return op
+
+
+def _wide(a: Any) -> Any:
+    """SciPy's functions lose half of the digits: of float32 too few would be left."""
+    return a.astype(np.result_type(a, np.float64), copy=False)
+
+
+def _each(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function of one matrix, for each of a stack."""
+
+    def call(a: Any) -> Any:
+        if np.ndim(a) == 2:
+            return function(a)
+        flat = np.reshape(a, (-1, *np.shape(a)[-2:]))
+        return np.reshape(np.stack([function(matrix) for matrix in flat]), np.shape(a))
+
+    return call
+
+
+_expm = _function("expm", scipy.linalg.expm, Routine("expm", lambda a: a.shape[-1:]))
+_logm = _function("logm", _each(draws_privately(scipy.linalg.logm)))  # it estimates norms so
+_sqrtm = _function("sqrtm", _each(scipy.linalg.sqrtm))
+
+
+@drop_in(scipy.linalg)
+def expm(A: Any) -> Any:
+    """The matrix exponential."""
+    A = as_array(A)
+    is_square(A)
+    return apply(_expm, (A,))
+
+
+def _principal(op: Op, a: Any) -> Any:
+    """A function with a cut along the negative axis, where it has no derivative."""
+    a = as_array(a)
+    is_square(a)
+    w = np.linalg.eigvals(a)
+    if bool(np.any(np.logical_and(np.real(w) < 0, np.imag(w) == 0))):
+        raise UnsupportedError(
+            message(
+                f"scipy.linalg.{op.name} of a matrix with eigenvalues on the negative real axis "
+                "has no derivative: its principal value jumps there",
+                "Move the eigenvalues off the axis, or use tracker.data(A) where no gradient is "
+                "wanted",
+            )
+        )
+    return apply(op, (a,))
+
+
+@drop_in(scipy.linalg)
+def logm(A: Any, disp: bool = True) -> Any:
+    """The principal logarithm."""
+    unless(are_finite(as_array(A)), scipy.linalg.logm, A)
+    refuse("scipy.linalg.logm", disp=None if disp else disp)
+    return _principal(_logm, A)
+
+
+@drop_in(scipy.linalg)
+def sqrtm(A: Any, disp: bool = True, blocksize: int = 64) -> Any:
+    """The principal square root; without a derivative at singular matrices."""
+    refuse("scipy.linalg.sqrtm", disp=None if disp else disp)
+    return _principal(_sqrtm, A)
+
+
+def _turned(A: Any, i: complex) -> tuple[Any, Any]:
+    A = as_array(A)
+    return expm(i * A), expm(-i * A)
+
+
+def _like(found: Any, A: Any) -> Any:
+    return found if np.iscomplexobj(A) else np.real(found)
+
+
+@drop_in(scipy.linalg)
+def cosm(A: Any) -> Any:
+    there, back = _turned(A, 1j)
+    return _like((there + back) / 2, A)
+
+
+@drop_in(scipy.linalg)
+def sinm(A: Any) -> Any:
+    there, back = _turned(A, 1j)
+    return _like((there - back) / 2j, A)
+
+
+@drop_in(scipy.linalg)
+def tanm(A: Any) -> Any:
+    return np.linalg.solve(cosm(A), sinm(A))
+
+
+@drop_in(scipy.linalg)
+def coshm(A: Any) -> Any:
+    there, back = _turned(A, 1)
+    return (there + back) / 2
+
+
+@drop_in(scipy.linalg)
+def sinhm(A: Any) -> Any:
+    there, back = _turned(A, 1)
+    return (there - back) / 2
+
+
+@drop_in(scipy.linalg)
+def tanhm(A: Any) -> Any:
+    return np.linalg.solve(coshm(A), sinhm(A))
+
+
+@drop_in(scipy.linalg)
+def fractional_matrix_power(A: Any, t: Any) -> Any:
+    """The principal power; differentiable in t, too."""
+    A = as_array(A)
+    is_square(A)
+    if isinstance(t, (int, np.integer)):
+        return np.linalg.matrix_power(A * 1.0, int(t))
+    return expm(t * logm(A))
+
+
+@drop_in(scipy.linalg)
+@over_batches(A=2)
+def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
+    """A function of the eigenvalues, which must have as many vectors."""
+    refuse("scipy.linalg.funm", disp=None if disp else disp)
+    A = as_array(A)
+    is_square(A)
+    w, v = np.linalg.eig(A)
+    found = (v * func(w)) @ np.linalg.inv(v)
+    if np.iscomplexobj(A) or not np.iscomplexobj(found):
+        return found
+    rest = np.max(np.abs(np.imag(found)))
+    small = bool(rest <= 1e3 * np.finfo(A.dtype).eps * np.max(np.abs(found)))
+    return np.real(found) if small else found
+
+
+@drop_in(scipy.linalg)
+def expm_frechet(
+    A: Any, E: Any, method: Any = None, compute_expm: bool = True, check_finite: bool = True
+) -> Any:
+    """The exponential, and its derivative along E."""
+    A, E = as_array(A), as_array(E)
+    is_square(A)
+    n = np.shape(A)[-1]
+    if method != "blockEnlarge":  # SciPy's other way works in double precision
+        A, E = A * np.float64(1), E * np.float64(1)
+    top, below = np.concatenate([A, E], axis=-1), np.concatenate([0 * A, A], axis=-1)
+    both = expm(np.concatenate([top, below], axis=-2))
+    slope = both[..., :n, n:]
+    return (both[..., :n, :n], slope) if compute_expm else slope

@@ -1,0 +1,350 @@
+"""Filters of `scipy.ndimage` that weigh neighbours: correlation, Gaussians, differences, means; and
+how an array goes on beyond its edges (`widened`), which other filters share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.ndimage
+
+from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy._bridge.fallback import as_array, no_rule
+
+# What NumPy calls the ways in which SciPy goes on beyond an edge.
+_PADS = {
+    "reflect": "symmetric",
+    "grid-mirror": "symmetric",
+    "mirror": "reflect",
+    "nearest": "edge",
+    "wrap": "wrap",
+    "grid-wrap": "wrap",
+    "constant": "constant",
+    "grid-constant": "constant",
+}
+
+
+def widened(x: Any, widths: list[tuple[int, int]], modes: list[str], cval: Any) -> Any:
+    """The array, and as many elements around it; the way may differ from axis to axis."""
+    for axis, (width, mode) in enumerate(zip(widths, modes, strict=True)):
+        if mode not in _PADS:
+            raise RuntimeError("boundary mode not supported")
+        if width == (0, 0):
+            continue
+        room = [(0, 0)] * np.ndim(x)
+        room[axis] = width
+        options = {"constant_values": cval} if "constant" in mode else {}
+        x = np.pad(x, room, _PADS[mode], **options)  # type: ignore[call-overload]
+    return x
+
+
+def result(name: str, x: Any, output: Any, like: Any) -> Any:
+    """In the dtype that `output` names, or else that of the input."""
+    if isinstance(output, np.ndarray):
+        raise no_rule(f"scipy.ndimage.{name} with output=array", "Take what it returns")
+    kind = np.dtype(like.dtype if output is None else output)
+    return np.astype(x, np.result_type(kind, np.complex64) if np.iscomplexobj(x) else kind)
+
+
+def each(value: Any, count: int) -> list[Any]:
+    """One for each axis."""
+    if isinstance(value, str) or np.ndim(value) == 0:
+        return [value] * count
+    values = list(value)
+    if len(values) != count:
+        raise RuntimeError("sequence argument must have length equal to input rank")
+    return values
+
+
+def axes_of(axes: Any, ndim: int) -> list[int]:
+    if axes is None:
+        return list(range(ndim))
+    return [int(axis) % ndim for axis in np.atleast_1d(axes)]
+
+
+def room_for(size: int, origin: int, text: str) -> tuple[int, int]:
+    """How far a window of this size reaches to both sides."""
+    before, after = size // 2 + origin, size - 1 - size // 2 - origin
+    if before < 0 or after < 0:
+        raise ValueError(text)
+    return before, after
+
+
+# Correlation --------------------------------------------------------------------------------------
+
+
+@drop_in(scipy.ndimage)
+def correlate1d(
+    input: Any,
+    weights: Any,
+    axis: int = -1,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: int = 0,
+) -> Any:
+    """Each element is the sum of its neighbours along an axis, weighed."""
+    x, weights = as_array(input), as_array(weights) * 1.0
+    if np.ndim(weights) != 1 or np.size(weights) < 1:
+        raise RuntimeError("no filter weights given")
+    text = "Invalid origin; origin must satisfy -(len(weights) // 2) <= origin <= (len(weights)-1)"
+    room = room_for(np.size(weights), origin, text + " // 2")
+    x = np.moveaxis(x, axis, -1)
+    weights = np.conjugate(weights) if np.iscomplexobj(weights) else weights
+    still = [(0, 0)] * (np.ndim(x) - 1)
+    wide = widened(x, [*still, room], [mode] * np.ndim(x), cval)
+    windows = np.lib.stride_tricks.sliding_window_view(wide, np.size(weights), axis=-1)
+    return result("correlate1d", np.moveaxis(windows @ weights, -1, axis), output, as_array(input))
+
+
+@drop_in(scipy.ndimage)
+def convolve1d(
+    input: Any,
+    weights: Any,
+    axis: int = -1,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: int = 0,
+) -> Any:
+    """Correlation with the weights turned round."""
+    weights = np.flip(as_array(weights))
+    weights = np.conjugate(weights) if np.iscomplexobj(weights) else weights
+    origin = -origin - (np.size(weights) % 2 == 0)
+    return correlate1d(input, weights, axis, output, mode, cval, origin)
+
+
+@drop_in(scipy.ndimage)
+def correlate(
+    input: Any,
+    weights: Any,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """Each element is the sum of its neighbours, weighed."""
+    x, weights = as_array(input), as_array(weights) * 1.0
+    axes = axes_of(axes, np.ndim(x))
+    if np.ndim(weights) != len(axes):
+        raise RuntimeError(f"weights.ndim ({np.ndim(weights)}) must match len(axes) ({len(axes)})")
+    weights = np.conjugate(weights) if np.iscomplexobj(weights) else weights
+    widths = [(0, 0)] * np.ndim(x)
+    text = "Invalid origin; origin must satisfy -(weights.shape[k] // 2) <= origin[k] <= "
+    for axis, size, start in zip(axes, np.shape(weights), each(origin, len(axes)), strict=True):
+        widths[axis] = room_for(size, start, text + "(weights.shape[k]-1) // 2")
+    wide = widened(x, widths, [mode] * np.ndim(x), cval)
+    windows = np.lib.stride_tricks.sliding_window_view(wide, np.shape(weights), axis=tuple(axes))
+    return result("correlate", np.tensordot(windows, weights, np.ndim(weights)), output, x)
+
+
+@drop_in(scipy.ndimage)
+def convolve(
+    input: Any,
+    weights: Any,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """Correlation with the weights turned round."""
+    weights = np.flip(as_array(weights))
+    weights = np.conjugate(weights) if np.iscomplexobj(weights) else weights
+    sizes = np.shape(weights)
+    origins = [-o - (n % 2 == 0) for o, n in zip(each(origin, len(sizes)), sizes, strict=True)]
+    return correlate(input, weights, output, mode, cval, origins, axes=axes)
+
+
+# Along one axis after the other -------------------------------------------------------------------
+
+
+@drop_in(scipy.ndimage)
+def uniform_filter1d(
+    input: Any,
+    size: int,
+    axis: int = -1,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: int = 0,
+) -> Any:
+    """The mean of as many neighbours."""
+    if size < 1:
+        raise RuntimeError("incorrect filter size")
+    room_for(size, origin, "invalid origin")
+    return correlate1d(input, np.full(size, 1.0 / size), axis, output, mode, cval, origin)
+
+
+@drop_in(scipy.ndimage)
+def uniform_filter(
+    input: Any,
+    size: Any = 3,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    x = as_array(input)
+    axes = axes_of(axes, np.ndim(x))
+    options = (each(option, len(axes)) for option in (size, mode, origin))
+    for axis, length, way, start in zip(axes, *options, strict=True):
+        if length > 1:
+            x = uniform_filter1d(x, int(length), axis, output, way, cval, start)
+    return result("uniform_filter", x, output, as_array(input))
+
+
+@drop_in(scipy.ndimage)
+def gaussian_filter1d(
+    input: Any,
+    sigma: Any,
+    axis: int = -1,
+    order: int = 0,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    truncate: float = 4.0,
+    *,
+    radius: Any = None,
+) -> Any:
+    """Differentiable in sigma, too; how far the filter reaches is a constant."""
+    reach = int(truncate * sigma + 0.5) if radius is None else radius
+    if int(reach) != reach or reach < 0:
+        raise ValueError("Radius must be a nonnegative integer.")
+    weights = np.flip(_gaussian(sigma, order, int(reach)))
+    return correlate1d(input, weights, axis, output, mode, cval, 0)
+
+
+def _gaussian(sigma: Any, order: int, reach: int) -> Any:
+    """A Gaussian of sum 1, or its derivative: a polynomial times it."""
+    if order < 0:
+        raise ValueError("order must be non-negative")
+    x = np.arange(-reach, reach + 1)
+    bell = np.exp(-0.5 / (sigma * sigma) * x**2)
+    bell = bell / np.sum(bell)
+    polynomial: list[Any] = [1.0]
+    for _ in range(order):  # (q p)' = (q' - q x / sigma^2) p
+        moved = [0.0, *(-c / (sigma * sigma) for c in polynomial)]
+        slopes = [*(k * c for k, c in enumerate(polynomial) if k), 0.0, 0.0]
+        polynomial = [a + b for a, b in zip(moved, slopes, strict=True)]
+    return sum(c * x**k for k, c in enumerate(polynomial)) * bell
+
+
+@drop_in(scipy.ndimage)
+def gaussian_filter(
+    input: Any,
+    sigma: Any,
+    order: Any = 0,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    truncate: float = 4.0,
+    *,
+    radius: Any = None,
+    axes: Any = None,
+) -> Any:
+    x = as_array(input)
+    axes = axes_of(axes, np.ndim(x))
+    options = (each(option, len(axes)) for option in (sigma, order, mode, radius))
+    for axis, width, degree, way, reach in zip(axes, *options, strict=True):
+        if width > 1e-15:
+            x = gaussian_filter1d(x, width, axis, degree, output, way, cval, truncate, radius=reach)
+    return result("gaussian_filter", x, output, as_array(input))
+
+
+def _crossed(name: str, along: list[float]) -> Callable[..., Any]:
+    """A difference along an axis, of weighed means along the others."""
+
+    def differences(
+        input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
+    ) -> Any:
+        x = as_array(input)
+        modes, axis = each(mode, np.ndim(x)), axis % np.ndim(x)
+        y = correlate1d(x, [-1, 0, 1], axis, output, modes[axis], cval)
+        for other in range(np.ndim(x)):
+            if other != axis:
+                y = correlate1d(y, along, other, output, modes[other], cval)
+        return y
+
+    differences.__name__ = name
+    differences.__doc__ = f"As scipy.ndimage.{name}."
+    return drop_in(scipy.ndimage)(differences)
+
+
+prewitt = _crossed("prewitt", [1, 1, 1])
+sobel = _crossed("sobel", [1, 2, 1])
+
+
+@drop_in(scipy.ndimage)
+def laplace(
+    input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None
+) -> Any:
+    x = as_array(input)
+    axes = axes_of(axes, np.ndim(x))
+    return sum(
+        correlate1d(x, [1, -2, 1], axis, output, way, cval)
+        for axis, way in zip(axes, each(mode, len(axes)), strict=True)
+    )
+
+
+def _orders(ndim: int, axes: list[int], order: int) -> list[list[int]]:
+    """Along which axis each of the terms is a derivative of this order."""
+    orders = [[0] * ndim for _ in axes]
+    for row, axis in zip(orders, axes, strict=True):
+        row[axis] = order
+    return orders
+
+
+def _spread(sigma: Any, axes: list[int], ndim: int) -> list[Any]:
+    """The widths of all axes: 0 for those that are left alone."""
+    widths: list[Any] = [0.0] * ndim
+    for axis, width in zip(axes, each(sigma, len(axes)), strict=True):
+        widths[axis] = width
+    return widths
+
+
+@drop_in(scipy.ndimage)
+def gaussian_laplace(
+    input: Any,
+    sigma: Any,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    *,
+    axes: Any = None,
+    **keywords: Any,
+) -> Any:
+    x = as_array(input)
+    axes = axes_of(axes, np.ndim(x))
+    widths, modes = _spread(sigma, axes, np.ndim(x)), each(mode, len(axes))
+    return sum(
+        gaussian_filter(x, widths, order, output, way, cval, **keywords)
+        for order, way in zip(_orders(np.ndim(x), axes, 2), modes, strict=True)
+    )
+
+
+@drop_in(scipy.ndimage)
+def gaussian_gradient_magnitude(
+    input: Any,
+    sigma: Any,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    *,
+    axes: Any = None,
+    **keywords: Any,
+) -> Any:
+    x = as_array(input)
+    axes = axes_of(axes, np.ndim(x))
+    modes = each(mode, len(axes))
+    squares = [
+        np.square(gaussian_filter(x, sigma, order, output, way, cval, **keywords))
+        for order, way in zip(_orders(np.ndim(x), axes, 1), modes, strict=True)
+    ]
+    return np.sqrt(sum(squares))

@@ -1,0 +1,376 @@
+"""Images at other places (`scipy.ndimage`'s interpolation): shifted, zoomed, turned, or anywhere.
+
+An image is a spline in each direction: sums of B-splines (M. Unser, A. Aldroubi, M. Eden, 1993)
+around the grid's points, whose coefficients the op `spline_coefficients` finds along an axis.
+Results are differentiable in the image, and in where it is looked at (slopes at knots of splines of
+order 1 are those to the right); splines of order 0 have no slope.
+
+The matrix of that op is the inverse of that of a symmetric filter. Where it goes on beyond the
+edges by reflection about them, or as a period, it is symmetric; by reflection about the outermost
+points (mirror), it is when these are weighed by one half. (For few points, SciPy's is that of
+reflection to a few digits only, and is transposed as it is.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.ndimage
+import scipy.special
+
+from tracker.ir.lowering import Host
+from tracker.ir.op import define
+from tracker.ir.types import Type
+from tracker.ops.declare.rule_helpers import project
+from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy._bridge.fallback import as_array, no_rule
+from tracker.scipy.ndimage.correlate import each, result
+from tracker.tape.conversions import pinned
+from tracker.tape.record import apply
+
+_FAR = 12  # how far SciPy goes on before it finds coefficients, where a mode has no exact form
+_FEW = 64
+_REFLECTING = {"reflect": "reflect", "grid-mirror": "reflect", "nearest": "reflect"}
+_MODES = ("mirror", "wrap", "grid-wrap", "constant", "grid-constant", *_REFLECTING)
+
+
+def _transposed(g: Any, order: int, mode: str) -> Any:
+    n = np.shape(g)[-1]
+    if mode == "reflect" and n <= _FEW:
+        return g @ np.transpose(scipy.ndimage.spline_filter1d(np.eye(n), order, -1, float, mode))
+    if mode != "mirror" or n < 2:
+        return _coefficients(g, order, mode)
+    ends = np.ones(n)
+    ends[[0, -1]] = 0.5
+    return ends * _coefficients(g / ends, order, mode)
+
+
+def _coefficients(x: Any, order: int, mode: str) -> Any:
+    return apply(spline_coefficients, (x,), {"order": order, "mode": mode})
+
+
+# Along the last axis. Modes: mirror, reflect, grid-wrap.
+spline_coefficients = define(
+    "spline_coefficients",
+    numpy=[],
+    method=None,
+    entry=None,
+    infer=lambda x, *, order, mode: Type(x.shape, np.dtype(float)),
+    evaluate=lambda x, *, order, mode: scipy.ndimage.spline_filter1d(x, order, -1, float, mode),
+    jvp=[lambda t, y, x, *, order, mode: _coefficients(t, order, mode)],
+    vjp=[lambda g, y, x, *, order, mode: project(_transposed(g, order, mode), x)],
+    lower=Host("SciPy's spline_filter1d"),
+)
+
+
+@drop_in(scipy.ndimage)
+def spline_filter1d(
+    input: Any, order: int = 3, axis: int = -1, output: Any = np.float64, mode: str = "mirror"
+) -> Any:
+    """The coefficients of the spline along an axis."""
+    x = as_array(input)
+    found = _filtered(x, order, mode, [axis])
+    return result("spline_filter1d", found, output, x)
+
+
+@drop_in(scipy.ndimage)
+def spline_filter(
+    input: Any, order: int = 3, output: Any = np.float64, mode: str = "mirror"
+) -> Any:
+    """The coefficients of the spline in all directions."""
+    x = as_array(input)
+    if order < 2 or order > 5:
+        raise RuntimeError("spline order not supported")
+    return result("spline_filter", _filtered(x, order, mode, range(np.ndim(x))), output, x)
+
+
+def _filtered(x: Any, order: int, mode: str, axes: Any) -> Any:
+    if not 0 <= order <= 5:
+        raise RuntimeError("spline order not supported")
+    if mode not in _MODES:
+        raise RuntimeError("boundary mode not supported")
+    if np.iscomplexobj(x):
+        parts = [_filtered(part, order, mode, axes) for part in (np.real(x), np.imag(x))]
+        return parts[0] + 1j * parts[1]
+    mode = "grid-wrap" if mode == "grid-wrap" else _REFLECTING.get(mode, "mirror")
+    x = np.astype(x, float)
+    for axis in axes if order > 1 else ():
+        x = np.moveaxis(_coefficients(np.moveaxis(x, axis, -1), order, mode), -1, axis)
+    return x
+
+
+class _Image:
+    """A spline over the last `count` axes of an array.
+
+    coefficients  of all axes
+    room          by how much these reach beyond the array, on each side of these axes
+    """
+
+    def __init__(
+        self, x: Any, count: int, order: int, mode: str, cval: Any, prefilter: bool
+    ) -> None:
+        if not 0 <= order <= 5:
+            raise RuntimeError("spline order not supported")
+        if mode not in _MODES:
+            raise RuntimeError("boundary mode not supported")
+        self.order, self.mode, self.cval, self.room = order, mode, cval, 0
+        self.sizes, self.count = np.shape(x)[np.ndim(x) - count :], count
+        if prefilter and order > 1:
+            if mode in ("nearest", "grid-constant"):
+                self.room = _FAR
+                how: Any = {"mode": "edge"} if mode == "nearest" else {"constant_values": cval}
+                still = [(0, 0)] * (np.ndim(x) - count)
+                x = np.pad(x, [*still, *[(_FAR, _FAR)] * count], **how)
+            x = _filtered(x, order, mode, range(np.ndim(x) - count, np.ndim(x)))
+        self.coefficients = x * 1.0
+
+    def taps(self, at: Any, axis: int) -> tuple[Any, Any, Any]:
+        """Of coordinates along an axis: the places of the coefficients that count there, their
+        weights (both with a leading axis for these), and which coordinates are outside."""
+        size = self.sizes[axis] + 2 * self.room
+        at = as_array(at) * 1.0
+        outside = (at < 0) | (at > self.sizes[axis] - 1) if self.mode == "constant" else None
+        at = at + self.room
+        if self.mode == "wrap" and size > 1:
+            at = _wrapped(at, size - 1)
+        elif outside is not None:
+            at = np.where(outside, 0.0, at)
+        half = 0.0 if self.order % 2 else 0.5
+        low = np.floor(at + half)
+        start = np.astype(low, np.int64) - self.order // 2
+        places = start + np.reshape(np.arange(self.order + 1), (-1,) + (1,) * np.ndim(at))
+        weights = np.stack(_weights(at + half - low, self.order))
+        if self.mode == "grid-constant":
+            beyond = (places < 0) | (places >= size)
+            return np.where(beyond, size, places), weights, None
+        return _brought_in(places, size, self.mode), weights, outside
+
+    def padded(self) -> Any:
+        """With a last element that is the constant around the array, in grid-constant mode."""
+        if self.mode != "grid-constant":
+            return self.coefficients
+        still = [(0, 0)] * (np.ndim(self.coefficients) - self.count)
+        room = [*still, *[(0, 1)] * self.count]
+        return np.pad(self.coefficients, room, constant_values=self.cval)
+
+    def anywhere(self, places: list[Any]) -> Any:
+        """At points given by coordinates that broadcast, one array for each axis."""
+        found = [self.taps(at, axis) for axis, at in enumerate(places)]
+        index: list[Any] = []
+        weights: Any = 1.0
+        for k, (taps, factors, _) in enumerate(found):
+            shape = [1] * self.count
+            shape[k] = -1
+            laid = (*shape, *np.shape(taps)[1:])
+            index.append(np.reshape(taps, laid))
+            weights = weights * np.reshape(factors, laid)
+        picked = self.padded()[(..., *index)]
+        lead = np.ndim(picked) - np.ndim(weights)
+        value = np.sum(picked * weights, axis=tuple(range(lead, lead + self.count)))
+        for _, _, outside in found:
+            value = value if outside is None else np.where(outside, self.cval, value)
+        return value
+
+    def along_axes(self, places: list[Any]) -> Any:
+        """On the grid of all combinations of the coordinates, one vector for each axis."""
+        value = self.padded()
+        lead = np.ndim(value) - self.count
+        away: list[Any] = []
+        for axis, at in enumerate(places):
+            taps, weights, outside = self.taps(at, axis)
+            value = np.moveaxis(value, lead + axis, -1)
+            value = np.sum(
+                np.stack([value[..., t] * w for t, w in zip(taps, weights, strict=True)]), 0
+            )
+            value = np.moveaxis(value, -1, lead + axis)
+            away.append(outside)
+        for axis, outside in enumerate(away):
+            if outside is not None:
+                shape = [1] * self.count
+                shape[axis] = -1
+                value = np.where(np.reshape(outside, shape), self.cval, value)
+        return value
+
+
+def _weights(f: Any, order: int) -> list[Any]:
+    """Of B-splines at a distance f from the knot below: de Boor's recursion on whole knots."""
+    weights = [np.ones_like(f)]
+    for d in range(1, order + 1):
+        below = [0.0, *weights, 0.0]
+        weights = [
+            ((f + (d - j)) * below[j] + ((1 + j) - f) * below[j + 1]) / d for j in range(d + 1)
+        ]
+    return weights
+
+
+def _wrapped(at: Any, period: int) -> Any:
+    """SciPy's way: between 0 and the period, both of which it is where given."""
+    below = at + period * (np.floor(-at / period) + 1)
+    return np.where(at < 0, below, np.where(at > period, np.mod(at, period), at))
+
+
+def _brought_in(places: Any, size: int, mode: str) -> Any:
+    """Places beyond the edges, as those that the mode puts there."""
+    if size == 1:
+        return places * 0
+    if mode == "grid-wrap":
+        return places % size
+    if mode == "nearest":
+        return np.clip(places, 0, size - 1)
+    if mode in _REFLECTING:
+        places = places % (2 * size)
+        return np.minimum(places, 2 * size - 1 - places)
+    places = places % (2 * size - 2)
+    return np.minimum(places, 2 * size - 2 - places)
+
+
+def _placed(name: str, x: Any, output: Any, like: Any) -> Any:
+    """As `result`, of numbers between elements: SciPy rounds them where integers are wanted."""
+    kind = np.dtype(like.dtype if output is None or isinstance(output, np.ndarray) else output)
+    if x.dtype.kind == "f" and kind.kind in "iu":
+        x = np.trunc(x + np.copysign(0.5, x))
+        x = np.clip(x, 0, np.iinfo(kind).max) if kind.kind == "u" else x
+    return result(name, x, output, like)
+
+
+@drop_in(scipy.ndimage)
+def map_coordinates(
+    input: Any,
+    coordinates: Any,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    """The image at points; coordinates are along the first axis."""
+    x, at = as_array(input), as_array(coordinates)
+    if np.iscomplexobj(at):
+        raise TypeError("Complex type not supported")
+    if np.ndim(x) < 1 or np.ndim(at) < 2:
+        raise RuntimeError("input and output rank must be > 0")
+    if np.shape(at)[0] != np.ndim(x):
+        raise RuntimeError("invalid shape for coordinate array")
+    image = _Image(x, np.ndim(x), order, mode, cval, prefilter)
+    return _placed("map_coordinates", image.anywhere([at[i] for i in range(np.ndim(x))]), output, x)
+
+
+@drop_in(scipy.ndimage)
+def shift(
+    input: Any,
+    shift: Any,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    """The image, moved by so many elements in each direction."""
+    x = as_array(input)
+    image = _Image(x, np.ndim(x), order, mode, cval, prefilter)
+    steps = each(shift, np.ndim(x))
+    places = [np.arange(n) - step for n, step in zip(np.shape(x), steps, strict=True)]
+    return _placed("shift", image.along_axes(places), output, x)
+
+
+@drop_in(scipy.ndimage)
+def zoom(
+    input: Any,
+    zoom: Any,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+    *,
+    grid_mode: bool = False,
+) -> Any:
+    """The image with more or fewer elements."""
+    x = as_array(input)
+    factors = [float(pinned(z)) for z in each(zoom, np.ndim(x))]
+    if all(z == 1 for z in factors) and prefilter:
+        return result("zoom", 1 * x, output, x)
+    image = _Image(x, np.ndim(x), order, mode, cval, prefilter)
+    places = []
+    for n, factor in zip(np.shape(x), factors, strict=True):
+        count = round(n * factor)
+        if grid_mode:
+            places.append((np.arange(count) + 0.5) * (n / count) - 0.5)
+        else:
+            places.append(np.arange(count) * ((n - 1) / (count - 1) if count != 1 else 1.0))
+    return _placed("zoom", image.along_axes(places), output, x)
+
+
+@drop_in(scipy.ndimage)
+def affine_transform(
+    input: Any,
+    matrix: Any,
+    offset: Any = 0.0,
+    output_shape: Any = None,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    """What is at o comes from `matrix @ o + offset`."""
+    x, matrix = as_array(input), as_array(matrix) * 1.0
+    n = np.ndim(x)
+    shape = tuple(np.shape(x) if output_shape is None else output_shape)
+    if np.ndim(matrix) == 2 and np.shape(matrix) in ((n, n + 1), (n + 1, n + 1)):
+        bottom, wanted = matrix[n:], [0] * n + [1]
+        if np.size(bottom) and not bool(np.all(bottom == np.array(wanted))):
+            raise ValueError(
+                f"Expected homogeneous transformation matrix with shape {np.shape(matrix)} for "
+                f"image shape {np.shape(x)}, but bottom row was not equal to {wanted}"
+            )
+        offset, matrix = matrix[:n, n], matrix[:n, :n]
+    if np.shape(matrix)[0] != n:
+        raise RuntimeError("affine matrix has wrong number of rows")
+    if np.ndim(matrix) == 2 and np.shape(matrix)[1] != len(shape):
+        raise RuntimeError("affine matrix has wrong number of columns")
+    image = _Image(x, n, order, mode, cval, prefilter)
+    start = each(offset, n)
+    if np.ndim(matrix) == 1:
+        places = [(np.arange(s) + b / a) * a for s, a, b in zip(shape, matrix, start, strict=True)]
+        return _placed("affine_transform", image.along_axes(places), output, x)
+    grid = np.indices(shape)
+    at = [sum(matrix[i, j] * grid[j] for j in range(len(shape))) + start[i] for i in range(n)]
+    return _placed("affine_transform", image.anywhere(at), output, x)
+
+
+@drop_in(scipy.ndimage)
+def rotate(
+    input: Any,
+    angle: Any,
+    axes: Any = (1, 0),
+    reshape: bool = True,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    """The image, turned by so many degrees in the plane of two axes."""
+    x = as_array(input)
+    if np.ndim(x) < 2:
+        raise ValueError("input array should be at least 2D")
+    first, second = sorted(int(axis) % np.ndim(x) for axis in axes)
+    if first == second:
+        raise no_rule("scipy.ndimage.rotate in a plane of one axis", "Give two axes")
+    planes = np.moveaxis(x, (first, second), (-2, -1))
+    sizes = np.array(np.shape(planes)[-2:])
+    c, s = scipy.special.cosdg(angle), scipy.special.sindg(angle)
+    shape = sizes
+    if reshape:
+        turn = np.stack([np.stack([c, s]), np.stack([-s, c])])
+        corners = turn @ np.array([[0, 0, sizes[0], sizes[0]], [0, sizes[1], 0, sizes[1]]])
+        shape = np.array([int(extent + 0.5) for extent in np.ptp(corners, axis=1)])
+    middle, (i, j) = (shape - 1) / 2, np.indices(tuple(shape))
+    centre = (sizes - 1) / 2
+    above = centre[0] - (c * middle[0] + s * middle[1])
+    beside = centre[1] - (c * middle[1] - s * middle[0])
+    image = _Image(planes, 2, order, mode, cval, prefilter)
+    turned = image.anywhere([c * i + s * j + above, c * j - s * i + beside])
+    return _placed("rotate", np.moveaxis(turned, (-2, -1), (first, second)), output, x)

@@ -1,0 +1,68 @@
+"""Sums, means, extremes and centres of mass of `scipy.ndimage`, over the regions that labels name.
+
+Without `labels` the region is the whole array; without `index` it is all that has a label other
+than 0. Several indices give an array of results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.ndimage
+
+from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy._bridge.fallback import as_array
+
+
+def _regions(x: Any, labels: Any, index: Any) -> Any:
+    """The elements of the region; of several, a list of these."""
+    if labels is None:
+        if index is not None:
+            raise ValueError("index without defined labels")
+        return np.ravel(x)
+    x, labels = np.broadcast_arrays(x, as_array(labels))
+    if index is None:
+        return x[labels > 0]
+    if np.ndim(index) == 0:
+        return x[labels == index]
+    return [x[labels == i] for i in np.ravel(index)]
+
+
+def _over(name: str, measure: Callable[[Any], Any], many: bool, one: bool) -> Callable[..., Any]:
+    """Whether SciPy measures in double precision: several regions (`many`), or one (`one`)."""
+
+    def measured(input: Any, labels: Any = None, index: Any = None) -> Any:
+        x = as_array(input)
+        several = labels is not None and np.ndim(index) > 0
+        found = _regions(x * np.float64(1) if (many if several else one) else x, labels, index)
+        if isinstance(found, list):
+            return np.reshape(np.stack([measure(part) for part in found]), np.shape(index))
+        return measure(found)
+
+    measured.__name__ = name
+    measured.__doc__ = f"As scipy.ndimage.{name}."
+    return drop_in(scipy.ndimage)(measured)
+
+
+sum = _over("sum", np.sum, many=True, one=False)
+sum_labels = _over("sum_labels", np.sum, many=True, one=False)
+mean = _over("mean", np.mean, many=True, one=True)
+variance = _over("variance", np.var, many=True, one=True)
+standard_deviation = _over("standard_deviation", np.std, many=True, one=True)
+minimum = _over("minimum", np.min, many=False, one=False)
+maximum = _over("maximum", np.max, many=False, one=False)
+median = _over("median", np.median, many=False, one=False)
+
+
+@drop_in(scipy.ndimage)
+def center_of_mass(input: Any, labels: Any = None, index: Any = None) -> Any:
+    """A tuple of coordinates; of several regions, a list of these."""
+    x = as_array(input) * 1.0
+    whole = sum(x, labels, index)
+    places = np.indices(np.shape(x))
+    centre = [sum(x * place, labels, index) / whole for place in places]
+    if np.ndim(whole) == 0:
+        return tuple(centre)
+    return list(zip(*(np.ravel(c) for c in centre), strict=True))

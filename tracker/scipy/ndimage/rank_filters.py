@@ -1,0 +1,251 @@
+"""Filters of `scipy.ndimage` that pick one of the neighbours: the largest, the least, one by rank;
+and grey morphology, which is made of them. Where several are largest, they share the derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.ndimage
+
+from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy._bridge.fallback import as_array
+from tracker.scipy.ndimage.correlate import axes_of, each, result, room_for, widened
+
+
+def _neighbours(x: Any, footprint: Any, mode: Any, cval: Any, origin: Any, axes: list[int]) -> Any:
+    """The elements under the footprint, along a last axis, in C order."""
+    if np.iscomplexobj(x):
+        raise TypeError("Complex type not supported")
+    if not footprint.any():
+        raise ValueError("All-zero footprint is not supported.")
+    if footprint.ndim != len(axes):
+        raise RuntimeError(f"footprint.ndim ({footprint.ndim}) must match len(axes) ({len(axes)})")
+    widths, modes = [(0, 0)] * np.ndim(x), ["nearest"] * np.ndim(x)
+    options = footprint.shape, each(origin, len(axes)), each(mode, len(axes))
+    for axis, size, start, way in zip(axes, *options, strict=True):
+        widths[axis], modes[axis] = room_for(size, start, "invalid origin"), way
+    wide = widened(x, widths, modes, cval)
+    windows = np.lib.stride_tricks.sliding_window_view(wide, footprint.shape, axis=tuple(axes))
+    flat = np.reshape(windows, (*np.shape(x), footprint.size))
+    return flat if footprint.all() else flat[..., np.flatnonzero(footprint)]
+
+
+def _footprint(size: Any, footprint: Any, count: int) -> Any:
+    if footprint is not None:
+        return np.asarray(footprint, dtype=bool)
+    if size is None:
+        raise RuntimeError("no footprint provided")
+    return np.ones([int(n) for n in each(size, count)], dtype=bool)
+
+
+def _extreme(name: str, pick: Callable[..., Any]) -> Callable[..., Any]:
+    def extreme(
+        input: Any,
+        size: Any = None,
+        footprint: Any = None,
+        output: Any = None,
+        mode: Any = "reflect",
+        cval: Any = 0.0,
+        origin: Any = 0,
+        *,
+        axes: Any = None,
+    ) -> Any:
+        x = as_array(input)
+        axes = axes_of(axes, np.ndim(x))
+        under = _footprint(size, footprint, len(axes))
+        return result(name, pick(_neighbours(x, under, mode, cval, origin, axes), -1), output, x)
+
+    extreme.__name__ = name
+    extreme.__doc__ = f"As scipy.ndimage.{name}."
+    return drop_in(scipy.ndimage)(extreme)
+
+
+maximum_filter = _extreme("maximum_filter", np.max)
+minimum_filter = _extreme("minimum_filter", np.min)
+
+
+def _extreme1d(name: str, filter: Callable[..., Any]) -> Callable[..., Any]:
+    def extreme(
+        input: Any,
+        size: int,
+        axis: int = -1,
+        output: Any = None,
+        mode: str = "reflect",
+        cval: Any = 0.0,
+        origin: int = 0,
+    ) -> Any:
+        return filter(as_array(input), size, None, output, mode, cval, origin, axes=axis)
+
+    extreme.__name__ = name
+    extreme.__doc__ = f"As scipy.ndimage.{name}."
+    return drop_in(scipy.ndimage)(extreme)
+
+
+maximum_filter1d = _extreme1d("maximum_filter1d", maximum_filter)
+minimum_filter1d = _extreme1d("minimum_filter1d", minimum_filter)
+
+
+@drop_in(scipy.ndimage)
+def rank_filter(
+    input: Any,
+    rank: int,
+    size: Any = None,
+    footprint: Any = None,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    """The element of this rank among the neighbours; of a negative one, from the top."""
+    return _ranked("rank_filter", lambda n: int(rank), input, size, footprint, output, mode, cval,
+                   origin, axes)  # fmt: skip
+
+
+@drop_in(scipy.ndimage)
+def median_filter(
+    input: Any,
+    size: Any = None,
+    footprint: Any = None,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    return _ranked("median_filter", lambda n: n // 2, input, size, footprint, output, mode, cval,
+                   origin, axes)  # fmt: skip
+
+
+@drop_in(scipy.ndimage)
+def percentile_filter(
+    input: Any,
+    percentile: float,
+    size: Any = None,
+    footprint: Any = None,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Any:
+    share = percentile + 100.0 if percentile < 0 else percentile
+    if not 0 <= share <= 100:
+        raise RuntimeError("invalid percentile")
+
+    def rank(n: int) -> int:
+        return n - 1 if share == 100 else int(float(n) * share / 100.0)
+
+    return _ranked("percentile_filter", rank, input, size, footprint, output, mode, cval, origin,
+                   axes)  # fmt: skip
+
+
+def _ranked(
+    name: str,
+    rank_of: Callable[[int], int],
+    input: Any,
+    size: Any,
+    footprint: Any,
+    output: Any,
+    mode: str,
+    cval: Any,
+    origin: Any,
+    axes: Any,
+) -> Any:
+    x = as_array(input)
+    axes = axes_of(axes, np.ndim(x))
+    under = _footprint(size, footprint, len(axes))
+    found = _neighbours(x, under, mode, cval, origin, axes)
+    count = np.shape(found)[-1]
+    rank = rank_of(count)
+    if not -count <= rank < count:
+        raise RuntimeError("rank not within filter footprint size")
+    return result(name, np.sort(found, axis=-1)[..., rank], output, x)
+
+
+# Grey morphology ----------------------------------------------------------------------------------
+
+
+def _grey(name: str, dilates: bool) -> Callable[..., Any]:
+    def morphology(
+        input: Any,
+        size: Any = None,
+        footprint: Any = None,
+        structure: Any = None,
+        output: Any = None,
+        mode: str = "reflect",
+        cval: Any = 0.0,
+        origin: Any = 0,
+        *,
+        axes: Any = None,
+    ) -> Any:
+        x = as_array(input)
+        axes = axes_of(axes, np.ndim(x))
+        if size is None and footprint is None and structure is None:
+            raise ValueError("size, footprint, or structure must be specified")
+        heights = None if structure is None else as_array(structure) * 1.0
+        if footprint is None and heights is not None:
+            footprint = np.ones(np.shape(heights), dtype=bool)
+        under, origins = _footprint(size, footprint, len(axes)), each(origin, len(axes))
+        if dilates:  # looks the other way
+            under = np.flip(under)
+            heights = None if heights is None else np.flip(heights)
+            sizes = under.shape
+            origins = [-o - (n % 2 == 0) for o, n in zip(origins, sizes, strict=True)]
+        found = _neighbours(x, under, mode, cval, origins, axes)
+        if heights is not None:
+            heights = np.ravel(heights)[np.flatnonzero(under)]
+            found = found + heights if dilates else found - heights
+        return result(name, (np.max if dilates else np.min)(found, axis=-1), output, x)
+
+    morphology.__name__ = name
+    morphology.__doc__ = f"As scipy.ndimage.{name}."
+    return drop_in(scipy.ndimage)(morphology)
+
+
+grey_dilation = _grey("grey_dilation", True)
+grey_erosion = _grey("grey_erosion", False)
+
+
+def _made(name: str, formula: Callable[..., Any]) -> Callable[..., Any]:
+    """Made of erosions and dilations with the same arguments."""
+
+    def morphology(
+        input: Any,
+        size: Any = None,
+        footprint: Any = None,
+        structure: Any = None,
+        output: Any = None,
+        mode: str = "reflect",
+        cval: Any = 0.0,
+        origin: Any = 0,
+        *,
+        axes: Any = None,
+    ) -> Any:
+        shape = (size, footprint, structure, output, mode, cval, origin)
+
+        def eroded(x: Any) -> Any:
+            return grey_erosion(x, *shape, axes=axes)
+
+        def dilated(x: Any) -> Any:
+            return grey_dilation(x, *shape, axes=axes)
+
+        return formula(as_array(input), eroded, dilated)
+
+    morphology.__name__ = name
+    morphology.__doc__ = f"As scipy.ndimage.{name}."
+    return drop_in(scipy.ndimage)(morphology)
+
+
+grey_opening = _made("grey_opening", lambda x, eroded, dilated: dilated(eroded(x)))
+grey_closing = _made("grey_closing", lambda x, eroded, dilated: eroded(dilated(x)))
+morphological_gradient = _made(
+    "morphological_gradient", lambda x, eroded, dilated: dilated(x) - eroded(x)
+)
+white_tophat = _made("white_tophat", lambda x, eroded, dilated: x - dilated(eroded(x)))
+black_tophat = _made("black_tophat", lambda x, eroded, dilated: eroded(dilated(x)) - x)

@@ -1,0 +1,157 @@
+"""Least squares: `least_squares` and `curve_fit`, differentiated in the data and in whatever else
+the residuals depend on, by the implicit function theorem: at the solution, the slope of the cost
+is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+
+from tracker.autodiff.gradients import gradient
+from tracker.errors import UnsupportedError, message
+from tracker.scipy._bridge.callback import Function, by_scipy, solved
+from tracker.scipy._bridge.fallback import as_array, is_tracked
+from tracker.scipy._bridge.implicit import (
+    as_tuple,
+    changed,
+    depends,
+    held,
+    implicit,
+    standing_for,
+    vector,
+)
+from tracker.transforms.jacobians import jacobian
+
+# Of the squares of residuals, in units of f_scale: what they cost.
+_LOSSES: dict[str, Callable[[Any], Any]] = {
+    "linear": lambda z: z,
+    "soft_l1": lambda z: 2 * (np.sqrt(1 + z) - 1),
+    "huber": lambda z: np.where(z <= 1, z, 2 * np.sqrt(np.maximum(z, 1)) - 1),
+    "cauchy": np.log1p,
+    "arctan": np.arctan,
+}
+
+
+@by_scipy(scipy.optimize.least_squares)
+def least_squares(
+    fun: Any,
+    x0: Any,
+    jac: Any = "2-point",
+    bounds: Any = (-np.inf, np.inf),
+    *rest: Any,
+    args: Any = (),
+    kwargs: Any = None,
+    loss: Any = "linear",
+    f_scale: Any = 1.0,
+    **options: Any,
+) -> Any:
+    """The least sum of squares; `.x`, `.fun` and `.cost` are differentiable."""
+    begin, args, named = vector(x0), as_tuple(args), {} if kwargs is None else dict(kwargs)
+    options |= dict(zip(("method", "ftol", "xtol", "gtol", "x_scale"), rest, strict=False))
+    options |= {"bounds": bounds, "loss": loss, "f_scale": f_scale}
+
+    def residuals(x: Any, *now: Any) -> Any:
+        r = fun(x, *now, **named)
+        return np.reshape(np.stack(r) if isinstance(r, (list, tuple)) else r, (-1,))
+
+    if not depends(residuals, begin, args, kwargs, options):
+        return scipy.optimize.least_squares(fun, x0, jac, args=args, kwargs=kwargs, **options)
+    if loss not in _LOSSES:
+        raise UnsupportedError(
+            message(
+                "scipy.optimize.least_squares with a loss= of your own has no derivative rule here",
+                f"Use one of {', '.join(map(repr, _LOSSES))}",
+            )
+        )
+
+    def solve(fun: Any, start: Any, jac: Any, args: Any, kwargs: Any, options: Any) -> Any:
+        return scipy.optimize.least_squares(fun, start, jac, args=args, kwargs=kwargs, **options)
+
+    def cost(x: Any, *now: Any) -> Any:
+        z = (residuals(x, *now) / f_scale) ** 2
+        return 0.5 * f_scale**2 * np.sum(_LOSSES[loss](z))
+
+    options["bounds"] = _ends(bounds)
+    found = solved("least_squares", solve, fun, begin, jac, args, named, options)
+    x = _least(cost, found.x, args, bounds, "least_squares")
+    return changed(found, x=x, fun=residuals(x, *args), cost=cost(x, *args))
+
+
+def _ends(bounds: Any) -> tuple[Any, Any]:
+    """Lower and upper bounds."""
+    return (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
+
+
+def _least(cost: Function, x: Any, args: tuple[Any, ...], bounds: Any, name: str) -> Any:
+    """The minimum that SciPy has found, as a function of what the cost depends on."""
+
+    def stationary(x: Any, *now: Any) -> Any:
+        return gradient(lambda at: cost(at, *now), x)[0]
+
+    low, high = _ends(bounds)
+    if not is_tracked(low, high) and np.all(np.isinf(low)) and np.all(np.isinf(high)):
+        return implicit(stationary, x, args, name)
+    return implicit(held(stationary, x, args, as_array(low), as_array(high)), x, args, name)
+
+
+@by_scipy(scipy.optimize.curve_fit)
+def curve_fit(
+    f: Any,
+    xdata: Any,
+    ydata: Any,
+    p0: Any = None,
+    sigma: Any = None,
+    absolute_sigma: bool = False,
+    *rest: Any,
+    bounds: Any = (-np.inf, np.inf),
+    jac: Any = None,
+    full_output: bool = False,
+    **options: Any,
+) -> Any:
+    """The parameters that fit a function to data, and their covariance; both are differentiable in
+    the data, in `sigma`, and in what the function captures."""
+    options |= dict(zip(("check_finite",), rest, strict=False))
+    options |= {"bounds": _ends(bounds), "jac": jac, "absolute_sigma": absolute_sigma}
+    xdata, ydata = as_array(xdata) if _is_data(xdata) else xdata, as_array(ydata)
+    sigma = None if sigma is None else as_array(sigma)
+    args = (ydata,) if sigma is None else (ydata, sigma)
+
+    def solve(f: Any, x: Any, y: Any, begin: Any, sigma: Any, options: Any) -> Any:
+        found = scipy.optimize.curve_fit(f, x, y, begin, sigma, full_output=full_output, **options)
+        names = ("parameters", "covariance", "more", "message", "flag")
+        named = dict(zip(names, found, strict=False))
+        return named | named.pop("more", {})
+
+    found = solved("curve_fit", solve, f, xdata, ydata, p0, sigma, options)
+    p, given = found.pop("parameters"), found.pop("covariance")
+    rest = (found, found.pop("message"), found.pop("flag")) if full_output else ()
+    if not is_tracked(xdata, *args, f(xdata, *(p[i] for i in range(np.size(p))))):
+        return p, given, *rest
+
+    def residuals(p: Any, y: Any, sigma: Any = None) -> Any:
+        r = np.reshape(f(xdata, *(p[i] for i in range(np.size(p)))) - y, (-1,))
+        if sigma is None:
+            return r
+        return np.linalg.solve(np.linalg.cholesky(sigma), r) if np.ndim(sigma) == 2 else r / sigma
+
+    def cost(p: Any, *now: Any) -> Any:
+        return 0.5 * np.sum(residuals(p, *now) ** 2)
+
+    p = _least(cost, p, args, bounds, "curve_fit")
+    (slope,) = jacobian(lambda at: residuals(at, *args), p)
+    covariance = np.linalg.inv(np.transpose(slope) @ slope)
+    count = np.size(ydata) - np.size(p)
+    if not absolute_sigma and count > 0:
+        covariance = covariance * (2 * cost(p, *args) / count)
+    if count > 0 or absolute_sigma:
+        given = standing_for(given, covariance)
+    return p, given, *rest
+
+
+def _is_data(x: Any) -> bool:
+    """Whether it is numbers, which SciPy makes an array; functions may take other objects."""
+    return isinstance(x, (list, tuple, np.ndarray))

@@ -1,0 +1,73 @@
+"""`scipy.optimize`'s older functions: fmin and its relatives, leastsq. SciPy finds the minimum; its
+derivatives are those of the implicit function theorem (`scipy/_bridge/implicit.py`)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+
+from tracker.autodiff.gradients import gradient
+from tracker.scipy._bridge.callback import by_scipy, solved
+from tracker.scipy._bridge.implicit import as_tuple, depends, implicit, refuse, vector
+
+
+def _given(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+    """The arguments by their names."""
+    bound = inspect.signature(getattr(scipy.optimize, name)).bind(*args, **options).arguments
+    for flag in ("full_output", "retall"):
+        refuse(name, **{flag: bound.get(flag) or None})
+    return bound
+
+
+def _minimizer(name: str) -> Callable[..., Any]:
+    theirs = getattr(scipy.optimize, name)
+
+    def find(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
+        bound = inspect.signature(theirs).bind(func, x0, *rest, **options).arguments
+        begin, args = vector(x0), as_tuple(bound.get("args", ()))
+        if not depends(func, begin, args, rest, options):
+            return theirs(func, x0, *rest, **options)
+        given = _given(name, (func, x0, *rest), options) | {"x0": begin, "args": args}
+
+        def stationary(x: Any, *now: Any) -> Any:
+            return gradient(lambda at: func(at, *now), x)[0]
+
+        x = solved(name, lambda given: theirs(**given), given)
+        return implicit(stationary, x, args, name)
+
+    find.__name__ = name
+    find.__doc__ = f"A minimum, as scipy.optimize.{name} finds it."
+    return by_scipy(theirs)(find)
+
+
+fmin = _minimizer("fmin")
+fmin_bfgs = _minimizer("fmin_bfgs")
+fmin_cg = _minimizer("fmin_cg")
+fmin_ncg = _minimizer("fmin_ncg")
+fmin_powell = _minimizer("fmin_powell")
+
+
+@by_scipy(scipy.optimize.leastsq)
+def leastsq(func: Any, x0: Any, *rest: Any, **options: Any) -> Any:
+    """The least sum of squares, and SciPy's flag."""
+    theirs = scipy.optimize.leastsq
+    bound = inspect.signature(theirs).bind(func, x0, *rest, **options).arguments
+    begin, args = vector(x0), as_tuple(bound.get("args", ()))
+
+    def residuals(x: Any, *now: Any) -> Any:
+        r = func(x, *now)
+        return np.stack(r) if isinstance(r, (list, tuple)) else r
+
+    if not depends(residuals, begin, args, rest, options):
+        return theirs(func, x0, *rest, **options)
+    given = _given("leastsq", (func, x0, *rest), options) | {"x0": begin, "args": args}
+
+    def stationary(x: Any, *now: Any) -> Any:
+        return gradient(lambda at: 0.5 * np.sum(residuals(at, *now) ** 2), x)[0]
+
+    x, flag = solved("leastsq", lambda given: theirs(**given), given)
+    return implicit(stationary, x, args, "leastsq"), flag

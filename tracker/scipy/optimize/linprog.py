@@ -1,0 +1,141 @@
+"""Linear programs and linear least squares within bounds, of `scipy.optimize`.
+
+SciPy finds which constraints hold with equality; these are constants. The solution is that of the
+system of linear equations which they make, as a function of all that is given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+
+from tracker import tree
+from tracker.autodiff.stop_gradient import ignore_derivatives
+from tracker.errors import UnsupportedError, message
+from tracker.scipy._bridge.callback import by_scipy, solved, untracked
+from tracker.scipy._bridge.fallback import as_array, is_tracked, no_rule
+from tracker.scipy._bridge.implicit import changed, standing_for
+
+_NEAR = 1e-9  # how near to a bound is on it, as a share of the size of the numbers
+
+
+def _least_squares(a: Any, b: Any, free: Any, held: Any) -> Any:
+    """The least squares in what is free; the rest is `held`."""
+    rest = b - a @ np.where(free, 0.0, held)
+    inside = np.where(free, a, 0.0)
+    normal = np.transpose(inside) @ inside + np.diag(np.where(free, 0.0, 1.0))
+    try:
+        found = np.linalg.solve(normal, np.transpose(inside) @ rest)
+    except np.linalg.LinAlgError as error:
+        raise UnsupportedError(
+            message(
+                "the columns that are free are dependent: the solution is not determined",
+                "Use np.linalg.lstsq, or tracker.data where no gradient is wanted",
+            )
+        ) from error
+    return np.where(free, found, held)
+
+
+@by_scipy(scipy.optimize.nnls)
+def nnls(A: Any, b: Any, *, maxiter: Any = None, **options: Any) -> Any:
+    """The least squares among x >= 0, and the norm of what is left."""
+    if not is_tracked(A, b, maxiter, *options.values()):
+        return scipy.optimize.nnls(A, b, maxiter=maxiter, **options)
+    a, b = as_array(A) * 1.0, as_array(b) * 1.0
+    found, _ = untracked(scipy.optimize.nnls)(a, b, maxiter=maxiter, **options)
+    x = _least_squares(a, b, found > 0, 0.0)
+    return x, np.linalg.norm(a @ x - b).item()
+
+
+@by_scipy(scipy.optimize.lsq_linear)
+def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any, **options: Any) -> Any:
+    """The least squares within bounds; `.x`, `.fun` and `.cost` are differentiable, in the bounds,
+    too."""
+    low, high = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
+    if not is_tracked(A, b, low, high, *args, *options.values()):
+        return scipy.optimize.lsq_linear(A, b, bounds, *args, **options)
+    a, b = as_array(A) * 1.0, as_array(b) * 1.0
+    low, high = as_array(low) * 1.0, as_array(high) * 1.0
+
+    def solve(a: Any, b: Any, low: Any, high: Any, args: Any, options: Any) -> Any:
+        found = scipy.optimize.lsq_linear(a, b, (low, high), *args, **options)
+        size = _NEAR * (1 + np.abs(found.x))
+        active = np.where(found.x - low <= size, -1, np.where(high - found.x <= size, 1, 0))
+        return changed(found, held=active)
+
+    found = solved("lsq_linear", solve, a, b, low, high, args, options)
+    active = found.pop("held")
+    held = np.where(active < 0, low, np.where(active > 0, high, 0.0))
+    x = standing_for(found.x, _least_squares(a, b, active == 0, held))
+    rest = a @ x - b
+    return changed(found, x=x, fun=rest, cost=0.5 * np.sum(np.square(rest)))
+
+
+@by_scipy(scipy.optimize.linprog)
+def linprog(
+    c: Any,
+    A_ub: Any = None,
+    b_ub: Any = None,
+    A_eq: Any = None,
+    b_eq: Any = None,
+    bounds: Any = (0, None),
+    *args: Any,
+    **options: Any,
+) -> Any:
+    """The least of c x; `.x` (a corner, which must be one alone) and `.fun` are differentiable in
+    all that is given."""
+    given = (c, A_ub, b_ub, A_eq, b_eq)
+    if not is_tracked(*given, bounds, *args, *tree.leaves(options)):
+        return scipy.optimize.linprog(*given, bounds, *args, **options)
+    if options.get("integrality") is not None:
+        raise no_rule("scipy.optimize.linprog with integrality=", "Leave it out")
+
+    def solve(given: Any, bounds: Any, args: Any, options: Any) -> Any:
+        return scipy.optimize.linprog(*given, bounds, *args, **options)
+
+    found = solved("linprog", solve, given, bounds, args, options)
+    if not found.success:
+        raise no_rule(f"scipy.optimize.linprog without a solution ({found.message})")
+    c = as_array(c) * 1.0
+    n = np.size(c)
+    rows, rights = _all_constraints(A_ub, b_ub, A_eq, b_eq, _limits(bounds, n), n)
+    away = np.abs(ignore_derivatives(rows @ found.x - rights))
+    active = np.flatnonzero(away <= _NEAR * (1 + np.abs(rights)))
+    if np.size(active) != n or bool(np.linalg.matrix_rank(rows[active]) != n):
+        raise UnsupportedError(
+            message(
+                f"{np.size(active)} constraints meet at the solution of a linear program of {n} "
+                "unknowns: it is no differentiable function of them",
+                "Use tracker.data where no gradient is wanted",
+            )
+        )
+    x = np.linalg.solve(rows[active], rights[active])
+    return changed(found, x=x, fun=(c @ x).item())
+
+
+def _limits(bounds: Any, n: int) -> list[tuple[Any, Any]]:
+    """A pair for each unknown."""
+    if bounds is None:
+        return [(0.0, None)] * n
+    pairs = list(bounds)
+    return [tuple(pairs)] * n if np.ndim(pairs[0]) == 0 else [tuple(pair) for pair in pairs]
+
+
+def _all_constraints(
+    a_ub: Any, b_ub: Any, a_eq: Any, b_eq: Any, limits: list[tuple[Any, Any]], n: int
+) -> tuple[Any, Any]:
+    """Rows and right sides of all that may hold with equality."""
+    rows: list[Any] = []
+    rights: list[Any] = []
+    for a, b in ((a_eq, b_eq), (a_ub, b_ub)):
+        if a is not None:
+            rows.append(as_array(a) * 1.0)
+            rights.append(np.atleast_1d(as_array(b) * 1.0))
+    for i, pair in enumerate(limits):
+        for end in pair:
+            if end is not None and bool(np.isfinite(end)):
+                rows.append(np.eye(n)[i : i + 1])
+                rights.append(np.reshape(as_array(end) * 1.0, (1,)))
+    return np.concatenate(rows), np.concatenate(rights)

@@ -1,0 +1,46 @@
+"""Where a signal has peaks: positions have no derivative; what is measured there has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.signal
+
+from tracker.scipy._bridge.callback import untracked
+from tracker.scipy._bridge.dropin import drop_in
+from tracker.scipy._bridge.fallback import as_array
+
+_PLACES = ("left_bases", "right_bases", "left_edges", "right_edges", "plateau_sizes")
+
+
+@drop_in(scipy.signal)
+def find_peaks(x: Any, *args: Any, **kwargs: Any) -> Any:
+    """The positions of the peaks; their properties are measured again, on the tracked signal."""
+    x = as_array(x)
+    peaks, found = untracked(scipy.signal.find_peaks)(x, *args, **kwargs)
+    made: dict[str, Any] = {name: found[name] for name in _PLACES if name in found}
+    if "peak_heights" in found:
+        made["peak_heights"] = x[peaks]
+    if "left_thresholds" in found:
+        made["left_thresholds"] = x[peaks] - x[peaks - 1]
+        made["right_thresholds"] = x[peaks] - x[peaks + 1]
+    if "prominences" in found:
+        base = np.maximum(x[found["left_bases"]], x[found["right_bases"]])
+        made["prominences"] = x[peaks] - base
+    if "widths" in found:
+        share = kwargs.get("rel_height", args[7] if len(args) > 7 else 0.5)
+        height = made["width_heights"] = x[peaks] - made["prominences"] * share
+        made["left_ips"] = _crossing(x, height, np.floor(found["left_ips"]), 1)
+        made["right_ips"] = _crossing(x, height, np.ceil(found["right_ips"]), -1)
+        made["widths"] = made["right_ips"] - made["left_ips"]
+    return peaks, {name: made[name] for name in found}
+
+
+def _crossing(x: Any, height: Any, place: Any, way: int) -> Any:
+    """Where the signal crosses a height, between a place and the next one this way."""
+    at = np.astype(place, np.int64)
+    low, high = x[at], x[np.clip(at + way, 0, np.shape(x)[0] - 1)]
+    under = low < height
+    rise = np.where(under, high - low, 1.0)
+    return place + way * np.where(under, (height - low) / rise, 0.0)

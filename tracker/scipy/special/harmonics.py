@@ -1,0 +1,115 @@
+"""Legendre functions and spherical harmonics: SciPy's newer names, with their `diff_n`.
+
+Degrees and orders are whole numbers. The slope of a spherical Legendre function is made of those of
+the orders beside it, hence of any order, and at the poles, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from tracker.errors import UnsupportedError, message
+from tracker.ir.lowering import Host
+from tracker.ir.op import NUMPY, REFUSED, define
+from tracker.ops.declare.dtypes import infer_by_example
+from tracker.ops.declare.rule_helpers import match, project
+from tracker.scipy._bridge.dropin import drop_in
+from tracker.tape.record import apply
+
+
+def _sph_legendre(n: Any, m: Any, theta: Any) -> Any:
+    return scipy.special.sph_legendre_p(n, m, theta)[0]
+
+
+def _slope(of: Callable[[Any], Any], n: Any, m: Any) -> Any:
+    """The derivative of what `of` gives for an order; beyond -n to n the factors are 0."""
+    degree, order = 1.0 * n, 1.0 * m  # the products below are too large for small integers
+    up, down = (degree - order) * (degree + order + 1), (degree + order) * (degree - order + 1)
+    above, below = np.sqrt(np.maximum(up, 0)), np.sqrt(np.maximum(down, 0))
+    return 0.5 * (above * of(m + 1) - below * of(m - 1))
+
+
+def _turned(n: Any, m: Any, theta: Any) -> Any:
+    slope = _slope(lambda m: apply(sph_legendre, (n, m, theta)), n, m)
+    return _falling(theta) * slope
+
+
+def _falling(theta: Any) -> Any:
+    """Which way the cosine goes: SciPy takes the size of the sine, so -theta stands for theta."""
+    return np.where(np.sin(theta) < 0, -1.0, 1.0)
+
+
+sph_legendre = define(
+    "sph_legendre",
+    numpy=[],
+    method=None,
+    entry=None,
+    infer=infer_by_example(_sph_legendre),
+    evaluate=_sph_legendre,
+    jvp=[None, None, lambda t, y, n, m, theta: match(t * _turned(n, m, theta), y)],
+    vjp=[None, None, lambda g, y, n, m, theta: project(g * _turned(n, m, theta), theta)],
+    lower=Host("SciPy's sph_legendre_p"),
+)
+
+
+@drop_in(scipy.special)
+def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
+    """The spherical Legendre function and its first derivatives, along a first axis."""
+
+    def derivative(k: int, m: Any) -> Any:
+        if k == 0:
+            return apply(sph_legendre, (n, m, theta))
+        return falling * _slope(lambda m: derivative(k - 1, m), n, m)
+
+    falling = _falling(theta)
+    n, m = np.asarray(n), np.asarray(m)
+    return np.stack([derivative(k, m) for k in range(diff_n + 1)])
+
+
+@drop_in(scipy.special)
+def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
+    """The spherical harmonic of degree n and order m, at the polar angle theta."""
+    _refuse_derivatives("sph_harm_y", diff_n)
+    n, m = np.asarray(n), np.asarray(m)
+    return apply(sph_legendre, (n, m, theta)) * np.exp(1j * (m * phi))
+
+
+@drop_in(scipy.special)
+def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
+    """The Legendre polynomial and its first derivatives (Gegenbauer's), along a first axis."""
+    n = np.asarray(n)
+    parts = [scipy.special.eval_legendre(n, z)]
+    for k in range(1, diff_n + 1):
+        scale = scipy.special.factorial2(2 * k - 1)
+        part = scipy.special.eval_gegenbauer(np.maximum(n - k, 0), k + 0.5, z)
+        parts.append(np.where(n >= k, scale * part, 0.0))
+    return np.stack(parts)
+
+
+@drop_in(scipy.special)
+def assoc_legendre_p(*_: Any, **__: Any) -> Any:
+    """Refused, by name."""
+    raise UnsupportedError(
+        message(
+            "scipy.special.assoc_legendre_p has no derivative rule",
+            "Use scipy.special.lpmv(m, n, z), or sph_legendre_p of an angle",
+        )
+    )
+
+
+NUMPY[scipy.special.assoc_legendre_p] = assoc_legendre_p
+REFUSED[scipy.special.assoc_legendre_p] = "no derivative rule; `lpmv(m, n, z)` has one"
+
+
+def _refuse_derivatives(name: str, diff_n: int) -> None:
+    if diff_n:
+        raise UnsupportedError(
+            message(
+                f"scipy.special.{name} with diff_n={diff_n} has no derivative rule",
+                "Leave diff_n= out, and differentiate",
+            )
+        )

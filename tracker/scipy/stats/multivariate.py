@@ -1,0 +1,362 @@
+"""Multivariate distributions: normal, Dirichlet, multinomial, Student's t, Wishart."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+import scipy
+import scipy.special as sc
+import scipy.stats
+
+from tracker.autodiff.leaves import data
+from tracker.autodiff.stop_gradient import ignore_derivatives
+from tracker.scipy._bridge.fallback import NOT_WANTED, as_array, is_tracked, no_rule, refusing
+from tracker.scipy.stats.family import Frozen
+from tracker.support.numpy_version import version_of
+
+_LOG_2PI = math.log(2 * math.pi)
+_SHARE = 1e6 * float(np.finfo(float).eps)  # SciPy's: how much of the largest eigenvalue is none
+_ALMOST = 10 * float(np.finfo(float).eps)  # SciPy's: how far a sum of probabilities is from 1
+_LAST_IS_THE_REST = version_of(scipy) < (1, 18)
+
+
+class Multivariate:
+    """A distribution whose methods of SciPy's name, if not defined here, are SciPy's."""
+
+    def __init__(self, name: str) -> None:
+        self.scipy, self.name = getattr(scipy.stats, name), name
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "scipy":
+            raise AttributeError(name)
+        theirs = getattr(self.scipy, name)
+        if not callable(theirs) or name.startswith("_"):
+            return theirs
+        return refusing(theirs, f"scipy.stats.{self.name}.{name}", NOT_WANTED)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _FrozenMany(self, args, kwargs)
+
+    def attributes(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """What a distribution with these parameters is asked for, besides its methods."""
+        return {}
+
+
+class _FrozenMany(Frozen):
+    """A distribution with its parameters. Where none is tracked, all but the densities are those of
+    SciPy's, which has looked at them."""
+
+    def __init__(self, dist: Multivariate, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        super().__init__(dist, args, kwargs)  # type: ignore[arg-type]
+        tracked = is_tracked(*args, *kwargs.values())
+        self.theirs = None if tracked else dist.scipy(*args, **kwargs)
+
+    def rvs(self, size: Any = 1, random_state: Any = None) -> Any:
+        if self.theirs is not None:
+            return self.theirs.rvs(size, random_state)
+        return super().rvs(size, random_state)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name in ("dist", "args", "kwds", "theirs"):
+            raise AttributeError(name)
+        if self.theirs is None:
+            found = self.dist.attributes(*self.args, **self.kwds)
+            if name in found:
+                return found[name]
+        if not hasattr(type(self.dist), name):
+            return super().__getattr__(name) if self.theirs is None else getattr(self.theirs, name)
+        method = getattr(self.dist, name)
+        known = inspect.signature(method).parameters
+        given = {key: x for key, x in self.kwds.items() if key in known}  # not the seed of `rvs`
+        return lambda *xs: method(*xs, *self.args, **given)
+
+
+class _Normal(Multivariate):
+    """Points are along the last axis of x."""
+
+    def attributes(self, mean: Any = None, cov: Any = 1, *_: Any, **__: Any) -> dict[str, Any]:
+        mean, cov = _parameters(mean, cov, "mean")
+        return {"mean": mean, "cov": cov, "dim": np.size(mean)}
+
+    def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
+        if not is_tracked(x, mean, cov):
+            return self.scipy.logpdf(x, mean, cov, allow_singular)
+        mean, cov = _parameters(mean, cov, "mean")
+        away = _points(_double(x), np.size(mean)) - mean
+        if allow_singular:
+            return _squeezed(_flat_logpdf(away, cov))
+        _refuse_singular(cov)
+        square, half_logdet = _whitened(away, cov)
+        return _squeezed(-0.5 * (np.size(mean) * _LOG_2PI + square) - half_logdet)
+
+    def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
+        if not is_tracked(x, mean, cov):
+            return self.scipy.pdf(x, mean, cov, allow_singular)
+        return np.exp(self.logpdf(x, mean, cov, allow_singular))
+
+    def entropy(self, mean: Any = None, cov: Any = 1) -> Any:
+        if not is_tracked(mean, cov):
+            return self.scipy.entropy(mean, cov)
+        mean, cov = _parameters(mean, cov, "mean")
+        kept = _spectrum(cov)[1]
+        return 0.5 * np.sum(kept) * (_LOG_2PI + 1) + _flat_half_logdet(cov, kept)
+
+
+def _parameters(mean: Any, cov: Any, name: str) -> tuple[Any, Any]:
+    """The mean as a vector, and the covariance as a matrix, by SciPy's rules: one number is that of
+    each component, a vector the diagonal."""
+    cov = _double(1.0 if cov is None else cov)
+    mean = np.zeros(np.shape(cov)[0] if np.ndim(cov) > 1 else 1) if mean is None else _double(mean)
+    size = np.size(mean)
+    if size == 1:
+        mean, cov = np.reshape(mean, (1,)), np.reshape(cov, (1, 1))
+    if np.ndim(mean) != 1:
+        raise ValueError(f"'{name}' must be a vector of length {size}, not {np.shape(mean)}")
+    if np.ndim(cov) < 2:
+        cov = cov * np.eye(size) if np.ndim(cov) == 0 else np.diag(cov)
+    if np.shape(cov) != (size, size):
+        raise ValueError(f"'{name}' has {size} components, the covariance shape {np.shape(cov)}")
+    return mean, cov
+
+
+def _double(x: Any) -> Any:
+    """SciPy computes in double precision, whatever it is given."""
+    return np.astype(as_array(x), np.float64)
+
+
+def _points(x: Any, size: int) -> Any:
+    """The points along the last axis; of one dimension, that axis may be left out."""
+    if np.ndim(x) < 2:
+        x = np.expand_dims(x, -1 if size == 1 else 0)
+    if np.shape(x)[-1] not in (1, size):  # SciPy spreads the one component over all
+        raise ValueError(f"x has {np.shape(x)[-1]} components, the distribution {size}")
+    return x
+
+
+def _squeezed(x: Any) -> Any:
+    """Without axes of one element, as SciPy gives densities; of one point, a number."""
+    return np.squeeze(x)[()]
+
+
+def _whitened(away: Any, cov: Any) -> tuple[Any, Any]:
+    """The squares of distances in units of the covariance, and half of its log determinant."""
+    root = np.linalg.cholesky(cov)
+    size = np.shape(cov)[0]
+    scaled = np.linalg.solve(root, np.reshape(away, (-1, size)).T)
+    return np.reshape(np.sum(np.square(scaled), axis=0), np.shape(away)[:-1]), _half_logdet(root)
+
+
+def _spectrum(cov: Any) -> tuple[Any, Any, Any]:
+    """What is no zero to SciPy among the eigenvalues of a covariance, which of them are none, and
+    the eigenvectors; matrices that have negative ones are refused."""
+    if not bool(np.all(np.isfinite(cov))):
+        raise ValueError("array must not contain infs or NaNs")
+    values, vectors = np.linalg.eigh(ignore_derivatives(cov))
+    least = _SHARE * np.max(np.abs(values))
+    if bool(np.min(values) < -least):
+        raise ValueError("The input matrix must be symmetric positive semidefinite.")
+    return least, np.array([bool(value > least) for value in values]), vectors
+
+
+def _refuse_singular(cov: Any) -> None:
+    """Refuse what SciPy refuses. The trace of the inverse matrix bounds the least eigenvalue; only
+    where that does not say enough are all of them computed."""
+    fixed = ignore_derivatives(cov)
+    try:
+        inverse = np.linalg.solve(np.linalg.cholesky(fixed), np.eye(np.shape(cov)[0]))
+        enough = bool(np.sum(np.square(inverse)) * np.trace(fixed) * _SHARE < 0.5)
+    except np.linalg.LinAlgError:
+        enough = False
+    if not enough and not np.all(_spectrum(cov)[1]):
+        raise np.linalg.LinAlgError(
+            "When `allow_singular is False`, the input matrix must be symmetric positive definite."
+        )
+
+
+def _flat_logpdf(away: Any, cov: Any, bounded: bool = True) -> Any:
+    """The density on the subspace that a covariance of any rank leaves, as SciPy's; `bounded`: none
+    beside it. The derivative is that along covariances of the same rank."""
+    least, kept, vectors = _spectrum(cov)
+    value = -0.5 * (np.sum(kept) * _LOG_2PI + _flat_square(away, cov)) - _flat_half_logdet(
+        cov, kept
+    )
+    if not bounded:
+        return value
+    outside = np.linalg.norm(ignore_derivatives(away) @ vectors[:, ~kept], axis=-1) >= least * 1e3
+    return np.where(outside, -math.inf, value)
+
+
+def _flat_square(away: Any, cov: Any) -> Any:
+    return np.sum(away @ np.linalg.pinv(cov, rcond=_SHARE, hermitian=True) * away, axis=-1)
+
+
+def _flat_half_logdet(cov: Any, kept: Any) -> Any:
+    if np.all(kept):
+        return _half_logdet(np.linalg.cholesky(cov))
+    return 0.5 * np.sum(np.log(np.linalg.eigvalsh(cov)[kept]))
+
+
+def _half_logdet(root: Any) -> Any:
+    return np.sum(np.log(np.diagonal(root)))
+
+
+class _Dirichlet(Multivariate):
+    """Components are along the first axis of x, of which SciPy allows the last to be left out."""
+
+    def logpdf(self, x: Any, alpha: Any) -> Any:
+        if not is_tracked(x, alpha):
+            return self.scipy.logpdf(x, alpha)
+        x, alpha = as_array(x), as_array(alpha)
+        if np.shape(x)[0] == np.shape(alpha)[0] - 1:
+            x = np.concatenate([x, 1 - np.sum(x, axis=0, keepdims=True)])
+        if np.shape(x)[0] != np.shape(alpha)[0]:
+            raise ValueError(f"x has {np.shape(x)[0]} components, alpha has {np.shape(alpha)[0]}")
+        norm = np.sum(sc.gammaln(alpha)) - sc.gammaln(np.sum(alpha))
+        powers = np.reshape(alpha - 1, (-1,) + (1,) * (np.ndim(x) - 1))
+        _refuse_off_simplex(x, powers)
+        return _squeezed(np.sum(sc.xlogy(powers, x), axis=0) - norm)
+
+    def pdf(self, x: Any, alpha: Any) -> Any:
+        if not is_tracked(x, alpha):
+            return self.scipy.pdf(x, alpha)
+        return np.exp(self.logpdf(x, alpha))
+
+
+def _refuse_off_simplex(x: Any, powers: Any) -> None:
+    """As SciPy does."""
+    if not bool(np.all(powers > -1)):
+        raise ValueError("All parameters must be greater than 0")
+    if bool(np.any(x < 0)):
+        raise ValueError("Each entry in 'x' must be greater than or equal to zero.")
+    if bool(np.any(x > 1)):
+        raise ValueError("Each entry in 'x' must be smaller or equal one.")
+    if bool(np.any((x == 0) & (powers < 0))):
+        raise ValueError(
+            "Each entry in 'x' must be greater than zero if its alpha is less than one."
+        )
+    if bool(np.any(np.abs(np.sum(x, axis=0) - 1.0) > 10e-10)):
+        raise ValueError(
+            "The input vector 'x' must lie within the normal simplex. but np.sum(x, 0) = "
+            f"{data(np.sum(x, axis=0))}."
+        )
+
+
+class _Multinomial(Multivariate):
+    """Counts are along the last axis of x. As in SciPy, probabilities add up to 1; before 1.18 the
+    last one is what the others leave, whatever is given for it."""
+
+    def logpmf(self, x: Any, n: Any, p: Any) -> Any:
+        if not is_tracked(x, n, p):
+            return self.scipy.logpmf(x, n, p)
+        x, n, p = as_array(x), as_array(n), as_array(p)
+        if _LAST_IS_THE_REST:
+            others = p[..., :-1]
+            p = np.concatenate([others, 1 - np.sum(others, axis=-1, keepdims=True)], axis=-1)
+        terms = sc.xlogy(x, p) - sc.gammaln(x + 1)
+        value = sc.gammaln(n + 1) + np.sum(terms, axis=-1)
+        counted = (np.sum(x, axis=-1) == n) & np.all((x >= 0) & (x == np.floor(x)), axis=-1)
+        known = (n >= 0) & np.all((p >= 0) & (p <= 1), axis=-1)
+        known = known & (np.abs(1 - np.sum(p, axis=-1)) <= _ALMOST)
+        return np.where(known, np.where(counted, value, -math.inf), math.nan)
+
+    def pmf(self, x: Any, n: Any, p: Any) -> Any:
+        if not is_tracked(x, n, p):
+            return self.scipy.pmf(x, n, p)
+        return np.exp(self.logpmf(x, n, p))
+
+
+multivariate_normal: Any = _Normal("multivariate_normal")
+dirichlet: Any = _Dirichlet("dirichlet")
+multinomial: Any = _Multinomial("multinomial")
+
+
+class _T(Multivariate):
+    """Student's t: points are along the last axis of x."""
+
+    def attributes(
+        self, loc: Any = None, shape: Any = 1, df: Any = 1, *_: Any, **__: Any
+    ) -> dict[str, Any]:
+        loc, shape = _parameters(loc, shape, "loc")
+        return {"loc": loc, "shape": shape, "df": df, "dim": np.size(loc)}
+
+    def logpdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
+        if not is_tracked(x, loc, shape, df):
+            return self.scipy.logpdf(x, loc, shape, df)
+        df = 1 if df is None else df
+        if not bool(df > 0):
+            raise ValueError(f"'df' must be greater than zero, not {data(df)}")
+        loc, shape = _parameters(loc, shape, "loc")
+        size = np.size(loc)
+        away = _points(_double(x), size) - loc
+        if bool(np.isposinf(df)):
+            return _squeezed(_flat_logpdf(away, shape, bounded=False))
+        kept = _spectrum(shape)[1]
+        if np.all(kept):
+            square, half_logdet = _whitened(away, shape)
+        else:
+            square, half_logdet = _flat_square(away, shape), _flat_half_logdet(shape, kept)
+        top = sc.gammaln((df + size) / 2) - sc.gammaln(df / 2)
+        scale = size / 2 * np.log(df * math.pi) + half_logdet
+        return _squeezed(top - scale - (df + size) / 2 * np.log1p(square / df))
+
+    def pdf(
+        self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False
+    ) -> Any:
+        if not is_tracked(x, loc, shape, df):
+            return self.scipy.pdf(x, loc, shape, df, allow_singular)
+        if not allow_singular:
+            _refuse_singular(_parameters(loc, shape, "loc")[1])
+        return np.exp(self.logpdf(x, loc, shape, df))
+
+
+def _matrix(x: Any, size: int) -> Any:
+    """A matrix; one number is that of each component, a vector the diagonal."""
+    if np.ndim(x) == 0:
+        return x * np.eye(size)
+    return np.diag(x) if np.ndim(x) == 1 else x
+
+
+class _Wishart(Multivariate):
+    """Of one matrix; `inverse`: that of the inverse matrix."""
+
+    def __init__(self, name: str, inverse: bool) -> None:
+        super().__init__(name)
+        self.inverse = inverse
+
+    def logpdf(self, x: Any, df: Any, scale: Any) -> Any:
+        if not is_tracked(x, df, scale):
+            return self.scipy.logpdf(x, df, scale)
+        scale = _matrix(as_array(scale), 1)
+        x = _matrix(as_array(x), np.shape(scale)[0])
+        if np.ndim(x) != 2 or np.shape(x) != np.shape(scale):
+            raise no_rule(f"scipy.stats.{self.name}.logpdf of several", "Give one matrix")
+        size = np.shape(x)[0]
+        if bool(df <= size - 1):
+            raise ValueError(
+                "Degrees of freedom must be greater than the dimension of scale matrix minus 1."
+            )
+        for given in (scale, x):
+            np.linalg.cholesky(ignore_derivatives(given))  # raises
+        halves = np.arange(size) / 2
+        gamma = size * (size - 1) / 4 * math.log(math.pi) + np.sum(sc.gammaln(df / 2 - halves))
+        logdet, of_scale = np.linalg.slogdet(x)[1], np.linalg.slogdet(scale)[1]
+        if self.inverse:
+            powers = 0.5 * df * of_scale - 0.5 * (df + size + 1) * logdet
+            trace = np.trace(np.linalg.solve(x, scale))
+        else:
+            powers = 0.5 * (df - size - 1) * logdet - 0.5 * df * of_scale
+            trace = np.trace(np.linalg.solve(scale, x))
+        return powers - 0.5 * trace - 0.5 * df * size * math.log(2) - gamma
+
+    def pdf(self, x: Any, df: Any, scale: Any) -> Any:
+        if not is_tracked(x, df, scale):
+            return self.scipy.pdf(x, df, scale)
+        return np.exp(self.logpdf(x, df, scale))
+
+
+multivariate_t: Any = _T("multivariate_t")
+wishart: Any = _Wishart("wishart", inverse=False)
+invwishart: Any = _Wishart("invwishart", inverse=True)

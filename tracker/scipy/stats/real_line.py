@@ -1,0 +1,251 @@
+"""More distributions of `scipy.stats` on all numbers, and on parts of them that move with a shape;
+see `family.py`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.special as sc
+
+from tracker.scipy.stats.family import Continuous
+
+_LOG_2PI = math.log(2 * math.pi)
+
+
+def _log_normal(x: Any) -> Any:
+    return -0.5 * np.square(x) - 0.5 * _LOG_2PI
+
+
+crystalball = Continuous(
+    "crystalball",
+    valid=lambda b, m: (m > 1) & (b > 0),
+    logpdf=lambda x, b, m: (
+        np.where(x > -b, -0.5 * np.square(x), _tail(x, b, m, m)) - np.log(_whole(b, m))
+    ),
+    cdf=lambda x, b, m: (
+        np.where(
+            x > -b,
+            m / b * np.exp(-0.5 * b * b) / (m - 1)
+            + math.sqrt(2 * math.pi) * (sc.ndtr(x) - sc.ndtr(-b)),
+            np.exp(_tail(x, b, m, m - 1)) / (m - 1),
+        )
+        / _whole(b, m)
+    ),
+)
+
+
+def _tail(x: Any, b: Any, m: Any, power: Any) -> Any:
+    return m * np.log(m / b) - 0.5 * b * b - power * np.log(m / b - b - np.where(x > -b, -b, x))
+
+
+def _whole(b: Any, m: Any) -> Any:
+    return m / b / (m - 1) * np.exp(-0.5 * b * b) + math.sqrt(2 * math.pi) * sc.ndtr(b)
+
+
+dgamma = Continuous(
+    "dgamma",
+    valid=lambda a: a > 0,
+    logpdf=lambda x, a: sc.xlogy(a - 1, np.abs(x)) - np.abs(x) - math.log(2) - sc.gammaln(a),
+    cdf=lambda x, a: np.where(
+        x > 0, 0.5 + 0.5 * sc.gammainc(a, np.abs(x)), 0.5 * sc.gammaincc(a, np.abs(x))
+    ),
+    sf=lambda x, a: np.where(
+        x > 0, 0.5 * sc.gammaincc(a, np.abs(x)), 0.5 + 0.5 * sc.gammainc(a, np.abs(x))
+    ),
+    ppf=lambda q, a: np.where(
+        q > 0.5,
+        sc.gammaincinv(a, np.abs(2 * q - 1)),
+        -sc.gammainccinv(a, np.minimum(2 * q, 1)),
+    ),
+)
+dweibull = Continuous(
+    "dweibull",
+    valid=lambda c: c > 0,
+    logpdf=lambda x, c: (
+        np.log(c) - math.log(2) + sc.xlogy(c - 1, np.abs(x)) - np.power(np.abs(x), c)
+    ),
+    cdf=lambda x, c: np.where(
+        x > 0, 1 - 0.5 * np.exp(-np.power(np.abs(x), c)), 0.5 * np.exp(-np.power(np.abs(x), c))
+    ),
+    ppf=lambda q, c: (
+        np.where(q > 0.5, 1.0, -1.0) * np.power(-np.log(2 * np.minimum(q, 1 - q)), 1 / c)
+    ),
+)
+exponnorm = Continuous(
+    "exponnorm",
+    valid=lambda k: k > 0,
+    logpdf=lambda x, k: (0.5 / k - x) / k + sc.log_ndtr(x - 1 / k) - np.log(k),
+    cdf=lambda x, k: sc.ndtr(x) - np.exp((0.5 / k - x) / k + sc.log_ndtr(x - 1 / k)),
+    sf=lambda x, k: sc.ndtr(-x) + np.exp((0.5 / k - x) / k + sc.log_ndtr(x - 1 / k)),
+)
+genlogistic = Continuous(
+    "genlogistic",
+    valid=lambda c: c > 0,
+    logpdf=lambda x, c: np.log(c) - x + (c + 1) * sc.log_expit(x),
+    logcdf=lambda x, c: c * sc.log_expit(x),
+    cdf=lambda x, c: np.exp(c * sc.log_expit(x)),
+    sf=lambda x, c: -np.expm1(c * sc.log_expit(x)),
+    ppf=lambda q, c: -np.log(sc.powm1(q, -1 / c)),
+)
+
+
+def _power_of_size(x: Any, b: Any) -> Any:
+    """|x|**b; where that has a second derivative at 0, of the square, whose rules give it."""
+    return np.where(b >= 2, np.power(np.square(x), b / 2), np.power(np.abs(x), b))
+
+
+gennorm = Continuous(
+    "gennorm",
+    valid=lambda b: b > 0,
+    logpdf=lambda x, b: np.log(0.5 * b) - sc.gammaln(1 / b) - _power_of_size(x, b),
+    cdf=lambda x, b: 0.5 + 0.5 * np.sign(x) * sc.gammainc(1 / b, np.power(np.abs(x), b)),
+    sf=lambda x, b: np.where(
+        x > 0,
+        0.5 * sc.gammaincc(1 / b, np.power(np.abs(x), b)),
+        0.5 + 0.5 * sc.gammainc(1 / b, np.power(np.abs(x), b)),
+    ),
+    ppf=lambda q, b: (
+        np.sign(q - 0.5) * np.power(sc.gammainccinv(1 / b, 2 * np.minimum(q, 1 - q)), 1 / b)
+    ),
+)
+hypsecant = Continuous(
+    "hypsecant",
+    logpdf=lambda x: math.log(2 / math.pi) + 0.5 * (sc.log_expit(2 * x) + sc.log_expit(-2 * x)),
+    cdf=lambda x: 2 / math.pi * np.arctan(np.exp(x)),
+    sf=lambda x: 2 / math.pi * np.arctan(np.exp(-x)),
+    ppf=lambda q: np.log(np.tan(math.pi * q / 2)),
+)
+johnsonsu = Continuous(
+    "johnsonsu",
+    valid=lambda a, b: (b > 0) & (a == a),
+    logpdf=lambda x, a, b: (
+        np.log(b) - 0.5 * np.log1p(np.square(x)) + _log_normal(a + b * np.arcsinh(x))
+    ),
+    cdf=lambda x, a, b: sc.ndtr(a + b * np.arcsinh(x)),
+    sf=lambda x, a, b: sc.ndtr(-a - b * np.arcsinh(x)),
+    ppf=lambda q, a, b: np.sinh((sc.ndtri(q) - a) / b),
+)
+laplace_asymmetric = Continuous(
+    "laplace_asymmetric",
+    valid=lambda k: k > 0,
+    logpdf=lambda x, k: x * np.where(x >= 0, -k, 1 / k) - np.log(k + 1 / k),
+    cdf=lambda x, k: np.where(
+        x >= 0,
+        1 - np.exp(-np.abs(x) * k) / (1 + k * k),
+        np.exp(-np.abs(x) / k) * k * k / (1 + k * k),
+    ),
+    sf=lambda x, k: np.where(
+        x >= 0,
+        np.exp(-np.abs(x) * k) / (1 + k * k),
+        1 - np.exp(-np.abs(x) / k) * k * k / (1 + k * k),
+    ),
+    ppf=lambda q, k: np.where(
+        q >= k * k / (1 + k * k),
+        -np.log((1 - q) * (1 + k * k)) / k,
+        np.log(q * (1 + k * k) / (k * k)) * k,
+    ),
+)
+loggamma = Continuous(
+    "loggamma",
+    valid=lambda c: c > 0,
+    logpdf=lambda x, c: c * x - np.exp(x) - sc.gammaln(c),
+    cdf=lambda x, c: sc.gammainc(c, np.exp(x)),
+    sf=lambda x, c: sc.gammaincc(c, np.exp(x)),
+    ppf=lambda q, c: np.log(sc.gammaincinv(c, q)),
+)
+moyal = Continuous(
+    "moyal",
+    logpdf=lambda x: -0.5 * (x + np.exp(-x)) - 0.5 * _LOG_2PI,
+    cdf=lambda x: sc.erfc(np.exp(-0.5 * x) / math.sqrt(2)),
+    sf=lambda x: sc.erf(np.exp(-0.5 * x) / math.sqrt(2)),
+    ppf=lambda q: -np.log(2 * np.square(sc.erfcinv(q))),
+)
+norminvgauss = Continuous(
+    "norminvgauss",
+    valid=lambda a, b: (a > 0) & (np.abs(b) < a),
+    logpdf=lambda x, a, b: (
+        np.log(a / math.pi)
+        + np.log(sc.k1e(a * np.hypot(1, x)))
+        + b * x
+        - a * np.hypot(1, x)
+        + np.sqrt(a * a - b * b)
+        - np.log(np.hypot(1, x))
+    ),
+)
+skewcauchy = Continuous(
+    "skewcauchy",
+    valid=lambda a: np.abs(a) < 1,
+    logpdf=lambda x, a: -np.log(math.pi * (np.square(x / (a * np.sign(x) + 1)) + 1)),
+    cdf=lambda x, a: (
+        (1 - a) / 2 + (1 + a * np.sign(x)) / math.pi * np.arctan(x / (1 + a * np.sign(x)))
+    ),
+    ppf=lambda q, a: np.where(
+        q < (1 - a) / 2,
+        np.tan(math.pi / (1 - a) * (q - (1 - a) / 2)) * (1 - a),
+        np.tan(math.pi / (1 + a) * (q - (1 - a) / 2)) * (1 + a),
+    ),
+)
+weibull_max = Continuous(
+    "weibull_max",
+    (-math.inf, 0.0),
+    -1.0,
+    lambda c: c > 0,
+    logpdf=lambda x, c: np.log(c) + sc.xlogy(c - 1, -x) - np.power(-x, c),
+    logcdf=lambda x, c: -np.power(-x, c),
+    cdf=lambda x, c: np.exp(-np.power(-x, c)),
+    sf=lambda x, c: -np.expm1(-np.power(-x, c)),
+    ppf=lambda q, c: -np.power(-np.log(q), 1 / c),
+)
+
+
+# Supports that a shape moves ----------------------------------------------------------------------
+
+
+def _bent(x: Any, c: Any) -> Any:
+    """-log(1 - c x) / c, which is x at c = 0: near there a series, whose slopes are c's, too."""
+    infinite = np.isinf(x)
+    u = -c * np.where(infinite, 0.0, x)
+    near = np.abs(u) < 0.1
+    small, large = np.where(near, u, 0.0), np.where(near, 1.0, u)
+    series: Any = 0.0
+    for k in range(18, 0, -1):
+        series = 1 / k - small * series
+    return x * np.where(near, series, np.log1p(large) / large)
+
+
+def _unbent(y: Any, c: Any) -> Any:
+    return y * sc.exprel(-c * y)
+
+
+def _above(c: Any) -> Any:
+    return np.where(c > 0, 1 / np.where(c > 0, c, 1.0), math.inf)
+
+
+def _below(c: Any) -> Any:
+    return np.where(c < 0, 1 / np.where(c < 0, c, -1.0), -math.inf)
+
+
+genextreme = Continuous(
+    "genextreme",
+    lambda c: (_below(c), _above(c)),
+    0.0,
+    lambda c: c == c,
+    logpdf=lambda x, c: -np.exp(-_bent(x, c)) - (1 - c) * _bent(x, c),
+    logcdf=lambda x, c: -np.exp(-_bent(x, c)),
+    cdf=lambda x, c: np.exp(-np.exp(-_bent(x, c))),
+    sf=lambda x, c: -np.expm1(-np.exp(-_bent(x, c))),
+    ppf=lambda q, c: _unbent(-np.log(-np.log(q)), c),
+)
+genpareto = Continuous(
+    "genpareto",
+    lambda c: (0.0, _above(-c)),
+    0.0,
+    lambda c: c == c,
+    logpdf=lambda x, c: -(1 + c) * _bent(x, -c),
+    logsf=lambda x, c: -_bent(x, -c),
+    cdf=lambda x, c: -np.expm1(-_bent(x, -c)),
+    sf=lambda x, c: np.exp(-_bent(x, -c)),
+    ppf=lambda q, c: _unbent(-np.log1p(-q), -c),
+)

@@ -1,0 +1,82 @@
+"""Private copies of plain arrays, so that nobody can change them behind the tape's back.
+
+Owns: `snapshot`, which copies an array once as long as it does not change; `own_copy`, a copy that
+lies in memory as the array does; `overlaps_itself`; `same_bytes`.
+
+Invariant: what `snapshot` gave is never written into.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from tracker.support.weakrefs import weak
+
+_SMALL = 1 << 12  # bytes; below this, copying is cheaper than remembering
+_copies: dict[int, tuple[weakref.ref[Any], Any]] = {}
+
+
+def snapshot(x: Any) -> Any:
+    """A private copy of an array, so that later writes by its owner cannot reach the tape.
+
+    A large array that has not changed since it was last copied is not copied again.
+    """
+    if x.nbytes <= _SMALL:
+        return own_copy(x)
+    known = _copies.get(id(x))
+    if known is not None and known[0]() is x and same_bytes(known[1], x):
+        return known[1]
+    copy = own_copy(x)
+    _copies[id(x)] = (weak(x, _copies), copy)
+    return copy
+
+
+def own_copy(x: Any) -> Any:
+    """A copy that takes the place of an array in whatever NumPy does with it: what is computed of
+    it lies in memory as what is computed of the array, and its reshapes are views where the array's
+    are. So axes keep their order and direction, and there are gaps where the array has any."""
+    flags = x.flags
+    if flags.c_contiguous or flags.f_contiguous:
+        return x.copy("K")
+    strides, step, packed = [0] * x.ndim, x.itemsize, x.itemsize
+    for axis in sorted(range(x.ndim), key=lambda axis: (abs(x.strides[axis]), -axis)):
+        n, stride = x.shape[axis], x.strides[axis]
+        if n == 1 or not stride:  # of no account; broadcast
+            continue
+        if abs(stride) != packed:
+            step += x.itemsize
+        strides[axis] = step if stride > 0 else -step
+        step, packed = n * step, n * abs(stride)
+    first = sum((n - 1) * -s for n, s in zip(x.shape, strides, strict=True) if s < 0)
+    room = np.empty(step // x.itemsize, x.dtype)[first // x.itemsize :]
+    copy = np.lib.stride_tricks.as_strided(room, x.shape, strides)
+    copy[...] = x
+    return copy
+
+
+def overlaps_itself(x: Any) -> bool:
+    """Whether elements of an array may share memory, as those of sliding windows do."""
+    if x.flags.forc or not x.size:
+        return False
+    room = x.itemsize
+    steps = [(abs(stride), n) for n, stride in zip(x.shape, x.strides, strict=True) if n > 1]
+    for step, n in sorted(steps):
+        if step < room:
+            return True
+        room += (n - 1) * step
+    return False
+
+
+def same_bytes(a: Any, b: Any) -> bool:
+    """Whether two arrays hold the same, NaN for NaN."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.dtype.kind in "fc":  # compare bits, so that NaN equals itself
+        if not (a.flags.c_contiguous and b.flags.c_contiguous) or a.dtype.itemsize not in (4, 8):
+            return bool(np.array_equal(a, b, equal_nan=True))
+        kind = np.dtype(f"u{a.dtype.itemsize}")
+        return bool(np.array_equal(a.view(kind), b.view(kind)))
+    return bool(np.array_equal(a, b))

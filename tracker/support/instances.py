@@ -1,0 +1,127 @@
+"""Objects of the user's own classes: their attributes, and copies with other attributes.
+
+Owns: `is_own_class`, `attributes`, `with_attributes`, `drop_cached`, and `is_library_file`, which
+says whose code a file is.
+
+Invariant: no code of the class runs, neither `__init__` nor `__setattr__` nor `__reduce__`.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import os
+import re
+import sys
+import types
+from collections.abc import Sequence
+from typing import Any
+
+from tracker.support.weakrefs import WeakTable
+
+INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")  # of the user, or of the system
+_NAMESPACES = {("types", "SimpleNamespace"), ("argparse", "Namespace")}
+_OWN: WeakTable[bool] = WeakTable()
+
+
+@functools.lru_cache(maxsize=4096)
+def is_library_file(path: str) -> bool:
+    """Whether code in a file is Python's, or of a package that somebody has installed."""
+    prefixes = ("<frozen", "<string>", "<__array_function__", *_libraries())
+    return path.startswith(prefixes) or INSTALLED.search(path) is not None
+
+
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    import sysconfig
+
+    paths = sysconfig.get_paths()
+    return tuple({paths[key] + os.sep for key in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+def is_own_class(cls: type) -> bool:
+    """Whether a class is the user's, and its objects are no more than their attributes."""
+    known = _OWN.get(cls)
+    if known is None:
+        known = _OWN[cls] = _is_own_class(cls)
+    return known
+
+
+def _is_own_class(cls: type) -> bool:
+    if (cls.__module__, cls.__name__) in _NAMESPACES:
+        return True
+    if is_library_class(cls) or issubclass(cls, enum.Enum):
+        return False
+    try:
+        _empty(cls)
+    except TypeError:  # it has more than attributes: what its objects hold is in C
+        return False
+    return True
+
+
+def is_library_class(cls: type) -> bool:
+    """Whether a class is Python's, of an installed package, or ours."""
+    module = cls.__module__ or ""
+    if module in sys.builtin_module_names or module.partition(".")[0] == "tracker":
+        return True
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return file is not None and is_library_file(file)
+
+
+def _empty(cls: type) -> Any:
+    is_namespace = issubclass(cls, types.SimpleNamespace)
+    return types.SimpleNamespace.__new__(cls) if is_namespace else object.__new__(cls)
+
+
+def _slots(cls: type) -> dict[str, Any]:
+    """The descriptors of a class's slots, by name."""
+    return {
+        name: raw
+        for base in reversed(cls.__mro__)
+        for name, raw in vars(base).items()
+        if isinstance(raw, types.MemberDescriptorType) and not name.startswith("__")
+    }
+
+
+def attributes(x: Any) -> dict[str, Any]:
+    """What an object has itself, by name; without what `functools.cached_property` keeps, which is
+    computed from the rest."""
+    found = {name: value for name, value in own_dict(x).items() if not _is_cached(type(x), name)}
+    for name, slot in _slots(type(x)).items():
+        try:
+            found[name] = slot.__get__(x)
+        except AttributeError:  # it is empty
+            continue
+    return found
+
+
+def own_dict(x: Any) -> dict[str, Any]:
+    """The attributes in an object's own dict, if it has one; no code of the user's runs."""
+    try:
+        found: dict[str, Any] = object.__getattribute__(x, "__dict__")
+    except AttributeError:
+        return {}
+    return found
+
+
+def _is_cached(cls: type, name: str) -> bool:
+    return any(isinstance(vars(base).get(name), functools.cached_property) for base in cls.__mro__)
+
+
+def with_attributes(cls: type, names: Sequence[str], values: Sequence[Any]) -> Any:
+    """An object of a class that has these attributes, and no others."""
+    made = _empty(cls)
+    slots = _slots(cls)
+    for name, value in zip(names, values, strict=True):
+        if name in slots:
+            slots[name].__set__(made, value)
+        else:
+            own_dict(made)[name] = value
+    return made
+
+
+def drop_cached(copy: Any) -> None:
+    """Have a copy compute its cached properties again, from what it holds now."""
+    own = own_dict(copy)
+    for name in [name for name in own if _is_cached(type(copy), name)]:
+        del own[name]

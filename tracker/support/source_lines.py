@@ -1,0 +1,37 @@
+"""NumPy's RuntimeWarnings (a division by zero, an overflow) belong to the user's line.
+
+NumPy warns in the frame that called the ufunc, which is the gate of the tape. A filter turns such a
+warning into an exception there; the gate then has the op computed again by `attributed`, which
+warns in the user's name, where the user's own filters and registry decide. Ops that do not warn do
+not pay. Filters that are put in front of ours (`simplefilter("always")`) see the gate's line.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import warn
+
+_KINDS = ("divide by zero", "overflow", "underflow", "invalid value")  # in NumPy's order
+
+
+def attributed(
+    warning: RuntimeWarning, evaluate: Callable[..., Any], data: Any, params: Any
+) -> Any:
+    """What `evaluate` gives, whose warning `warning` was the first; all of them are the user's."""
+    _, between, name = str(warning).partition(" encountered in ")
+    kinds: list[str] = []
+    modes: dict[str, Any] = {k: "call" for k, mode in np.geterr().items() if mode == "warn"}
+    with np.errstate(**modes, call=lambda kind, _: kinds.append(kind)):
+        result = evaluate(*data, **params)
+    texts = [f"{kind}{between}{name}" for kind in _KINDS if kind in kinds] if between else []
+    for text in texts or [str(warning)]:
+        warn(text, type(warning))
+    return result
+
+
+warnings.filterwarnings("error", category=RuntimeWarning, module=r"tracker\.tape\.record\Z")

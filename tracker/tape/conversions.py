@@ -1,0 +1,233 @@
+"""What Python and plain NumPy make of a tracked value: truth, numbers, keys, plain arrays.
+
+Owns: the conversions of `Tracked` (`bool`, `int`, `float`, `round`, `hash`, `np.asarray`, ...), and
+`pinned` and `whole`, which functions use for what bears no derivative. Each answer is one that a
+trace has to know of (`leaving.note_guard`) or that it ends with (`leaving.let_go`).
+
+Invariant: what would lose a gradient raises, and says what to write instead.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import operator
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tracker.errors import ConversionError, message, user_line
+from tracker.ir.op import NUMPY
+from tracker.tape.escape import NOTHING, is_count, is_looked_at, lent, let_go, note_guard
+from tracker.tape.observers import current_stage, is_deriving
+from tracker.tape.placeholders import settled
+from tracker.tape.record import data_of, value_of
+from tracker.tape.tracer import note_error
+from tracker.tape.tracked import Tracked, install, said
+from tracker.tape.value import is_constant
+
+_Answer = TypeVar("_Answer")
+_CONVERSION = (
+    "np.array([t]), np.asarray(t), a ufunc of a list, or storing t into a plain array",
+    "Use np.stack([...]) to join tracked values; allocate what you fill with np.zeros_like(t), "
+    "np.zeros(n, like=t) or `import tracker.numpy as np`, which takes lists, too; functions of "
+    "SciPy that convert their arguments are in tracker.scipy",
+)
+_CONVERTING = {  # parts of NumPy that convert their arguments, by their files
+    os.sep + os.path.join("numpy", "ma", ""): (
+        "np.ma, whose masked arrays hold plain numbers,",
+        "Keep the mask beside the array: np.where(mask, 0.0, t), np.sum(t, where=~mask), t[~mask]",
+    ),
+    os.sep + os.path.join("numpy", "_core", "records.py"): (
+        "np.rec, whose records hold plain numbers,",
+        "Keep one array for each field, in a dict, a named tuple or a dataclass",
+    ),
+}
+_TESTING = os.sep + os.path.join("numpy", "testing", "")
+_OF_MEMORY = {inspect.unwrap(f).__code__ for f in (np.lib.stride_tricks.as_strided, np.require)}
+_AS_KEY = (
+    "unhashable: a tracked number as a key (of a dict, a set, functools.lru_cache) would be taken "
+    "for an equal one that depends on something else",
+    "Use tracker.data(t) as the key, or call the function without its cache (f.__wrapped__)",
+)
+
+
+@install("__hash__")
+def _hash(handle: Any) -> int:
+    value = value_of(handle)
+    if isinstance(value.form, np.ndarray):
+        raise TypeError("unhashable type: a tracked array; use id(x) or tracker.Params")
+    has_history = handle.dtype.kind in "fc" and (is_deriving() or current_stage() is None)
+    if has_history and not (is_constant(value) or is_count(value) or is_looked_at(handle)):
+        raise ConversionError(message(*_AS_KEY, user_line()))
+    note_guard(handle, "hash")
+    return hash(value.data)
+
+
+@install("__bool__")
+def _bool(handle: Any) -> bool:
+    return _asked(handle, "bool", bool)
+
+
+@install("__int__")
+def _int(handle: Any) -> int:
+    return _asked(handle, "int", int)
+
+
+@install("__index__")
+def _index(handle: Any) -> int:
+    return _asked(handle, "int", operator.index)
+
+
+@install("__bytes__")
+def _bytes(handle: Any) -> bytes:
+    """What lies in memory, or, as Python has it, as many zeros as an integer says."""
+    form = value_of(handle).form
+    if np.ndim(form) == 0 and np.asarray(form).dtype.kind in "iu":
+        return bytes(int(handle))
+    found: bytes = handle.tobytes()
+    return found
+
+
+@install("__float__")
+def _float(handle: Any) -> float:
+    if is_constant(value_of(handle)) or is_count(value_of(handle)):
+        note_guard(handle, "hash")
+        return float(value_of(handle).data)
+    if is_looked_at(handle):
+        return float(value_of(handle).data)
+    plain = _leave(
+        handle,
+        "float(t), a function of `math`, or storing t into a plain array",
+        "Use np.sin, np.exp, ... on it; f'{t:.3f}' prints it; allocate what you fill with "
+        "np.zeros_like(t), np.zeros(n, like=t) or `import tracker.numpy as np`",
+    )
+    return float(plain)
+
+
+@install("__complex__")
+def _complex(handle: Any) -> complex:
+    if is_constant(value_of(handle)):
+        note_guard(handle, "hash")
+        return complex(value_of(handle).data)
+    plain = _leave(handle, "complex(t) or a function of `cmath`", "Use np.exp, np.sqrt, ... on it")
+    return complex(plain)
+
+
+@install("__array__")
+def _array(handle: Any, dtype: Any = None, copy: bool | None = None) -> Any:
+    if settled(handle) is not handle:
+        return np.asarray(settled(handle), dtype=dtype, copy=copy)
+    asking = sys._getframe(1).f_code
+    if asking in _OF_MEMORY:
+        raise ConversionError(
+            message(
+                f"{asking.co_name} needs the memory of a tracked value of shape {handle.shape}",
+                "Use np.lib.stride_tricks.sliding_window_view, or index with integer arrays",
+                user_line(),
+            )
+        )
+    discrete = handle.dtype.kind in "biu" or _is_discrete(dtype)
+    if discrete or is_constant(value_of(handle)):
+        pin(handle)
+        return lent(handle, dtype, copy)
+    if current_stage() is None and _TESTING in sys._getframe(1).f_code.co_filename:
+        # np.testing compares, and gives nothing back
+        return np.array(value_of(handle).data, dtype=dtype)
+    what, instead = next(
+        (words for part, words in _CONVERTING.items() if part in asking.co_filename), _CONVERSION
+    )
+    _leave(handle, what, instead)
+    return lent(handle, dtype, copy)
+
+
+def _leave(handle: Any, what: str, instead: str) -> Any:
+    """Its data, where that may leave NumPy."""
+    text = message(
+        f"{what} would turn a tracked value of shape {handle.shape}, dtype {handle.dtype} "
+        "into plain numbers and lose its gradient",
+        f"{instead}; or tracker.data(t) where no gradient is wanted",
+        user_line(),
+    )
+    plain = let_go(handle, lambda: text)
+    if plain is NOTHING:
+        raise ConversionError(text)
+    return plain
+
+
+@install("__floor__")
+def _floor(handle: Any) -> int:
+    return int(_asked(handle, "floor", math.floor))
+
+
+@install("__ceil__")
+def _ceil(handle: Any) -> int:
+    return int(_asked(handle, "ceil", math.ceil))
+
+
+@install("__trunc__")
+def _trunc(handle: Any) -> int:
+    return int(_asked(handle, "int", math.trunc))
+
+
+@install("__round__")
+def _round(handle: Any, digits: int | None = None) -> Any:
+    kind = type(value_of(handle).form)
+    if not hasattr(kind, "__round__"):
+        raise TypeError(f"type {said(kind)} doesn't define __round__ method")
+    if digits is None:
+        return _asked(handle, "round", round)
+    data = value_of(handle).data
+    if type(data) is float or type(data) is int:  # Python rounds decimals, NumPy does not
+        note_guard(handle, "hash")
+        return round(data, digits)
+    return NUMPY[np.round](handle, digits)
+
+
+def _is_discrete(dtype: Any) -> bool:
+    return dtype is not None and np.dtype(dtype).kind in "biu"
+
+
+_FEW = 16  # elements that have a guard each; more are compared with what they were, all at once
+
+
+def pin(handle: Tracked) -> None:
+    """Python is about to depend on every element."""
+    if current_stage() is not None:
+        kind = {"b": "bool", "i": "int", "u": "int"}.get(handle.dtype.kind, "hash")
+        if handle.size > _FEW and kind != "hash":
+            note_guard(NUMPY[np.all](handle == np.array(data_of(handle))), "bool")
+            return
+        for element in NUMPY[np.ravel](handle) if handle.ndim else (handle,):
+            note_guard(element, kind)
+
+
+def pinned(x: Any) -> Any:
+    """The plain data of what bears no derivative (a tolerance): a trace holds for this one."""
+    if type(x) is not Tracked:
+        return x
+    pin(x)
+    return data_of(x)
+
+
+def whole(x: Any) -> Any:
+    """Tracked integers and bools as the plain ones that they are, also those in a list."""
+    if type(x) is Tracked and x.dtype.kind in "biu":
+        return np.asarray(x) if x.ndim or x.dtype.kind == "b" else int(x)
+    return type(x)(map(whole, x)) if type(x) in (list, tuple) else x
+
+
+def _asked(handle: Tracked, kind: str, convert: Callable[[Any], _Answer]) -> _Answer:
+    """What Python makes of a value: a trace must know that it did, and that it could not."""
+    data = data_of(handle)
+    try:
+        answer = convert(data)
+    except (ValueError, OverflowError) as error:
+        if np.size(data) == 1:  # else it is the shape that does not allow it
+            note_error(error)
+        raise
+    note_guard(handle, kind)
+    return answer

@@ -1,0 +1,123 @@
+"""The caller's arrays that tracked arguments are copies of, and how those lie in memory.
+
+Owns: `original_of`, `in_memory`, `base_of`, `flags_of`, `share_memory`. A derivative, or a trace,
+hands its function tracked copies. Who asks whether such an array shares memory with another, of
+which array it is a view, or which flags it has, is told so of the caller's array, as the plain
+function is.
+
+Invariant: a trace that was asked holds only where the answers are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tracker.errors import UnsupportedError, message
+from tracker.tape.observers import current_stage, stages, thread
+from tracker.tape.placeholders import settled
+from tracker.tape.record import form_of
+from tracker.tape.tracer import Stage
+from tracker.tape.tracked import Tracked
+
+WRITEABLE, OWNDATA, WRITEBACKIFCOPY = 0x400, 0x4, 0x2000  # in `x.flags.num`
+
+
+def original_of(handle: Any) -> Any:
+    """The caller's array that a handle is a copy of, while the function runs; or None."""
+    for handles in reversed(thread.given):
+        for each, _, array in handles:
+            if each is handle:
+                return array
+    return next((s.originals[id(handle)] for s in stages() if id(handle) in s.originals), None)
+
+
+def _ways(x: Any) -> Iterator[Any]:
+    """A tracked array, what it is a view or a copy of, and so on."""
+    while x is not None:
+        yield x
+        if type(x) is not Tracked:
+            return
+        view = getattr(x, "_view", None)
+        x = original_of(x) if view is None else view.base
+
+
+def in_memory(x: Any) -> Any:
+    """An array that lies in memory as a tracked one does in the plain function."""
+    if type(x) is not Tracked:
+        return x
+    view = getattr(x, "_view", None)
+    if view is not None:
+        return view.cut(in_memory(view.base))
+    original = original_of(x)
+    return form_of(x) if original is None else in_memory(original)
+
+
+def _handles_of_traces(x: Any) -> Iterator[tuple[Stage, Any]]:
+    """The traces for which an array is, or is a part of, one that their function reads."""
+    for each in _ways(x):
+        for stage in stages():
+            if id(each) in stage.originals:
+                yield stage, each
+
+
+def share_memory(ask: Callable[..., bool], a: Any, b: Any, *rest: Any) -> bool:
+    """What `np.shares_memory` or `np.may_share_memory` says of the caller's arrays."""
+    a, b = settled(a), settled(b)
+    (*_, one), (*_, other) = _ways(a), _ways(b)
+    if one is not other:
+        if type(one) is Tracked or type(other) is Tracked:
+            return False
+        for x in (a, b):
+            _note_apart(x)
+    return ask(in_memory(a), in_memory(b), *rest)
+
+
+def _note_apart(x: Any) -> None:
+    """Each trace holds only where this array shares memory with no other that it reads."""
+    stage, found = current_stage(), False
+    for each, handle in _handles_of_traces(x):
+        each.apart_asked.add(id(handle))
+        found = True
+    if stage is not None and not found:
+        stage.spoil(
+            message(
+                "it asks whether arrays share memory, one of which is none that it is given",
+                "Pass both as arguments, or ask before the call",
+            )
+        )
+
+
+def base_of(x: Any) -> Any:
+    """The tracked array of which `x` is a view; None where it is its own."""
+    x = settled(x)
+    if type(x) is not Tracked:
+        return x.base
+    base = None
+    while (view := getattr(x, "_view", None)) is not None:
+        base = x = view.base
+    original = original_of(x)
+    if original is not None and original.base is not None:
+        raise UnsupportedError(
+            message(
+                f"an argument of shape {original.shape} is a view, and what it is a view of is not "
+                "tracked",
+                "Ask x.flags.owndata, or pass np.array(x)",
+            )
+        )
+    _note_flags(x, OWNDATA | WRITEBACKIFCOPY)
+    return base
+
+
+def flags_of(x: Any, mask: int) -> Any:
+    """The flags of the array; a trace depends on those in `mask`."""
+    _note_flags(x, mask)
+    found = in_memory(x)
+    return np.asarray(found).flags
+
+
+def _note_flags(x: Any, mask: int) -> None:
+    for stage, handle in _handles_of_traces(x):
+        stage.flags_asked[id(handle)] = stage.flags_asked.get(id(handle), 0) | mask

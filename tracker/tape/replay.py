@@ -1,0 +1,50 @@
+"""Running an `ir.Function` step by step: on plain data, or recorded anew where values are tracked.
+
+Owns: `replay`, `PathLeft`, and `CONVERSIONS`, what each kind of guard asks.
+
+Invariant: a replay is what the traced code did. Where the code would do something else with these
+values, `PathLeft` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracker.ir.graph import Atom, Const, Function, Guard, Var
+from tracker.tape.record import apply
+
+CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "bool": bool,
+    "int": int,
+    "hash": lambda x: x.item() if hasattr(x, "item") else x,
+    "floor": lambda x: int(np.floor(x)),
+    "ceil": lambda x: int(np.ceil(x)),
+    "round": lambda x: int(np.rint(x)),
+}
+
+
+class PathLeft(Exception):
+    """A guard of a function does not hold for these values."""
+
+    def __init__(self, guard: Guard | None = None) -> None:
+        super().__init__("" if guard is None else f"the guard at {guard.where} does not hold")
+        self.guard = guard
+
+
+def replay(function: Function, values: Sequence[Any]) -> list[Any]:
+    """The results of a function for the values of its inputs and captures."""
+    table: dict[Var, Any] = dict(zip((*function.inputs, *function.captures), values, strict=True))
+
+    def read(atom: Atom) -> Any:
+        return atom.value if isinstance(atom, Const) else table[atom]
+
+    for step in function.body:
+        if isinstance(step, Guard):
+            if CONVERSIONS[step.kind](read(step.operand)) != step.expected:
+                raise PathLeft(step)
+        else:
+            table[step.out] = apply(step.op, tuple(map(read, step.operands)), step.params)
+    return [read(atom) for atom in function.outputs]

@@ -1,0 +1,423 @@
+"""The one class users meet: `Tracked`, a handle on a value of the tape.
+
+Owns: the class, what it says of itself, and NumPy's two protocols (`__array_ufunc__` and
+`__array_function__`), which look ops up in the tables of `ir/op.py`. Operators and array methods
+are not written here: each op brings its own (`install`, and the table `METHODS`), and what Python
+makes of a value is in `conversions.py`.
+
+A handle has slots: `_value`, the current Value (None: a view that must be read again from its
+base); `_view` and `_views`, owned by `ops/indexing/inplace.py`, and `_owner`, the `Leaf` of a
+param's own handle: unset on most handles.
+
+Invariant: nothing leaves NumPy's world with a gradient on it; what NumPy is asked of a value for
+which there is no rule raises.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from types import MethodType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from tracker.errors import AddressError, ConversionError, UnsupportedError, message
+from tracker.ir.op import METHODS, NUMPY, UFUNCS
+from tracker.support.numpy_version import version_of
+from tracker.tape.escape import NOTHING, by_numpy, note_guard, shown
+from tracker.tape.observers import current_stage
+from tracker.tape.placeholders import HANDLES, is_settled, may_differ, settled, settled_within
+from tracker.tape.record import apply1, apply2, as_numbers, set_handle, value_of, wrap
+from tracker.tape.tracer import forgive
+from tracker.tape.value import Value, leaf
+
+_PARTS_ARE_CAST = version_of(np) < (2, 5)  # complex numbers of Python's, as arrays are
+
+
+class Leaf:
+    """What a `param` owns: the gradient that `back` adds to, and its newest data, whose form an
+    untouched gradient has.
+
+    It survives `update` of the data. Values and handles refer to it, and it to neither: without a
+    cycle, a param's memory is free as soon as nobody holds it.
+    """
+
+    __slots__ = ("data", "grad")
+
+    def __init__(self, data: Any) -> None:
+        self.grad: Any = None
+        self.data = data
+
+
+class _Structureless(type):
+    """The class of `Tracked`, of which abstract classes find no methods: whether a value is
+    `Iterable`, `Sized`, `Hashable` is then up to the class that it says it has, its data's."""
+
+    @property
+    def __mro__(cls) -> tuple[type, ...]:
+        return ()
+
+
+class _Absent(AttributeError, TypeError):
+    """What code gets that asks a number for its items: it has no such method, as `hasattr` is to
+    say, nor does what needs the method work."""
+
+
+_NO_ADDRESS = message(
+    "the address of a tracked value's memory, through which it could be written into",
+    "Use x.data for plain NumPy",
+    "",
+)
+
+
+class _of_arrays:
+    """A method that arrays have, and numbers have not. (`__iter__` is none: Python would go on to
+    `__getitem__` where it is absent.)"""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+
+    def __get__(self, handle: Any, _: type | None = None) -> Any:
+        if handle is None:
+            return self.method
+        kind = type(value_of(handle).form)
+        if hasattr(kind, self.method.__name__):
+            return MethodType(self.method, handle)
+        raise _Absent(_ITEMLESS[self.method.__name__].format(said(kind)))
+
+
+def said(kind: type) -> str:
+    """A class of numbers or arrays, as Python's errors name it."""
+    return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
+
+
+_ITEMLESS = {  # in Python's words
+    "__len__": "object of type {!r} has no len()",
+    "__contains__": "argument of type {!r} is not iterable",
+}
+
+
+class Tracked(metaclass=_Structureless):
+    """A number or array whose history is recorded. Made by `tracker.param` and by derivatives.
+
+    It behaves as the ndarray (or Python number) inside: operators, NumPy functions, indexing,
+    writing, methods. `x.data` is what is inside, read-only; `x.grad` the accumulated gradient.
+    """
+
+    __slots__ = ("__weakref__", "_owner", "_value", "_view", "_views")
+    __array_priority__ = 1000.0
+
+    def __new__(cls, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError(message("Tracked is not called directly", "Use tracker.param(x)"))
+
+    _value: Value | None
+    _view: Any
+    _views: list[Any]
+    if TYPE_CHECKING:  # installed by autodiff/stop_gradient.py and ops/indexing/inplace.py
+
+        @property
+        def data(self) -> Any: ...
+        def __getitem__(self, key: Any) -> Any: ...
+        def __setitem__(self, key: Any, v: Any) -> None: ...
+
+    def _refresh(self) -> Value:
+        """Read a view again after its base was written into."""
+        value: Value = self._view.read(self)
+        self._value = value
+        return value
+
+    # What it is
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # isinstance(t, np.ndarray), isinstance(t, float), as code asks
+        return type(value_of(self).form)
+
+    @property
+    def _plain(self) -> Any:
+        """The plain array (read-only: history has kept it) or number."""
+        data = value_of(self).data
+        if type(data) is np.ndarray:
+            data = data.view()
+            data.flags.writeable = False
+        return data
+
+    @property
+    def grad(self) -> Any:
+        """The accumulated gradient, as a plain array; None where no `back` has reached."""
+        owner = getattr(self, "_owner", None)  # a param keeps its gradient after being written into
+        return grad_of(value_of(self)) if owner is None else _accumulated(owner)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return np.shape(value_of(self).form)
+
+    @property
+    def ndim(self) -> int:
+        return np.ndim(value_of(self).form)
+
+    @property
+    def size(self) -> int:
+        return int(np.size(value_of(self).form))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        form = value_of(self).form
+        dtype = getattr(form, "dtype", None)
+        return np.asarray(form).dtype if dtype is None else dtype
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    def __repr__(self) -> str:
+        if settled(self) is not self:
+            return repr(settled(self))
+        data = value_of(self).data
+        if shown(self):
+            return repr(data)
+        return f"tracked({data.item() if isinstance(data, np.generic) else data!r})"
+
+    def __format__(self, spec: str) -> str:
+        if settled(self) is not self:
+            return format(settled(self), spec)
+        if shown(self) or spec:
+            return format(value_of(self).data, spec)
+        return repr(self)
+
+    def __str__(self) -> str:
+        if settled(self) is not self:
+            return str(settled(self))
+        return str(value_of(self).data) if shown(self) else repr(self)
+
+    @_of_arrays
+    def __len__(self) -> int:
+        return len(value_of(self).form)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.ndim == 0:
+            raise TypeError(message("iteration over a 0-d tracked value"))
+        return (self[i] for i in range(len(self)))
+
+    @_of_arrays
+    def __contains__(self, x: Any) -> bool:
+        return bool(np.any(self == x))
+
+    def __getattr__(self, name: str) -> Any:
+        if HANDLES and may_differ() and not name.startswith("_") and settled(self) is not self:
+            return getattr(settled(self), name)
+        method = METHODS.get(name)
+        if method is not None:
+            return MethodType(method, self)
+        if name in ("__array_interface__", "__array_struct__"):
+            raise AddressError(_NO_ADDRESS)
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in _OF_NUMBERS and hasattr(type(value_of(self).form), name):
+            if name == "is_integer":
+                return lambda: bool(self % 1 == 0)  # type: ignore[operator]
+            note_guard(self, "hash")
+            return getattr(value_of(self).data, name)
+        if hasattr(np.ndarray, name):
+            text = message(
+                f".{name} is not supported on a tracked value", "Use x.data for plain NumPy"
+            )
+            if name != "ctypes":  # an address, through which it could be written into
+                plain = by_numpy(lambda x: getattr(x, name), (self,), {}, lambda: text)
+                if plain is not NOTHING:
+                    return plain
+            raise UnsupportedError(text)
+        raise AttributeError(f"a tracked value has no attribute {name!r}", name=name, obj=self)
+
+    # NumPy's protocols
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if HANDLES and may_differ() and not is_settled(inputs, kwargs):
+            return getattr(ufunc, method)(*settled_within(inputs), **settled_within(kwargs))
+        try:
+            if method == "__call__" and not kwargs:
+                op = UFUNCS.get(ufunc)
+                if op is not None and not op.constant:
+                    if op.evaluate is ufunc:
+                        return apply1(op, inputs[0]) if len(inputs) == 1 else apply2(op, *inputs)
+                    # Python numbers have gone through Python's operator: np.add means NumPy's.
+                    try:
+                        made = apply1(op, inputs[0]) if len(inputs) == 1 else apply2(op, *inputs)
+                    except ArithmeticError as error:
+                        forgive(error)
+                    else:
+                        if type(made._value.form) not in _PYTHON_NUMBERS:
+                            return made
+            return _ufunc_protocol(ufunc, method, inputs, kwargs)
+        except UnsupportedError as error:
+            text = str(error)
+            if method == "at":  # it writes into what it is given
+                raise
+            numbers = tuple(map(as_numbers, inputs))
+            if any(x is not None for x in numbers):
+                pairs = zip(inputs, numbers, strict=True)
+                return getattr(ufunc, method)(*(x if n is None else n for x, n in pairs), **kwargs)
+            plain = by_numpy(getattr(ufunc, method), inputs, kwargs, lambda: text)
+            if plain is NOTHING:
+                raise
+            return plain
+        except ConversionError:  # lists with tracked values in them
+            again = tuple(NUMPY[np.asarray](x) if type(x) in (list, tuple) else x for x in inputs)
+            if not any(type(x) in (list, tuple) for x in inputs):
+                raise
+            return getattr(ufunc, method)(*again, **kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if HANDLES and may_differ() and not is_settled(args, kwargs):
+            return func(*settled_within(args), **settled_within(kwargs))
+        handler = NUMPY.get(func)
+        if handler is not None:
+            return handler(*args, **kwargs)
+        text = message(
+            f"{public_name(func)} has no derivative rule here",
+            "Use tracker.data(x) where no gradient is wanted, or write a rule with tracker.rrule",
+        )
+        plain = by_numpy(func, args, kwargs, lambda: text)
+        if plain is NOTHING:
+            raise UnsupportedError(text)
+        return plain
+
+    # Copies
+
+    def __copy__(self) -> Any:
+        value = value_of(self)
+        if type(value.form) is np.ndarray or isinstance(value.params, Leaf):
+            return NUMPY[np.copy](self)
+        return wrap(value)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        value = value_of(self)
+        if not isinstance(value.params, Leaf):
+            return copy.copy(self)
+        return _restore(copy.deepcopy(value.data), copy.deepcopy(value.params.grad))
+
+    def __reduce__(self) -> Any:
+        if settled(self) is not self:
+            return np.array, (settled(self),)
+        if current_stage() is not None:  # what is read again would be a constant of the trace
+            text = message(
+                "pickling a tracked value gives one that does not follow it",
+                "Copy it with copy.deepcopy",
+            )
+            plain = by_numpy(_itself, (self,), {}, lambda: text)
+            if plain is NOTHING:
+                raise UnsupportedError(text)
+            return _itself, (plain,)
+        return _restore, (value_of(self).data, self.grad)
+
+
+_PYTHON_NUMBERS = (float, int, complex)
+# What Python's and NumPy's numbers tell of themselves that bears no derivative.
+_OF_NUMBERS = frozenset(
+    (
+        *("is_integer", "as_integer_ratio", "hex", "bit_length", "bit_count", "to_bytes"),
+        *("numerator", "denominator"),
+    )
+)
+set_handle(Tracked)
+
+
+def new_param(data: Any) -> Any:
+    """A tracked leaf around plain data, which must be the caller's to give away."""
+    made = leaf(data)
+    made.params = Leaf(data)
+    handle = wrap(made)
+    handle._owner = made.params
+    return handle
+
+
+def _itself(x: Any) -> Any:
+    return x
+
+
+def _restore(data: Any, grad: Any) -> Any:
+    made = new_param(data)
+    made._value.params.grad = grad
+    return made
+
+
+def grad_of(value: Value) -> Any:
+    """See `Tracked.grad`."""
+    if isinstance(value.params, Leaf):
+        return _accumulated(value.params)
+    found = getattr(value, "grad", None)  # of several values it may be one array, or parts of it
+    return found.copy("K") if type(found) is np.ndarray else found
+
+
+def _accumulated(owner: Leaf) -> Any:
+    return np.zeros_like(owner.data)[()] if owner.grad is None else owner.grad
+
+
+def install(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: make a function the method of `Tracked` with these names."""
+
+    def put(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            setattr(Tracked, name, function)
+        return function
+
+    return put
+
+
+def install_property(
+    name: str,
+    get: Callable[[Any], Any],
+    paste: Callable[[Any, Any], Any] | None = None,
+    *,
+    writable: bool = True,
+) -> None:
+    """Make a view an attribute of `Tracked`; assigning to the attribute writes through it.
+
+    `paste(x, value)` is x with another value of the attribute: that of a 0-d array is no view.
+    """
+
+    def read(self: Any) -> Any:
+        mine = settled(self)
+        return get(self) if mine is self else getattr(mine, name)
+
+    def put(self: Any, value: Any) -> None:
+        part, form = read(self), value_of(self).form
+        if value is part:
+            return
+        of_an_array(name, form)
+        if name == "imag" and form.dtype.kind != "c":
+            raise TypeError("array does not have imaginary part to set")
+        if type(value) is complex and _PARTS_ARE_CAST:
+            value = np.asarray(value)
+        if paste is not None and part is not self and np.ndim(part) == 0:
+            self[...] = paste(self, value)
+        else:
+            part[...] = value
+
+    setattr(Tracked, name, property(read, put if writable else None))
+
+
+def of_an_array(name: str, form: Any) -> None:
+    """Raises, as Python does, where an attribute of a number is set."""
+    if type(form) is not np.ndarray:
+        kind = "numpy.generic" if isinstance(form, np.generic) else type(form).__name__
+        raise AttributeError(f"attribute {name!r} of {kind!r} objects is not writable")
+
+
+_ufunc_protocol: Callable[..., Any]
+
+
+def set_ufunc_protocol(function: Callable[..., Any]) -> None:
+    """Name the function that handles every ufunc call beyond the plain one (said once)."""
+    global _ufunc_protocol
+    _ufunc_protocol = function
+
+
+def public_name(func: Any) -> str:
+    """How users call a function of NumPy."""
+    module = getattr(func, "__module__", "numpy").replace("numpy", "np", 1)
+    return f"{module}.{getattr(func, '__name__', func)}"

@@ -1,0 +1,1 @@
+"""Function transforms above derivatives: `vmap`, `jacobian`, `hessian`."""

@@ -1,0 +1,254 @@
+"""`vmap`: a function of one row, applied to all rows at once.
+
+The function is traced at one row, and what was recorded is run on all rows (`batching_replay.py`,
+`batching_rules.py`). Rows at which the function takes another Python branch are traced in turn, and
+each row's results are those of its own path. Where one row cannot tell of all (the function changes
+what it reads, draws random numbers, or leaves NumPy), it is called row by row.
+
+Owns: `vmap`, `over_rows`. Start at `_mapped`.
+
+Invariant: the results are those of calling the function on each row and stacking what it gives:
+arrays of their own, which can be written into.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tracker import tree
+from tracker.autodiff.boundary import apart, compiled_derivative, offered_array
+from tracker.control.body import Nested, nest
+from tracker.errors import UnsupportedError, message
+from tracker.tape.observers import is_recording
+from tracker.tape.record import data_of, form_of, value_of
+from tracker.tape.tracer import Unstructured
+from tracker.tape.tracked import Tracked
+from tracker.tape.value import is_constant
+from tracker.transforms.batching_per_row import for_all_rows
+from tracker.transforms.batching_replay import replay_rows
+from tracker.transforms.batching_rules import Answer, front
+
+_PATHS = 64  # rows that go more different ways than this are called one by one
+
+
+def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+    """A function that applies `f` to every row of its arguments, and stacks the results.
+
+    in_axes: which axis of the arguments' arrays runs over the rows: an int, None for what all rows
+    share, or a tuple with one entry per argument, each an int, None, or a structure of them.
+    Keyword arguments are mapped over their first axis. out_axes: where the axis of rows goes in the
+    results: an int, or a structure of them. `f` may branch on its values, write into its rows, and
+    be mapped or differentiated again. As `jax.vmap`.
+
+    >>> vmap(np.dot)(np.ones((2, 3)), np.arange(6.0).reshape(2, 3))
+    array([ 3., 12.])
+    """
+    axes = tree.flatten((in_axes, out_axes))
+    compiled = compiled_derivative(
+        f,
+        ("vmap", axes[1], tuple(axes[0])),
+        lambda g: vmap(g, in_axes, out_axes),
+        taken=lambda _: (),
+    )
+    if compiled is not None:
+        return compiled
+
+    @functools.wraps(f)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        return _mapped(f, args, kwargs, in_axes, out_axes)
+
+    return mapped
+
+
+def over_rows(f: Callable[[Any], Any], x: Any) -> Any:
+    """`vmap(f)(x)` of a function that surely does no more than compute."""
+    return _mapped(f, (x,), {}, 0, 0, _as_it_is)
+
+
+@contextmanager
+def _as_it_is(f: Any, given: Any, one: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+    yield one
+
+
+def _mapped(
+    f: Any, args: Any, kwargs: Any, in_axes: Any, out_axes: Any, watched: Any = for_all_rows
+) -> Any:
+    leaves, structure = tree.flatten((args, kwargs))
+    leaves = [x if (offered := offered_array(x)) is None else offered for x in leaves]
+    axes = [*_axes_of(args, in_axes), *(0 for _ in tree.leaves(kwargs))]
+    n = _extent(leaves, axes)
+    moving = [axis is not None for axis in axes]
+    rows = [_first(x, axis) for x, axis in zip(leaves, axes, strict=True) if axis is not None]
+    shown: list[Any] = []
+
+    def one(*flat: Any) -> list[Any]:
+        given = iter(flat)
+        whole = [next(given) if m else x for x, m in zip(leaves, moving, strict=True)]
+        inner_args, inner_kwargs = tree.unflatten(structure, whole, (args, kwargs))
+        y = f(*inner_args, **inner_kwargs)
+        found, below = tree.flatten(y, objects=True)
+        shown[:] = [below, y]
+        return found
+
+    try:
+        with watched(f, leaves, one) as row:
+            results = _on_paths(row, rows, n)
+    except Exception:  # what is wrong with the function itself, the plain calls raise again
+        results = _row_by_row(one, rows, n)
+    axes = _spread(out_axes, shown[1], objects=True)
+    wide = apart([_wide(*y, axis, n) for y, axis in zip(results, axes, strict=True)], leaves)
+    placed = [
+        np.moveaxis(y, 0, axis) if mark is not None and axis else y
+        for y, (_, mark), axis in zip(wide, results, axes, strict=True)
+    ]
+    return tree.unflatten(shown[0], placed, shown[1])
+
+
+def _axes_of(args: tuple[Any, ...], in_axes: Any) -> list[int | None]:
+    """The axis of each leaf of the arguments."""
+    if in_axes is None or isinstance(in_axes, int):
+        return [in_axes for _ in tree.leaves(args)]
+    if not isinstance(in_axes, (tuple, list)) or len(in_axes) != len(args):
+        raise UnsupportedError(
+            message(
+                f"vmap got in_axes={in_axes!r} for {len(args)} arguments",
+                "Give an int, None, or a tuple with an entry per argument",
+            )
+        )
+    return [axis for arg, axes in zip(args, in_axes, strict=True) for axis in _spread(axes, arg)]
+
+
+def _spread(axes: Any, x: Any, *, objects: bool = False) -> list[Any]:
+    """A structure of axes over the leaves below each of its entries."""
+    if axes is None or isinstance(axes, int):
+        return [axes for _ in tree.leaves(x, objects=objects)]
+    parts, kids = tree.children_of(axes), tree.children_of(x)
+    if parts is None or kids is None or len(parts[1]) != len(kids[1]):
+        raise UnsupportedError(
+            message(f"vmap got axes {axes!r} for a {type(x).__name__}", "Give the same structure")
+        )
+    pairs = (
+        [(axes[key], x[key]) for key in kids[0]]
+        if isinstance(axes, dict)
+        else zip(parts[1], kids[1], strict=True)
+    )
+    return [axis for below, kid in pairs for axis in _spread(below, kid, objects=objects)]
+
+
+def _extent(leaves: Sequence[Any], axes: Sequence[int | None]) -> int:
+    """How many rows there are."""
+    extents = set()
+    for x, axis in zip(leaves, axes, strict=True):
+        if axis is None:
+            continue
+        rank = np.ndim(form_of(x)) if tree.is_numeric(form_of(x)) else 0
+        if not -rank <= axis < rank:
+            raise UnsupportedError(
+                message(
+                    f"vmap cannot go along axis {axis} of a {type(form_of(x)).__name__} of shape "
+                    f"{np.shape(form_of(x))}",
+                    "Give None in in_axes for what all rows share",
+                )
+            )
+        extents.add(np.shape(x)[axis])
+    if len(extents) != 1 or 0 in extents:
+        raise UnsupportedError(
+            message(
+                f"vmap got arrays of {sorted(extents)} rows"
+                if extents
+                else "vmap got nothing to map over",
+                "Give arrays of the same extent, at least 1, along the mapped axes",
+            )
+        )
+    return int(extents.pop())
+
+
+def _first(x: Any, axis: int) -> Any:
+    return np.moveaxis(x, axis, 0) if axis else x
+
+
+def _on_paths(one: Callable[..., list[Any]], rows: Sequence[Any], n: int) -> list[Answer]:
+    """Trace at one row, run on all rows; again for rows that take another path."""
+    results, done = _on_path(one, rows, n, 0)
+    for _ in range(_PATHS):
+        if done is True or bool(np.all(done)):
+            return results
+        at = int(np.argmin(np.asarray(data_of(done))))
+        more, alive = _on_path(one, rows, n, at)
+        if len(more) != len(results):
+            raise Unstructured("rows give different structures")
+        results = [_either(done, a, b, n) for a, b in zip(results, more, strict=True)]
+        done = np.logical_or(done, alive)
+    raise Unstructured("rows go too many ways")
+
+
+def _on_path(
+    one: Callable[..., list[Any]], rows: Sequence[Any], n: int, at: int
+) -> tuple[list[Answer], Any]:
+    constants: dict[int, Any] = {}
+
+    def numeric(*flat: Any) -> list[Any]:
+        found = one(*flat)
+        constants.update((i, x) for i, x in enumerate(found) if not tree.is_numeric(form_of(x)))
+        return [x for i, x in enumerate(found) if i not in constants]
+
+    nested: Nested = nest("row", numeric, [data_of(x)[at] for x in rows])
+    marks = [*(False for _ in nested.hoisted), *(True for _ in rows)]
+    with np.errstate(all="ignore"):  # what a row would do off its path is thrown away
+        made, alive = replay_rows(nested.function, [*map(_bare, nested.hoisted), *rows], marks, n)
+    answers = iter(made)
+    total = len(made) + len(constants)
+    return [(constants[i], None) if i in constants else next(answers) for i in range(total)], alive
+
+
+def _bare(x: Any) -> Any:
+    """What was captured, plain if it is an array that the function made: no more is recorded."""
+    plain = type(x) is Tracked and not is_recording() and is_constant(value_of(x))
+    return data_of(x) if plain else x
+
+
+def _either(done: Any, a: Answer, b: Answer, n: int) -> Answer:
+    """Rows that are done from `a`, the others from `b`."""
+    if a[1] is None or b[1] is None:
+        if a[0] is not b[0] and a[0] != b[0]:
+            raise Unstructured("rows give different constants")
+        return a
+    x, y = front(*a, n), front(*b, n)
+    if np.shape(x) != np.shape(y):
+        raise Unstructured("rows give different shapes")
+    return np.where(np.reshape(done, (n, *(1,) * (np.ndim(x) - 1))), x, y), True
+
+
+def _row_by_row(one: Callable[..., list[Any]], rows: Sequence[Any], n: int) -> list[Answer]:
+    found = [one(*(x[i] for x in rows)) for i in range(n)]
+    shapes = {tuple(np.shape(form_of(y)) for y in results): None for results in found}
+    if len(shapes) > 1:
+        one_row, another = list(shapes)[:2]
+        raise UnsupportedError(
+            message(
+                f"vmap: rows give results of shapes {[*one_row]} and {[*another]}",
+                "Give results of one shape: pad them, or go through the rows in a loop",
+            )
+        )
+    return [
+        (np.stack(column), True) if tree.is_numeric(data_of(column[0])) else (column[0], None)
+        for column in zip(*found, strict=True)
+    ]
+
+
+def _wide(y: Any, mark: bool | None, axis: int | None, n: int) -> Any:
+    """A result with its rows in front; what is no number, or is asked for once, as it is."""
+    if mark is None:
+        return y
+    if axis is not None:
+        return front(y, mark, n)
+    if mark:
+        raise UnsupportedError(
+            message("vmap: out_axes is None for a result that differs from row to row")
+        )
+    return np.copy(y) if type(form_of(y)) is np.ndarray else y
